@@ -10,7 +10,6 @@ mod suite;
 mod tidy;
 mod tree;
 
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,6 +20,7 @@ The chores of Limulus.
 Usage: cargo xtask COMMAND [FLAGS]
 
   test [--only STAGE]...         the whole proof: tidy, requirements, all tests, the fault build, simulator, kills
+  soak [NAME]...                 the long forms of stages, minutes each; without a name all of them
   tidy                           the rules of the house: arrows, purity, sizes, docs
   requirements [--check|--json]  which test proves which requirement, and the command that shows it
 ";
@@ -30,20 +30,18 @@ Usage: cargo xtask COMMAND [FLAGS]
 enum Chore {
     Help,
     Test { only: Vec<String> },
+    Soak { only: Vec<String> },
     Tidy,
     Requirements(requirements::Output),
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if let Some(compiler) = faults::wrapped_compiler(&arguments) {
-        return faults::compile(compiler, &arguments[1..]);
-    }
-    let arguments: Vec<String> = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     let chore = match parse(&arguments) {
         Ok(chore) => chore,
         Err(what) => {
-            let _ = write!(io::stderr(), "xtask: {what}\n\n{HELP}{}", suite::stage_help());
+            let _ = write!(io::stderr(), "xtask: {what}\n\n{HELP}{}", suite::help());
             return ExitCode::from(2);
         }
     };
@@ -62,8 +60,9 @@ fn main() -> ExitCode {
 /// Does it; true if all is well.
 fn perform(chore: &Chore, root: &Path, out: &mut dyn Write) -> io::Result<bool> {
     match chore {
-        Chore::Help => write!(out, "{HELP}{}", suite::stage_help()).map(|()| true),
-        Chore::Test { only } => suite::run(root, only, out),
+        Chore::Help => write!(out, "{HELP}{}", suite::help()).map(|()| true),
+        Chore::Test { only } => suite::run(root, suite::STAGES, only, out),
+        Chore::Soak { only } => suite::run(root, suite::SOAKS, only, out),
         Chore::Tidy => tidy::run(root, out).map(|tally| tally.failed == 0),
         Chore::Requirements(output) => requirements::run(root, *output, out),
     }
@@ -76,6 +75,7 @@ fn parse(arguments: &[String]) -> Result<Chore, String> {
         words if words.iter().any(|word| matches!(*word, "--help" | "-h")) => Ok(Chore::Help),
         ["help"] => Ok(Chore::Help),
         ["test", flags @ ..] => parse_only(flags).map(|only| Chore::Test { only }),
+        ["soak", names @ ..] => parse_soak(names).map(|only| Chore::Soak { only }),
         ["tidy"] => Ok(Chore::Tidy),
         ["requirements"] => Ok(Chore::Requirements(requirements::Output::Table)),
         ["requirements", "--check"] => Ok(Chore::Requirements(requirements::Output::Check)),
@@ -97,6 +97,14 @@ fn parse_only(flags: &[&str]) -> Result<Vec<String>, String> {
         only.push((*stage).to_owned());
     }
     Ok(only)
+}
+
+fn parse_soak(names: &[&str]) -> Result<Vec<String>, String> {
+    let unknown = names.iter().find(|name| !suite::SOAKS.iter().any(|known| known.name == **name));
+    match unknown {
+        Some(name) => Err(format!("`soak` has no `{name}`")),
+        None => Ok(names.iter().map(|name| (*name).to_owned()).collect()),
+    }
 }
 
 /// The project's root: the folder that holds the one of this crate.
@@ -140,6 +148,7 @@ mod tests {
         assert_eq!(parsed("requirements --check"), Ok(Chore::Requirements(requirements::Output::Check)));
         assert_eq!(parsed("test --only tidy"), Ok(Chore::Test { only: vec!["tidy".into()] }));
         assert_eq!(parsed("test --help"), Ok(Chore::Help));
+        assert_eq!(parsed("soak random"), Ok(Chore::Soak { only: vec!["random".into()] }));
     }
 
     #[test]
@@ -152,6 +161,7 @@ mod tests {
             ("test --quick", "`--quick`"),
             ("test --only", "--only"),
             ("test --only nothing", "`nothing`"),
+            ("soak tidy", "`tidy`"),
         ] {
             let error = parsed(line).expect_err(line);
             assert!(error.contains(named), "{line}: {error}");

@@ -1,20 +1,5 @@
-//! As much of Rust's syntax as the rules of the house need: what is code and what is comment or text, where functions
-//! begin and end, where the tests of a file begin. What may not live here: the rules.
-
-/// One function with a body. Lines from 1, both ends included.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Function {
-    pub(crate) name: String,
-    pub(crate) first: usize,
-    pub(crate) last: usize,
-}
-
-impl Function {
-    /// How many lines it takes.
-    pub(crate) fn lines(&self) -> usize {
-        self.last - self.first + 1
-    }
-}
+//! As much of Rust's syntax as the rules of the house need: what is code and what is comment or text, where the tests of
+//! a file begin. What may not live here: the rules.
 
 /// The source with comments, strings and character literals blanked; line breaks and widths in bytes stay.
 pub(crate) fn code_of(source: &str) -> String {
@@ -135,45 +120,6 @@ pub(crate) fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 
-/// All functions with a body, nested ones too.
-pub(crate) fn functions(code: &str) -> Vec<Function> {
-    let mut functions = vec![];
-    for (start, _) in words(code).filter(|(_, word)| *word == "fn") {
-        let after = code[start + 2..].trim_start();
-        let name: String = after.chars().take_while(|c| is_word_char(*c)).collect();
-        // A pointer type has no name, and a macro's `fn $name` is written out elsewhere.
-        if name.is_empty() {
-            continue;
-        }
-        if let Some(end) = body_end(code, start) {
-            functions.push(Function { name, first: line_of(code, start), last: line_of(code, end) });
-        }
-    }
-    functions
-}
-
-/// The offset of the brace that closes the body of the function at `start`; None if it has no body.
-fn body_end(code: &str, start: usize) -> Option<usize> {
-    let mut nested = 0_i32;
-    let mut braces = 0_i32;
-    for (at, byte) in code.bytes().enumerate().skip(start) {
-        match byte {
-            b'(' | b'[' if braces == 0 => nested += 1,
-            b')' | b']' if braces == 0 => nested -= 1,
-            b';' if braces == 0 && nested == 0 => return None,
-            b'{' if nested == 0 => braces += 1,
-            b'}' if nested == 0 => {
-                braces -= 1;
-                if braces <= 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
 /// The line, from 1, at which the tests of this file begin; one past its last line if it has none. Files under `tests/`
 /// and files named `tests.rs` are tests from their first line.
 pub(crate) fn tests_begin(path: &str, code: &str) -> usize {
@@ -194,7 +140,7 @@ pub(crate) fn tests_begin(path: &str, code: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{code_of, functions, tests_begin, words};
+    use super::{code_of, tests_begin, words};
 
     #[test]
     fn comments_and_texts_are_blanked_and_nothing_else() {
@@ -209,17 +155,6 @@ mod tests {
         ] {
             assert_eq!(code_of(source), code, "{source}");
         }
-    }
-
-    #[test]
-    fn functions_are_measured_with_their_bodies() {
-        let code = code_of(
-            "fn one() {}\ntrait T {\n  fn none(&self) -> [u8; 2];\n  fn two(\n    &self,\n  ) -> u8 where Self: Sized {\n    \
-             if x { fn three() {\n } }\n    '}'\n  }\n}\ntype F = fn(u8) -> u8;\n",
-        );
-        let found: Vec<_> = functions(&code).into_iter().map(|f| (f.name, f.first, f.last)).collect();
-        let expected = [("one", 1, 1), ("two", 4, 10), ("three", 7, 8)];
-        assert_eq!(found, expected.map(|(name, first, last)| (name.to_owned(), first, last)));
     }
 
     #[test]

@@ -126,7 +126,7 @@ fn wait_for(command: impl Future<Output = Result<(), CliError>>) -> Result<(), C
 }
 
 /// In a build with the planted bugs, `LIMULUS_MUTANT=NAME` chooses one.
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 fn plant_mutant() {
     use engine::mutants::{Mutant, plant};
     if let Ok(name) = std::env::var("LIMULUS_MUTANT") {
@@ -134,5 +134,5 @@ fn plant_mutant() {
     }
 }
 
-#[cfg(not(mutants))]
+#[cfg(not(feature = "faults"))]
 fn plant_mutant() {}

@@ -1,4 +1,4 @@
-//! Planted bugs. They exist only in a build with `--cfg mutants`, where one is chosen by name at run time; elsewhere
+//! Planted bugs. They exist only in a build with the feature `faults`, where one is chosen by name at run time; elsewhere
 //! [`planted`] is a constant `false`. Each must be found by the simulator.
 
 macro_rules! mutants {
@@ -135,23 +135,23 @@ mutants! {
     DiskSnapshotEarly = "disk_snapshot_early";
 }
 
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 static CHOSEN: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
 /// Plants a bug, or none.
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 pub fn plant(mutant: Option<Mutant>) {
     CHOSEN.store(mutant.map_or(0, |m| m as u8), std::sync::atomic::Ordering::SeqCst);
 }
 
 /// Whether this bug is planted.
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 pub fn is_active(mutant: Mutant) -> bool {
     CHOSEN.load(std::sync::atomic::Ordering::SeqCst) == mutant as u8
 }
 
 /// Whether this bug is planted: never, in this build.
-#[cfg(not(mutants))]
+#[cfg(not(feature = "faults"))]
 pub const fn is_active(_: Mutant) -> bool {
     false
 }

@@ -1,13 +1,13 @@
-//! What a loss of power makes of files that were not wholly synced. What may not live here: files of the system.
+//! What a loss of power leaves of files that were not completely synced.
 
 use std::cmp::Ordering;
 
 use crate::image::{Change, Image, Pending, overwrite};
 
-/// What a disk writes whole or not at all.
+/// What a disk writes atomically, bytes.
 const SECTOR_BYTES: usize = 512;
 
-/// Which of the changes that no sync has followed are on the disk after a loss of power.
+/// Which of the changes without a later sync survive a loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// None.
@@ -16,18 +16,18 @@ pub enum Cut {
     Everything,
     /// Those up to a random one, over all files in the order in which they were made; the last may be torn.
     Prefix {
-        /// Of the chance.
+        /// The seed of the random numbers.
         seed: u64,
     },
-    /// Any, each torn: of a write some sectors of 512 bytes are there. Where it would have made the file longer, the file
-    /// may be longer nevertheless, with zeros or with old bytes of the disk.
+    /// Any, each torn: some 512-byte sectors of a write survive. A file that the write would have extended may be
+    /// longer even without its data, with zeros or with old bytes of the disk.
     Torn {
-        /// Of the chance.
+        /// The seed of the random numbers.
         seed: u64,
     },
 }
 
-/// Rng from a seed (splitmix64).
+/// Random numbers from a seed (splitmix64).
 #[derive(Debug)]
 pub(crate) struct Rng(u64);
 
@@ -53,7 +53,7 @@ impl Rng {
 }
 
 impl Cut {
-    /// The chance of this cut.
+    /// The random numbers of this cut.
     pub(crate) fn rng(self) -> Rng {
         match self {
             Self::Nothing | Self::Everything => Rng::new(0),
@@ -61,7 +61,7 @@ impl Cut {
         }
     }
 
-    /// Whether a name that no sync has followed is lost.
+    /// Whether a name without a later sync is lost.
     pub(crate) fn loses_name(self, rng: &mut Rng) -> bool {
         match self {
             Self::Nothing => true,
@@ -70,7 +70,7 @@ impl Cut {
         }
     }
 
-    /// What is left of each of these files, in their order; none is a file that is not there.
+    /// What is left of each of these files, in their order; `None` for a file that does not exist.
     pub(crate) fn remains(self, images: &[Image], rng: &mut Rng) -> Vec<Option<Vec<u8>>> {
         let mut numbers: Vec<u64> = images.iter().flat_map(|image| &image.pending).map(|p| p.number).collect();
         numbers.sort_unstable();
@@ -102,7 +102,7 @@ impl Cut {
     }
 }
 
-/// Does a part of a change.
+/// Applies a part of a change.
 fn tear(change: &Change, content: &mut Option<Vec<u8>>, percent: usize, dice: &mut Rng) {
     let Change::Write { offset, bytes } = change else {
         if dice.percent(percent) {

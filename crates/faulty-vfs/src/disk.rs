@@ -1,4 +1,4 @@
-//! The disk under one folder, as a test holds it, and as the VFS asks it. What may not live here: C.
+//! The disk under one folder, as a test and the VFS use it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,13 +16,14 @@ use crate::vfs;
 
 static DISKS: Mutex<Vec<Arc<Shared>>> = Mutex::new(Vec::new());
 
-/// The disk under a folder, until this value is dropped.
+/// The faulty disk under a folder, until this value is dropped.
 ///
-/// Install it before the first database below the folder is opened: what a file holds then counts as synced.
+/// Install it before the first database below the folder is opened: the content of a file at that moment counts as
+/// synced.
 #[derive(Debug)]
 pub struct Disk(Arc<Shared>);
 
-/// What the handle and the open files share.
+/// The state that the handle and the open files share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     folder: PathBuf,
@@ -34,17 +35,17 @@ struct State {
     is_gone: bool,
     is_crashed: bool,
     is_suspended: bool,
-    /// Whether a file may become longer now; none is always.
+    /// Whether a file may grow now; `None` means always.
     may_grow: Option<fn(&Path) -> bool>,
     planned: Vec<Planned>,
     log: Vec<Operation>,
-    struck: Option<Operation>,
+    first_failure: Option<Operation>,
     images: BTreeMap<PathBuf, Image>,
-    /// Files that SQLite does not write, with every content that they were seen to have.
+    /// Files that SQLite does not write, with every content that the disk has seen in them.
     watched: BTreeMap<PathBuf, Watched>,
-    /// Files that got another name past SQLite, from and to, with no sync of their folder since.
+    /// Files that were renamed without SQLite, from and to, with no sync of their folder since.
     renamed: Vec<(PathBuf, PathBuf)>,
-    /// What was being done to a file when the process died.
+    /// The operation on a file that the process was doing when it died.
     dying: Option<(PathBuf, Change)>,
     changes: u64,
 }
@@ -52,7 +53,7 @@ struct State {
 /// A file that SQLite does not write.
 #[derive(Debug, Default)]
 struct Watched {
-    /// Kept open with its number, since it is looked at so often.
+    /// The open file and its inode: it stays open, since it is read so often.
     file: Option<(u64, File)>,
     contents: Vec<Option<Vec<u8>>>,
 }
@@ -77,7 +78,7 @@ impl Watched {
 }
 
 impl Disk {
-    /// Puts a disk under a folder, which must be there.
+    /// Installs a disk under an existing folder.
     pub fn install(folder: &Path) -> io::Result<Self> {
         vfs::register();
         let folder = folder.canonicalize()?;
@@ -90,8 +91,8 @@ impl Disk {
         Ok(Self(shared))
     }
 
-    /// Watches a file of the folder that is written past SQLite, and never synced: after a loss of power it has any of the
-    /// contents that it was seen to have since now, which is looked at before every operation.
+    /// Watches a file of the folder that is written without SQLite and never synced: a loss of power may leave any of
+    /// the contents that the disk has seen since now. It looks before every operation.
     pub fn watch(&self, name: &str) {
         let path = self.0.folder.join(name);
         let mut state = lock(&self.0.state);
@@ -99,49 +100,51 @@ impl Disk {
         state.look();
     }
 
-    /// Adds a fault; it counts operations from now on.
+    /// Adds a fault, which counts operations from now on.
     pub fn plan(&self, fault: Fault) {
         lock(&self.0.state).planned.push(Planned::new(fault));
     }
 
-    /// A new process, or the fault is mended: no faults are planned any more, and files are as they are.
+    /// Removes all planned faults, as for a new process or a repaired disk; files stay as they are.
     pub fn heal(&self) {
         let mut state = lock(&self.0.state);
         state.planned.clear();
-        (state.is_crashed, state.dying, state.struck) = (false, None, None);
+        (state.is_crashed, state.dying, state.first_failure) = (false, None, None);
     }
 
-    /// The next process: what has struck is over, what has not struck yet still will. Files are as they are.
+    /// Starts the next process: faults that have happened end, faults that have not happened yet stay planned. Files
+    /// stay as they are.
     pub fn next_process(&self) {
         let mut state = lock(&self.0.state);
-        state.planned.retain(|planned| !planned.has_struck());
-        (state.is_crashed, state.dying, state.struck) = (false, None, None);
+        state.planned.retain(|planned| !planned.has_happened());
+        (state.is_crashed, state.dying, state.first_failure) = (false, None, None);
     }
 
-    /// The process is dead from here on, as at [`crate::What::Crash`], between two operations.
+    /// Kills the process, as [`crate::What::Crash`] does, between two operations.
     pub fn kill(&self) {
         lock(&self.0.state).is_crashed = true;
     }
 
-    /// Operations are not counted from here on, no fault strikes and watched files are not looked at, until [`Disk::resume`]:
-    /// for a look at what is there.
+    /// Stops counting operations, injecting faults and looking at watched files until [`Disk::resume`], so that a test
+    /// can inspect files.
     pub fn suspend(&self) {
         lock(&self.0.state).is_suspended = true;
     }
 
-    /// Operations are counted again, and faults strike.
+    /// Counts operations and injects faults again.
     pub fn resume(&self) {
         lock(&self.0.state).is_suspended = false;
     }
 
-    /// Asked, with the folder, whenever a write would make a file longer: if it may not, there is no space.
+    /// Installs a function that is called with the folder whenever a write would make a file longer; if it returns
+    /// false, there is no space.
     pub fn limit(&self, may_grow: fn(&Path) -> bool) {
         lock(&self.0.state).may_grow = Some(may_grow);
     }
 
-    /// How many faults are planned and have not struck yet.
+    /// How many planned faults have not happened yet.
     pub fn waiting(&self) -> usize {
-        lock(&self.0.state).planned.iter().filter(|planned| !planned.has_struck()).count()
+        lock(&self.0.state).planned.iter().filter(|planned| !planned.has_happened()).count()
     }
 
     /// How many operations were counted so far.
@@ -149,11 +152,11 @@ impl Disk {
         lock(&self.0.state).log.len() as u64
     }
 
-    /// Puts a disk under another folder; faults that have not struck here yet go over to it.
+    /// Moves the disk to another folder, with the faults that have not happened yet.
     pub fn move_to(&self, folder: &Path) -> io::Result<Self> {
         let disk = Self::install(folder)?;
         let mut state = lock(&self.0.state);
-        let planned = state.planned.drain(..).filter(|planned| !planned.has_struck()).collect();
+        let planned = state.planned.drain(..).filter(|planned| !planned.has_happened()).collect();
         let may_grow = state.may_grow;
         drop(state);
         let mut next = lock(&disk.0.state);
@@ -167,31 +170,31 @@ impl Disk {
         lock(&self.0.state).log.clone()
     }
 
-    /// The first operation that a fault has struck since the last [`Disk::heal`].
-    pub fn struck(&self) -> Option<Operation> {
-        lock(&self.0.state).struck
+    /// The first operation that failed because of a fault since the last [`Disk::heal`].
+    pub fn first_failure(&self) -> Option<Operation> {
+        lock(&self.0.state).first_failure
     }
 
-    /// Whether a planned crash has come.
+    /// Whether a planned crash has happened.
     pub fn is_crashed(&self) -> bool {
         lock(&self.0.state).is_crashed
     }
 
-    /// Bytes of this kind of file that were written and that no sync has followed.
+    /// Bytes written to this kind of file without a later sync.
     pub fn unsynced_bytes(&self, file: FileKind) -> usize {
         let bytes = |image: &Image| image.pending.iter().map(|pending| pending.change.bytes()).sum::<usize>();
         let state = lock(&self.0.state);
         state.images.iter().filter(|(path, _)| kind_of(path) == file).map(|(_, image)| bytes(image)).sum()
     }
 
-    /// Writes into another folder what a loss of power at this moment would leave of this one. Files whose writing was
-    /// not seen are copied as they are; the index of a WAL never survives.
+    /// Writes into another folder what a loss of power would leave of this one now. Files whose writes the disk has not
+    /// seen are copied as they are; the index of a WAL never survives.
     pub fn power_cut(&self, cut: Cut, into: &Path) -> io::Result<()> {
         fs::create_dir_all(into)?;
         let mut state = lock(&self.0.state);
         state.look();
         let mut rng = cut.rng();
-        // Renamed past SQLite: it has another name now.
+        // Renamed without SQLite: it has another name now.
         let is_there = |path: &Path, image: &Image| path.exists() || image.content().is_none();
         let (paths, images): (Vec<_>, Vec<_>) =
             state.dying_images().into_iter().filter(|(path, image)| is_there(path, image)).unzip();
@@ -220,8 +223,8 @@ impl Disk {
     }
 }
 
-/// A step that is about to be done past SQLite, to a file or folder; for whoever is asked before each. An error is what the
-/// system is to have answered. `renamed_to` is the name that the file is to get.
+/// Reports an operation on a file or folder that bypasses SQLite, before it happens. An error is to be returned as if
+/// it came from the system. `renamed_to` is the new name of a rename.
 pub fn past_sqlite(past: Past, path: &Path, renamed_to: Option<&Path>) -> io::Result<()> {
     const EIO: i32 = 5;
     const ENOSPC: i32 = 28;
@@ -284,7 +287,7 @@ pub(crate) fn disk_of(path: &Path) -> Option<Arc<Shared>> {
 }
 
 impl Shared {
-    /// Counts an operation that is about to be done, and says what becomes of it. `change` is what it would do.
+    /// Counts an operation that is about to happen, and decides its result. `change` is what it would do.
     pub(crate) fn begin(&self, kind: OperationKind, path: &Path, change: impl FnOnce() -> Option<Change>) -> Verdict {
         let mut state = lock(&self.state);
         if state.is_gone {
@@ -304,14 +307,14 @@ impl Shared {
         };
         let operation = Operation { number: state.log.len() as u64 + 1, kind, file };
         state.log.push(operation);
-        // Each counts it, whichever strikes.
-        let strikes: Vec<What> = state.planned.iter_mut().filter_map(|planned| planned.count(kind)).collect();
-        let Some(what) = strikes.first() else {
+        // Every fault counts the operation, whichever of them applies.
+        let hits: Vec<What> = state.planned.iter_mut().filter_map(|planned| planned.count(kind)).collect();
+        let Some(what) = hits.first() else {
             let is_full = kind == OperationKind::Write && self.is_full(&state, path, change);
             return if is_full { What::Enospc.verdict(kind) } else { Verdict::Go };
         };
-        state.struck.get_or_insert(operation);
-        if strikes.contains(&What::Crash) {
+        state.first_failure.get_or_insert(operation);
+        if hits.contains(&What::Crash) {
             state.is_crashed = true;
             state.dying = change().map(|change| (path.to_owned(), change));
             return Verdict::Fail(kind.io_error());
@@ -319,7 +322,7 @@ impl Shared {
         what.verdict(kind)
     }
 
-    /// Whether this change would make a file longer, and it may not be.
+    /// Whether this change would make a file longer although it may not grow.
     fn is_full(&self, state: &State, path: &Path, change: impl FnOnce() -> Option<Change>) -> bool {
         let limited = state.may_grow.is_some_and(|may_grow| !may_grow(&self.folder));
         let length = || fs::metadata(path).map_or(0, |meta| meta.len() as usize);
@@ -328,12 +331,12 @@ impl Shared {
             && matches!(change(), Some(Change::Write { offset, bytes }) if offset + bytes.len() > length())
     }
 
-    /// Whether the process is dead: what is given up then is given up by the system, and leaves files as they are.
+    /// Whether the process is dead: then the system releases its locks and files, and leaves their content as it is.
     pub(crate) fn is_dead(&self) -> bool {
         lock(&self.state).is_crashed
     }
 
-    /// A file was opened; `content` is what it holds if it was there before.
+    /// Records that a file was opened; `content` is what it held if it existed before.
     pub(crate) fn opened(&self, path: &Path, content: Option<Vec<u8>>) {
         let mut state = lock(&self.state);
         let image = state.images.entry(path.to_owned()).or_default();
@@ -351,12 +354,12 @@ impl Shared {
         }
     }
 
-    /// Something was done to a file.
+    /// Records a change of a file.
     pub(crate) fn changed(&self, path: &Path, change: Change) {
         lock(&self.state).change(path, change);
     }
 
-    /// A file was synced. With a new one that is no database SQLite syncs the folder as well.
+    /// Records a sync of a file. SQLite syncs the folder with the first sync of a new file that is no database.
     pub(crate) fn synced(&self, path: &Path) {
         let mut state = lock(&self.state);
         let Some(image) = state.images.get_mut(path) else { return };
@@ -367,7 +370,7 @@ impl Shared {
         }
     }
 
-    /// The folder was synced.
+    /// Records a sync of the folder.
     pub(crate) fn folder_synced(&self) {
         lock(&self.state).images.values_mut().for_each(Image::sync_name);
     }
@@ -380,12 +383,12 @@ impl State {
         self.images.entry(path.to_owned()).or_default().pending.push(Pending { number, change });
     }
 
-    /// Looks at the watched files.
+    /// Reads the watched files.
     fn look(&mut self) {
         self.watched.iter_mut().for_each(|(path, watched)| watched.look(path));
     }
 
-    /// The files, with what was being done when the process died.
+    /// The files, including the operation during which the process died.
     fn dying_images(&self) -> BTreeMap<PathBuf, Image> {
         let mut images = self.images.clone();
         if let Some((path, change)) = &self.dying {

@@ -1,4 +1,4 @@
-//! What goes wrong and when, as values. What may not live here: how it is done.
+//! The faults and when they happen, as values.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -6,58 +6,58 @@ use std::time::Duration;
 
 use rusqlite::ffi;
 
-/// What SQLite asks of the disk, and what is done past it, as far as it is counted and can fail.
+/// An operation of SQLite on the disk, or one that bypasses SQLite, if it is counted and can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub enum OperationKind {
-    /// A file is opened, perhaps made.
+    /// Open a file, or create it.
     Open,
-    /// A file is removed.
     Delete,
-    /// Bytes are read.
+    /// Read bytes.
     Read,
-    /// Bytes are written.
+    /// Write bytes.
     Write,
-    /// A file gets another length.
+    /// Set the length of a file.
     Truncate,
-    /// What was written is to reach the disk.
+    /// Sync a file.
     Sync,
-    /// A part of the WAL's index is mapped, perhaps made.
+    /// Map a part of the WAL's index, or create it.
     ShmMap,
-    /// A lock on the WAL's index is taken.
+    /// Lock the WAL's index.
     ShmLock,
-    /// A file that SQLite does not know, or a name of one.
+    /// An operation on a file that SQLite does not know.
     Past(Past),
 }
 
-/// What is done to files past SQLite.
+/// Operations on files that bypass SQLite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Past {
-    /// A folder is made, perhaps.
+    /// Make a folder if it does not exist.
     MakeFolder,
-    /// A file is opened, perhaps made.
+    /// Open a file, or create it.
     Open,
-    /// Its mode is set.
+    /// Set its mode.
     SetMode,
-    /// Its lock is taken.
+    /// Take its lock.
     Lock,
-    /// Bytes are read.
+    /// Read bytes.
     Read,
-    /// Bytes are written.
+    /// Write bytes.
     Write,
-    /// It gets another length.
+    /// Set its length.
     Resize,
-    /// It gets blocks for it alone.
+    /// Allocate blocks for it.
     Reserve,
-    /// It, or the names in a folder, are to reach the disk.
+    /// Sync it; for a folder, the names in it.
     Sync,
-    /// It gets another name.
+    /// Rename it.
     Rename,
-    /// It is removed.
+    /// Remove it.
     Remove,
 }
 
 impl Past {
-    /// Every one.
+    /// All operations, in the order of the enum.
     pub const ALL: [Self; 11] = [
         Self::MakeFolder,
         Self::Open,
@@ -74,11 +74,11 @@ impl Past {
 }
 
 impl OperationKind {
-    /// Every kind of SQLite's.
+    /// All operations of SQLite.
     pub const ALL: [Self; 8] =
         [Self::Open, Self::Delete, Self::Read, Self::Write, Self::Truncate, Self::Sync, Self::ShmMap, Self::ShmLock];
 
-    /// What the system's VFS answers when the system says EIO.
+    /// The code that the system's VFS returns for EIO.
     pub(crate) fn io_error(self) -> c_int {
         match self {
             Self::Open => ffi::SQLITE_CANTOPEN,
@@ -93,7 +93,7 @@ impl OperationKind {
         }
     }
 
-    /// What the system's VFS answers when there is no space.
+    /// The code that the system's VFS returns when there is no space.
     fn full(self) -> c_int {
         match self {
             Self::Write | Self::Past(_) => ffi::SQLITE_FULL,
@@ -137,12 +137,11 @@ impl fmt::Display for Past {
     }
 }
 
-/// Which file of a database.
+/// The role of a file of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub enum FileKind {
-    /// The database.
     Database,
-    /// Its WAL.
     Wal,
     /// The index of the WAL.
     Shm,
@@ -150,36 +149,36 @@ pub enum FileKind {
     Other,
 }
 
-/// One counted operation.
+/// A counted operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Operation {
     /// Its number, from 1.
     pub number: u64,
-    /// What was asked.
     pub kind: OperationKind,
-    /// Of which file.
+    /// The role of the file.
     pub file: FileKind,
 }
 
-/// What goes wrong.
+/// The kinds of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// The operation fails; nothing of it is done.
+    /// The operation fails without any effect.
     Eio,
-    /// There is no space: a write, the making of a file or of the WAL's index, or a sync fails; nothing of it is done.
+    /// There is no space: a write, a sync, or the creation of a file or of the WAL's index fails without any effect.
     Enospc,
     /// Half of a write is done, then there is no space.
     ShortWrite,
-    /// The system gives half of what a read asks for; SQLite has to ask for the rest.
+    /// The system returns half of what a read asks for; SQLite has to ask for the rest.
     ShortRead,
-    /// A sync takes this long, and is done.
+    /// A sync takes this long, and succeeds.
     SlowSync(Duration),
-    /// The process is dead from here on: this and every later operation fails, and nothing is changed any more.
+    /// The process is dead: this and every later operation fails, and nothing changes any more.
     Crash,
 }
 
 impl What {
-    /// Whether this can happen to such an operation.
+    /// Whether this fault can happen in such an operation.
     pub fn applies_to(self, kind: OperationKind) -> bool {
         use OperationKind as Kind;
         use Past as P;
@@ -208,14 +207,14 @@ impl What {
     }
 }
 
-/// What becomes of one operation.
+/// The result of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is done.
+    /// It happens.
     Go,
-    /// It is done after this time.
+    /// It happens after this time.
     Slow(Duration),
-    /// Half of it is done.
+    /// Half of it happens.
     Short,
     /// It fails with this code of SQLite.
     Fail(c_int),
@@ -224,37 +223,38 @@ pub(crate) enum Verdict {
 /// How long a fault lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lasting {
-    /// One operation.
+    /// For one operation.
     Once,
-    /// That operation, and every later one to which it applies.
+    /// For that operation, and every later one to which it applies.
     ForEver,
 }
 
 /// A fault at the n-th operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// What happens.
+    /// The kind of fault.
     pub what: What,
-    /// At which operation, from 1, of those from the planning on that are of the kind and to which it applies.
+    /// The number of the operation, from 1, among those after [`crate::Disk::plan`] that match `only` and to which the
+    /// fault applies.
     pub at: u64,
-    /// Only operations of this kind are counted and struck.
+    /// The only kind of operation that counts; `None` counts all.
     pub only: Option<OperationKind>,
-    /// For how long.
+    /// How long it lasts.
     pub lasting: Lasting,
 }
 
 impl Fault {
-    /// A fault that strikes once, at the n-th operation (from 1) to which it applies.
+    /// A fault that happens once, at the n-th operation (from 1) to which it applies.
     pub fn at(at: u64, what: What) -> Self {
         Self { what, at, only: None, lasting: Lasting::Once }
     }
 
-    /// Counts and strikes operations of this kind alone.
+    /// Restricts it to operations of this kind.
     pub fn on(self, kind: OperationKind) -> Self {
         Self { only: Some(kind), ..self }
     }
 
-    /// Strikes every later one as well.
+    /// Makes it last for every later operation.
     pub fn for_ever(self) -> Self {
         Self { lasting: Lasting::ForEver, ..self }
     }
@@ -264,7 +264,7 @@ impl Fault {
     }
 }
 
-/// A fault and how far it has counted.
+/// A planned fault and how many operations it has counted.
 #[derive(Debug)]
 pub(crate) struct Planned {
     fault: Fault,
@@ -276,20 +276,20 @@ impl Planned {
         Self { fault, seen: 0 }
     }
 
-    pub(crate) fn has_struck(&self) -> bool {
+    pub(crate) fn has_happened(&self) -> bool {
         self.seen >= self.fault.at
     }
 
-    /// Counts an operation, and says what strikes it.
+    /// Counts an operation; returns the fault if it applies now.
     pub(crate) fn count(&mut self, kind: OperationKind) -> Option<What> {
         if !self.fault.counts(kind) {
             return None;
         }
         self.seen += 1;
-        let strikes = match self.fault.lasting {
+        let hits = match self.fault.lasting {
             Lasting::Once => self.seen == self.fault.at,
             Lasting::ForEver => self.seen >= self.fault.at,
         };
-        strikes.then_some(self.fault.what)
+        hits.then_some(self.fault.what)
     }
 }

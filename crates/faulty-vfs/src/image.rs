@@ -1,25 +1,25 @@
-//! What of a file is on the disk for certain, and what is still under way to it. What may not live here: chance.
+//! What of a file is durable, and which of its changes are not synced yet.
 
-/// Something that was done to a file.
+/// A change of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It was made.
+    /// The file was created.
     Create,
     /// Bytes were written.
     Write {
-        /// From here on.
+        /// Where the write begins, bytes.
         offset: usize,
-        /// These.
+        /// The written bytes.
         bytes: Vec<u8>,
     },
-    /// It got this length.
+    /// The file was set to this length, bytes.
     Truncate(usize),
-    /// It was removed.
+    /// The file was removed.
     Delete,
 }
 
 impl Change {
-    /// Does it to a content; none is a file that is not there.
+    /// Applies it to a content; `None` is a file that does not exist.
     pub(crate) fn apply(&self, content: &mut Option<Vec<u8>>) {
         match self {
             Self::Create => drop(content.get_or_insert_default()),
@@ -30,7 +30,7 @@ impl Change {
     }
 }
 
-/// Writes into a content that grows as need be, with zeros where nothing was written.
+/// Writes into a content, which grows as needed; gaps are zeros.
 pub(crate) fn overwrite(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     let end = offset + bytes.len();
     if content.len() < end {
@@ -39,19 +39,19 @@ pub(crate) fn overwrite(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     content[offset..end].copy_from_slice(bytes);
 }
 
-/// A change that no sync has followed, with its place among all changes of the disk.
+/// A change without a later sync, with its number among all changes of the disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Pending {
     pub(crate) number: u64,
     pub(crate) change: Change,
 }
 
-/// One file.
+/// The state of one file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Image {
-    /// What the last sync left; none if the file was not there, or its name was not synced.
+    /// Its content at the last sync; `None` if the file did not exist, or its name was not synced.
     pub(crate) durable: Option<Vec<u8>>,
-    /// What was done since, in order.
+    /// Changes since then, in order.
     pub(crate) pending: Vec<Pending>,
     /// How many times it is open.
     pub(crate) open: usize,
@@ -65,12 +65,12 @@ impl Image {
         content
     }
 
-    /// All that was done has reached the disk.
+    /// Makes all changes durable.
     pub(crate) fn sync(&mut self) {
         self.sync_first(self.pending.len());
     }
 
-    /// Its folder was synced: what was removed is gone.
+    /// Makes a removal durable: its folder was synced.
     pub(crate) fn sync_name(&mut self) {
         let removed = self.pending.iter().rposition(|pending| pending.change == Change::Delete);
         self.sync_first(removed.map_or(0, |at| at + 1));
@@ -87,7 +87,7 @@ impl Image {
         self.pending.iter().any(|pending| pending.change == Change::Create)
     }
 
-    /// Somebody else made this file what it is.
+    /// Replaces the content: another program has written the file.
     pub(crate) fn renew(&mut self, content: Vec<u8>) {
         self.durable = Some(content);
         self.pending.clear();

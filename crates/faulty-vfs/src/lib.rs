@@ -1,17 +1,17 @@
-//! A faulty disk under the real SQLite, for tests: errors at the n-th operation, crashes, and what a loss of power leaves.
+//! A faulty disk under the real SQLite, for tests: errors at the n-th operation, crashes, and losses of power.
 //!
-//! It is a VFS of SQLite around the system's own, registered as the default of the process, so that the code under test is
-//! the product's and nothing is replaced in it. It acts only below folders for which a [`Disk`] is installed; all other
-//! files are the system's own, untouched. Here live `fault` (what goes wrong, and when), `image` (what of a file is on the
-//! disk for certain and what is still under way), `cut` (what a loss of power makes of it), `disk` (the handle of a test),
-//! `vfs` (the table of C functions) and `short_read` (the one call of the system that is taken). What may not live here: anything about journals.
+//! It is a VFS of SQLite around the system's own, registered as the default of the process, so that the code under test
+//! is unchanged product code. It acts only below folders for which a [`Disk`] is installed; other files go straight to
+//! the system. `fault` says what fails and when, `image` what of a file is durable, `cut` what a loss of power leaves
+//! of it; `disk` is the handle of a test, `vfs` the table of C functions, and `short_read` replaces one system call.
+//! Nothing here knows about journals.
 //!
-//! What it does not see by itself: files that are written without SQLite. Whoever writes them asks before each step
-//! ([`past_sqlite`]), which may go wrong like any other; and those that matter are watched ([`Disk::watch`]): every content
-//! that they had is a content that they may have after a loss of power.
+//! It does not see files that are written without SQLite. The code that writes them calls [`past_sqlite`] before each
+//! operation, which may fail like any other. A test can also watch such files ([`Disk::watch`]): a loss of power may
+//! leave any content that they ever had.
 //!
-//! Appending one at a time and waiting for each answer, the same program makes the same operations, and a fault at the
-//! n-th of them, or a cut with the same seed, is the same every time:
+//! A program that appends one record at a time and waits for each reply makes the same operations every time. So a
+//! fault at the n-th operation, or a cut with the same seed, has the same result every time:
 //!
 //! ```
 //! use faulty_vfs::{Cut, Disk, Fault, OperationKind, Past, What};
@@ -25,9 +25,9 @@
 //! // The third sync from now on fails, and all later ones.
 //! disk.plan(Fault::at(3, What::Eio).on(OperationKind::Sync).for_ever());
 //! let kept = (0..).take_while(|n: &u32| connection.execute("INSERT INTO t VALUES (?1)", [n]).is_ok()).count();
-//! assert_eq!((kept, disk.struck().map(|operation| operation.kind)), (2, Some(OperationKind::Sync)));
+//! assert_eq!((kept, disk.first_failure().map(|operation| operation.kind)), (2, Some(OperationKind::Sync)));
 //!
-//! // The power goes; what was synced is in the new folder, and of the rest a random part.
+//! // The power fails; what was synced is in the new folder, and a random part of the rest.
 //! drop(connection);
 //! disk.power_cut(Cut::Torn { seed: 1 }, after.path()).unwrap();
 //! let connection = Connection::open(after.path().join("a.db")).unwrap();

@@ -1,5 +1,4 @@
-//! Reads of which the system gives half, below SQLite's own code, which has to ask for the rest. What may not live here:
-//! other calls of the system.
+//! Reads for which the system returns half, below SQLite's own code, which has to ask for the rest.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -16,12 +15,12 @@ thread_local! {
     static IS_SHORT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The next read of this thread is short.
+/// Makes the next read of this thread short.
 pub(crate) fn next() {
     IS_SHORT.set(true);
 }
 
-/// Takes the place of `read` in the system's VFS.
+/// Replaces `read` in the system's VFS.
 #[allow(unsafe_code, reason = "a call of the system is replaced through C pointers")]
 pub(crate) unsafe fn install(vfs: *mut sqlite3_vfs) {
     const COMPLETE: &str = "the VFS of a Unix system has its calls in a table";
@@ -37,6 +36,6 @@ pub(crate) unsafe fn install(vfs: *mut sqlite3_vfs) {
 #[allow(unsafe_code, reason = "a call of the system")]
 unsafe extern "C" fn read(file: c_int, buffer: *mut c_void, amount: usize) -> isize {
     let amount = if IS_SHORT.take() { amount.div_ceil(2) } else { amount };
-    // SAFETY: it is set before this is; fewer bytes than the caller has room for are asked for.
+    // SAFETY: it is set before this is called; fewer bytes than fit into the caller's buffer are requested.
     unsafe { REAL.get().expect("the real call is kept before it is replaced")(file, buffer, amount) }
 }

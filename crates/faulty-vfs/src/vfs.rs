@@ -1,7 +1,7 @@
-//! The table of C functions between SQLite and the system's VFS. What may not live here: what goes wrong, and when.
+//! The table of C functions between SQLite and the system's VFS.
 //!
-//! A file on no disk is opened by the system's VFS in the very memory that SQLite gave, and is its own from then on. One
-//! on a disk is a [`Wrapped`]: our head, and behind it the system's file.
+//! The system's VFS opens a file without a disk directly in the memory that SQLite gave, and owns it from then on. A
+//! file on a disk is a [`Wrapped`]: our head, followed by the system's file.
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -18,20 +18,20 @@ use crate::short_read;
 
 const COMPLETE: &str = "the VFS of a Unix system has every method";
 
-/// What SQLite holds of an open file of ours. The system's file lies behind it.
+/// The memory of an open file of ours. The system's file follows it.
 #[repr(C)]
 struct Wrapped {
     head: sqlite3_file,
     held: *mut FileState,
 }
 
-/// What we know of it.
+/// What this VFS knows about an open file.
 struct FileState {
     disk: Arc<Shared>,
     path: PathBuf,
 }
 
-/// Version 2 has no mapped reading: every read is seen.
+/// Version 2 has no memory-mapped reads: every read is seen.
 static METHODS: sqlite3_io_methods = sqlite3_io_methods {
     iVersion: 2,
     xClose: Some(close),
@@ -54,7 +54,7 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
     xUnfetch: None,
 };
 
-/// Makes ours the default VFS of the process, once.
+/// Makes this VFS the default of the process, once.
 #[allow(unsafe_code, reason = "a VFS is registered by a C function")]
 pub(crate) fn register() {
     static REGISTERED: Once = Once::new();
@@ -80,7 +80,7 @@ pub(crate) fn register() {
     });
 }
 
-/// The path in a name of SQLite; none is a file without a name.
+/// The path in a name of SQLite; `None` for a file without a name.
 #[allow(unsafe_code, reason = "names come as C strings")]
 fn path_of<'a>(name: *const std::ffi::c_char) -> Option<&'a Path> {
     // SAFETY: SQLite gives null or a string that ends with a zero and lives as long as the call.
@@ -122,7 +122,7 @@ unsafe extern "C" fn open(
     }
 }
 
-/// What an open file of the system holds. Read through it: another handle would take its locks along when it closes.
+/// The content of an open file of the system. Read through this handle: closing another one would release its locks.
 #[allow(unsafe_code, reason = "methods of a C table are called")]
 unsafe fn whole(file: *mut sqlite3_file) -> Vec<u8> {
     // SAFETY: the caller has opened the file; the buffer has the length that is asked for.
@@ -159,7 +159,7 @@ unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const std::ffi::c_char
     }
 }
 
-/// A file of ours taken apart: what we know of it, the system's file, and that one's methods.
+/// The parts of a file of ours: what we know about it, the system's file, and the system's methods.
 #[allow(unsafe_code, reason = "files come as C pointers")]
 unsafe fn parts<'a>(file: *mut sqlite3_file) -> (&'a FileState, *mut sqlite3_file, &'a sqlite3_io_methods) {
     // SAFETY: only `open` gives a file these methods, and then it is a `Wrapped` with the system's file behind it, which
@@ -233,7 +233,8 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, data: *const c_void, amount:
             |amount: c_int| Change::Write { offset: offset as usize, bytes: bytes[..amount as usize].to_vec() };
         let (amount, after) = match held.disk.begin(OperationKind::Write, &held.path, || Some(change(amount))) {
             Verdict::Go | Verdict::Slow(_) => (amount, ffi::SQLITE_OK),
-            // What the system's VFS makes of a write that cannot be completed, and of which the system gives no error.
+            // The code that the system's VFS returns for a write that cannot be completed and for which the system
+            // gives no error.
             Verdict::Short => (amount / 2, ffi::SQLITE_FULL),
             Verdict::Fail(code) => return code,
         };
@@ -263,7 +264,7 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
     }
 }
 
-/// The system's own sync is left out: only a loss of the machine's power would show it, and it takes most of the time.
+/// Skips the system's own sync: only a real loss of power would show the difference, and syncs take most of the time.
 #[allow(unsafe_code, reason = "a method of a C table")]
 unsafe extern "C" fn sync(file: *mut sqlite3_file, _flags: c_int) -> c_int {
     // SAFETY: as for `forward!`.
@@ -301,7 +302,7 @@ unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, offset: c_int, n: c_int, 
     // SAFETY: as for `forward!`.
     unsafe {
         let (held, below, methods) = parts(file);
-        // A lock is given up also by a process that dies.
+        // A dying process releases its locks as well.
         if flags & ffi::SQLITE_SHM_LOCK != 0
             && let Verdict::Fail(code) = held.disk.begin(OperationKind::ShmLock, &held.path, || None)
         {

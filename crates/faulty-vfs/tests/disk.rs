@@ -1,4 +1,4 @@
-//! The faulty disk under a plain database: what it does is what it says.
+//! The faulty disk under a plain database: each fault has the effect that it claims.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -25,7 +25,7 @@ fn insert(connection: &Connection, n: u32) -> Result<usize> {
     connection.execute("INSERT INTO t VALUES (?1, randomblob(900))", [n])
 }
 
-/// Rows until something fails.
+/// Inserts rows until something fails; returns how many succeeded.
 fn work(home: &Path) -> u32 {
     let Ok(connection) = open(home) else { return 0 };
     (0..12).take_while(|n| insert(&connection, *n).is_ok()).count() as u32
@@ -102,7 +102,7 @@ fn each_fault_is_the_error_that_the_system_would_give() {
         assert_eq!(insert(&connection, 0), Ok(1));
         disk.plan(Fault::at(1, what).on(kind));
         assert_eq!(code(insert(&connection, 1)), expected, "{what:?} {kind}");
-        assert_eq!(disk.struck().map(|operation| operation.kind), Some(kind));
+        assert_eq!(disk.first_failure().map(|operation| operation.kind), Some(kind));
         assert_eq!(insert(&connection, 2), Ok(1), "once is not for ever: {what:?} {kind}");
         drop(connection);
         assert_eq!(rows(home.path()), 2);
@@ -113,7 +113,7 @@ fn each_fault_is_the_error_that_the_system_would_give() {
 fn the_rest_of_a_short_read_is_asked_for() {
     let (home, disk) = home();
     disk.plan(Fault::at(1, What::ShortRead).for_ever());
-    assert_eq!((work(home.path()), disk.struck().is_some()), (12, true));
+    assert_eq!((work(home.path()), disk.first_failure().is_some()), (12, true));
     assert_eq!(rows(home.path()), 12);
 }
 
@@ -123,13 +123,13 @@ fn a_slow_sync_is_waited_for() {
     let connection = open(home.path()).unwrap();
     let time = Duration::from_millis(100);
     disk.plan(Fault::at(1, What::SlowSync(time)));
-    let (tell, told) = channel();
+    let (sender, acknowledged) = channel();
     let started = Instant::now();
     let thread = thread::spawn(move || {
         insert(&connection, 0).unwrap();
-        tell.send(started.elapsed()).unwrap();
+        sender.send(started.elapsed()).unwrap();
     });
-    assert!(told.recv().unwrap() >= time);
+    assert!(acknowledged.recv().unwrap() >= time);
     assert_eq!(disk.unsynced_bytes(FileKind::Wal), 0);
     thread.join().unwrap();
 }
@@ -143,7 +143,7 @@ fn after_a_crash_files_are_as_they_were() {
     }
     disk.plan(Fault::at(1, What::Crash).on(OperationKind::Sync));
     assert!(insert(&connection, 3).is_err() && disk.is_crashed());
-    // The index is in memory that is shared: the next process makes it anew.
+    // The index is in shared memory: the next process creates it again.
     let files = || ["a.db", "a.db-wal"].map(|name| fs::read(home.path().join(name)).unwrap());
     let (before, operations) = (files(), disk.operations().len());
     assert!(insert(&connection, 4).is_err());
@@ -151,7 +151,7 @@ fn after_a_crash_files_are_as_they_were() {
     assert!(before == files(), "a dead process wrote");
     assert_eq!(disk.operations().len(), operations);
     disk.heal();
-    // The row was written, though not synced, and the process alone was lost.
+    // The row was written, though not synced, and only the process was lost.
     assert_eq!(rows(home.path()), 4);
 }
 
@@ -165,13 +165,16 @@ fn a_cut_at_any_operation_keeps_what_was_synced_and_loses_only_the_last() {
     for at in 1..=all.len() as u64 {
         let (home, disk) = home();
         disk.plan(Fault::at(at, What::Crash));
-        let told = work(home.path());
+        let acknowledged = work(home.path());
         let torn = (0..4).map(|seed| Cut::Torn { seed: at * 10 + seed });
         for cut in [Cut::Nothing, Cut::Everything, Cut::Prefix { seed: at }].into_iter().chain(torn) {
             let after = tempdir().unwrap();
             disk.power_cut(cut, after.path()).unwrap();
             let kept = rows(after.path());
-            assert!(kept == told || kept == told + 1, "OP={at} CUT={cut:?}: {told} were told, {kept} are there");
+            assert!(
+                kept == acknowledged || kept == acknowledged + 1,
+                "OP={at} CUT={cut:?}: {acknowledged} were acknowledged, {kept} are there"
+            );
         }
     }
 }
@@ -218,7 +221,7 @@ fn a_watched_file_has_any_content_that_it_had_and_others_are_copied() {
 }
 
 #[test]
-fn what_is_done_while_it_is_suspended_is_neither_counted_nor_struck() {
+fn operations_while_it_is_suspended_are_neither_counted_nor_failed() {
     let (home, disk) = home();
     disk.plan(Fault::at(1, What::Eio));
     disk.suspend();
@@ -228,7 +231,7 @@ fn what_is_done_while_it_is_suspended_is_neither_counted_nor_struck() {
 }
 
 #[test]
-fn the_next_process_meets_the_faults_that_have_not_struck_yet() {
+fn the_next_process_meets_the_faults_that_have_not_happened_yet() {
     let (home, disk) = home();
     disk.plan(Fault::at(40, What::Crash));
     disk.plan(Fault::at(60, What::Eio).for_ever());
@@ -237,9 +240,9 @@ fn the_next_process_meets_the_faults_that_have_not_struck_yet() {
     assert_eq!((disk.is_crashed(), disk.counted(), disk.waiting()), (true, 40, 2));
     disk.next_process();
     work(home.path());
-    assert_eq!((disk.is_crashed(), disk.struck().map(|operation| operation.number)), (false, Some(60)));
+    assert_eq!((disk.is_crashed(), disk.first_failure().map(|operation| operation.number)), (false, Some(60)));
 
-    // The power goes between two operations: what is planned goes over to what is left.
+    // The power fails between two operations: planned faults move on to the copy.
     disk.kill();
     let after = tempdir().unwrap();
     disk.power_cut(Cut::Everything, after.path()).unwrap();

@@ -1,19 +1,20 @@
-//! The chain over a branch's entries, and the rules that the next record of a branch must keep to.
+//! The hash chain over the entries of a branch, and the rules that each new record of a branch must satisfy.
 //!
-//! Both journals build on it, so that they cannot differ. What may not live here: any I/O.
+//! Both journals use it, so their rules cannot differ. This module does no I/O.
 
 use engine::{Batch, BranchId, Epoch, Event, Hash, Ledger, Position, Record, Seq, Timestamp, VERSION};
 
 use crate::{Entry, Error};
 
-/// Where a branch ends; by default before its first entry, where the chain is 32 zero bytes.
+/// The end of a branch: its last seq and the chain value there. The default is an empty branch, whose chain is 32 zero
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) seq: Seq,
     pub(crate) chain: Hash,
 }
 
-/// What an entry adds to the chain.
+/// The fields of an entry that are hashed into the chain.
 pub(crate) struct Link<'a> {
     pub(crate) epoch: Epoch,
     pub(crate) at: Timestamp,
@@ -29,10 +30,10 @@ impl Default for Head {
 }
 
 impl Head {
-    /// A branch without an entry: its chain begins with 32 zero bytes.
+    /// An empty branch; its chain starts with 32 zero bytes.
     pub(crate) const EMPTY: Self = Self { seq: Seq(0), chain: Hash([0; 32]) };
 
-    /// The head of a branch that leaves another at an entry of this chain.
+    /// The head of a branch that forks off an entry with this chain value.
     pub(crate) fn forked(chain: Hash) -> Self {
         Self { seq: Seq(0), chain }
     }
@@ -55,7 +56,7 @@ impl Head {
         Self { seq, chain: Hash(*hasher.finalize().as_bytes()) }
     }
 
-    /// The entry that this record makes after this head.
+    /// Builds the entry that this record becomes after this head.
     pub(crate) fn entry(self, branch: BranchId, epoch: Epoch, position: Position, record: &Record) -> Entry {
         let event = record.event.clone();
         let payload_hash = Hash::of(&event.payload());
@@ -65,7 +66,8 @@ impl Head {
     }
 }
 
-/// Whether this record may come next in the batch's branch, which ends at `head` (`None`: not begun).
+/// Checks whether this record may come next in the batch's branch, which ends at `head` (`None`: the branch does not
+/// exist yet).
 pub(crate) fn admit(batch: &Batch, head: Option<Head>, record: &Record) -> Result<(), Error> {
     let branch = batch.branch;
     let begins = match &record.event {
@@ -101,7 +103,7 @@ mod tests {
     const PAGE: &str = include_str!("../../../docs/internals/format.md");
     const AT: Timestamp = Timestamp(1_767_225_600_000);
 
-    /// An entry as the page shows one, and the head after it.
+    /// Appends an entry to `page` in the page's format and returns the head after it.
     fn shown(page: &mut String, branch: BranchId, head: Head, event: Event) -> Head {
         let payload = String::from_utf8(event.payload()).unwrap();
         let record = Record { seq: None, at: AT.plus(head.seq.0), event };
@@ -121,7 +123,7 @@ mod tests {
         Head { seq, chain }
     }
 
-    /// R18: who computes as the page says gets what is stored.
+    /// R18: a reader who computes the chain as the page describes gets the stored value.
     #[test]
     fn r18_the_example_of_the_page_is_computed_as_entries_are() {
         let id = |text: &str| text.parse::<BranchId>().unwrap();

@@ -1,9 +1,9 @@
-//! What a full disk still takes, from the reserve: the ends of runs. What may not live here: where the space comes from.
+//! Which batches a full disk still accepts, from the reserve: those that end runs.
 
 use engine::{Batch, Event};
 
-/// Whether a batch brings runs to their end, or leaves things in order, and neither accepts nor begins anything. A run
-/// whose end is decided begins nothing any more, whatever its batch says.
+/// Whether a batch only ends runs or finishes work in progress, and neither accepts nor starts anything. Once the end
+/// of a run is decided, no batch of it starts anything, whatever else the batch holds.
 pub(crate) fn only_ends(batch: &Batch) -> bool {
     let has = |is: fn(&Event) -> bool| batch.records.iter().any(|record| is(&record.event));
     let accepts = has(|event| matches!(event, Event::MessageAccepted(_) | Event::RunStarted(_)));
@@ -37,7 +37,7 @@ mod tests {
     use crate::suite::Script;
     use crate::suite::samples::every_other_kind;
 
-    /// The events of these kinds, out of the samples.
+    /// A batch of sample events of these kinds.
     fn batch(kinds: &[&str]) -> Batch {
         let (events, bodies) = every_other_kind();
         let events = events.into_iter().filter(|event| kinds.contains(&event.kind())).collect();

@@ -1,213 +1,158 @@
-//! What can go wrong with a journal, each with what to do. What may not live here: text about runs or models.
+//! The errors of a journal; each says what to do.
 
 use std::path::{Path, PathBuf};
 
 use engine::{BranchId, Epoch, Hash, Position, Seq, UnreadableEvent};
 
-/// What can go wrong.
+/// An error of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub enum Error {
     /// Another process holds the home.
     #[error("{} is owned by {}: wait for it with --wait, or end it first", home.display(), owner(*pid, since.as_deref()))]
     Owned {
-        /// The home.
         home: PathBuf,
-        /// The process, once it has written its name.
+        /// The owner's process id; `None` until the owner has written its name into the lock file.
         pid: Option<u32>,
-        /// Since when: RFC 3339, UTC.
+        /// The time at which it took the home: RFC 3339, UTC; `None` until it is written.
         since: Option<String>,
     },
-    /// There is no journal here.
+    /// The home has no journal.
     #[error("no journal at {}: run `limulus agent -m TEXT` first, or set LIMULUS_HOME", home.display())]
-    NotFound {
-        /// The home.
-        home: PathBuf,
-    },
-    /// The home cannot be made or written.
+    NotFound { home: PathBuf },
+    /// The home cannot be created or written.
     #[error("cannot write to {} ({detail}): make it writable, or set LIMULUS_HOME to another folder", path.display())]
     Unwritable {
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         detail: String,
     },
-    /// A database of another program.
+    /// The file is a database of another program.
     #[error("{} is not a journal of limulus: move it away, or set LIMULUS_HOME to another folder", path.display())]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A journal of a newer limulus.
+    Foreign { path: PathBuf },
+    /// A newer version of Limulus wrote the journal.
     #[error("{} has format {version}, this limulus knows {known}: use the newer limulus that wrote it", path.display())]
     Newer {
-        /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The format version of the file.
         version: i64,
-        /// The format of this program.
+        /// The newest format version that this program supports.
         known: i64,
     },
-    /// A journal of an older limulus, which only its owner brings over.
+    /// An older version of Limulus wrote the journal; only an owner migrates it.
     #[error(
-        "{} has format {version}, this limulus reads {known}: run `limulus resume` once; it keeps a copy and brings the \
-         journal over", path.display()
+        "{} has format {version}, this limulus reads {known}: run `limulus resume` once; it keeps a copy and migrates the \
+         journal", path.display()
     )]
     Older {
-        /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The format version of the file.
         version: i64,
-        /// The format of this program.
+        /// The format version that this program reads.
         known: i64,
     },
-    /// The journal does not hold what it should.
+    /// The journal is corrupt.
     #[error(
         "the journal{} is damaged ({detail}): nothing was changed; `limulus doctor` says what can be done",
         named(path)
     )]
     Damaged {
-        /// The file (empty for a journal in memory, and where it is not known).
+        /// The file; empty for a journal in memory, and where the path is not known.
         path: PathBuf,
-        /// What is wrong.
         detail: String,
     },
-    /// Acknowledged entries are gone.
+    /// Acknowledged entries are missing.
     #[error(
         "the journal {} ends at position {head}, but {mark} was acknowledged: entries were lost, so nothing is written; \
          restore the folder from a backup, or see what `limulus doctor` can do", path.display()
     )]
     Regression {
-        /// The file.
         path: PathBuf,
-        /// Where it ends.
+        /// The last position in the journal.
         head: Position,
-        /// What was acknowledged.
+        /// The position that was acknowledged last.
         mark: Position,
     },
-    /// An entry that this version cannot read. Only its own session is closed by it.
+    /// This version cannot read an entry. Only the session of that entry is affected.
     #[error("entry {branch}@{seq}: {error}")]
-    Unreadable {
-        /// The branch.
-        branch: BranchId,
-        /// The entry.
-        seq: Seq,
-        /// Why.
-        error: UnreadableEvent,
-    },
-    /// A snapshot that is not what was kept. The entries are not harmed by it.
-    #[error("the snapshot {branch}@{seq} is damaged ({detail}): `limulus doctor` tells more and can drop it")]
+    Unreadable { branch: BranchId, seq: Seq, error: UnreadableEvent },
+    /// The content of a snapshot does not match its hash. The entries are not affected.
+    #[error("the snapshot {branch}@{seq} is damaged ({detail}): `limulus doctor` says more and can drop it")]
     DamagedSnapshot {
-        /// The branch.
         branch: BranchId,
-        /// The last entry that it stands for.
+        /// The last entry that the snapshot covers.
         seq: Seq,
-        /// What is wrong.
         detail: String,
     },
-    /// The payload of an entry was erased, so the fold must begin behind it.
-    #[error(
-        "entry {branch}@{seq} was erased, and no snapshot stands at or behind it to go on from: see `limulus doctor`"
-    )]
-    Erased {
-        /// The branch.
-        branch: BranchId,
-        /// The entry.
-        seq: Seq,
-    },
+    /// The payload of an entry was erased, so the state must be folded from a snapshot behind it.
+    #[error("entry {branch}@{seq} was erased, and there is no later snapshot to continue from: see `limulus doctor`")]
+    Erased { branch: BranchId, seq: Seq },
     /// The disk is full.
     #[error("no space left for {}: free some, then `limulus resume`; nothing acknowledged is lost", path.display())]
-    Full {
-        /// The file.
-        path: PathBuf,
-    },
+    Full { path: PathBuf },
     /// A read, write or sync failed.
     #[error("the journal {} cannot be used ({detail}): check the disk, then `limulus resume`", path.display())]
     Failed {
-        /// The file.
         path: PathBuf,
-        /// What SQLite or the system said.
+        /// The error of SQLite or of the operating system.
         detail: String,
     },
-    /// An earlier write failed, so nothing more is acknowledged.
-    #[error("an earlier write to the journal failed ({cause}): mend that and start limulus again")]
-    Poisoned {
-        /// The earlier failure.
-        cause: String,
-    },
-    /// The writer is gone.
+    /// An earlier write failed, so this process acknowledges nothing more.
+    #[error("an earlier write to the journal failed ({cause}): fix that and start limulus again")]
+    Poisoned { cause: String },
+    /// The writer thread has ended.
     #[error("the journal's writer has ended: start limulus again (if it did not end by itself, this is a bug)")]
     Gone,
-    /// The home has another owner by now.
-    #[error("this process was owner {epoch} of the home, which has owner {owner} now: it must end")]
+    /// The home has a newer owner.
+    #[error("this process was owner {epoch} of the home, which now has owner {owner}: it must end")]
     Fenced {
         /// The epoch of the append.
         epoch: Epoch,
-        /// The epoch of the home.
+        /// The current epoch of the home.
         owner: Epoch,
     },
-    /// A seq that is not the next of its branch.
+    /// The seq of a record is not the next one of its branch.
     #[error("branch {branch} expects seq {expected}, not {}", found.map_or("none".to_owned(), |seq| seq.to_string()))]
     Gap {
-        /// The branch.
         branch: BranchId,
-        /// The next seq.
         expected: Seq,
-        /// What was given.
+        /// The seq that the record has.
         found: Option<Seq>,
     },
-    /// An append to a branch that was never begun.
+    /// An append to a branch that does not exist.
     #[error("branch {branch} does not exist")]
-    UnknownBranch {
-        /// The branch.
-        branch: BranchId,
-    },
-    /// A branch that is begun twice, or for another session.
-    #[error("branch {branch} is begun already, or by an entry that does not fit it")]
-    BranchTaken {
-        /// The branch.
-        branch: BranchId,
-    },
-    /// A session whose key another one has.
+    UnknownBranch { branch: BranchId },
+    /// The branch exists already, or belongs to another session.
+    #[error("branch {branch} exists already, or its first entry does not fit it")]
+    BranchTaken { branch: BranchId },
+    /// Another session has this key.
     #[error("the session key `{key}` is taken")]
-    KeyTaken {
-        /// The key.
-        key: String,
-    },
-    /// A fork of an entry that is not there, or has another chain.
+    KeyTaken { key: String },
+    /// A fork from an entry that does not exist or has another chain value.
     #[error("there is no entry {parent}@{at} with that hash to fork from")]
     UnknownParent {
-        /// The branch that it leaves.
+        /// The branch to fork from.
         parent: BranchId,
-        /// The entry.
         at: Seq,
     },
-    /// An entry that cannot be what the rest of its branch goes on from.
+    /// The entries before this one cannot be removed.
     #[error(
-        "nothing before {branch}@{seq} can be removed: no whole snapshot stands there, or another branch leaves before it"
+        "nothing before {branch}@{seq} can be removed: there is no intact snapshot, or another branch forks off before it"
     )]
-    NoAnchor {
-        /// The branch.
-        branch: BranchId,
-        /// The entry.
-        seq: Seq,
-    },
-    /// An entry names a body that was never kept.
-    #[error("an entry of {branch} names the body {hash}, which is not kept")]
-    MissingBody {
-        /// The branch.
-        branch: BranchId,
-        /// The body.
-        hash: Hash,
-    },
-    /// A rule of the tables that nothing else caught.
+    NoAnchor { branch: BranchId, seq: Seq },
+    /// An entry names a body that is not stored.
+    #[error("an entry of {branch} names the body {hash}, which is not stored")]
+    MissingBody { branch: BranchId, hash: Hash },
+    /// A constraint of the tables failed that no other check covers.
     #[error("the append breaks a rule of the store: {detail}")]
     Constraint {
-        /// What SQLite said.
+        /// The error of SQLite.
         detail: String,
     },
 }
 
-/// A file behind a space; nothing where it is not known.
+/// The file after a space; empty where the path is not known.
 fn named(path: &Path) -> String {
     if path.as_os_str().is_empty() { String::new() } else { format!(" {}", path.display()) }
 }
@@ -220,27 +165,27 @@ fn owner(pid: Option<u32>, since: Option<&str>) -> String {
     }
 }
 
-/// What an error means for a person, and for the exit code.
+/// The class of an error: what it means for the user and for the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Exit 65: the journal is not what it should be.
+    /// Exit 65: the journal is corrupt.
     Damaged,
-    /// Exit 74: it could not be written or read.
+    /// Exit 74: the journal could not be read or written.
     Store,
     /// Exit 75: another process owns it.
     Owned,
-    /// Exit 4: there is none.
+    /// Exit 4: there is no journal.
     NotFound,
-    /// A newer limulus wrote it.
+    /// A newer version of Limulus wrote it.
     Newer,
-    /// Exit 3: an older limulus wrote it.
+    /// Exit 3: an older version of Limulus wrote it.
     Older,
     /// Exit 70: the append broke a rule, which is a bug of the caller.
     Refused,
 }
 
 impl Error {
-    /// What it means.
+    /// The class of this error.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Owned { .. } | Self::Fenced { .. } => Kind::Owned,
@@ -270,9 +215,9 @@ impl Error {
         }
     }
 
-    /// What SQLite or the system said; all of it where nothing is behind it.
+    /// The error of SQLite or of the operating system; the whole message where there is none.
     #[cfg(feature = "sqlite")]
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn cause(&self) -> String {
         match self {
             Self::Damaged { detail, .. } | Self::DamagedSnapshot { detail, .. } | Self::Failed { detail, .. } => {
                 detail.clone()
@@ -281,7 +226,7 @@ impl Error {
         }
     }
 
-    /// Whether the append itself was wrong: it alone failed, and the journal goes on.
+    /// Whether the append itself was wrong: only it failed, and the journal stays usable.
     pub fn is_refusal(&self) -> bool {
         self.kind() == Kind::Refused || matches!(self, Self::Fenced { .. })
     }

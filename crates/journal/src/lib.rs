@@ -1,8 +1,8 @@
-//! Where entries are kept: SQLite with group commit, and its twin in memory.
+//! Storage of entries: SQLite with group commit, and an equivalent journal in memory.
 //!
-//! Here live the two traits that the rest of the house sees ([`Read`] and [`Journal`]), the format on disk, ownership of
-//! a home, and the rules that an append must keep to. What may not live here: any decision about a run. A batch comes in
-//! as the engine made it, and is kept whole or not at all.
+//! This crate holds the two traits that the other crates use ([`Read`] and [`Journal`]), the format on disk, ownership
+//! of a home, and the rules that an append must satisfy. It makes no decision about a run: it stores each batch that
+//! the engine made completely or not at all.
 
 mod chain;
 mod ends;
@@ -30,116 +30,118 @@ pub use old::{Collected, Old};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{FileStep, FileWatch, Reader, SPACE_BYTES, Sqlite, check, repair, watch_files};
 
-/// What is to be kept: bodies, entries, progress and views together or not at all.
+/// What one append stores: bodies, entries, progress and views, all of them or none.
 #[derive(Debug, Clone)]
 pub struct Append {
-    /// What the engine recorded.
+    /// The records that the engine made.
     pub batch: Arc<Batch>,
-    /// The number of the owner that appends.
+    /// The epoch of the owner that appends.
     pub epoch: Epoch,
 }
 
-/// Told exactly once what became of an append: the position of its last entry (of the journal's head, if it was progress
-/// alone), after the commit and, for a synced batch, after the sync. Must be quick: the next group waits for it.
+/// Called exactly once with the result of an append: the position of its last entry (or of the journal's head, if the
+/// append held only progress), after the commit and, for a synced batch, after the sync. It must return quickly,
+/// because the next group waits for it.
 pub type Done = Box<dyn FnOnce(Result<Position, Error>) + Send>;
 
-/// The end of any branch (seqs are kept as signed numbers).
+/// The highest possible seq: seqs are stored as signed numbers.
 const LAST: Seq = Seq(i64::MAX as u64);
 
-/// One kept event with its place in the audit log.
+/// A stored event with its place in the audit log.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Entry {
     /// Its place in the branch, from 1.
     pub seq: Seq,
-    /// Its place in the home.
+    /// Its place in the home, from 1.
     pub position: Position,
-    /// The owner that appended it.
+    /// The epoch of the owner that appended it.
     pub epoch: Epoch,
-    /// When it was decided.
+    /// The time at which the engine decided it.
     pub at: Timestamp,
-    /// What.
     pub event: Event,
     /// The hash of its payload.
     pub payload_hash: Hash,
-    /// The chain up to and with this entry.
+    /// The chain value up to and including this entry.
     pub chain: Hash,
 }
 
-/// What a branch holds from some entry on.
+/// The entries of a branch from some entry on, and its open progress.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Tail {
-    /// Its entries.
     pub entries: Vec<Entry>,
-    /// Progress that none of them seals.
+    /// Progress that none of the entries seals.
     pub progress: Vec<Record>,
 }
 
-/// What a home holds behind a position, over all of its sessions, as it stood at one moment.
+/// The entries of a home after a position, over all of its sessions, read at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     /// Its entries in commit order.
     pub entries: Vec<HomeEntry>,
-    /// Open progress of the branches that have some; none when entries may follow this page.
+    /// Open progress of the branches that have some; `None` when more entries may follow this page.
     pub open: Option<Vec<Open>>,
 }
 
-/// An entry in the order of the home.
+/// An entry in commit order of the home.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct HomeEntry {
-    /// Its place in the home.
+    /// Its place in the home, from 1.
     pub position: Position,
-    /// The owner that appended it.
+    /// The epoch of the owner that appended it.
     pub epoch: Epoch,
-    /// Its branch.
     pub branch: BranchId,
-    /// The entry. One that cannot be read is an error here, and keeps nobody from reading what other sessions have.
+    /// The entry. If it cannot be read, only this entry is an error: readers still get the entries of other sessions.
     pub entry: Result<Entry, Error>,
 }
 
-/// Progress of a branch that none of its entries seals.
+/// Open progress of a branch: no entry seals it yet.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Open {
-    /// The branch.
     pub branch: BranchId,
-    /// Its last entry, and the owner that recorded it.
+    /// Its last entry, and the epoch of the owner that recorded it.
     pub head: (Seq, Epoch),
     /// Ordered by effect and offset. The records have no seq.
     pub progress: Vec<Record>,
 }
 
-/// What can be read, by the owner and by others beside it.
+/// Read access to a journal, for its owner and for other processes.
 ///
-/// Lists are in the order in which their rows were first recorded. What is not there is `None` or an empty list.
+/// Lists are in the order in which their rows were first recorded. A row that does not exist is `None` or is not in the
+/// list.
 pub trait Read: Send + Sync {
-    /// The last position; 0 when there is none.
+    /// The last position; 0 for an empty journal.
     fn head(&self) -> Result<Position, Error>;
 
-    /// The last entry of a branch; 0 when there is none.
+    /// The last seq of a branch; 0 if it has none.
     fn last(&self, branch: BranchId) -> Result<Seq, Error>;
 
-    /// The time of the last entry, or of progress that none seals yet where that is later; 0 when there is nothing. A new
-    /// owner's clock goes on from there, so that no time in a home comes before an earlier one.
+    /// The time of the last entry, or of unsealed progress if that is later; 0 for an empty journal. A new owner's
+    /// clock continues from it, so that times in a home never decrease.
     fn latest(&self) -> Result<Timestamp, Error>;
 
-    /// The entries of a branch from `from` to `until`, in order. Hashes and chain are checked: what does not match is
-    /// [`Error::Damaged`], what this version does not know is [`Error::Unreadable`], what was erased [`Error::Erased`].
-    /// What lies before `from` and after `until` is not looked at.
+    /// The entries of a branch from `from` to `until`, in order. Hashes and chain are verified: a mismatch is
+    /// [`Error::Damaged`], an event that this version does not know is [`Error::Unreadable`], an erased payload is
+    /// [`Error::Erased`]. Entries outside of the range are not checked.
     fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Result<Vec<Entry>, Error>;
 
-    /// The entries of a branch from `from` on.
+    /// The entries of a branch from `from` to its end.
     fn read(&self, branch: BranchId, from: Seq) -> Result<Vec<Entry>, Error> {
         self.range(branch, from, LAST)
     }
 
-    /// The entries that a branch has snapshots of, oldest first.
+    /// The seqs at which a branch has snapshots, oldest first.
     fn snapshots(&self, branch: BranchId) -> Result<Vec<Seq>, Error>;
 
-    /// The snapshot of a branch at this entry; its bytes are checked against the hash ([`Error::DamagedSnapshot`]).
+    /// The snapshot of a branch at this entry; its bytes are verified against the hash ([`Error::DamagedSnapshot`]).
     fn snapshot(&self, branch: BranchId, seq: Seq) -> Result<Option<Snapshot>, Error>;
 
-    /// What a branch's state is folded from: the newest snapshot that this version knows, what follows it and open
-    /// progress, which fit together also while another process appends. Where there is no snapshot and the branch was
-    /// forked, it begins with its parent's line. Nothing is there: no entries.
+    /// Everything that a branch's state is folded from: the newest snapshot that this version can read, the entries
+    /// after it, and open progress. They are consistent even if another process appends meanwhile. Without a snapshot,
+    /// a forked branch starts with its parent's line. An unknown branch has no entries.
     fn line(&self, branch: BranchId) -> Result<StoredLineage, Error> {
         let (until, mut progress) = lineage::now(self, branch)?;
         let (start, segments) = lineage::recent(self, branch, until)?;
@@ -147,13 +149,14 @@ pub trait Read: Send + Sync {
         Ok(StoredLineage { start, segments, progress })
     }
 
-    /// The same up to one of its entries, and without progress.
+    /// Like [`Read::line`], but up to one entry and without progress.
     fn line_until(&self, branch: BranchId, until: Seq) -> Result<StoredLineage, Error> {
         let (start, segments) = lineage::recent(self, branch, until)?;
         Ok(StoredLineage { start, segments, progress: vec![] })
     }
 
-    /// The same as [`Read::line`] with every entry that is still there: only where some were erased does it start at a snapshot.
+    /// Like [`Read::line`], but with every entry that still exists: the line starts at a snapshot only where entries
+    /// were erased.
     fn history(&self, branch: BranchId) -> Result<StoredLineage, Error> {
         let (until, mut progress) = lineage::now(self, branch)?;
         let (start, segments) = lineage::whole(self, branch, until)?;
@@ -161,7 +164,7 @@ pub trait Read: Send + Sync {
         Ok(StoredLineage { start, segments, progress })
     }
 
-    /// The same as [`Read::history`] up to one of its entries, and without progress.
+    /// Like [`Read::history`], but up to one entry and without progress.
     fn history_until(&self, branch: BranchId, until: Seq) -> Result<StoredLineage, Error> {
         let (start, segments) = lineage::whole(self, branch, until)?;
         Ok(StoredLineage { start, segments, progress: vec![] })
@@ -170,14 +173,14 @@ pub trait Read: Send + Sync {
     /// Progress that no entry has sealed yet, ordered by effect and offset. The records have no seq.
     fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error>;
 
-    /// Entries from `from` on and open progress, as both stood at one moment: another process may append meanwhile.
+    /// Entries from `from` on and open progress, read at one moment: another process may append meanwhile.
     fn tail(&self, branch: BranchId, from: Seq) -> Result<Tail, Error>;
 
-    /// The first `limit` entries of all sessions behind a position, with open progress where these are the last. Both fit
-    /// together, also while another process appends. Each entry is checked as by [`Read::range`].
+    /// The first `limit` entries of all sessions after a position, and open progress if these are the last entries.
+    /// Both are consistent even if another process appends meanwhile. Each entry is verified as by [`Read::range`].
     fn page(&self, behind: Position, limit: usize) -> Result<Page, Error>;
 
-    /// The bytes of a body; they are checked against the hash.
+    /// The bytes of a body, verified against the hash.
     fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error>;
 
     /// The bytes of these bodies, in the same order.
@@ -185,34 +188,34 @@ pub trait Read: Send + Sync {
         hashes.iter().map(|hash| self.body(hash)).collect()
     }
 
-    /// Every session.
+    /// All sessions.
     fn sessions(&self) -> Result<Vec<SessionRow>, Error>;
 
-    /// The last `limit` sessions that were made before this one, or of all; no others are looked at.
+    /// The last `limit` sessions that were created before this one, or of all sessions; no other rows are read.
     fn sessions_before(&self, before: Option<SessionId>, limit: usize) -> Result<Vec<SessionRow>, Error>;
 
-    /// The sessions that someone must take up.
+    /// The sessions that an owner must resume.
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error>;
 
-    /// The sessions that a human must mend. Like [`Read::unfinished`] it looks at no others.
+    /// The sessions that wait for a human to repair them. Like [`Read::unfinished`] it reads no other rows.
     fn held(&self) -> Result<Vec<SessionRow>, Error>;
 
-    /// The branch that the home's ledger goes on in; none where nothing was recorded in one yet.
+    /// The current branch of the home's ledger; `None` if the ledger has no entries yet.
     fn ledger(&self) -> Result<Option<BranchId>, Error>;
 
-    /// Every branch with its session, in the order in which they were begun.
+    /// All branches with their sessions, in the order of creation.
     fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error>;
 
     /// The session of this key (`agent:AGENT:NAME`).
     fn session(&self, key: &str) -> Result<Option<SessionRow>, Error>;
 
-    /// The session of a run that has begun.
+    /// The session of a run that has started.
     fn session_of_run(&self, run: RunId) -> Result<Option<SessionRow>, Error>;
 
-    /// The runs of a session, or of all.
+    /// The runs of a session, or of all sessions.
     fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error>;
 
-    /// The last `limit` of these that began before this one; no others are looked at.
+    /// The last `limit` of these that started before this one; no other rows are read.
     fn runs_before(
         &self,
         session: Option<SessionId>,
@@ -220,47 +223,47 @@ pub trait Read: Send + Sync {
         limit: usize,
     ) -> Result<Vec<RunRow>, Error>;
 
-    /// One run.
+    /// The row of one run.
     fn run(&self, run: RunId) -> Result<Option<RunRow>, Error>;
 
-    /// What became of a session's messages.
+    /// The receipts of a session's messages.
     fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error>;
 
-    /// What became of one message.
+    /// The receipt of one message.
     fn receipt(&self, message: MessageId) -> Result<Option<ReceiptRow>, Error>;
 
-    /// What became of the message that was sent with this key.
+    /// The receipt of the message that was sent with this key.
     fn receipt_by_key(&self, session: SessionId, key: &str) -> Result<Option<ReceiptRow>, Error>;
 
-    /// Open questions of a session, or of all.
+    /// Open approval requests of a session, or of all sessions.
     fn approvals(&self, session: Option<SessionId>) -> Result<Vec<ApprovalRow>, Error>;
 }
 
 /// A journal that this process owns.
 pub trait Journal: Read {
-    /// Queues an append; never waits for the disk. Appends of one branch are kept in the order in which they were given.
+    /// Queues an append; never waits for the disk. Appends of one branch are stored in the order of the calls.
     ///
-    /// A batch that breaks a rule (see [`Error::is_refusal`]) is answered alone. After a failed write or sync nothing more
-    /// is acknowledged by this process: every later append answers [`Error::Poisoned`]. Where there is no space
-    /// ([`Error::Full`]) only batches that end runs are kept, from a reserve, until there is space again.
+    /// A batch that breaks a rule (see [`Error::is_refusal`]) fails alone. After a failed write or sync this process
+    /// acknowledges nothing more: every later append fails with [`Error::Poisoned`]. If the disk is full
+    /// ([`Error::Full`]), only batches that end runs are stored, from a reserve, until there is space again.
     fn append(&self, append: Append, done: Done);
 
-    /// Queues a snapshot behind what was appended before it; written, not synced. It takes the place of the older ones of
-    /// its branch, but for one that stands where entries were removed. One of an entry that is not there is left out:
-    /// the append that it stands for has failed, and has said so.
+    /// Queues a snapshot after the appends before it; it is written, not synced. It replaces the older snapshots of its
+    /// branch, except one that stands where entries were removed. A snapshot at an entry that does not exist is dropped
+    /// silently: the append that it covers has failed and reported that.
     fn keep_snapshot(&self, snapshot: Snapshot);
 
-    /// The number of this owner.
+    /// The epoch of this owner.
     fn epoch(&self) -> Epoch;
 
-    /// Erases the content of bodies that old entries name and nothing else: not the states given, no
-    /// snapshot, no list, no settings and no prompt. Size and hash stay, and whoever reads one is given none. Content that
-    /// is given anew later is kept anew. May block. A journal that is gone with its process has nothing that is old.
+    /// Erases the content of bodies that only old entries name, and that none of the given states, snapshots, lists,
+    /// settings or prompts needs. Size and hash stay; readers get no content. If the same content is appended later, it
+    /// is stored again. May block. A journal in memory has nothing old, so it erases nothing.
     fn erase(&self, _old: &Old<'_>) -> Result<Collected, Error> {
         Ok(Collected::default())
     }
 
-    /// Whether an append that failed with [`Error::Full`] is worth trying again: asks the file system, writes nothing.
+    /// Whether an append that failed with [`Error::Full`] is worth a retry: asks the file system and writes nothing.
     fn has_space(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! A session's line: what its state is folded from, over the branches that it went through. What may not live here: SQL.
+//! The line of a session: the entries that its state is folded from, across all branches that it went through.
 
 use std::sync::Arc;
 
@@ -6,27 +6,26 @@ use engine::{Batch, BranchId, Event, Hash, Record, Seq, Session};
 
 use crate::{Entry, Error, Read};
 
-/// The state of a branch after one of its entries, as bytes (`Session::to_snapshot`).
+/// The state of a branch after one of its entries, serialized (`Session::to_snapshot`).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Snapshot {
-    /// The branch.
     pub branch: BranchId,
-    /// The last entry that it stands for.
+    /// The last entry that it covers.
     pub seq: Seq,
     /// BLAKE3-256 of the content.
     pub state_hash: Hash,
-    /// The state.
     pub content: Arc<[u8]>,
 }
 
 impl Snapshot {
-    /// Names these bytes.
+    /// Makes a snapshot of these bytes and computes their hash.
     pub fn new(branch: BranchId, seq: Seq, content: impl Into<Arc<[u8]>>) -> Self {
         let content = content.into();
         Self { branch, seq, state_hash: Hash::of(&content), content }
     }
 
-    /// The state; none when another version wrote it, which is as if it were not there.
+    /// The state; `None` when another version wrote it, in which case callers ignore the snapshot.
     pub fn session(&self) -> Result<Option<Session>, Error> {
         let Self { branch, seq, .. } = *self;
         let damaged = |detail: String| Error::DamagedSnapshot { branch, seq, detail };
@@ -39,27 +38,27 @@ impl Snapshot {
     }
 }
 
-/// What was folded or decided since a session's last snapshot: what the next one would spare.
+/// What was folded or decided since a session's last snapshot: the work that the next snapshot saves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unsaved {
     entries: u64,
-    /// Bytes of that snapshot.
+    /// Size of that snapshot in bytes.
     bytes: u64,
 }
 
 impl Unsaved {
-    /// What this line has behind its start.
+    /// Counts what this line has after its start.
     pub fn of(line: &StoredLineage) -> Self {
         let bytes = line.start.as_ref().map_or(0, |start| start.bytes);
         Self { entries: line.entries().count() as u64, bytes }
     }
 
-    /// Counts what is in the journal now.
+    /// Counts a batch that is now in the journal.
     pub fn add(&mut self, batch: &Batch) {
         self.entries += batch.records.iter().filter(|record| record.seq.is_some()).count() as u64;
     }
 
-    /// The snapshot that is due, which counts as kept from now on. The state must not be ahead of the journal.
+    /// Returns the snapshot that is due and counts it as stored. The state must not be ahead of the journal.
     pub fn take_due(&mut self, session: &Session) -> Option<Snapshot> {
         if !session.snapshot_due(self.entries, self.bytes) {
             return None;
@@ -70,37 +69,38 @@ impl Unsaved {
     }
 }
 
-/// What a session's state is folded from. Where its branch was forked, the line begins in the one that it left.
+/// The entries and progress that a session's state is folded from. If its branch was forked, the line starts in the
+/// parent branch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredLineage {
-    /// Where it starts; none when the first segment begins with `created`.
+    /// The snapshot that it starts from; `None` when the first segment starts with `created`.
     pub start: Option<Start>,
-    /// Entries in the order in which they are folded.
+    /// Segments in the order in which they are folded.
     pub segments: Vec<Segment>,
-    /// Progress that none of them seals.
+    /// Progress that no entry of the line seals.
     pub progress: Vec<Record>,
 }
 
 /// The snapshot that a line starts from.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Start {
-    /// The state.
     pub session: Session,
-    /// The bytes of the snapshot.
+    /// The size of the snapshot in bytes.
     pub bytes: u64,
 }
 
 /// The part of a line that lies in one branch.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Segment {
-    /// The branch.
     pub branch: BranchId,
-    /// Its entries; none when the line starts at its head.
+    /// Its entries; empty when the line starts at the branch's head.
     pub entries: Vec<Entry>,
 }
 
 impl StoredLineage {
-    /// The entries, each with its branch.
+    /// All entries, each with its branch.
     pub fn entries(&self) -> impl Iterator<Item = (BranchId, &Entry)> {
         self.segments.iter().flat_map(|segment| segment.entries.iter().map(|entry| (segment.branch, entry)))
     }
@@ -119,8 +119,8 @@ impl From<StoredLineage> for engine::Lineage {
 
 type Past = (Option<Start>, Vec<Segment>);
 
-/// The last entry of a branch, and the progress that was open behind it at that moment. What lies before an entry does not
-/// change, so that a line up to it fits together with this progress.
+/// The last entry of a branch, and the progress that was open at that moment. Entries before it never change, so a line
+/// up to it is consistent with this progress.
 pub(crate) fn now<R: Read + ?Sized>(read: &R, branch: BranchId) -> Result<(Seq, Vec<Record>), Error> {
     let last = read.last(branch)?;
     let tail = read.tail(branch, Seq(last.0 + 1))?;
@@ -135,12 +135,12 @@ pub(crate) fn recent<R: Read + ?Sized>(read: &R, branch: BranchId, until: Seq) -
     }
 }
 
-/// The line up to an entry, with all of its entries that are still there.
+/// The line up to an entry, with all of its entries that still exist.
 pub(crate) fn whole<R: Read + ?Sized>(read: &R, branch: BranchId, until: Seq) -> Result<Past, Error> {
     let mut past = beginning(read, branch, until, whole);
     for seq in read.snapshots(branch)? {
         match &past {
-            // What was erased lies before a snapshot, or the line cannot be folded any more.
+            // An erased entry must lie before a snapshot; otherwise the line cannot be folded any more.
             Err(Error::Erased { branch: of, seq: erased }) if seq <= until && (*of != branch || *erased <= seq) => {}
             _ => continue,
         }
@@ -151,7 +151,7 @@ pub(crate) fn whole<R: Read + ?Sized>(read: &R, branch: BranchId, until: Seq) ->
     past
 }
 
-/// The newest state at or before an entry that this version reads.
+/// The newest state at or before an entry that this version can read.
 pub(crate) fn newest<R: Read + ?Sized>(read: &R, branch: BranchId, until: Seq) -> Result<Option<Start>, Error> {
     for seq in read.snapshots(branch)?.into_iter().rev().filter(|seq| *seq <= until) {
         if let Some(start) = state(read, branch, seq)? {
@@ -162,20 +162,20 @@ pub(crate) fn newest<R: Read + ?Sized>(read: &R, branch: BranchId, until: Seq) -
 }
 
 fn state<R: Read + ?Sized>(read: &R, branch: BranchId, seq: Seq) -> Result<Option<Start>, Error> {
-    // One that has gone since it was listed has made room for a newer one.
+    // A snapshot that disappeared after it was listed was replaced by a newer one.
     let Some(snapshot) = read.snapshot(branch, seq)? else { return Ok(None) };
     let bytes = snapshot.content.len() as u64;
     Ok(snapshot.session()?.map(|session| Start { session, bytes }))
 }
 
-/// What follows a snapshot in its branch.
+/// The entries that follow a snapshot in its branch.
 pub(crate) fn after<R: Read + ?Sized>(read: &R, start: Start, until: Seq) -> Result<Past, Error> {
     let branch = start.session.branch;
     let entries = read.range(branch, Seq(start.session.head.0 + 1), until)?;
     Ok((Some(start), vec![Segment { branch, entries }]))
 }
 
-/// A branch from its first entry on, behind the part of its parent's line that it continues, which `past` reads.
+/// A branch from its first entry on, after the part of its parent's line that it continues, which `past` reads.
 pub(crate) fn beginning<R: Read + ?Sized>(
     read: &R,
     branch: BranchId,
@@ -191,7 +191,7 @@ pub(crate) fn beginning<R: Read + ?Sized>(
     Ok((start, segments))
 }
 
-/// Leaves out progress that one of these segments seals.
+/// Removes the progress that one of these segments seals.
 pub(crate) fn leave_out_sealed(progress: &mut Vec<Record>, segments: &[Segment]) {
     let entries = segments.iter().flat_map(|segment| &segment.entries);
     let sealed: Vec<_> = entries.filter_map(|entry| entry.event.seals()).collect();

@@ -1,23 +1,23 @@
-//! What is old in a journal, and what came of its erasure. What may not live here: how content is erased.
+//! What counts as old in a journal, and the result of erasing it.
 
 use engine::Timestamp;
 
-/// What was collected.
+/// The result of a collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Collected {
-    /// Bodies that nothing named.
+    /// The number of bodies that nothing named.
     pub bodies: u64,
-    /// Their bytes, as they were stored.
+    /// Their size as stored, in bytes.
     pub bytes: u64,
     /// Pieces of progress that an entry had sealed, or whose run had ended.
     pub progress: u64,
 }
 
-/// What is old: entries before a time, where no state needs what they name.
+/// Which content is old: bodies named only by entries before a time, and needed by no state.
 #[derive(Debug, Clone)]
 pub struct Old<'a> {
-    /// The time. What is named by an entry of this time or later stays.
+    /// The limit: bodies that an entry of this time or later names stay.
     pub before: Timestamp,
-    /// The states of all sessions that may go on, as text. What they name stays.
+    /// The serialized states of all sessions that may continue. Bodies that they name stay.
     pub states: &'a [Vec<u8>],
 }

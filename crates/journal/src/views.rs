@@ -1,4 +1,4 @@
-//! The views made anew from the entries, as the appends have left them. What may not live here: SQL.
+//! Rebuilds the views from the entries, as the appends have left them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,36 +7,37 @@ use engine::{BranchId, Event, Hash, MessageSettled, Position, Session, SessionId
 
 use crate::{Entry, Error, Read, StoredLineage};
 
-/// Every row that the entries give, in the order in which the rows were first recorded.
+/// Every row that the entries imply, in the order in which the rows were first recorded.
 #[derive(Debug, Default)]
 pub struct Rebuilt {
     /// The rows; only the last state of each.
     pub rows: Vec<Views>,
-    /// Sessions that cannot be read, and why: there are no rows of them.
+    /// Sessions that cannot be read, and why: they have no rows here.
     pub unreadable: Vec<(SessionId, Error)>,
 }
 
-/// What the entries of one session give.
+/// What the entries of one session imply.
 #[derive(Debug)]
 pub struct OfSession {
-    /// The session.
+    /// The id of the session.
     pub session: SessionId,
-    /// Its rows in no order, only the last state of each; an error where it cannot be read.
+    /// Its rows in no order, only the last state of each; an error if the session cannot be read.
     pub rows: Result<Vec<Placed>, Error>,
-    /// Whether all of its entries are there. Where some were removed there are also rows that nothing gives any more.
-    pub is_whole: bool,
+    /// Whether all of its entries exist. If some were removed, the views also have rows that no entry implies any more.
+    pub is_complete: bool,
 }
 
 /// A row with its place in the order in which rows were first recorded.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Placed {
-    /// The entry that first recorded it, and which of its rows it is.
+    /// The entry that first recorded it, and the index of the row within that entry.
     pub first: (Position, usize),
-    /// The one row.
     pub row: Views,
 }
 
-/// Folds every session, one after the other, and gives the rows of each. What is read must not change meanwhile.
+/// Folds all sessions, one after the other, and calls `visit` with the rows of each. The journal must not change
+/// meanwhile.
 pub fn each(read: &dyn Read, visit: &mut dyn FnMut(OfSession) -> Result<(), Error>) -> Result<(), Error> {
     let mut sessions = BTreeMap::<SessionId, Vec<BranchId>>::new();
     for (branch, session) in read.branches()? {
@@ -44,17 +45,17 @@ pub fn each(read: &dyn Read, visit: &mut dyn FnMut(OfSession) -> Result<(), Erro
     }
     for (session, branches) in sessions {
         let mut rows = Rows::default();
-        let (rows, is_whole) = match rows.read(read, &branches) {
-            Ok(is_whole) => (Ok(rows.placed()), is_whole),
+        let (rows, is_complete) = match rows.read(read, &branches) {
+            Ok(is_complete) => (Ok(rows.placed()), is_complete),
             Err(error) if error.kind() == crate::Kind::Store => return Err(error),
             Err(error) => (Err(error), false),
         };
-        visit(OfSession { session, rows, is_whole })?;
+        visit(OfSession { session, rows, is_complete })?;
     }
     Ok(())
 }
 
-/// The rows of every session at once.
+/// The rows of all sessions at once.
 pub fn rebuilt(read: &dyn Read) -> Result<Rebuilt, Error> {
     let (mut placed, mut unreadable) = (vec![], vec![]);
     each(read, &mut |OfSession { session, rows, .. }| {
@@ -68,7 +69,7 @@ pub fn rebuilt(read: &dyn Read) -> Result<Rebuilt, Error> {
     Ok(Rebuilt { rows: placed.into_iter().map(|placed| placed.row).collect(), unreadable })
 }
 
-/// What a row is about: table and key.
+/// The table and key of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Session(SessionId),
@@ -89,14 +90,14 @@ struct Kept {
 struct Rows(BTreeMap<Key, Kept>);
 
 impl Rows {
-    /// Takes the branches of a session; says whether all of their entries are there. Its last branch must be readable; of one
-    /// that it left, what can be read is taken, but for what was not over there: nobody goes on with it.
+    /// Folds the branches of a session; returns whether all of their entries exist. The last branch must be readable;
+    /// of an abandoned branch it takes what can be read, except unfinished items: nothing continues them.
     fn read(&mut self, read: &dyn Read, branches: &[BranchId]) -> Result<bool, Error> {
-        let mut is_whole = true;
+        let mut is_complete = true;
         for (at, branch) in branches.iter().enumerate() {
             match read.history(*branch) {
                 Ok(line) => {
-                    is_whole &= line.start.is_none();
+                    is_complete &= line.start.is_none();
                     let mut of_line = Self::default();
                     of_line.walk(read, &line);
                     self.leave(of_line);
@@ -105,10 +106,10 @@ impl Rows {
                 Err(_) => {}
             }
         }
-        Ok(is_whole)
+        Ok(is_complete)
     }
 
-    /// Goes on in another line: what was not over in those before it, and is not in this one, is nowhere any more.
+    /// Continues in another line: items of the previous lines that are unfinished and not in this line no longer exist.
     fn leave(&mut self, line: Self) {
         self.0.retain(|key, kept| line.0.contains_key(key) || is_over(&kept.row));
         for (key, new) in line.0 {
@@ -125,7 +126,7 @@ impl Rows {
         let under_way = session.as_ref().and_then(Session::run).map(|run| run.settings);
         let mut settings: Option<(Hash, Arc<Settings>)> = under_way.and_then(|hash| settings_of(read, hash));
         if let Some(session) = &session {
-            // Before every entry that is there.
+            // Before every entry that exists.
             let rows = known(session).rows(session, settings.as_ref().map(|(_, settings)| &**settings), &mut None);
             self.put(rows, Position(0));
         }
@@ -169,7 +170,7 @@ impl Rows {
     }
 }
 
-/// Whether nothing more becomes of what this one row is about.
+/// Whether the item of this row is finished.
 fn is_over(row: &Views) -> bool {
     use engine::ReceiptState::{Cancelled, Dropped, Ended, Refused};
     let is_settled = |row: &engine::ReceiptRow| matches!(row.state, Cancelled | Dropped | Ended | Refused);
@@ -178,7 +179,7 @@ fn is_over(row: &Views) -> bool {
         && row.approvals.iter().all(|row| row.allowed.is_some())
 }
 
-/// The rows that a state gives by itself: what became of each message, and what is under way.
+/// The rows that a state implies by itself: the receipt of each message, and what is in progress.
 fn known(session: &Session) -> Touched {
     let mut touched = Touched::default();
     for (id, message) in &session.messages {
@@ -189,7 +190,7 @@ fn known(session: &Session) -> Touched {
     touched
 }
 
-/// Folds one entry; says which rows it changes.
+/// Folds one entry; returns which rows it changes.
 fn step(session: &mut Option<Session>, settings: Option<&Settings>, branch: BranchId, entry: &Entry) -> Touched {
     let mut touched = Touched::default();
     match (session, &entry.event) {

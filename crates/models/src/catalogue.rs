@@ -1,4 +1,5 @@
-//! What is known of models: window, output limit, prices, thinking, images. The data is `catalogue.toml`, read when it is first asked for.
+//! The catalogue of models: window, output limit, prices, thinking, images. The data is `catalogue.toml`, which is parsed at
+//! its first use.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,20 +9,21 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::levels::Levels;
 
-/// What is known of a model.
+/// The figures of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelInfo {
-    /// Tokens that it can see, its answer included.
+    /// The context window in tokens, including the answer.
     pub context_window: u64,
-    /// Tokens that it may write in one answer.
+    /// The maximum number of tokens of one answer.
     pub max_output: u64,
-    /// What it costs, where that is known.
+    /// Its prices, if known.
     #[serde(default, deserialize_with = "in_dollars")]
     pub price: Option<Price>,
-    /// How it can be asked to think, where that is known.
+    /// Its thinking levels, if known.
     pub thinking: Option<Levels>,
-    /// Whether it sees images; for one that is not known no, since a server that refuses one refuses the conversation ever after.
+    /// Whether it accepts images; false for an unknown model, since a server that refuses an image also refuses every later
+    /// request of the conversation.
     pub images: bool,
     /// Where these figures come from.
     #[serde(skip)]
@@ -35,13 +37,13 @@ pub enum Origin {
     /// The catalogue.
     #[default]
     Catalogue,
-    /// Safe figures for a model that is not known.
+    /// Safe figures for an unknown model.
     Default,
-    /// The model is a part of the program.
+    /// The model is built into the program.
     BuiltIn,
 }
 
-/// As it stands in the file: dollars per million tokens.
+/// Prices as in the file: dollars per million tokens.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DollarPrice {
@@ -80,7 +82,7 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
     toml::from_str(include_str!("catalogue.toml")).expect("the catalogue is part of the program and a test reads it")
 });
 
-/// For a model that is not known: nearly all that are served today have this much.
+/// For an unknown model: nearly all models today have at least this much.
 const UNKNOWN: ModelInfo = ModelInfo {
     context_window: 128_000,
     max_output: 8_192,
@@ -90,18 +92,18 @@ const UNKNOWN: ModelInfo = ModelInfo {
     origin: Origin::Default,
 };
 
-/// The built-in model reads whatever there is and writes little.
+/// The built-in model reads any amount and writes little.
 const OFFLINE: ModelInfo =
     ModelInfo { context_window: 1_000_000, thinking: Some(Levels::NONE), origin: Origin::BuiltIn, ..UNKNOWN };
 
-/// For a model on this machine: what fits into the memory of most. The server makes room for the whole window.
+/// For a model on this machine: a window that fits into the memory of most machines, since the server allocates all of it.
 const LOCAL: ModelInfo = ModelInfo { context_window: 32_768, ..UNKNOWN };
 
-/// All that these makers serve today sees images.
+/// All models that these makers serve today accept images.
 const SEEING: &[&str] = &["anthropic", "gemini", "openai"];
 
-/// What is known of this model, or safe figures without a price. The file is not read for the offline model. A model is the
-/// same on both APIs of its maker, `openai` and `openai-responses`.
+/// The figures of this model, or safe figures without a price. The offline model does not need the file. A model has the same
+/// figures on both APIs of its maker, `openai` and `openai-responses`.
 pub fn lookup(provider: &str, model: &str) -> ModelInfo {
     if provider == "offline" {
         return OFFLINE;
@@ -116,7 +118,7 @@ pub fn known_models() -> impl Iterator<Item = &'static str> {
     CATALOGUE.models.keys().map(String::as_str)
 }
 
-/// The model that stands for a provider when none is named.
+/// The default model of a provider.
 pub fn default_model(provider: &str) -> Option<&'static str> {
     CATALOGUE.defaults.get(provider).map(String::as_str)
 }
@@ -126,12 +128,12 @@ pub fn catalogue_date() -> &'static str {
     &CATALOGUE.date
 }
 
-/// Tokens that families of models make of a text, for each thousand that it is taken to have: the first whose name is in that of the
-/// model. What a provider counts corrects it from its first answer on.
+/// The tokenisers of model families: real tokens for each thousand estimated ones. The first entry whose name occurs in the
+/// model's name applies. The provider's own counts correct the estimate from the first answer on.
 const TOKEN_RATES: &[(&str, u32)] =
     &[("claude", 1_150), ("gpt-4.1", 1_000), ("gpt-4o", 1_000), ("gpt-5", 1_000), ("gpt-oss", 1_000), ("", 1_080)];
 
-/// How many tokens of its own a model makes of each thousand that a text is taken to have.
+/// The real tokens of a model for each thousand estimated ones.
 pub fn token_rate(model: &str) -> u32 {
     let model = model.to_ascii_lowercase();
     TOKEN_RATES.iter().find(|(family, _)| model.contains(family)).map_or(1_000, |(_, rate)| *rate)

@@ -1,22 +1,22 @@
-//! Where a model is served, and with which key.
+//! The address of a model, and its key.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::login::Login;
 
-/// The wire formats that there is an adapter for.
+/// The wire formats with an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Api {
-    /// The built-in offline model: no wire at all.
+    /// The built-in offline model, which uses no network.
     Offline,
-    /// OpenAI chat completions, which many other servers speak too.
+    /// OpenAI chat completions, also offered by many other servers.
     OpenAiChat,
     /// Anthropic Messages.
     Anthropic,
     /// Google Gemini.
     Gemini,
-    /// Ollama's own.
+    /// Ollama's own API.
     Ollama,
     /// OpenAI responses.
     OpenAiResponses,
@@ -44,12 +44,12 @@ impl Api {
     }
 }
 
-/// A key. Its value is neither shown by `Debug` nor serialisable.
+/// An API key. `Debug` does not show its value, and it cannot be serialised.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// Takes the value without the blanks around it (a file of a key often ends with a newline).
+    /// Takes the value without surrounding white space (a key file often ends with a newline).
     pub fn new(value: &str) -> Self {
         Self(value.trim().into())
     }
@@ -66,23 +66,23 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Bytes below which the value of a header is no secret: it may be a word of any text.
+/// Bytes below which the value of a header does not count as a secret: it may be an ordinary word.
 pub const SECRET_HEADER_BYTES: usize = 8;
 
 /// Where a model is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// What is spoken there.
+    /// The wire format of the server.
     pub api: Api,
     /// The address without the path of the call, such as `https://api.openai.com/v1`; empty for the offline model.
     pub base_url: String,
     /// The key, if the server wants one.
     pub key: Option<Secret>,
-    /// Headers beside those of the format, name and value. They may hold secrets.
+    /// Additional headers, name and value. They may contain secrets.
     pub headers: Vec<(String, Secret)>,
-    /// The address of an HTTP proxy; none = as the environment says (`HTTPS_PROXY`, `NO_PROXY`).
+    /// The address of an HTTP proxy; none means that the environment decides (`HTTPS_PROXY`, `NO_PROXY`).
     pub proxy: Option<String>,
-    /// How an access token is got that stands for the key; none = the key is one.
+    /// How to get an access token to use instead of the key; none if the key itself is used.
     pub login: Option<Login>,
 }
 

@@ -1,5 +1,5 @@
-//! From what went wrong on the wire to the [`Failure`] that a person reads: who, what, what to do. Keys are masked here,
-//! and nowhere else is a failure made.
+//! Turns an error of the wire into the [`Failure`] that a person reads: who failed, what happened, what to do. Only this file
+//! builds failures, and it masks keys in them.
 
 use engine::{Candidate, Failure, FailureClass};
 
@@ -8,18 +8,18 @@ use crate::endpoint::{Endpoint, SECRET_HEADER_BYTES, Secret};
 use crate::limits::DETAIL_CHARS;
 use crate::wait::Asked;
 
-/// What went wrong, before it is known who is told.
+/// An error before the endpoint that it concerns is known.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) class: FailureClass,
     pub(crate) status: Option<u16>,
     pub(crate) code: Option<String>,
     pub(crate) retry_after_ms: Option<u64>,
-    /// Goes on after the provider's name: `answered HTTP 401`.
+    /// The rest of a sentence that begins with the provider's name: `answered HTTP 401`.
     what: String,
-    /// The provider's or the system's own words.
+    /// The message of the provider or of the system.
     detail: String,
-    /// What to do, where the class alone does not tell.
+    /// What to do, if the class alone does not say it.
     remedy: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Fault {
         Self { detail: detail.into(), ..self }
     }
 
-    /// Whether its sender has this word for it.
+    /// Whether the sender used this error code.
     pub(crate) fn says(&self, word: &str) -> bool {
         self.code.as_deref() == Some(word) || self.detail.contains(word)
     }
@@ -43,12 +43,12 @@ impl Fault {
         Self { remedy: Some(remedy), ..self }
     }
 
-    /// The same of somebody else than the provider.
+    /// The same about a server other than the provider.
     pub(crate) fn behind(self, lead: &str) -> Self {
         Self { what: format!("{lead} {}", self.what), ..self }
     }
 
-    /// The same without this secret, wherever it was repeated.
+    /// The same with every occurrence of this secret masked.
     pub(crate) fn without(mut self, secret: &Secret) -> Self {
         for text in [&mut self.what, &mut self.detail].into_iter().chain(&mut self.code) {
             *text = text.replace(secret.reveal(), "[key]");
@@ -56,7 +56,7 @@ impl Fault {
         self
     }
 
-    /// An answer that is an error by its status; `asked` is what its headers ask for.
+    /// A response whose status is an error; `asked` is the wait that its headers ask for.
     pub(crate) fn of_status(status: u16, body: &[u8], asked: Asked) -> Self {
         let body = ErrorBody::of_bytes(body);
         let class = body.class(Some(status));
@@ -72,19 +72,19 @@ impl Fault {
         Self { status: body.status, code: body.code, retry_after_ms: body.retry_after_ms, ..fault }
     }
 
-    /// A frame that is not of the format.
+    /// A frame that does not match the format.
     pub(crate) fn not_a_frame(data: &[u8]) -> Self {
         let begins = String::from_utf8_lossy(&data[..data.len().min(80)]).into_owned();
         Self::new(FailureClass::Malformed, "sent something that is not its format").with_detail(begins)
     }
 
-    /// A stream that just ends.
-    pub(crate) fn cut() -> Self {
+    /// A stream that ends without an end mark.
+    pub(crate) fn interrupted() -> Self {
         Self::new(FailureClass::Network, "ended the stream before its end mark")
     }
 }
 
-/// Who a fault is about.
+/// The server that a fault concerns.
 #[derive(Debug)]
 pub(crate) struct Subject {
     candidate: Candidate,
@@ -104,7 +104,7 @@ impl Subject {
         &self.endpoint
     }
 
-    /// Takes the token that the request is sent with.
+    /// Sets the token with which the request is sent.
     pub(crate) fn set_key(&mut self, key: Secret) {
         self.endpoint.key = Some(key);
     }
@@ -178,7 +178,7 @@ impl Subject {
         }
     }
 
-    /// Takes out the key, and whatever looks like one: some providers repeat it.
+    /// Masks the key and everything that looks like one, since some providers repeat it.
     fn mask(&self, text: &str) -> String {
         let headers = self.endpoint.headers.iter().map(|(_, value)| value);
         let headers = headers.filter(|value| value.reveal().len() >= SECRET_HEADER_BYTES);
@@ -198,10 +198,10 @@ impl Subject {
     }
 }
 
-/// What keys begin with: OpenAI's and many others', Google's, Groq's, xAI's.
+/// Prefixes of keys: OpenAI's and many others', Google's, Groq's, xAI's.
 const KEY_MARKS: &[&str] = &["sk-", "AIza", "gsk_", "xai-"];
 
-/// Words up to this long that begin so are no keys: `sk-1`, `xai-grok`.
+/// Words with such a prefix up to this length are not keys: `sk-1`, `xai-grok`.
 const KEY_MARK_CHARS: usize = 8;
 
 /// One line without control characters (they could steer a terminal), at most [`DETAIL_CHARS`] long.
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_cut_by_the_limit_of_the_text_is_masked_too() {
+    fn a_key_truncated_by_the_limit_of_the_text_is_masked_too() {
         let body = format!(r#"{{"error":"{} top-secret-key-of-acme"}}"#, "x".repeat(DETAIL_CHARS - 6));
         let failure =
             subject(Some("top-secret-key-of-acme")).failure(Fault::of_status(400, body.as_bytes(), Asked::default()));

@@ -1,4 +1,4 @@
-//! How a file in a message is shown to a model.
+//! Converts a file of a message for a model.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,18 +6,18 @@ use base64::engine::general_purpose::STANDARD;
 use crate::model::{File, Message};
 use crate::rendering::Cached;
 
-/// What a format has for it.
+/// The form in which a format can send the file.
 pub(crate) enum Shown<'a> {
-    /// Told as text.
+    /// As text.
     Text(String),
-    /// An image.
+    /// As an image.
     Image(&'a File),
-    /// A document that the provider reads itself (PDF).
+    /// As a document that the provider reads itself (PDF).
     Document(&'a File),
 }
 
 impl File {
-    /// As an image, as a document, or else as text: its own, or a note of what it is.
+    /// As an image or a document if the format supports it, else as text: the file's text, or a note that describes the file.
     pub(crate) fn shown(&self) -> Shown<'_> {
         let name = &self.name;
         match &*self.media_type {
@@ -30,7 +30,7 @@ impl File {
         }
     }
 
-    /// What is told where a format cannot show it.
+    /// The text for a format that cannot send the file.
     pub(crate) fn note(&self) -> String {
         format!("[{} {}, {} bytes: this API cannot show it]", self.media_type, self.name, self.bytes.len())
     }
@@ -46,10 +46,10 @@ impl File {
     }
 }
 
-/// ModelEvent before the files of results, where results are text alone.
+/// The text before the files of results, for formats whose results are text only.
 pub(crate) const SHOWN_BY_TOOLS: &str = "What the tools have shown:";
 
-/// What the results up to this one show, if it is the last of those that stand together: nothing may come between them.
+/// The files of a group of adjacent results, if this is the last of the group: nothing may come between the results.
 pub(crate) fn files_of_results(messages: &[Cached<Message>], at: usize) -> Vec<File> {
     let files = |message: &'_ Cached<Message>| match &**message {
         Message::Result { files, .. } => Some(files.clone()),

@@ -1,4 +1,4 @@
-//! Which levels of thinking a model has. What may not live here: the words that an API has for them.
+//! The thinking levels of a model. The adapters know the parameters of each API.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::endpoint::{Api, Endpoint};
 use crate::model::{Message, Request};
 use crate::model_set::ModelSet;
 
-/// Every level, the least first, with its name in the configuration.
+/// Every level from the lowest up, with its name in the configuration.
 const NAMES: [(Thinking, &str); 6] = [
     (Thinking::Off, "off"),
     (Thinking::Minimal, "minimal"),
@@ -20,17 +20,17 @@ const NAMES: [(Thinking, &str); 6] = [
     (Thinking::Xhigh, "xhigh"),
 ];
 
-/// How a model can be asked to think.
+/// The thinking levels that a model supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(from = "Written")]
 pub enum Levels {
-    /// By a budget of tokens: every level is one.
+    /// A budget of tokens, so every level is supported.
     Budget,
-    /// These, a bit each.
+    /// These levels, one bit each.
     Listed(u8),
 }
 
-/// As it stands in the catalogue: `"budget"`, or a list.
+/// Parses the form in the catalogue: `"budget"`, or a list.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -54,7 +54,7 @@ impl From<Written> for Levels {
 }
 
 impl Levels {
-    /// Not at all.
+    /// No thinking.
     pub const NONE: Self = Self::Listed(0);
 
     /// These levels.
@@ -62,7 +62,7 @@ impl Levels {
         Self::Listed(levels.iter().fold(0, |bits, level| bits | bit(*level)))
     }
 
-    /// Every level that there is, the least first.
+    /// Every level that exists, from the lowest up.
     pub fn all(self) -> impl Iterator<Item = Thinking> {
         let has = move |level: Thinking| match self {
             Self::Budget => true,
@@ -71,14 +71,14 @@ impl Levels {
         NAMES.iter().map(|(level, _)| *level).filter(move |level| has(*level))
     }
 
-    /// The level that is nearest to what is asked: the least that is as much, else the most; none if it has none.
+    /// The supported level nearest to the requested one: the lowest that is at least as high, else the highest; none if the model
+    /// has no levels.
     pub fn nearest(self, asked: Thinking) -> Option<Thinking> {
         self.all().find(|level| *level >= asked).or_else(|| self.all().last())
     }
 }
 
-/// The levels of these (none = of every one) that a model is asked for in words of their own, the most first; empty where every
-/// level is such a one.
+/// The levels of these (none means all) that have their own parameter, from the highest down; empty if every level has one.
 pub fn levels_apart(candidate: &Candidate, api: Api, levels: Option<Levels>) -> Vec<Thinking> {
     let mut request = Request {
         candidate: candidate.clone(),
@@ -123,7 +123,7 @@ impl fmt::Display for Levels {
     }
 }
 
-/// The list of its levels.
+/// The names of its levels.
 impl Serialize for Levels {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.all().map(level_name))

@@ -1,7 +1,7 @@
 //! Model APIs behind one trait: the offline model and the wire adapters.
 //!
-//! A [`Model`] takes a [`Request`] and streams what is said. It keeps nothing between requests, decides nothing about
-//! retries (it only says, as an [`engine::Failure`], what went wrong) and knows nothing of runs and journals.
+//! A [`Model`] takes a [`Request`] and streams the answer. It keeps no state between requests, does not retry (it only reports
+//! an [`engine::Failure`]) and knows nothing about runs and journals.
 
 mod anthropic;
 mod catalogue;

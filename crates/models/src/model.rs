@@ -1,4 +1,4 @@
-//! The contract between the runtime and a model: what is asked, and what is said.
+//! The contract between the runtime and a model: requests and answers.
 
 use std::sync::Arc;
 
@@ -14,37 +14,37 @@ use crate::rendering::Cached;
 /// `Assistant`, with the same `provider_id`, which is never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// What a person said.
+    /// A message of the user.
     User {
-        /// UTF-8.
+        /// The text, UTF-8.
         text: Arc<str>,
-        /// What came with it.
+        /// The files of the message.
         files: Vec<File>,
     },
-    /// What the model said.
+    /// A message of the model.
     Assistant(AssistantMessage),
-    /// What a call gave back.
+    /// The result of a call.
     Result {
         /// The id of the call.
         provider_id: Arc<str>,
         /// The tool's name.
         tool: Arc<str>,
-        /// What the model is told.
+        /// The output for the model.
         text: Arc<str>,
         /// Whether the call failed, was refused or was not run.
         is_error: bool,
-        /// What the model is shown with it.
+        /// The images and files of the result.
         files: Vec<File>,
     },
 }
 
 impl Message {
-    /// A message of a person that is text alone.
+    /// A message of the user that is only text.
     pub fn user(text: impl Into<Arc<str>>) -> Self {
         Self::User { text: text.into(), files: vec![] }
     }
 
-    /// Bytes of its texts and files, but for reasoning and images of the model.
+    /// Bytes of its texts and files, without reasoning and images of the model.
     pub fn bytes(&self) -> usize {
         match self {
             Self::User { text, files } | Self::Result { text, files, .. } => {
@@ -57,30 +57,30 @@ impl Message {
     }
 }
 
-/// What a model said: blocks in the order in which it said them.
+/// A message of a model: its blocks in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AssistantMessage {
-    /// The model, `PROVIDER/MODEL`: no other can read the signatures. Empty where none is signed.
+    /// The model, `PROVIDER/MODEL`: only it can read the signatures. Empty if no block is signed.
     pub model: Arc<str>,
-    /// In order.
+    /// The blocks in order.
     pub blocks: Vec<ContentBlock>,
 }
 
 /// A block of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContentBlock {
-    /// What it holds.
+    /// The content.
     pub held: BlockContent,
-    /// The provider's own text for it, in the adapter's form.
+    /// The provider's signature, in the form of the adapter.
     pub signature: Option<Arc<str>>,
 }
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlockContent {
     /// Text.
     Text(Arc<str>),
-    /// Reasoning, sent back only to providers that ask for it; empty where only its signature is known.
+    /// Reasoning, sent back only to providers that require it; empty if only its signature is known.
     Reasoning(Arc<str>),
     /// A call.
     Call(CallOf),
@@ -123,7 +123,7 @@ impl AssistantMessage {
 /// An image or a file in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// What its bytes are: `image/png`.
+    /// The media type: `image/png`.
     pub media_type: Arc<str>,
     /// Its name, without folders.
     pub name: Arc<str>,
@@ -134,43 +134,43 @@ pub struct File {
 /// A call in an assistant's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOf {
-    /// The provider's id, or one that was made for it.
+    /// The provider's id, or a generated one.
     pub provider_id: Arc<str>,
     /// The tool's name.
     pub tool: Arc<str>,
-    /// The arguments as the model wrote them; JSON, if it kept to it.
+    /// The arguments as the model wrote them; normally JSON.
     pub arguments: Arc<str>,
 }
 
-/// One request to a model. Cheap to clone: texts are shared, and so is how they are written. Whoever sends the next request
-/// of a conversation keeps what is the same in it.
+/// One request to a model. Cheap to clone: clones share texts and their renderings. For the next request of a conversation,
+/// keep the parts that do not change.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Which model; its `max_output` is always sent.
+    /// The model; its `max_output` is always sent.
     pub candidate: Candidate,
     /// The system prompt; left out when empty.
     pub system: Cached<Arc<str>>,
     /// The conversation, oldest first.
     pub messages: Vec<Cached<Message>>,
-    /// The tools that it may call, in the order in which it sees them.
+    /// The tools that it may call, in the order of the request.
     pub tools: Cached<Arc<[ToolSpec]>>,
-    /// Where it is served and with which key, resolved when the request is sent.
+    /// The address and the key, resolved when the request is sent.
     pub endpoint: Endpoint,
-    /// The same for all requests that begin alike, for providers that keep what they have read by such a name; at most 64
-    /// letters and digits, and nothing that says whose they are.
+    /// The key of the provider's prompt cache: the same for all requests that begin alike. At most 64 letters and digits, without
+    /// personal data.
     pub cache_key: Option<Arc<str>>,
 }
 
-/// What comes out of a request.
+/// An item in the stream of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelEvent {
-    /// The first piece of the answer is there. Comes once, before any part; pings do not count.
+    /// The answer begins. Sent once, before any part; pings do not count.
     Opened,
     /// A piece of the answer. A call's id and name come once, with its first part.
     Part(Part),
-    /// The provider's own end mark came: the answer is whole. The last item.
+    /// The provider's end mark arrived: the answer is complete. The last item.
     Ended {
-        /// What it cost: the provider's figures, or an estimate of four bytes a token if it gave none.
+        /// The token usage: the provider's figures, or an estimate of four bytes a token if it sent none.
         usage: Usage,
         /// Whether these are the provider's figures.
         is_counted: bool,
@@ -182,7 +182,7 @@ pub type ResponseStream = BoxStream<'static, Result<ModelEvent, Failure>>;
 
 /// A model API.
 pub trait Model: Send + Sync {
-    /// Begins to answer. Nothing is sent before the stream is polled; it must be polled in a tokio runtime with time
-    /// and network on. Limits on silence and on the first byte are the caller's.
+    /// Begins an answer. Nothing is sent before the stream is polled, within a Tokio runtime with time and I/O enabled. The caller
+    /// enforces the timeouts for the first byte and for silence.
     fn stream(&self, request: Request) -> ResponseStream;
 }

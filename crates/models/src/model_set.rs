@@ -1,4 +1,4 @@
-//! All adapters in one place: a request goes to the format of its endpoint's API.
+//! The set of all adapters: sends a request in the format of its endpoint's API.
 
 use std::time::Duration;
 
@@ -8,8 +8,7 @@ use crate::model::{Model, Request, ResponseStream};
 use crate::offline::Offline;
 use crate::wire::{self, Clients, Format};
 
-/// Every adapter that is built in. Making it costs nothing: clients are made by the first request that needs them. Clones
-/// share their connections.
+/// All built-in adapters. Creating it is cheap: the first request that needs a client creates it. Clones share connections.
 #[derive(Debug, Clone, Default)]
 pub struct ModelSet {
     offline: Offline,
@@ -18,7 +17,7 @@ pub struct ModelSet {
 }
 
 impl ModelSet {
-    /// The set with the built-in model's own pace.
+    /// The set in which the built-in model has its default speed.
     pub fn new() -> Self {
         Self::default()
     }
@@ -28,18 +27,18 @@ impl ModelSet {
         Self { offline, ..self }
     }
 
-    /// The same set with the tokens that are kept here.
+    /// The same set with these logins.
     pub fn with_logins(self, logins: Logins) -> Self {
         Self { logins, ..self }
     }
 
-    /// Waits until no login is refreshed any more, so long at most. Whoever leaves in order does: a refresh token that may be
-    /// used once is used by then, and the next one has its place.
+    /// Waits until no login is being refreshed, at most this long. Call it at an orderly shutdown, so that the replacement of a
+    /// single-use refresh token is stored.
     pub async fn settle(&self, most: Duration) {
         self.logins.settle(most).await;
     }
 
-    /// The body that this request is sent with: JSON, UTF-8; empty for the offline model.
+    /// The body of this request: JSON, UTF-8; empty for the offline model.
     pub fn body(request: &Request) -> Vec<u8> {
         let body = |format: &dyn Format| format.body(&without_images(request.clone()));
         wire::format(request.endpoint.api).map(body).unwrap_or_default()

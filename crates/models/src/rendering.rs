@@ -1,5 +1,4 @@
-//! What of a request stays the same in the requests that follow, rendered once: a request is then mostly a copy of bytes.
-//! What may not live here: how any API writes a message.
+//! Renders the parts of a request that later requests repeat only once, so that a request is mostly a copy of bytes.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,24 +8,24 @@ use serde::Serialize;
 
 use crate::endpoint::Api;
 
-/// What the rendering of a value depends on beside the value itself: two requests of one dialect write it alike.
+/// Everything except the value on which its rendering depends: two requests of one dialect render a value alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dialect(Arc<str>);
 
 impl Dialect {
-    /// The dialect of an API with whatever else matters to its rendering, such as the model whose signatures are known.
+    /// The dialect of an API with all else that affects its rendering, such as the model whose signatures are known.
     pub(crate) fn new(api: Api, details: &str) -> Self {
         Self(format!("{} {details}", api.name()).into())
     }
 
-    /// The dialect of a message whose ids were there before ([`crate::hygiene::repeats`]).
+    /// The dialect of a message that repeats earlier ids ([`crate::normalize::repeats`]).
     pub(crate) fn of_repeat(&self, repeat: usize) -> Self {
         if repeat == 0 { self.clone() } else { Self(format!("{} {repeat}", self.0).into()) }
     }
 }
 
-/// A value with its rendering in the dialect that asked last. Clones share both. So the renderings of a conversation take
-/// at most about as much memory again as its texts.
+/// A value with its rendering in the last requested dialect. Clones share both. So the renderings of a conversation take at
+/// most about as much memory as its texts.
 pub struct Cached<T>(Arc<Shared<T>>);
 
 struct Shared<T> {
@@ -35,10 +34,10 @@ struct Shared<T> {
 }
 
 impl<T> Cached<T> {
-    /// The value as items of a JSON list, without brackets; empty if there are none. `render` is asked once a dialect and
-    /// may look at nothing but the value and what the dialect names.
+    /// The value as items of a JSON list, without brackets; empty if there are none. `render` is called once a dialect and may
+    /// use only the value and the contents of the dialect.
     pub(crate) fn items(&self, dialect: &Dialect, render: impl FnOnce(&T, &mut List<'_>)) -> Arc<[u8]> {
-        // A rendering is set whole or not at all, so a panic elsewhere leaves nothing half made.
+        // A rendering is set atomically, so a panic elsewhere leaves nothing incomplete.
         let mut kept = self.0.rendering.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, items)) = kept.as_ref().filter(|(of, _)| of == dialect) {
             return Arc::clone(items);
@@ -83,24 +82,24 @@ impl<T: fmt::Debug> fmt::Debug for Cached<T> {
     }
 }
 
-/// A value as the one item of a list, where it is not kept.
+/// A value as the only item of a list, without caching.
 pub(crate) fn items(value: &impl Serialize) -> Arc<[u8]> {
     let mut bytes = vec![];
     write_value(&mut bytes, value);
     bytes.into()
 }
 
-/// Room for the head of a request and its tools, bytes; with more of them the document grows.
+/// The initial capacity for the head of a request and its tools, bytes; the document grows if needed.
 const ROOM_BESIDE: usize = 8 << 10;
 
-/// A JSON object that is being written: first what is particular to it, then its lists.
+/// A writer of a JSON object: first its own fields, then its lists.
 pub(crate) struct Object<'a> {
     bytes: &'a mut Vec<u8>,
 }
 
 impl Object<'_> {
-    /// A whole document: the fields of `head`, a struct or a map with at least one, and what `rest` adds. Most of it is
-    /// `items`, for which there is room from the start.
+    /// Writes a document: the fields of `head`, a struct or a map with at least one field, and those that `rest` adds. It
+    /// reserves capacity for `items`, its largest part.
     pub(crate) fn document(head: &impl Serialize, items: &[Arc<[u8]>], rest: impl FnOnce(&mut Object<'_>)) -> Vec<u8> {
         let room = items.iter().map(|items| items.len() + 1).sum::<usize>();
         let mut bytes = Vec::with_capacity(room + ROOM_BESIDE);
@@ -108,7 +107,7 @@ impl Object<'_> {
         bytes
     }
 
-    /// A field whose value is JSON already.
+    /// Writes a field whose value is JSON already.
     pub(crate) fn json(&mut self, name: &str, json: &str) {
         self.bytes.push(b',');
         write_value(self.bytes, name);
@@ -123,7 +122,7 @@ impl Object<'_> {
         bytes.push(b'}');
     }
 
-    /// A field that is a list.
+    /// Writes a field that is a list.
     pub(crate) fn list(&mut self, name: &str, items: impl FnOnce(&mut List<'_>)) {
         self.bytes.push(b',');
         write_value(self.bytes, name);
@@ -133,7 +132,7 @@ impl Object<'_> {
     }
 }
 
-/// A JSON list that is being written.
+/// A writer of a JSON list.
 pub(crate) struct List<'a> {
     bytes: &'a mut Vec<u8>,
     is_empty: bool,
@@ -146,13 +145,13 @@ impl List<'_> {
         write_value(self.bytes, value);
     }
 
-    /// Adds an object that holds lists, such as one message of the parts of several.
+    /// Adds an object with lists, such as a message that merges the parts of several.
     pub(crate) fn object(&mut self, head: &impl Serialize, rest: impl FnOnce(&mut Object<'_>)) {
         self.comma();
         Object::write(self.bytes, head, rest);
     }
 
-    /// Adds what [`Cached::items`] gave.
+    /// Adds the items from [`Cached::items`].
     pub(crate) fn items(&mut self, items: &[u8]) {
         if !items.is_empty() {
             self.comma();
@@ -160,7 +159,7 @@ impl List<'_> {
         }
     }
 
-    /// Adds what [`Cached::items`] gave, objects, the last of them with one more field: `"name":value`.
+    /// Adds the items from [`Cached::items`], which are objects, with one more field in the last: `"name":value`.
     pub(crate) fn items_with(&mut self, items: &[u8], field: &str) {
         let open = items.strip_suffix(b"}").expect("the last item is an object");
         self.items(open);

@@ -1,6 +1,6 @@
-//! How long a provider asks to wait before the next try.
+//! How long a provider asks to wait before the next attempt.
 //!
-//! What is told for this answer goes before what is told of limits in general, and a machine's words before a sentence:
+//! Data about this response takes precedence over data about limits in general, and machine-readable data over a sentence:
 //!
 //! 1. `retry-after-ms`, milliseconds;
 //! 2. `retry-after`, seconds (`2`, `0.25`) or a date (`Wed, 21 Oct 2026 07:28:00 GMT`);
@@ -8,8 +8,8 @@
 //! 4. of a 429, the latest reset among the limits with nothing left: `x-ratelimit-reset-tokens: 6m0s` beside
 //!    `x-ratelimit-remaining-tokens: 0`, and so on, in the headers or, by OpenRouter, in the body.
 //!
-//! What cannot be read, is negative, or is no number is passed over for the next. Nothing is longer than a day, and a date
-//! that has passed is no wait at all. Dates are taken against the `date` of the answer: the provider's clock, not this one.
+//! A value that cannot be parsed or is negative is skipped. No wait is longer than a day, and a date in the past means no
+//! wait. Dates are compared with the `date` of the response, so the provider's clock counts.
 
 use jiff::fmt::rfc2822;
 use jiff::tz::TimeZone;
@@ -19,16 +19,16 @@ use serde_json::Value;
 
 use crate::limits::RETRY_AFTER_MS;
 
-/// What the headers of an answer say.
+/// The waits in the headers of a response.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// For this answer, milliseconds.
+    /// The wait for this response, milliseconds.
     pub(crate) retry_after_ms: Option<u64>,
-    /// Until the limits with nothing left are reset, milliseconds.
+    /// The time until the exhausted limits are reset, milliseconds.
     pub(crate) reset_ms: Option<u64>,
 }
 
-/// Reads the headers; `now` is for answers without a date.
+/// Reads the headers; `now` is used if the response has no date.
 pub(crate) fn of_headers(headers: &HeaderMap, now: Timestamp) -> Asked {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let now = text("date").and_then(date).unwrap_or(now);
@@ -41,7 +41,7 @@ pub(crate) fn of_headers(headers: &HeaderMap, now: Timestamp) -> Asked {
     Asked { retry_after_ms: ms.or_else(after), reset_ms: reset_ms(&names.collect::<Vec<_>>(), now) }
 }
 
-/// Until the last of the limits with nothing left is reset. Headers are named `x-ratelimit-remaining-tokens` and
+/// The time until the last exhausted limit is reset. Headers are named `x-ratelimit-remaining-tokens` and
 /// `x-ratelimit-reset-tokens`, or `anthropic-ratelimit-tokens-remaining` and `anthropic-ratelimit-tokens-reset`.
 fn reset_ms(headers: &[(&str, &str)], now: Timestamp) -> Option<u64> {
     let lower: Vec<_> = headers.iter().map(|(name, value)| (name.to_lowercase(), value.trim())).collect();
@@ -54,12 +54,12 @@ fn reset_ms(headers: &[(&str, &str)], now: Timestamp) -> Option<u64> {
     resets.max()
 }
 
-/// The shape of a limit's reset: a length (`6m0s`, `20ms`), a time (RFC 3339), seconds or milliseconds since 1970, or
+/// Parses the reset of a limit: a duration (`6m0s`, `20ms`), a time (RFC 3339), seconds or milliseconds since 1970, or
 /// seconds from now.
 fn moment(text: &str, now: Timestamp) -> Option<u64> {
     if let Ok(number) = text.parse::<f64>() {
         return match number {
-            // Seconds of 2001 and later, milliseconds likewise.
+            // Numbers this large are seconds or milliseconds since 1970, for dates from 2001 on.
             1e9..1e11 => Some(until(Timestamp::from_second(number as i64).ok()?, now)),
             1e12..1e14 => Some(until(Timestamp::from_millisecond(number as i64).ok()?, now)),
             _ => seconds(number),
@@ -68,7 +68,7 @@ fn moment(text: &str, now: Timestamp) -> Option<u64> {
     length(text).or_else(|| Some(until(text.parse().ok()?, now)))
 }
 
-/// What an error body says: Google's `retryDelay`, OpenAI's `resets_in_seconds`, a sentence among its words, OpenRouter's copy of headers.
+/// The wait in an error body: Google's `retryDelay`, OpenAI's `resets_in_seconds`, a sentence, or OpenRouter's copy of headers.
 pub(crate) fn of_body(error: &Value, words: &str) -> Option<u64> {
     let details = error.get("details").and_then(Value::as_array);
     let delay = |detail: &Value| length(detail.get("retryDelay")?.as_str()?);
@@ -81,15 +81,15 @@ pub(crate) fn of_body(error: &Value, words: &str) -> Option<u64> {
     })
 }
 
-/// What comes before a wait in a sentence.
+/// The words before a wait in a sentence.
 const LEADS: &[&str] = &["try again in ", "retry in ", "retry after ", "try again after "];
 
-/// What a sentence asks for, in lower case: `try again in 1m23.5s`, `retry after 26 seconds`.
+/// The wait in a lower-case sentence: `try again in 1m23.5s`, `retry after 26 seconds`.
 pub(crate) fn of_text(words: &str) -> Option<u64> {
     LEADS.iter().find_map(|lead| length(&words[words.find(lead)? + lead.len()..]))
 }
 
-/// A length of time with its units, `1m23.5s`, `20ms`, `26 seconds`, as far as it goes.
+/// A duration with units at the beginning of a text: `1m23.5s`, `20ms`, `26 seconds`.
 fn length(text: &str) -> Option<u64> {
     let mut rest = text;
     let mut total = None;
@@ -116,15 +116,15 @@ fn seconds(seconds: f64) -> Option<u64> {
     bounded(seconds * 1000.0)
 }
 
-/// Whole milliseconds, rounded up, at most a day; none if it is negative or no number.
+/// Whole milliseconds, rounded up, at most a day; none if the value is negative or not a number.
 fn bounded(ms: f64) -> Option<u64> {
-    // Sums of decimal fractions are a hair above what they are meant to be.
+    // Sums of decimal fractions can be slightly too large.
     (ms >= 0.0).then_some(((ms - 1e-6).ceil() as u64).min(RETRY_AFTER_MS))
 }
 
 fn date(text: &str) -> Option<Timestamp> {
     let of_today = rfc2822::DateTimeParser::new().relaxed_weekday(true).parse_timestamp(text).ok();
-    // Two older forms that a recipient of HTTP has to take, and the one that no server should send.
+    // Two obsolete forms that HTTP recipients must accept, and one that no server should send.
     let older = || {
         let forms = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
         let date = forms.iter().find_map(|form| civil::DateTime::strptime(form, text).ok());

@@ -1,4 +1,5 @@
-//! What a subscription that asks for chat is told instead of lines: the answer so far, now and then, and the whole at the end.
+//! The `chat` events: a subscription that asks for them receives the answer so far from time to time, and the whole answer at
+//! the end, instead of single lines.
 
 use engine::{RunId, Timestamp, Usage};
 #[cfg(feature = "schema")]
@@ -9,55 +10,55 @@ use crate::notice::Notice;
 #[cfg(feature = "schema")]
 use crate::show::names;
 
-/// The least time between two deltas of a run, milliseconds.
+/// The shortest time between two deltas of a run, milliseconds.
 pub const CHAT_DELTA_MS: u64 = 150;
 
 impl Notice for Chat {
     const NAME: &'static str = "chat";
 }
 
-/// The answer of a run, as far as it has come.
+/// The answer of a run so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Chat {
-    /// What a subscriber that has read this comes back with.
+    /// The cursor with which a subscriber resumes after this event.
     pub cursor: String,
-    /// The run.
+    /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
     /// The session's key.
     pub session_key: String,
-    /// How far it is.
+    /// Whether the answer is complete.
     pub state: ChatState,
-    /// The whole text so far; none where there is no text.
+    /// The whole text so far; none if there is no text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<ChatMessage>,
-    /// Why there is no more.
+    /// Why the run failed or was ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// What the run took, at its end.
+    /// The token usage of the run; only at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::UsageShape>"))]
     pub usage: Option<Usage>,
 }
 
-/// How far an answer is.
+/// Whether an answer is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChatState {
-    /// There may be more.
+    /// More text may follow.
     Delta,
-    /// It is whole.
+    /// The answer is complete.
     Final,
-    /// The run was aborted or interrupted: this is what had come.
+    /// The run was aborted or interrupted. The event carries the text up to then.
     Aborted,
-    /// The run failed: this is what had come.
+    /// The run failed. The event carries the text up to then.
     Error,
 }
 
-/// What the assistant says.
+/// A message of the assistant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ChatMessage {
@@ -65,7 +66,7 @@ pub struct ChatMessage {
     pub role: String,
     /// One part, with the text.
     pub content: Vec<ChatPart>,
-    /// When the last of it came.
+    /// When its last piece came, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub timestamp: Timestamp,
 }
@@ -77,13 +78,13 @@ pub struct ChatMessage {
 pub enum ChatPart {
     /// Text.
     Text {
-        /// All of it so far.
+        /// The whole text so far.
         text: String,
     },
 }
 
 impl ChatMessage {
-    /// What the assistant has said by then.
+    /// A message of the assistant with this text.
     pub fn said(text: String, timestamp: Timestamp) -> Self {
         Self { role: "assistant".to_owned(), content: vec![ChatPart::Text { text }], timestamp }
     }

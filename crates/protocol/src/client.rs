@@ -1,4 +1,4 @@
-//! A client of a home's owner, over any stream of bytes.
+//! A client of the owner of a home, over any byte stream.
 
 mod events;
 
@@ -19,29 +19,29 @@ use crate::method::{Connect, ConnectParams, HelloOk, Method};
 
 pub use events::Events;
 
-/// Why there is no answer.
+/// Why a request has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The owner says why.
+    /// The owner refused the request.
     #[error(transparent)]
     Answered(#[from] ErrorShape),
-    /// The connection is gone; what was asked may have been done.
-    #[error("the owner of the home has gone away")]
+    /// The connection ended. The owner may have carried out the request.
+    #[error("the owner of the home closed the connection")]
     Gone,
-    /// What came is no frame of this protocol.
+    /// The owner sent data that is not a frame of this protocol.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The answer is not what the method gives.
-    #[error("the owner's answer to `{method}` does not read: {detail}")]
+    /// The response does not match the method.
+    #[error("cannot parse the owner's response to `{method}`: {detail}")]
     Unreadable {
-        /// The method.
+        /// The name of the method.
         method: &'static str,
-        /// What is wrong with it.
+        /// Why the response cannot be parsed.
         detail: String,
     },
 }
 
-/// A connection. It may be shared; requests are answered in any order.
+/// A connection to the owner. It may be shared. Responses come in any order.
 #[derive(Debug, Clone)]
 pub struct Client {
     frames: mpsc::UnboundedSender<Vec<u8>>,
@@ -50,10 +50,10 @@ pub struct Client {
     unread: Arc<Unread>,
 }
 
-/// Who waits for answers. None once the connection is gone.
+/// The callers that wait for responses, by request id. None once the connection has ended.
 type Waiting = Option<HashMap<String, mpsc::UnboundedSender<Response>>>;
 
-/// The answers to one request.
+/// The responses to one request.
 #[derive(Debug)]
 pub struct Answers<M> {
     responses: mpsc::UnboundedReceiver<Response>,
@@ -61,7 +61,7 @@ pub struct Answers<M> {
 }
 
 impl<M: Method> Answers<M> {
-    /// The next answer.
+    /// Waits for the next response.
     pub async fn next(&mut self) -> Result<M::Result, ClientError> {
         let response = self.responses.recv().await.ok_or(ClientError::Gone)?;
         if let Some(error) = response.error {
@@ -74,7 +74,7 @@ impl<M: Method> Answers<M> {
 }
 
 impl Client {
-    /// Shakes hands over this stream. Must be called inside a runtime.
+    /// Performs the handshake over this stream. Must be called within a Tokio runtime.
     pub async fn connect<S>(stream: S, params: ConnectParams) -> Result<(Self, HelloOk, Events), ClientError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
@@ -89,7 +89,7 @@ impl Client {
                     return;
                 }
             }
-            // The client was dropped: the owner is told by the end of the stream.
+            // The client was dropped: the end of the stream notifies the owner.
             let _ = write.shutdown().await;
         });
         let unread = events_out.unread();
@@ -97,19 +97,19 @@ impl Client {
         let client = Self { frames, waiting, next_id: Arc::new(AtomicU64::new(1)), unread };
         match client.call::<Connect>(params).await {
             Ok(hello) => Ok((client, hello, events)),
-            // An owner that lets nobody in says why, and closes.
+            // An owner that refuses the connection sends the reason, then closes it.
             Err(ClientError::Gone) => Err(events.closed().map_or(ClientError::Gone, ClientError::Answered)),
             Err(error) => Err(error),
         }
     }
 
-    /// Asks for something that is answered once. The answer comes also while nobody reads the events before it.
+    /// Sends a request that has one response, and waits for it. It returns also if nobody reads the events before the response.
     pub async fn call<M: Method>(&self, params: M::Params) -> Result<M::Result, ClientError> {
         let _calling = Calling::new(&self.unread);
         self.ask::<M>(params)?.next().await
     }
 
-    /// Asks for something; its answers can be awaited later, beside the events.
+    /// Sends a request. The caller can await its responses later, concurrently with the events.
     pub fn ask<M: Method>(&self, params: M::Params) -> Result<Answers<M>, ClientError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed).to_string();
         let (answer, responses) = mpsc::unbounded_channel();
@@ -119,7 +119,7 @@ impl Client {
             None => return Err(ClientError::Gone),
         };
         let request = encode(&Frame::Request(Request { id: id.clone(), method: M::NAME.to_owned(), params }));
-        // The owner would close the connection for it, and not be to blame.
+        // The owner would close the connection because of such a frame.
         if request.len() > limits::FRAME_BYTES {
             self.forget(&id);
             return Err(FrameError::TooLong { limit: limits::FRAME_BYTES }.into());
@@ -135,7 +135,7 @@ impl Client {
     }
 }
 
-/// Hands what comes to whoever waits for it, until the stream ends.
+/// Passes each incoming frame to the caller that waits for it, until the stream ends.
 async fn receive<R>(mut frames: FrameReader<R>, waiting: Arc<Mutex<Waiting>>, events: events::Sender)
 where
     R: AsyncRead + Unpin,
@@ -144,7 +144,7 @@ where
         match frame {
             Frame::Response(response) => answer(&waiting, response),
             Frame::Event(event) => events.send(event, frames.last_bytes()).await,
-            // An owner asks nothing.
+            // An owner sends no requests.
             Frame::Request(_) => break,
         }
     }
@@ -157,7 +157,7 @@ fn answer(waiting: &Mutex<Waiting>, response: Response) {
     let id = response.id.clone();
     let is_accepted = response.ok && response.payload["status"] == "accepted";
     let asked = waiting.get(&id).map(|asked| asked.send(response).is_ok());
-    // `agent` alone is answered twice, and says so.
+    // Only `agent` has two responses; the first one says so.
     if asked == Some(false) || !is_accepted {
         waiting.remove(&id);
     }

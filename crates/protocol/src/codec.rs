@@ -1,26 +1,26 @@
-//! Frames on a stream of bytes: one line of JSON each, bounded before it is read whole.
+//! Reads and writes frames on a byte stream. Each frame is one line of JSON; its length is checked before it is read whole.
 
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
 use crate::frame::Frame;
 
-/// What came is no frame.
+/// Why no frame could be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// It is longer than a frame may be here. What follows it cannot be found any more.
-    #[error("a frame may have {limit} bytes here")]
+    /// The frame is longer than the limit. The reader cannot find the next frame after it.
+    #[error("the frame is longer than {limit} bytes, the limit of this connection")]
     TooLong {
-        /// Bytes.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// It is no frame.
+    /// The line is not a frame.
     #[error("not a frame: {detail}")]
     Invalid {
-        /// What is wrong with it.
+        /// Why it is not a frame.
         detail: String,
     },
-    /// The stream ended in the middle of one.
+    /// The stream ended in the middle of a frame.
     #[error("the connection ended in the middle of a frame")]
     Cut,
     /// The stream failed.
@@ -28,7 +28,7 @@ pub enum FrameError {
     Io(#[from] std::io::Error),
 }
 
-/// Reads frames. A `next` that is dropped loses nothing.
+/// Reads frames. `next` is cancel-safe.
 #[derive(Debug)]
 pub struct FrameReader<R> {
     stream: BufReader<R>,
@@ -38,22 +38,22 @@ pub struct FrameReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// Frames of at most so many bytes.
+    /// Reads frames of at most `limit` bytes.
     pub fn new(stream: R, limit: usize) -> Self {
         Self { stream: BufReader::new(stream), line: vec![], limit, last_bytes: 0 }
     }
 
-    /// From here on frames may be this long.
+    /// Sets the limit for the following frames, in bytes.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Bytes of the last frame.
+    /// The length of the last frame in bytes.
     pub fn last_bytes(&self) -> usize {
         self.last_bytes
     }
 
-    /// The next frame; none when the stream ended between frames.
+    /// Waits for the next frame; none if the stream ended between two frames.
     pub async fn next(&mut self) -> Result<Option<Frame>, FrameError> {
         loop {
             let bytes = self.stream.fill_buf().await?;
@@ -80,7 +80,7 @@ fn decode(line: &[u8]) -> Result<Frame, FrameError> {
     serde_json::from_slice(line).map_err(|error| FrameError::Invalid { detail: error.to_string() })
 }
 
-/// A frame as one line.
+/// Encodes a frame as one line.
 pub fn encode(frame: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(frame).expect("a frame is plain data");
     line.push(b'\n');
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads these bytes, cut at this place: the frames before the end or the error.
+    /// Reads these bytes in two parts, split at `cut`; returns the frames before the end or the error.
     fn read(bytes: &[u8], cut: usize, limit: usize) -> (Vec<Frame>, Option<String>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(
             whole.0.iter().flat_map(encode).collect::<Vec<_>>(),
             TWO.as_bytes(),
-            "what was read is written the same"
+            "encoding a frame again gives the same line"
         );
     }
 
@@ -160,7 +160,7 @@ mod tests {
 "#,
             "unknown variant `dream`",
         );
-        says(&[b'a'; 61], "may have 60 bytes");
+        says(&[b'a'; 61], "longer than 60 bytes");
         let deep = format!("{}{}\n", r#"{"type":"req","id":"1","method":"m","params":"#, "[".repeat(200_000));
         let (_, error) = read(deep.as_bytes(), 0, 1 << 20);
         assert!(error.is_some_and(|error| error.contains("recursion limit")));

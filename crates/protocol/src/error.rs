@@ -1,29 +1,29 @@
-//! Why a request was not carried out.
+//! The error of a request.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What kind of failure it is.
+/// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorCode {
-    /// The frame, the method or its parameters make no sense.
+    /// The frame, the method or its parameters are not valid.
     InvalidRequest,
-    /// There is nothing of that name.
+    /// The named thing does not exist.
     NotFound,
-    /// The same key was used for another message.
+    /// The key was already used for a different message.
     Conflict,
-    /// The state does not allow it; nothing was changed.
+    /// The current state does not allow the request; nothing was changed.
     Refused,
-    /// The answer does not fit into a frame.
+    /// The result does not fit into a frame.
     TooLarge,
-    /// It cannot be had just now.
+    /// The request cannot be served at the moment.
     Unavailable,
-    /// The configuration of the owner.
+    /// The configuration of the owner is not valid.
     Config,
-    /// The journal is not what it should be.
+    /// The journal is corrupt.
     Damaged,
     /// The journal cannot be read or written.
     Store,
@@ -31,34 +31,34 @@ pub enum ErrorCode {
     Bug,
 }
 
-/// Why a request was not carried out, and what to do.
+/// Why a request failed, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[error("{message}")]
 pub struct ErrorShape {
-    /// What kind.
+    /// The kind of the error.
     pub code: ErrorCode,
     /// What happened, for people.
     pub message: String,
-    /// What to do.
+    /// What the caller can do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
     /// Whether the same request may succeed later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
-    /// When to try again, milliseconds.
+    /// After how many milliseconds to try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
-/// What a client shows beside the message.
+/// Details that a client shows with the message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Details {
-    /// What to do.
+    /// What the caller can do.
     pub hint: String,
-    /// What a command line ends with.
+    /// The exit code of a command that fails with this error.
     pub exit: u8,
 }

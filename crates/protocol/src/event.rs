@@ -1,5 +1,5 @@
-//! What subscribers read: one line for whatever happens in a session. A line holds all that a screen needs; longer texts
-//! are in the journal.
+//! The lines that subscribers receive: one for each event in a session. A line has all that a screen needs; longer texts are
+//! in the journal.
 
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
@@ -23,39 +23,39 @@ pub const AGENT_EVENT: &str = "agent";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Event {
-    /// What a subscriber that has seen this line comes back with.
+    /// The cursor with which a subscriber resumes after this line.
     pub cursor: String,
     /// The session's key.
     pub session: String,
     /// The run that it belongs to, if any.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run: Option<RunId>,
-    /// When it was decided.
+    /// When the event was decided, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub at: Timestamp,
     /// What happened.
     #[serde(flatten)]
     pub what: Stream,
-    /// The messages that show something else from here on.
+    /// The messages whose shown state changes with this line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<MessageShows>,
 }
 
-/// A message that shows something else of itself. It follows from what was recorded, as everything in a line does.
+/// The new shown state of a message. Like everything in a line, it is derived from recorded events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct MessageShows {
-    /// The message.
+    /// The id of the message.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub message: MessageId,
-    /// Its mode.
+    /// Its queue mode.
     #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: QueueMode,
-    /// Where it stands, in the words of its mode.
+    /// Its queue state, one of the states of its mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub queue_state: Option<QueueState>,
-    /// Where the leg of it stands that steers, if it has two.
+    /// The state of its steering leg, if it has two legs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub steer_state: Option<QueueState>,
@@ -66,95 +66,95 @@ pub struct MessageShows {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "stream", rename_all = "snake_case")]
 pub enum Stream {
-    /// The beginnings and ends of runs.
+    /// Starts and ends of runs.
     Lifecycle(LifecycleLine),
-    /// What the model says.
+    /// The text of the model.
     Assistant(AssistantLine),
-    /// What the model thinks.
+    /// The reasoning of the model.
     Reasoning(ReasoningLine),
-    /// What its calls do.
+    /// The calls of tools.
     Tool(ToolLine),
-    /// What the session is doing, and what went wrong.
+    /// State changes and failures of the session.
     State(StateLine),
-    /// What becomes of messages.
+    /// The progress of messages in the queue.
     Queue(QueueLine),
-    /// How the history is made shorter.
+    /// Compactions of the history.
     Compaction(CompactionLine),
-    /// What it takes.
+    /// Token usage.
     Usage(UsageLine),
 }
 
-/// What it takes.
+/// Token usage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum UsageLine {
-    /// What the run has taken so far, all of its requests together; told when a request has added to it.
+    /// The usage of the run so far, all requests together. Sent when a request has added to it.
     Run {
-        /// The model that it runs on, `PROVIDER/MODEL`.
+        /// The model of the run, `PROVIDER/MODEL`.
         model: String,
-        /// The sum.
+        /// The sum over all requests.
         #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
         usage: Usage,
     },
 }
 
-/// How the history is made shorter.
+/// Compactions of the history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CompactionLine {
-    /// It begins. The old history is in force until it is done.
+    /// A compaction begins. The old history stays in force until it is done.
     Begun {
         /// Why.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: CompactionCause,
-        /// Which way.
+        /// The compaction step: how the history is compacted.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         #[serde(rename = "rung")]
         compaction_step: CompactionStep,
-        /// Which try of this way, from 1.
+        /// The attempt of this step, counted from 1.
         #[serde(rename = "try")]
         try_no: u32,
-        /// About how many tokens the next request would hold.
+        /// The estimated number of tokens of the next request.
         tokens: u64,
     },
     /// The new history is in force.
     Done {
-        /// About how many tokens it had before.
+        /// The estimated number of tokens before.
         before: u64,
-        /// And has now.
+        /// The estimated number of tokens after.
         after: u64,
-        /// The model that summarised, `PROVIDER/MODEL`; none = no model did.
+        /// The model that wrote the summary, `PROVIDER/MODEL`; none if no model did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// Results of calls that were cut, where that was the way.
+        /// The number of results that were truncated, if this step truncates results.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         results: Option<u32>,
     },
-    /// It was not made shorter.
+    /// The compaction failed.
     Failed {
         /// Why.
         #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
         failure: Failure,
-        /// Whether the run ends with it; its last line says so again.
+        /// Whether the run ends because of it. The last line of the run repeats the failure.
         ends_run: bool,
     },
-    /// It was taken back: the old history is in force again.
+    /// The last compaction was undone: the old history is in force again.
     Undone {
-        /// Messages and results that are told again.
+        /// The number of messages and results that are sent to the model again.
         items: u32,
     },
 }
 
-/// The beginnings and ends of runs.
+/// Starts and ends of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum LifecycleLine {
-    /// An owner took the session up.
+    /// An owner opened the session.
     Opened {
-        /// How often the home was opened.
+        /// The epoch of the owner, which counts how often the home was opened.
         #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         epoch: Epoch,
     },
@@ -162,7 +162,7 @@ pub enum LifecycleLine {
     Start,
     /// The run completed. The last line of a run.
     End(RunEnd),
-    /// It did not complete. The last line of a run.
+    /// The run did not complete. The last line of a run.
     Error(RunEnd),
 }
 
@@ -173,88 +173,88 @@ pub struct RunEnd {
     /// How.
     #[cfg_attr(feature = "schema", schemars(with = "names::OutcomeName"))]
     pub outcome: Outcome,
-    /// What it said, whole.
+    /// The whole text of its answer.
     pub text: String,
-    /// What it took.
+    /// The token usage of the run.
     #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
     pub usage: Usage,
-    /// Why it did not complete.
+    /// Why the run did not complete; none if it completed.
     pub error: Option<String>,
 }
 
-/// What the model says.
+/// The text of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AssistantLine {
-    /// Text streamed in.
+    /// A piece of text of a running request.
     Delta(Delta),
-    /// The stream was cut; what had come is struck, or kept as a message that the model goes on from (`runs.resume`).
+    /// The stream was interrupted. Its text is retracted, or kept as a message that the model continues (`runs.resume`).
     Cut {
-        /// The request.
+        /// The id of the request.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         effect: EffectId,
         /// Why.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: CutCause,
     },
-    /// The text of this request is not a part of the answer.
+    /// The text of this request was retracted: it is not part of the answer.
     Struck {
-        /// The request.
+        /// The id of the request.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         effect: EffectId,
     },
-    /// A message is finished.
+    /// A message of the model is complete.
     Message {
-        /// The request that it answers.
+        /// The id of the request that it answers.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         effect: EffectId,
-        /// Its text, whole.
+        /// The whole text of the message; none if it has no text.
         text: Option<String>,
-        /// How many calls it asks for.
+        /// The number of calls in the message.
         calls: u32,
-        /// What the request took.
+        /// The token usage of the request.
         #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
         usage: Usage,
     },
 }
 
-/// What the model thinks.
+/// The reasoning of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReasoningLine {
-    /// Reasoning streamed in.
+    /// A piece of reasoning of a running request.
     Delta(Delta),
 }
 
-/// A piece of an effect's output.
+/// A piece of the output of an effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Delta {
-    /// The effect.
+    /// The id of the effect.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub effect: EffectId,
-    /// Bytes of all that this effect gave before it.
+    /// The number of bytes of this effect's output before this piece.
     pub offset: u64,
-    /// The text.
+    /// The text of the piece.
     pub text: String,
 }
 
-/// What calls do.
+/// The progress of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolLine {
-    /// A call begins.
+    /// A call starts.
     Start {
-        /// The call.
+        /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
-        /// The effect that runs it.
+        /// The id of the effect that runs it.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         effect: EffectId,
-        /// How it may be repeated.
+        /// The class of the tool: whether the call may be repeated.
         #[cfg_attr(feature = "schema", schemars(with = "names::ToolClassName"))]
         class: ToolClass,
         /// The tool's name, as the model wrote it.
@@ -262,11 +262,11 @@ pub enum ToolLine {
         /// The beginning of its arguments.
         arguments: String,
     },
-    /// It wrote something.
+    /// The call produced output.
     Update(Delta),
-    /// It has its result.
+    /// The call has its result.
     End {
-        /// The call.
+        /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
         /// The tool's name, as the model wrote it.
@@ -274,141 +274,141 @@ pub enum ToolLine {
         /// How it ended.
         #[cfg_attr(feature = "schema", schemars(with = "names::CallOutcomeName"))]
         outcome: CallOutcome,
-        /// Bytes that the model is told.
+        /// The length in bytes of the output that the model receives.
         bytes: u64,
-        /// Their beginning.
+        /// The beginning of that output.
         output: String,
     },
-    /// Leave is asked for it.
+    /// The call needs approval.
     Asked {
-        /// The call.
+        /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
-        /// What is asked, for a person.
+        /// The question for the user.
         question: String,
-        /// What the answer binds to.
+        /// The fingerprint of the call. The answer must name it.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         fingerprint: Hash,
     },
-    /// The question was answered.
+    /// The approval request was answered.
     Answered {
-        /// The call.
+        /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
-        /// Whether it may run.
+        /// Whether the call may run.
         allow: bool,
-        /// By whom or what.
+        /// Who or what answered.
         by: String,
     },
-    /// The process that ran it is gone; it is looked up.
+    /// The process that ran the call is gone; the owner looks up its outcome.
     Lost {
-        /// The call.
+        /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
     },
-    /// What was found of it.
+    /// The lookup of the call is done.
     Found {
-        /// The call.
+        /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
-        /// What.
+        /// The result of the lookup.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         found: Found,
     },
-    /// It is to be ended.
+    /// The owner ends the call.
     Ending {
-        /// The call.
+        /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
         /// Why.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         why: EndingCause,
     },
-    /// Its command goes on in the background.
+    /// The command of the call continues in the background.
     Background {
-        /// The process.
+        /// The name of the background process.
         process: String,
-        /// The call.
+        /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
-        /// When it is ended at the latest.
+        /// When it is ended at the latest, milliseconds since 1970 UTC.
         #[cfg_attr(feature = "schema", schemars(with = "i64"))]
         until: Timestamp,
     },
-    /// A process in the background is to be ended.
+    /// The owner ends a background process.
     BackgroundEnding {
-        /// The process.
+        /// The name of the background process.
         process: String,
         /// Why.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         why: ProcessCause,
     },
-    /// A process in the background has ended.
+    /// A background process has ended.
     BackgroundEnded {
-        /// The process.
+        /// The name of the background process.
         process: String,
         /// How.
         #[cfg_attr(feature = "schema", schemars(with = "names::CallOutcomeName"))]
         outcome: CallOutcome,
-        /// How, in words.
+        /// A description of how it ended.
         how: String,
     },
 }
 
-/// What the session is doing, and what went wrong.
+/// State changes and failures of the session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StateLine {
-    /// The state is another.
+    /// The state changed.
     Changed {
-        /// Of the run.
+        /// The state of the run.
         #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
         state: RunState,
-        /// Of the session.
+        /// The lifecycle state of the session.
         #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
         lifecycle: LifecycleKind,
-        /// The flags.
+        /// The flags of the session.
         #[cfg_attr(feature = "schema", schemars(with = "names::FlagsShape"))]
         flags: Flags,
     },
-    /// A request failed, or something that had to come before it.
+    /// A request, or a step that it needs, failed.
     Failed {
         /// How.
         #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
         failure: Failure,
-        /// Whether the run ends with it; its last line says so again.
+        /// Whether the run ends because of it. The last line of the run repeats the failure.
         ends_run: bool,
     },
-    /// It will be tried again.
+    /// The request will be retried.
     Retry {
         /// When.
         #[cfg_attr(feature = "schema", schemars(with = "i64"))]
         until: Timestamp,
-        /// Which try that will be, from 2.
+        /// The number of the attempt, from 2.
         #[serde(rename = "try")]
         try_no: u32,
-        /// Another model that it will be with, `PROVIDER/MODEL (PROFILE)`.
+        /// The model of the retry, if it is another one, `PROVIDER/MODEL (PROFILE)`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
-        /// The lower thinking level that it will be at.
+        /// The thinking level of the retry, if it is lowered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         thinking: Option<Thinking>,
     },
-    /// Another model is asked than the one that was chosen or asked before, and nothing was tried again for it to be; or one that
-    /// has failed, and not answered since.
+    /// The request goes to another model than the chosen or the last one without a retry, or to a model that failed and has not
+    /// answered since.
     Asks {
-        /// Which, `PROVIDER/MODEL (PROFILE)`.
+        /// The model, `PROVIDER/MODEL (PROFILE)`.
         model: String,
-        /// Whether it is a probe: it has failed, and not answered since.
+        /// Whether the request is a probe: the model failed and has not answered since.
         probe: bool,
     },
-    /// A model is not asked for now.
+    /// A model is in cooldown.
     Cooling {
-        /// Which, `PROVIDER/MODEL (PROFILE)`.
+        /// The model, `PROVIDER/MODEL (PROFILE)`.
         model: String,
-        /// Until when; none = not before another has answered.
+        /// The end of the cooldown, milliseconds since 1970 UTC; none if it lasts until another model has answered.
         #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
         until: Option<Timestamp>,
         /// Why.
@@ -416,118 +416,119 @@ pub enum StateLine {
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         class: Option<FailureClass>,
     },
-    /// The user has said that a model may be asked again.
+    /// The user cleared the cooldown of a model.
     Cleared {
-        /// Which, `PROVIDER/MODEL (PROFILE)`.
+        /// The model, `PROVIDER/MODEL (PROFILE)`.
         model: String,
     },
-    /// The ledger has recorded what failed: every session of the home knows it now.
+    /// The ledger recorded the failure: it now applies to all sessions of the home.
     Reported {
-        /// The request that failed.
+        /// The id of the failed request.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         request: EffectId,
     },
     /// The run waits.
     Waiting {
-        /// For what.
+        /// What it waits for.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         on: WaitFor,
-        /// Until when at most.
+        /// When the wait ends at the latest, milliseconds since 1970 UTC.
         #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
         until: Option<Timestamp>,
     },
-    /// The run is to end.
+    /// The run is ending.
     Ending {
         /// How.
         #[cfg_attr(feature = "schema", schemars(with = "names::OutcomeName"))]
         outcome: Outcome,
-        /// Whether the session ends with it, for good.
+        /// Whether the session is terminated with it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         terminate: bool,
     },
-    /// The model is told something that no user and no tool said.
+    /// The model receives a note from limulus itself.
     Noted {
-        /// Its text.
+        /// The text of the note.
         text: String,
     },
-    /// The lifecycle of the session is another.
+    /// The lifecycle state of the session changed.
     Lifecycle {
-        /// From where.
+        /// The state before.
         #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
         from: LifecycleKind,
-        /// To where.
+        /// The state after.
         #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
         to: LifecycleKind,
         /// Why.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: LifecycleCause,
-        /// What is wrong, if a human is needed.
+        /// What is wrong, if the user must act.
         reason: Option<String>,
-        /// The command that mends it.
+        /// The command that repairs it.
         remedy: Option<String>,
     },
-    /// This subscriber has seen what is not in the journal any more: what it has beyond this line's cursor never happened.
+    /// The subscriber has received lines that are no longer in the journal. It must discard all lines after this line's cursor.
     Rewound {
-        /// The cursor to go on from; the line's own.
+        /// The cursor to continue from; the same as the line's own.
         to: String,
     },
-    /// What follows of this session cannot be read back; the others are told. For whoever reads back the whole home.
+    /// The following entries of this session cannot be read; those of other sessions are still sent. Only for subscriptions that
+    /// read the whole home.
     Unreadable {
-        /// What is wrong.
+        /// Why they cannot be read.
         reason: String,
     },
 }
 
-/// What becomes of messages.
+/// The progress of messages in the queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum QueueLine {
-    /// It is recorded; its run has the id of the line.
+    /// The message is recorded. `run` of the line is its run.
     Accepted {
-        /// The message.
+        /// The id of the message.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
-        /// The sender's key.
+        /// The idempotency key of the sender.
         key: Option<String>,
     },
-    /// It waits no more: it has come to an end, or a run takes it that it did not start.
+    /// The message no longer waits: it has ended, or a run that it did not start has taken it.
     Settled {
-        /// The message.
+        /// The id of the message.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
         /// How.
         #[cfg_attr(feature = "schema", schemars(with = "names::ReceiptStateName"))]
         state: ReceiptState,
-        /// The run that takes it.
+        /// The run that took it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         taken_by: Option<RunId>,
-        /// Which leg of it; all that wait, where none is named.
+        /// The leg; none means all waiting legs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<names::LegName>"))]
         leg: Option<Leg>,
     },
-    /// Messages show something else, and nothing else of what was recorded is told: the line's `queue` says which.
+    /// The shown state of messages changed and nothing else: the line's `queue` names them.
     Shows,
-    /// Its run waits for a place in a lane: told when the wait begins, to whoever begins to listen meanwhile, and once more
-    /// when it has lasted 2 s. Such a line is in no journal.
+    /// The run of the message waits for its turn in a lane. Sent when the wait begins, to each new subscriber during the wait, and
+    /// again after 2 s. The line is not in the journal.
     Waiting {
-        /// The message.
+        /// The id of the message.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
-        /// How long it has waited, milliseconds.
+        /// How long it has waited so far, milliseconds.
         waited_ms: u64,
-        /// Behind whom, and since when.
+        /// The runs ahead, and since when it waits.
         #[serde(flatten)]
         wait: LaneWait,
     },
-    /// Its run has waited for its place, and has it. Such a line is in no journal.
+    /// The run of the message has waited and entered the lane. The line is not in the journal.
     Entered {
-        /// The message.
+        /// The id of the message.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
-        /// The lane.
+        /// The name of the lane.
         #[cfg_attr(feature = "schema", schemars(with = "names::LaneName"))]
         lane: Lane,
         /// How long it waited, milliseconds.
@@ -543,22 +544,23 @@ impl From<engine::MessageShows> for MessageShows {
 }
 
 impl Event {
-    /// Whether it tells how things stand now: such a line is told whenever a subscriber has caught up, and stands for no entry.
+    /// Whether the line reports the current state. Such a line is sent whenever a subscriber has caught up, and belongs to no
+    /// entry.
     pub fn is_state(&self) -> bool {
         matches!(self.what, Stream::State(StateLine::Changed { .. }) | Stream::Usage(_))
     }
 
-    /// Whether it tells a wait for a place in a lane, which only the owner knows of: such a line stands for no entry.
+    /// Whether the line reports a wait in a lane, which only the owner knows. Such a line belongs to no entry.
     pub fn is_lane_wait(&self) -> bool {
         matches!(self.what, Stream::Queue(QueueLine::Waiting { .. } | QueueLine::Entered { .. }))
     }
 
-    /// Whether it tells what became of the message that was to begin this run: that no run will, or which one takes it.
+    /// Whether the line settles the message that was to start this run: no run will, or another run took it.
     pub fn settles(&self, run: RunId) -> bool {
         matches!(&self.what, Stream::Queue(QueueLine::Settled { message, .. }) if RunId::from(*message) == run)
     }
 
-    /// How the message ended that was to begin this run, if this line tells that it never will.
+    /// How the message that was to start this run ended, if this line says that the run will never start.
     pub fn never_began(&self, run: RunId) -> Option<ReceiptState> {
         match &self.what {
             Stream::Queue(QueueLine::Settled { state, taken_by: None, leg: None, .. }) if self.settles(run) => {
@@ -568,7 +570,7 @@ impl Event {
         }
     }
 
-    /// How its run ended, if this is its last line.
+    /// How the run ended, if this is its last line.
     pub fn run_end(&self) -> Option<&RunEnd> {
         match &self.what {
             Stream::Lifecycle(LifecycleLine::End(end) | LifecycleLine::Error(end)) => Some(end),

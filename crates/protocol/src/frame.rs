@@ -1,4 +1,4 @@
-//! The three frames. On a stream of bytes each is one line of JSON; on a WebSocket each is one message.
+//! The three kinds of frame. On a byte stream each frame is one line of JSON; on a WebSocket each is one message.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -12,13 +12,13 @@ use crate::error::ErrorShape;
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type")]
 pub enum Frame {
-    /// Something asked for.
+    /// A request of the client.
     #[serde(rename = "req")]
     Request(Request),
-    /// What became of it. `agent` is answered twice: when it is accepted, and when its run has ended.
+    /// A response to a request. `agent` has two: when the message is accepted, and when its run has ended.
     #[serde(rename = "res")]
     Response(Response),
-    /// Something that happened.
+    /// An event.
     #[serde(rename = "event")]
     Event(EventFrame),
 }
@@ -28,13 +28,13 @@ pub enum Frame {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Chosen by the client; its answers carry it.
+    /// The id of the request, chosen by the client; its responses repeat it.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub id: String,
-    /// A name of the table of methods.
+    /// The name of the method.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub method: String,
-    /// What the method takes.
+    /// The parameters of the method.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub params: Value,
 }
@@ -44,14 +44,14 @@ pub struct Request {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Response {
-    /// The request's.
+    /// The id of the request.
     pub id: String,
-    /// Whether it was carried out.
+    /// Whether the request succeeded.
     pub ok: bool,
-    /// What the method gives, if it was.
+    /// The result of the method, if it succeeded.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub payload: Value,
-    /// Why it was not.
+    /// The error, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorShape>,
 }
@@ -61,12 +61,12 @@ pub struct Response {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EventFrame {
-    /// What kind: `agent` for what happens in sessions.
+    /// The name of the event: `agent` for events in sessions.
     pub event: String,
-    /// What happened.
+    /// The data of the event.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub payload: Value,
-    /// Its number on this subscription: 1, 2, 3 … within a run.
+    /// The number of the event on its subscription: 1, 2, 3 … within a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// The subscription that it belongs to.
@@ -75,12 +75,12 @@ pub struct EventFrame {
 }
 
 impl Response {
-    /// It was carried out.
+    /// The response to a request that succeeded.
     pub fn ok(id: impl Into<String>, payload: Value) -> Self {
         Self { id: id.into(), ok: true, payload, error: None }
     }
 
-    /// It was not.
+    /// The response to a request that failed.
     pub fn failed(id: impl Into<String>, error: ErrorShape) -> Self {
         Self { id: id.into(), ok: false, payload: Value::Null, error: Some(error) }
     }

@@ -1,6 +1,6 @@
-//! What goes over the wire between the owner of a home and whoever speaks with it: frames, one table of methods, events,
-//! their limits; the codec and a client. Its vocabulary (states, outcomes, ids) is the engine's. What may not live here:
-//! what a method does, and where a connection comes from.
+//! The wire protocol between the owner of a home and its clients: frames, the table of methods, events, limits, the codec and
+//! a client. States, outcomes and ids are those of the engine. The crate contains neither the implementation of a method nor
+//! a transport.
 
 pub mod chat;
 mod client;

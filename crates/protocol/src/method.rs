@@ -1,4 +1,4 @@
-//! The table of methods: what can be asked for, what each takes and gives. What each does is in the gateway.
+//! The table of methods with their parameters and results. The gateway implements them.
 
 mod acting;
 mod history;
@@ -21,32 +21,32 @@ use serde::de::DeserializeOwned;
 
 use crate::show::{ContextStory, Explained, ReceiptStory, RunStory, Shown, StateAt, Status};
 
-/// A method: its name, what it takes, what it gives.
+/// A method: its name, parameters and result.
 pub trait Method {
-    /// Its name on the wire.
+    /// The name on the wire.
     const NAME: &'static str;
-    /// What it takes.
+    /// The parameters.
     type Params: Serialize + DeserializeOwned + Send + 'static;
-    /// What it gives.
+    /// The result.
     type Result: Serialize + DeserializeOwned + Send + 'static;
 }
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct MethodSpec {
-    /// Its name on the wire.
+    /// The name on the wire.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A one-line description.
     pub about: &'static str,
-    /// The schema of what it takes.
+    /// The schema of the parameters.
     #[cfg(feature = "schema")]
     pub params: fn(&mut SchemaGenerator) -> Schema,
-    /// The schema of what it gives.
+    /// The schema of the result.
     #[cfg(feature = "schema")]
     pub result: fn(&mut SchemaGenerator) -> Schema,
 }
 
-/// Makes the type of each method and the one list of all.
+/// Defines the type of each method and the list of all methods.
 macro_rules! methods {
     ($($(#[doc = $about:literal])+ $method:ident $name:literal: $params:ty => $result:ty;)+) => {
         $(
@@ -74,76 +74,76 @@ macro_rules! methods {
 }
 
 methods! {
-    /// The handshake: the first frame of every connection.
+    /// Performs the handshake; the first frame of every connection.
     Connect "connect": ConnectParams => HelloOk;
-    /// Whether the owner works.
+    /// Checks that the owner works.
     HealthGet "health": NoParams => Health;
-    /// What the home is doing: its owner, its sessions by state, what the unfinished ones wait for.
+    /// Shows the state of the home: its owner, its sessions by state, and what the unfinished ones wait for.
     StatusGet "status": NoParams => Status;
-    /// Sends a message. Answered twice: accepted, and ended. A chat command is answered once.
+    /// Sends a message. It has two responses: when accepted and when ended. A chat command has one.
     Agent "agent": AgentParams => AgentAnswer;
-    /// Waits for a run's end; the run goes on whatever becomes of the waiting.
+    /// Waits for the end of a run. The run continues if the wait ends first.
     AgentWait "agent.wait": WaitParams => Waited;
-    /// What became of one message.
+    /// Shows what became of one message.
     ReceiptsGet "receipts.get": ReceiptParams => ReceiptStory;
-    /// All runs, or those of a session.
+    /// Lists all runs, or those of a session.
     RunsList "runs.list": RunsListParams => RunsListed;
-    /// One run: its answer, its steps, their calls.
+    /// Shows one run: its answer, its steps and their calls.
     RunsShow "runs.show": RunParams => RunStory;
-    /// The story of one run: every transition with its time and cause.
+    /// Traces one run: every transition with its time and cause.
     RunsTrace "runs.trace": RunParams => Traced;
     /// Ends a run.
     RunsAbort "runs.abort": AbortParams => Aborted;
-    /// Holds a run where it is, at a checkpoint.
+    /// Pauses a run at a checkpoint.
     RunsPause "runs.pause": PauseParams => RunAsked;
-    /// Lets a run go on that is held.
+    /// Resumes a paused or held run.
     RunsResume "runs.resume": RunResumeParams => RunAsked;
-    /// Lets a run hold by itself when it comes to a place.
+    /// Sets a breakpoint: the run pauses when it reaches it.
     RunsBreak "runs.break": BreakParams => RunAsked;
-    /// What a run is doing, since when, what it waits for and until when, and what can be done.
+    /// Explains what a run is doing since when, what it waits for until when, and what can be done.
     RunsExplain "runs.explain": RunParams => Explained;
-    /// All sessions: state, queue, last activity.
+    /// Lists all sessions with state, queue and last activity.
     SessionsList "sessions.list": SessionsListParams => SessionsListed;
-    /// One session: its conversation, what it has in the background, its queue, its run.
+    /// Shows one session: its conversation, background commands, queue and run.
     SessionsShow "sessions.show": SessionParams => Shown;
-    /// The audit log of a session: every transition with its time and cause.
+    /// Shows the audit log of a session: every transition with its time and cause.
     SessionsAudit "sessions.audit": AuditParams => Audited;
-    /// The state of a session after one of its entries.
+    /// Shows the state of a session after one of its entries.
     SessionsState "sessions.state": StateParams => StateAt;
-    /// What the model sees of a session, with what each part of it costs; or what its last summary stands for.
+    /// Shows what the next request of a session contains, with the tokens of each part; or the items that the last summary replaced.
     SessionsContext "sessions.context": ContextParams => ContextStory;
-    /// Makes the history of a session shorter. Answered when that is done, or when the run under way is to do it.
+    /// Compacts the history of a session. Responds when that is done, or when the active run is going to do it.
     SessionsCompact "sessions.compact": CompactParams => Compacted;
-    /// Takes the last summary of a session back: what it stood for is in force again.
+    /// Undoes the last compaction of a session: the items that it replaced are in force again.
     SessionsUncompact "sessions.uncompact": UncompactParams => Uncompacted;
-    /// Takes up what is not finished: a session, or all.
+    /// Resumes unfinished runs of one session or of all.
     SessionsResume "sessions.resume": ResumeParams => Resumed;
-    /// Ends a session for good: its run, its queue, all that it has in the background. Answered when that is over.
+    /// Terminates a session: its run, its queue and its background commands. Responds when all have ended.
     SessionsEnd "sessions.end": EndParams => SessionEnded;
-    /// Erases texts and outputs that are old and that no session needs, for good.
+    /// Permanently erases old texts and outputs that no session needs.
     SessionsCleanup "sessions.cleanup": CleanupParams => CleanedUp;
-    /// Takes back a message that waits.
+    /// Cancels a waiting message.
     QueueCancel "queue.cancel": QueueCancelParams => Cancelled;
-    /// Takes back all that waits in a session.
+    /// Cancels all waiting messages of a session.
     QueueClear "queue.clear": QueueClearParams => Cancelled;
-    /// Says how the messages of a session are queued that do not say.
+    /// Sets the default queue mode of a session.
     QueueMode "queue.mode": QueueModeParams => QueueModeSet;
-    /// What the sessions of the home know of profiles: which are left alone and until when, which comes first.
+    /// Shows which auth profiles are in cooldown, until when, and their order.
     ProfilesList "profiles.list": NoParams => ProfilesListed;
-    /// Puts a profile first among those of its provider.
+    /// Makes a profile the first of its provider.
     ProfilesUse "profiles.use": ProfileUseParams => ProfileUsed;
-    /// Lets profiles be asked again at once, whatever failed.
+    /// Clears cooldowns, so that profiles are tried again at once.
     ProfilesClear "profiles.clear": ProfileClearParams => ProfilesCleared;
-    /// What a session and its run have spent, and what they may spend.
+    /// Shows what a session and its run have spent, and their limits.
     BudgetShow "budget.show": BudgetShowParams => BudgetStory;
-    /// Says what a session or its run may spend, from now on. A run that waits for more goes on where there is.
+    /// Sets the limits of a session or its run from now on. A run that waits for budget resumes if there is enough.
     BudgetSet "budget.set": BudgetSetParams => BudgetStory;
-    /// What the runs of the home have taken, by model, session or day.
+    /// Shows the usage of the runs of the home by model, session or day.
     UsageGet "usage": UsageParams => UsageStory;
-    /// Answers a question.
+    /// Answers an approval request.
     ApprovalsResolve "approvals.resolve": AnswerParams => NoResult;
-    /// Tells what happens, from a place on.
+    /// Sends events from a cursor on.
     EventsSubscribe "events.subscribe": SubscribeParams => Subscribed;
-    /// Tells no more of it.
+    /// Ends a subscription.
     EventsUnsubscribe "events.unsubscribe": UnsubscribeParams => NoResult;
 }

@@ -1,4 +1,4 @@
-//! What a connection is told beside what happens in sessions, and the one list of all events.
+//! The notices to a connection that are not session events, and the list of all events.
 
 use engine::{CallId, Hash, RunId, Timestamp};
 #[cfg(feature = "schema")]
@@ -11,13 +11,13 @@ use crate::event::AGENT_EVENT;
 #[cfg(feature = "schema")]
 use crate::event::Event;
 
-/// What a connection is told, under its name on the wire.
+/// A notice to a connection, with its name on the wire.
 pub trait Notice: Serialize {
     /// The name of its event frame.
     const NAME: &'static str;
 }
 
-/// Gives each its name.
+/// Names each notice.
 macro_rules! notices {
     ($($notice:ty = $name:literal),+ $(,)?) => {
         $(impl Notice for $notice {
@@ -33,94 +33,94 @@ notices! {
     Parked = "parked",
     Dropped = "dropped",
     Shutdown = "shutdown",
-    // What came was no frame, or no handshake.
+    // The client sent no valid frame or no handshake.
     ErrorShape = "closed",
 }
 
-/// A call asks for leave. Told to every client with the cap `asks`, also to one that comes later.
+/// A call needs approval. Sent to every client with the cap `asks`, also to one that connects later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Asked {
     /// The session's key.
     pub session: String,
-    /// The call that asks; `approvals.resolve` takes it.
+    /// The id of the call, for `approvals.resolve`.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub call: CallId,
-    /// What the answer binds to; `approvals.resolve` takes it.
+    /// The fingerprint of the call, for `approvals.resolve`.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub fingerprint: Hash,
-    /// What is asked.
+    /// The question for the user.
     pub question: String,
 }
 
-/// Questions are open no more: that of a call, or all of a run.
+/// Approval requests are closed: the one of a call, or all of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Answered {
-    /// The call.
+    /// The id of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub call: Option<CallId>,
-    /// The run.
+    /// The id of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run: Option<RunId>,
-    /// Whether it was allowed, if somebody has answered.
+    /// Whether the call was allowed, if somebody answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow: Option<bool>,
-    /// Who has.
+    /// Who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// The client did not read as fast as things happen. It is the last that it is told.
+/// The client did not read events fast enough. This is the last event of the connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Dropped {
-    /// Where each of its subscriptions stands.
+    /// The position of each of its subscriptions.
     #[serde(default)]
     pub subscriptions: Vec<Stand>,
 }
 
-/// Where a subscription stands.
+/// The position of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Stand {
-    /// As `events.subscribe` gave it.
+    /// The id that `events.subscribe` returned.
     pub subscription: u64,
-    /// What it goes on from.
+    /// The cursor to resume from.
     pub cursor: String,
 }
 
-/// The disk is full: these sessions wait for space, and go on by themselves. None: there is space again.
+/// The disk is full: these sessions wait for space and resume by themselves. If the list is empty, there is space again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Parked {
-    /// Those that wait.
+    /// The sessions that wait.
     pub sessions: Vec<ParkedSession>,
-    /// The space with which they go on, bytes.
+    /// The free space that they need to resume, bytes.
     pub needs_bytes: u64,
 }
 
-/// A session that waits for space.
+/// A session that waits for disk space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ParkedSession {
-    /// Its key.
+    /// The key of the session.
     pub session_key: String,
-    /// What the journal says.
+    /// The error of the journal.
     pub error: String,
-    /// Since when, milliseconds since 1970 UTC.
+    /// Since when it waits, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub since: Timestamp,
-    /// When it is looked for space next.
+    /// When the owner checks for space next, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub next_look: Timestamp,
 }
 
-/// The owner leaves in order. It is the last that is told.
+/// The owner shuts down in order. This is the last event of the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Shutdown {
@@ -128,7 +128,7 @@ pub struct Shutdown {
     pub reason: String,
 }
 
-/// Nothing has happened, and the connection stands.
+/// A sign of life: the connection works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Tick {
@@ -142,7 +142,7 @@ pub struct Tick {
 pub struct EventSpec {
     /// Its name on the wire.
     pub name: &'static str,
-    /// When it comes, in a line.
+    /// When it is sent, in one line.
     pub about: &'static str,
     /// The schema of its payload.
     #[cfg(feature = "schema")]
@@ -153,55 +153,55 @@ pub struct EventSpec {
 pub const EVENTS: &[EventSpec] = &[
     EventSpec {
         name: AGENT_EVENT,
-        about: "Something happened in a session that is subscribed to.",
+        about: "Something happened in a subscribed session.",
         #[cfg(feature = "schema")]
         payload: |generator| generator.subschema_for::<Event>(),
     },
     EventSpec {
         name: Chat::NAME,
-        about: "What a run has answered so far, or in the end; told to subscriptions that ask for `chat`.",
+        about: "The answer of a run so far or at its end; sent to subscriptions with `chat`.",
         #[cfg(feature = "schema")]
         payload: |generator| generator.subschema_for::<Chat>(),
     },
     EventSpec {
         name: Asked::NAME,
-        about: "A call asks for leave; told to clients with the cap `asks`.",
+        about: "A call needs approval; sent to clients with the cap `asks`.",
         #[cfg(feature = "schema")]
         payload: |generator| generator.subschema_for::<Asked>(),
     },
     EventSpec {
         name: Answered::NAME,
-        about: "A question is open no more; told to clients with the cap `asks`.",
+        about: "An approval request is closed; sent to clients with the cap `asks`.",
         #[cfg(feature = "schema")]
         payload: |generator| generator.subschema_for::<Answered>(),
     },
     EventSpec {
         name: Tick::NAME,
-        about: "The connection stands.",
+        about: "The connection works; sent at a fixed interval.",
         #[cfg(feature = "schema")]
         payload: |generator| generator.subschema_for::<Tick>(),
     },
     EventSpec {
         name: Parked::NAME,
-        about: "Sessions wait for space on the disk, or none does any more.",
+        about: "Sessions wait for disk space, or none waits any more.",
         #[cfg(feature = "schema")]
         payload: |generator| generator.subschema_for::<Parked>(),
     },
     EventSpec {
         name: Dropped::NAME,
-        about: "The client did not read fast enough; the last that it is told.",
+        about: "The client did not read fast enough; the last event of the connection.",
         #[cfg(feature = "schema")]
         payload: |generator| generator.subschema_for::<Dropped>(),
     },
     EventSpec {
         name: Shutdown::NAME,
-        about: "The owner leaves in order; the last that is told.",
+        about: "The owner shuts down in order; the last event of the connection.",
         #[cfg(feature = "schema")]
         payload: |generator| generator.subschema_for::<Shutdown>(),
     },
     EventSpec {
         name: <ErrorShape as Notice>::NAME,
-        about: "What came was no frame, or no handshake, or there is no room; the last that is told.",
+        about: "The client sent no valid frame or no handshake, or there are too many connections; the last event of the connection.",
         #[cfg(feature = "schema")]
         payload: |generator| generator.subschema_for::<ErrorShape>(),
     },

@@ -1,4 +1,5 @@
-//! The published schema, made from the types: a frame validates against it; `methods` and `events` say what goes into one.
+//! Generates the published schema from the types. A frame validates against it; `methods` and `events` describe the content
+//! of frames.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -33,8 +34,8 @@ pub fn schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": format!("limulus protocol {PROTOCOL}"),
-        "description": "A frame of the protocol; what each method takes and gives, and what each event carries. \
-                        Made from the types of limulus: docs/protocol.md explains it.",
+        "description": "A frame of the protocol; the parameters and results of each method, and the payload of each event. \
+                        Generated from the types of limulus; docs/protocol.md explains it.",
         "allOf": [frame],
         "version": PROTOCOL,
         "limits": {
@@ -65,7 +66,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
     }
 
-    /// `UPDATE=1` writes it.
+    /// `UPDATE=1` writes the file.
     #[test]
     fn r60_the_published_schema_is_made_from_the_types() {
         let (file, made) =
@@ -73,10 +74,10 @@ mod tests {
         if env::var_os("UPDATE").is_some() {
             fs::write(&file, &made).unwrap();
         }
-        assert_eq!(fs::read_to_string(&file).unwrap_or_default(), made, "UPDATE=1 makes it anew");
+        assert_eq!(fs::read_to_string(&file).unwrap_or_default(), made, "UPDATE=1 regenerates it");
     }
 
-    /// `UPDATE=1` writes them.
+    /// `UPDATE=1` writes the tables.
     #[test]
     fn r60_the_page_lists_every_method_and_every_event() {
         let mut methods = "| method | what it does |\n|---|---|\n".to_owned();
@@ -93,7 +94,7 @@ mod tests {
         if env::var_os("UPDATE").is_some() {
             fs::write(&file, &made).unwrap();
         }
-        assert_eq!(fs::read_to_string(&file).unwrap(), made, "UPDATE=1 makes it anew");
+        assert_eq!(fs::read_to_string(&file).unwrap(), made, "UPDATE=1 regenerates it");
     }
 
     /// Puts a table between its two marks.
@@ -104,7 +105,7 @@ mod tests {
         format!("{before}{begin}{table}{end}{after}")
     }
 
-    /// What the schema says is wrong with this.
+    /// The violations of the schema in this value.
     fn wrong((schemas, index): &Validator, value: &Value) -> Vec<String> {
         schemas.validate(value, *index).err().map(|error| format!("{error}")).into_iter().collect()
     }

@@ -1,4 +1,4 @@
-//! Points at which a build with `--cfg crashpoints` ends itself with SIGKILL, chosen by `LIMULUS_CRASHPOINT=NAME:NTH`.
+//! Points at which a build with the feature `faults` ends itself with SIGKILL, chosen by `LIMULUS_CRASHPOINT=NAME:NTH`.
 //! In any other build [`hit`] is empty.
 
 /// Where the process can be made to end itself.
@@ -16,7 +16,7 @@ pub const NAMES: [&str; 10] = [
 ];
 
 /// Passes a point; at the chosen one for the chosen time the process ends here.
-#[cfg(crashpoints)]
+#[cfg(feature = "faults")]
 pub fn hit(name: &'static str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,6 +34,6 @@ pub fn hit(name: &'static str) {
 }
 
 /// Passes a point: nothing, in this build.
-#[cfg(not(crashpoints))]
+#[cfg(not(feature = "faults"))]
 #[inline]
 pub fn hit(_: &'static str) {}

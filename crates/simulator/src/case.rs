@@ -1,39 +1,39 @@
-//! One case: a seed, where it crashes and how, and where it crashes again. Written as a failure prints it.
+//! A case: a seed, and its crashes. It is written as a failure prints it.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a crash takes away.
+/// What a crash destroys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// The process is killed: all that was written stays; supervised commands run on.
+    /// The process is killed: everything written survives, and supervised commands keep running.
     Process,
-    /// The process is killed, and its supervised commands end before anyone looks.
+    /// The process is killed, and its supervised commands end before the next process looks at them.
     Ended,
-    /// Power is lost: of the batches that were not synced the first `keep` stay, and every process dies.
+    /// Power is lost: of the unsynced batches the first `keep` survive, and every process dies.
     Power {
-        /// How many of them stay.
+        /// How many unsynced batches survive.
         keep: usize,
     },
 }
 
-/// A crash after so many operations.
+/// A crash after a number of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Crash {
-    /// Operations since the start, or since the crash before.
+    /// Operations since the start, or since the previous crash.
     pub at: u32,
-    /// What it takes away.
     pub form: Form,
 }
 
 /// A seed with its crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Case {
-    /// The seed.
     pub seed: u64,
-    /// The first crash, if there is one.
+    /// The first crash; `None` for a case without one.
     pub first: Option<Crash>,
-    /// The second.
+    /// The second crash; `None` for a case without one.
     pub second: Option<Crash>,
 }
 
@@ -60,14 +60,14 @@ impl fmt::Display for Case {
     }
 }
 
-/// A text that is not a case.
+/// A text is not a case.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a case: write it as a failure prints it, for example `1 117:process 12:power/3`, `1 117:ended none` \
      or `MODE=random SEED=7 FAULTS=40:eio,90:close DROP=message/2`"
 )]
 pub struct InvalidCase {
-    /// What was given.
+    /// The text that was given.
     pub text: String,
 }
 
@@ -100,7 +100,7 @@ impl FromStr for Case {
     }
 }
 
-/// A crash, or `none`; an error for any other text.
+/// Parses a crash, or `none`; any other text is an error.
 fn crash(text: &str) -> Result<Option<Crash>, ()> {
     if text == "none" {
         return Ok(None);

@@ -11,35 +11,34 @@ use crate::plan::Plan;
 use crate::report::Tally;
 use crate::world::{Trace, Watch, World};
 
-/// Operations after a first crash at which a second may come.
+/// The number of operations after a first crash at which a second may come.
 pub const SECOND_CRASHES: u32 = 40;
 
-/// The cases of every so many-th point are run again from the start, and compared.
+/// One in this many points has its cases run again from the start and compared.
 const REPEATED_EVERY: u32 = 16;
 
-/// A case that broke an invariant.
+/// A case that violated an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{case} {violation}")]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Failure {
-    /// The case.
     pub case: Case,
-    /// What does not hold.
     pub violation: Violation,
 }
 
 /// Which of the cases are run.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
-    /// Of the first crashes, every so many-th point; 1 = all.
+    /// One in this many points gets first crashes; 1 = all.
     pub first_every: u32,
-    /// After each first point a second crash comes at each of the next points; so many forms of the first crash are
-    /// run with one form of the second, in turn. 0 = no second crashes.
+    /// How many pairs of forms are run: for each first crash, a second one comes at each of the next points, and this
+    /// many forms of the first are combined with one form of the second, in turn. 0 = no second crashes.
     pub pairs: u32,
 }
 
 impl Extent {
-    /// Whether a pair of forms is drawn: the one of `first` forms at its place, the other of `second` at its place. Which
-    /// ones are drawn moves on from point to point; as many as there are is all of them.
+    /// Whether a pair of forms is run: the form of the first crash at its index, and that of the second at its index.
+    /// The choice rotates from point to point; with as many pairs as there are, all are run.
     fn draws(self, (first, firsts): CaseShare, (second, seconds): CaseShare, at: (u32, u32)) -> bool {
         let (place, places) = (first * seconds + second, firsts * seconds);
         let turn = (at.0 as usize * (seconds + 1) + at.1 as usize) % places;
@@ -47,7 +46,7 @@ impl Extent {
     }
 }
 
-/// Which of how many.
+/// An index, and the number of choices.
 type CaseShare = (usize, usize);
 
 /// Explores one seed.
@@ -59,7 +58,7 @@ pub struct Explorer<'a> {
 }
 
 impl<'a> Explorer<'a> {
-    /// An explorer of this seed.
+    /// Creates an explorer of this seed.
     pub fn new(plan: Arc<Plan>, extent: Extent, tally: &'a mut Tally) -> Self {
         Self { plan, extent, tally }
     }
@@ -95,7 +94,7 @@ impl<'a> Explorer<'a> {
         Ok(())
     }
 
-    /// A first crash: the world goes on to its end, and crashes again on the way.
+    /// A first crash: the world continues to its end, and crashes again on the way.
     fn crash_once(&mut self, world: &World, first: Crash, place: CaseShare) -> Result<World, Failure> {
         let case = Case { seed: self.plan.seed.seed, first: Some(first), second: None };
         let failed = |violation| Failure { case, violation };
@@ -122,21 +121,21 @@ impl<'a> Explorer<'a> {
         Ok(next)
     }
 
-    /// Runs a case again from the start: it must do the same as it did on the way here.
+    /// Runs a case again from the start: it must do the same as before.
     fn repeat(&mut self, case: Case, done: &World) -> Result<(), Failure> {
         self.tally.repeated += 1;
-        let again = replay(&self.plan, case, Tell::Nothing).1;
+        let again = replay(&self.plan, case, Describe::Nothing).1;
         again.and_then(|again| same(done, &again)).map_err(|violation| Failure { case, violation })
     }
 }
 
-/// A case that ran twice did the same.
+/// Checks that two runs of a case did the same.
 pub(crate) fn same(first: &World, again: &World) -> Result<(), Violation> {
     let ends = (fingerprint(first)?, fingerprint(again)?);
     Invariant::Repeat.holds(ends.0 == ends.1, || format!("it ends with {:?}, then with {:?}", ends.0, ends.1))
 }
 
-/// All operations and all entries of a world, as hashes.
+/// Hashes of all operations and all entries of a world.
 fn fingerprint(world: &World) -> Result<(Trace, Option<Hash>), Violation> {
     let entries = world.outside().disk.entries()?;
     Ok((world.outside().trace(), entries.last().map(|entry| entry.chain)))
@@ -147,27 +146,27 @@ fn finish(world: &mut World) -> Result<(), Violation> {
     checkers::check(world.outside())
 }
 
-/// Whether a case is told in words.
+/// How much of a case is described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tell {
+pub enum Describe {
     /// Only its result.
     Nothing,
-    /// What was done, and how the journal ends; also of a case that fails.
+    /// Its operations, and the last entries of the journal; also for a case that fails.
     Story,
 }
 
 /// Runs one case from the start.
-pub fn replay(plan: &Arc<Plan>, case: Case, tell: Tell) -> (Vec<String>, Result<World, Violation>) {
+pub fn replay(plan: &Arc<Plan>, case: Case, describe: Describe) -> (Vec<String>, Result<World, Violation>) {
     let mut world = match World::begin(plan, Watch::Ends) {
         Ok(world) => world,
         Err(violation) => return (vec![], Err(violation)),
     };
-    if tell == Tell::Story {
-        world.tell();
+    if describe == Describe::Story {
+        world.describe();
     }
     let result = crash_and_finish(&mut world, case);
     let mut story = world.story().to_vec();
-    if tell == Tell::Story {
+    if describe == Describe::Story {
         story.push("the journal ends with".into());
         story.extend(checkers::last_entries(world.outside(), 20));
     }

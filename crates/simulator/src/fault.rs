@@ -1,4 +1,4 @@
-//! What can happen to a world while it works, and when. Written as a failure prints it.
+//! The faults of a world and when they happen. They are written as a failure prints them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,26 +6,26 @@ use std::str::FromStr;
 use crate::case::{Form, InvalidCase};
 use crate::hit::Hit;
 
-/// One thing that goes wrong.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The process, or the machine, goes down.
+    /// The process or the machine crashes.
     Crash(Form),
-    /// Something at one of the next operations of the disk; only where it is a real one.
+    /// A fault at one of the next operations of the disk; only for a real disk.
     Disk(Hit),
-    /// The next append fails for good.
+    /// The next append fails permanently.
     Store(Lost),
-    /// The disk has no space for so many milliseconds.
+    /// The disk is full for this many milliseconds.
     Full(u64),
-    /// The next append takes so many milliseconds.
+    /// The next append takes this many milliseconds.
     Slow(u64),
-    /// The wall clock is set by so many milliseconds; the next process sees it.
+    /// The wall clock jumps by this many milliseconds; the next process sees it.
     Jump(i64),
-    /// A report comes a second time; which of the last ones, from the newest.
+    /// A report comes a second time; the index counts back from the newest.
     Echo(usize),
-    /// The next effect that is stopped had one more report under way.
+    /// The next effect that is stopped sends one more report.
     Late,
-    /// The owner leaves in order.
+    /// The owner shuts down properly.
     Close,
 }
 
@@ -34,16 +34,16 @@ pub enum Fault {
 pub enum Lost {
     /// Nothing.
     All,
-    /// Everything: only the word of it was lost.
+    /// Everything: only the reply was lost.
     Word,
 }
 
-/// A fault and the operation before which it comes.
+/// A fault and the operation before which it happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct PlannedFault {
-    /// Operations since the world began.
+    /// Operations since the start of the world.
     pub at: u32,
-    /// What goes wrong.
     pub fault: Fault,
 }
 
@@ -66,7 +66,7 @@ impl Fault {
         }
     }
 
-    /// The same with smaller numbers, as far as there is such a thing.
+    /// The same fault with smaller numbers; `None` if there is none.
     pub fn smaller(self) -> Option<Self> {
         let less = |number: u64| (number > 1).then_some(number / 2);
         match self {
@@ -144,7 +144,7 @@ mod tests {
     use crate::hit::Harm;
 
     #[test]
-    fn a_strike_reads_as_it_is_printed() {
+    fn a_fault_reads_as_it_is_printed() {
         let faults = [
             Fault::Crash(Form::Process),
             Fault::Crash(Form::Power { keep: 2 }),
@@ -159,8 +159,8 @@ mod tests {
             Fault::Close,
         ];
         for fault in faults {
-            let strike = PlannedFault { at: 12, fault };
-            assert_eq!(strike.to_string().parse(), Ok(strike));
+            let planned = PlannedFault { at: 12, fault };
+            assert_eq!(planned.to_string().parse(), Ok(planned));
         }
         for wrong in ["", "3", "3:gone", "x:eio", "3:eio/2", "3:full"] {
             assert!(wrong.parse::<PlannedFault>().is_err(), "{wrong}");

@@ -1,4 +1,5 @@
-//! What can go wrong at one operation of a real disk, and at which. Written as a failure prints it: `torn@12`.
+//! The faults of a single operation of a real disk, and at which operation they happen. They are written as a failure
+//! prints them: `torn@12`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,34 +8,34 @@ use faulty_vfs::{Cut, Fault, What};
 
 use crate::case::{Form, InvalidCase};
 
-/// What goes wrong.
+/// The kinds of such faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Harm {
     /// The process dies.
     Process,
-    /// The process dies, and its supervised commands end before anyone looks.
+    /// The process dies, and its supervised commands end before the next process looks at them.
     Ended,
-    /// The power goes: nothing that was not synced survives.
+    /// The power fails: nothing unsynced survives.
     Nothing,
-    /// The power goes: everything survives.
+    /// The power fails: everything survives.
     Everything,
-    /// The power goes: a prefix of the changes survives.
+    /// The power fails: a prefix of the changes survives.
     Prefix,
-    /// The power goes: any sectors survive.
+    /// The power fails: any sectors survive.
     Torn,
-    /// An error.
+    /// An I/O error.
     Eio,
-    /// An error, and at every operation of this process from then on.
+    /// An I/O error, at this and every later operation of the process.
     EioOn,
     /// No space for this operation.
     Enospc,
     /// Half of a write is done, then there is no space.
     Short,
-    /// Half of what is read is given; the rest is for the asking.
+    /// A read returns only half of its bytes; the rest can be read again.
     Half,
 }
 
-/// Every harm with its name in a case, and its name among the faults that are counted.
+/// Every harm with its name in a case, and its name in the counts of faults.
 const HARMS: [(Harm, &str, &str); 11] = [
     (Harm::Process, "process", "disk_process"),
     (Harm::Ended, "ended", "disk_ended"),
@@ -49,17 +50,17 @@ const HARMS: [(Harm, &str, &str); 11] = [
     (Harm::Half, "half", "disk_short_read"),
 ];
 
-/// A harm at the n-th operation of the disk, from 1, of those that come after the hit was set and that it can happen to.
+/// A harm at the n-th operation of the disk, from 1, counting operations after it was set to which it applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Hit {
-    /// What goes wrong.
     pub harm: Harm,
-    /// At which operation.
+    /// The number of the operation, from 1.
     pub nth: u64,
 }
 
 impl Harm {
-    /// Every one.
+    /// All kinds, in order.
     pub fn all() -> impl Iterator<Item = Self> {
         HARMS.iter().map(|(harm, ..)| *harm)
     }
@@ -69,23 +70,23 @@ impl Harm {
         named.map(|(_, case, count)| (*case, *count)).expect("every harm is in the table: a test looks")
     }
 
-    /// Its name among the faults that are counted.
+    /// Its name in the counts of faults.
     pub fn name(self) -> &'static str {
         self.names().1
     }
 
-    /// The crash that it is, if it is one.
+    /// The crash that it causes; `None` if it causes none.
     pub fn crash(self) -> Option<Form> {
         match self {
             Self::Process => Some(Form::Process),
             Self::Ended => Some(Form::Ended),
-            // How much was kept is known once somebody looks.
+            // The next reader determines how much was kept.
             Self::Nothing | Self::Everything | Self::Prefix | Self::Torn => Some(Form::Power { keep: 0 }),
             Self::Eio | Self::EioOn | Self::Enospc | Self::Short | Self::Half => None,
         }
     }
 
-    /// What a loss of power leaves, if it is one.
+    /// What a loss of power leaves; `None` for other harms.
     pub fn cut(self, seed: u64) -> Option<Cut> {
         match self {
             Self::Nothing => Some(Cut::Nothing),

@@ -1,4 +1,4 @@
-//! Cases that once failed. They are kept as they were printed and replayed before anything else.
+//! Cases that failed in the past. They are kept as printed and replayed before anything else.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,11 +12,11 @@ const FAILED_SEEDS: &str = include_str!("../failed-seeds.txt");
 /// A case of any mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kept {
-    /// Of the exhaustive mode.
+    /// A case of the exhaustive mode.
     Point(Case),
-    /// Drawn from a seed.
+    /// A random case.
     Drawn(Trial),
-    /// Of the queue alone.
+    /// A case of the queue alone.
     Queue(Interleaving),
 }
 

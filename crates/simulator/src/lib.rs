@@ -1,7 +1,7 @@
-//! The seeded world: every store operation and every effect is a crash point.
+//! A seeded simulation in which every store operation and every effect is a crash point.
 //!
-//! Here live the workload, the world that it runs in, the crashes and what must hold after them. What may not live here:
-//! a copy of any rule of the engine; the real pump is driven, and judged by what is outside of it.
+//! This crate holds the workload, the world that runs it, the faults, and the invariants. It copies no rule of the
+//! engine: it drives the real pump, and judges it by what is visible outside.
 
 pub mod case;
 pub mod checkers;

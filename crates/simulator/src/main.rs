@@ -1,11 +1,11 @@
-//! The program: it reads its arguments, prints and exits; what is done is in the library.
+//! The command-line program: it parses arguments, prints and exits; the library does the rest.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use simulator::explore::{Explorer, Extent, Failure, Tell, replay};
+use simulator::explore::{Describe, Explorer, Extent, Failure, replay};
 use simulator::invariant::Invariant;
 use simulator::kept::{Kept, kept_cases};
 use simulator::plan::Plan;
@@ -18,16 +18,16 @@ use simulator::world::Medium;
 const USAGE: &str = "\
 usage: simulator check [--pairs N]          crash everywhere, and again at each of the next 40 operations, in N pairs of forms [default: all]
        simulator random [OPTIONS]           draw workloads and several faults for each
-       simulator liveness [OPTIONS]         draw storms of faults and users who go away; then all must come to rest
-       simulator disk [OPTIONS]             the same over the real journal, on a disk that fails, dies or loses its power at any
-                                            operation of it: first at every single one of a small workload, then drawn
-       simulator queue [OPTIONS]            draw interleavings of messages of every mode with all else, judged by a second model
+       simulator liveness [OPTIONS]         draw storms of faults and absent users; then everything must settle
+       simulator disk [OPTIONS]             the same over the real journal, on a disk that can fail, die or lose its power at any
+                                            operation: first at each one of a small workload, then at random
+       simulator queue [OPTIONS]            draw interleavings of messages of every mode with other requests, judged by an oracle
        simulator shared [OPTIONS]           sessions that share one ledger, with a crash after every operation in every form
          --seed N [default: 1]  --cases N [default: no end]  --seconds S [default: 30]
-         --record FILE                      append what fails, made as small as it gets (failed-seeds.txt is replayed by `check`)
+         --record FILE                      append failing cases, shrunk (failed-seeds.txt is replayed by `check`)
        simulator replay CASE                run one case again, as a failure prints it
        simulator invariants                 what must hold, by name and letter, and where it is checked
-       simulator mutants [--mutant NAME]    plant bugs and find them (needs a build with --cfg mutants)";
+       simulator mutants [--mutant NAME]    plant bugs and find them (needs a build with the feature `faults`)";
 
 /// Every pair of forms for each pair of crash points.
 const ALL: u32 = u32::MAX;
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a line. A reader that went away is no reason to stop: the exit code still counts.
+/// Prints a line. A closed pipe does not stop the program: the exit code still counts.
 fn say(line: impl std::fmt::Display) {
     drop(writeln!(std::io::stdout(), "{line}"));
 }
@@ -73,17 +73,17 @@ fn check(pairs: u32) -> ExitCode {
         }
     }
     if let Err(failure) = explore_all(pairs, &mut tally) {
-        return told(&failure);
+        return report_failure(&failure);
     }
     say(Report { tally: &tally, took: began.elapsed() });
     let missing = if pairs > 0 { tally.missing() } else { vec![] };
     for pair in &missing {
-        say(format!("the pair `{pair}` of pairs.txt was not reached: mend the workload, or strike it"));
+        say(format!("the pair `{pair}` of pairs.txt was not reached: fix the workload, or remove the pair"));
     }
     if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// All seeds beside each other, a crash at every point of each. What the first failing seed found is told.
+/// Explores all seeds in parallel, with a crash at every point of each. Reports the first failure by seed.
 fn explore_all(pairs: u32, tally: &mut Tally) -> Result<(), Failure> {
     let seeds: Vec<u64> = Plan::seeds().iter().map(|seed| seed.seed).collect();
     let explored = std::thread::scope(|scope| {
@@ -109,24 +109,24 @@ fn explore(seed: u64, pairs: u32) -> (Tally, Result<(), Failure>) {
     (tally, found)
 }
 
-/// Tells a failure with what led to it.
-fn told(failure: &Failure) -> ExitCode {
+/// Reports a failure with the operations that led to it.
+fn report_failure(failure: &Failure) -> ExitCode {
     say(failure);
     if let Some(plan) = Plan::new(failure.case.seed).map(Arc::new) {
-        tell(&replay(&plan, failure.case, Tell::Story).0);
+        print_story(&replay(&plan, failure.case, Describe::Story).0);
     }
     ExitCode::FAILURE
 }
 
-/// The end of a story.
-fn tell(story: &[String]) {
+/// Prints the end of a story.
+fn print_story(story: &[String]) {
     let skip = story.len().saturating_sub(120);
     for line in &story[skip..] {
         say(format!("  {line}"));
     }
 }
 
-/// Runs one case again and tells it.
+/// Runs one case again and describes it.
 fn again(case: &Kept) -> ExitCode {
     let (story, result) = match case {
         Kept::Point(case) => {
@@ -134,9 +134,9 @@ fn again(case: &Kept) -> ExitCode {
                 say(format!("seed {} is not in the workload", case.seed));
                 return ExitCode::from(2);
             };
-            replay(&plan, *case, Tell::Story)
+            replay(&plan, *case, Describe::Story)
         }
-        Kept::Drawn(trial) => random::run(trial, Tell::Story, &mut Counts::default()),
+        Kept::Drawn(trial) => random::run(trial, Describe::Story, &mut Counts::default()),
         Kept::Queue(case) => return queue_again(*case),
     };
     match result {
@@ -145,30 +145,30 @@ fn again(case: &Kept) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(violation) => {
-            tell(&story);
+            print_story(&story);
             say(format!("{case} {violation}"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Runs one interleaving of the queue again, and tells it where it breaks a rule.
+/// Runs one interleaving of the queue again, and describes it if it breaks a rule.
 fn queue_again(case: Interleaving) -> ExitCode {
-    let (story, result) = queue::tell(case);
+    let (story, result) = queue::describe(case);
     match result {
         Ok(()) => {
             say(format!("{case} holds"));
             ExitCode::SUCCESS
         }
         Err(broken) => {
-            tell(&story);
+            print_story(&story);
             say(broken);
             ExitCode::FAILURE
         }
     }
 }
 
-/// Runs interleavings of the queue as these options say.
+/// Runs interleavings of the queue with these options.
 fn queue(options: &[&str]) -> ExitCode {
     let (mut seed, mut cases, mut time, mut record) = (1, u64::MAX, Duration::from_secs(30), None);
     for pair in options.chunks(2) {
@@ -197,7 +197,7 @@ fn queue(options: &[&str]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Plays sessions that share a ledger as these options say.
+/// Runs sessions that share a ledger with these options.
 fn shared(options: &[&str]) -> ExitCode {
     let (mut seed, mut seeds, mut time) = (1, u64::MAX, Duration::from_secs(30));
     for pair in options.chunks(2) {
@@ -212,7 +212,7 @@ fn shared(options: &[&str]) -> ExitCode {
     let (counts, broken) = shared::sweep(seed, seeds, time);
     let shared::Counts { cases, crashes, requests, cooled, expired, learned, cleared } = counts;
     say(format!(
-        "shared: {cases} cases, {crashes} with a crash, {requests} requests; left alone {cooled} times, {expired} of them anew, \
+        "shared: {cases} cases, {crashes} with a crash, {requests} requests; {cooled} cooldowns, {expired} of them again, \
          {learned} times learned of another, {cleared} times cleared by a user in {:.1} s",
         began.elapsed().as_secs_f64()
     ));
@@ -244,7 +244,7 @@ fn invariants() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs drawn cases as these options say.
+/// Runs random cases with these options.
 fn drawn(mode: Mode, options: &[&str]) -> ExitCode {
     let mut sweep = Sweep { mode, seed: 1, cases: u64::MAX, time: Duration::from_secs(30) };
     let mut record = None;
@@ -267,14 +267,14 @@ fn drawn(mode: Mode, options: &[&str]) -> ExitCode {
     let Some(failed) = failed else { return ExitCode::SUCCESS };
     say(format!("{failed}"));
     let smallest = random::smallest(failed);
-    say("as small as it gets:");
+    say("the smallest case found:");
     if let Some(file) = record {
         append(file, &smallest.trial);
     }
     again(&Kept::Drawn(smallest.trial))
 }
 
-/// Over a file first every harm at every operation of the small workload; what fails there.
+/// Over a file: first runs every harm at every operation of the small workload; returns a failure.
 fn every_operation_of(mode: Mode) -> Option<Failed> {
     if mode.medium() == Medium::Memory {
         return None;
@@ -310,7 +310,7 @@ fn append(file: &str, case: impl std::fmt::Display) {
 }
 
 /// What a drawn case finds of the bug that is planted, and by which mode.
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 fn found_drawn() -> Option<(Mode, Counts, Failed)> {
     Mode::ALL.into_iter().find_map(|mode| {
         let sweep = Sweep { mode, seed: 1, cases: 3_000, time: Duration::from_secs(60) };
@@ -321,7 +321,7 @@ fn found_drawn() -> Option<(Mode, Counts, Failed)> {
 
 /// Whether the bug that is planted in the journal on disk is found there: by every harm at every operation, else by drawn
 /// cases.
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 fn found_on_disk(name: &str) -> bool {
     let failed = match random::every_operation(random::SMALL) {
         Ok(trials) => random::sweep_all(&trials).1,
@@ -339,7 +339,7 @@ fn found_on_disk(name: &str) -> bool {
 }
 
 /// Whether the bug that is planted in the routing is found by the second model of it.
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 fn found_in_routing(name: &str) -> bool {
     let (played, broken) = queue::sweep(1, 3_000, Duration::from_secs(60));
     match &broken {
@@ -349,10 +349,10 @@ fn found_in_routing(name: &str) -> bool {
     broken.is_some()
 }
 
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 fn mutants(chosen: Option<&str>) -> ExitCode {
     use engine::mutants::{Mutant, plant};
-    // A planted bug may panic in the machine; that counts as found, and needs no trace.
+    // A mutant may panic in the machine; that counts as found, and needs no trace.
     std::panic::set_hook(Box::new(|_| {}));
     let wanted: Vec<_> = Mutant::ALL.iter().filter(|(_, name)| chosen.is_none_or(|chosen| chosen == *name)).collect();
     if wanted.is_empty() {
@@ -370,7 +370,7 @@ fn mutants(chosen: Option<&str>) -> ExitCode {
             continue;
         }
         let mut tally = Tally::default();
-        // One seed after the other: a bug is found soon, and then the rest is not asked.
+        // One seed after the other: a bug is found soon, and then the other seeds are not needed.
         let found = [0].iter().flat_map(|pairs| Plan::seeds().into_iter().map(move |seed| (seed.seed, *pairs)));
         let found = found.map(|(seed, pairs)| {
             let (done, result) = explore(seed, pairs);
@@ -391,8 +391,8 @@ fn mutants(chosen: Option<&str>) -> ExitCode {
     if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-#[cfg(not(mutants))]
+#[cfg(not(feature = "faults"))]
 fn mutants(_: Option<&str>) -> ExitCode {
-    say("this build has no planted bugs: build it with RUSTFLAGS=\"--cfg mutants\"");
+    say("this build has no planted bugs: build it with `--features faults`");
     ExitCode::from(2)
 }

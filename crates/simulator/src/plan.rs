@@ -1,4 +1,4 @@
-//! A workload made ready: what every run is decided by, and what every call of the script is.
+//! A prepared workload: the settings of every run, and the calls of the script.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,27 +15,25 @@ use crate::workload::{Ends, Life, Odd, Seed, Then, Turn, TurnFailure, Workload};
 
 /// A call of the script, found by its arguments: they are different for each.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Planned {
-    /// The tool.
     pub tool: String,
-    /// How it may be repeated.
+    /// Whether it may be repeated.
     pub class: ToolClass,
-    /// Where it lives.
     pub life: Life,
-    /// Whether leave is asked for it.
+    /// Whether it needs approval.
     pub asks: bool,
-    /// Its arguments, JSON.
+    /// Its arguments, as JSON.
     pub arguments: String,
-    /// What it gives back, in the pieces in which a command writes it.
+    /// Its output, in the pieces in which a command writes it.
     pub output: Vec<String>,
-    /// How it ends.
     pub ends: Ends,
-    /// Whether its command goes on in the background.
+    /// Whether its command continues in the background.
     pub background: bool,
 }
 
 impl Planned {
-    /// What an approval binds to, and the key that every try of it carries.
+    /// The hash that an approval binds to; every try of the call carries it as its key.
     pub fn fingerprint(&self) -> Hash {
         Hash::of(format!("{} {}", self.tool, self.arguments).as_bytes())
     }
@@ -45,7 +43,7 @@ impl Planned {
         matches!(self.ends, Ends::Done | Ends::Failed)
     }
 
-    /// How it ends where nothing comes between.
+    /// Its outcome if nothing interrupts it.
     pub fn outcome(&self) -> CallOutcome {
         match self.ends {
             Ends::Done => CallOutcome::Done,
@@ -53,33 +51,31 @@ impl Planned {
         }
     }
 
-    /// The result of a command that has begun and goes on in the background; none for others.
-    pub fn put_aside(&self, pieces: usize) -> Option<ToolResult> {
+    /// The result of a command that continues in the background; `None` for other calls.
+    pub fn background_result(&self, pieces: usize) -> Option<ToolResult> {
         let output = || Content::text(BodyKind::Output, &self.output[..pieces].concat());
         let given = || ToolResult { in_background: true, ..ToolResult::new(CallOutcome::Done, output()) };
         (self.background && pieces > 0).then(given)
     }
 
-    /// All that it gives back.
+    /// Its complete output.
     pub fn result(&self) -> Content {
         Content::text(BodyKind::Output, &self.output.concat())
     }
 }
 
-/// A workload made ready for one seed.
+/// A workload, prepared for one seed.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Plan {
-    /// The file.
     pub workload: Workload,
-    /// The seed.
     pub seed: Seed,
-    /// What every run is decided by.
+    /// The settings of every run.
     pub settings: Arc<Settings>,
-    /// Its hash.
     pub settings_hash: Hash,
     /// The calls by the hash of their arguments.
     calls: BTreeMap<Hash, Planned>,
-    /// Where those stand that are wrong.
+    /// The run and turn of each wrong call, by the hash of its arguments.
     wrong: BTreeMap<Hash, (usize, usize)>,
 }
 
@@ -89,7 +85,7 @@ impl Plan {
         Workload::checked_in().seeds
     }
 
-    /// The checked-in workload under this seed; none if the file does not have it.
+    /// The checked-in workload with this seed; `None` if the file does not have the seed.
     pub fn new(seed: u64) -> Option<Self> {
         let mut workload = Workload::checked_in();
         let seed = workload.seeds.iter().find(|known| known.seed == seed).copied()?;
@@ -99,7 +95,7 @@ impl Plan {
         Some(Self::of(workload, seed))
     }
 
-    /// Any workload under this seed.
+    /// Any workload with this seed.
     pub fn of(workload: Workload, seed: Seed) -> Self {
         let settings = Arc::new(settings(&workload, seed));
         let settings_hash = settings.content().body.hash;
@@ -107,7 +103,7 @@ impl Plan {
         Self { workload, seed, settings, settings_hash, calls, wrong }
     }
 
-    /// What every run is limited by.
+    /// The limits of every run.
     pub fn limits(&self) -> &Limits {
         &self.settings.limits
     }
@@ -122,27 +118,27 @@ impl Plan {
         format!(r#"{{"call":"{}.{}.{}"}}"#, run + 1, turn + 1, call + 1)
     }
 
-    /// The arguments of a call that nobody meant: they end in the middle.
+    /// The arguments of a truncated call.
     pub fn broken_arguments(run: usize, turn: usize) -> String {
         format!(r#"{{"odd":"{}.{}"#, run + 1, turn + 1)
     }
 
-    /// The arguments of a call of a tool that there is not.
+    /// The arguments of a call to an unknown tool.
     pub fn unknown_arguments(run: usize, turn: usize) -> String {
         format!(r#"{{"odd":"{}.{}"}}"#, run + 1, turn + 1)
     }
 
-    /// The run and the turn whose answer asks for a call that is wrong, by its arguments.
+    /// The run and turn whose answer makes this wrong call, by its arguments.
     pub fn wrong_call(&self, arguments: &Hash) -> Option<(usize, usize)> {
         self.wrong.get(arguments).copied()
     }
 
-    /// The number of the script that a run follows.
+    /// The index of the script that a run follows.
     pub fn script_of(&self, run: RunId) -> Option<usize> {
         (0..self.workload.runs.len()).find(|index| RunId::from(message_id(*index)) == run)
     }
 
-    /// How many requests of a run can fail by its script before it goes on by itself; none = it may end with them.
+    /// How many requests of a run can fail by its script before it succeeds; `None` = the run may end with a failure.
     pub fn failures(&self, run: usize) -> Option<u32> {
         let failures = self.workload.runs[run].turns.iter().filter_map(|turn| turn.failure);
         let fails = |failure: &TurnFailure| {
@@ -150,7 +146,7 @@ impl Plan {
             let is_waited_for = failure.retry_after_ms.is_none_or(|ms| ms <= BACKOFF_MOST_MS);
             !is_tried_again || !is_waited_for
         };
-        // What is left of a piece that was cut may be a blank, which is no answer.
+        // The rest of an interrupted piece may be blank, which is no answer.
         let goes_on = self.seed.resume == ResumeMode::Continue;
         let blanks = |failure: &TurnFailure| u32::from(goes_on && failure.cut > 0);
         let by_turn: Option<u32> =
@@ -160,8 +156,8 @@ impl Plan {
         by_turn.filter(|_| !is_flawed).map(|failures| failures + odd.count() as u32)
     }
 
-    /// How long its scripts can have the runs wait for candidates to cool down, milliseconds. While one is waited for, a
-    /// failure of another that is none to wait for leaves nobody else to ask.
+    /// How long the runs can wait in total for candidates in cooldown, milliseconds. During such a wait a permanent
+    /// failure of another candidate leaves none to ask.
     pub fn waits_ms(&self) -> u64 {
         let turns = self.workload.runs.iter().flat_map(|run| &run.turns);
         let failures: Vec<TurnFailure> = turns.filter_map(|turn| turn.failure).collect();
@@ -173,7 +169,7 @@ impl Plan {
         waits as u64 * self.limits().max_wait_ms
     }
 
-    /// How long a run can be held up by silence and by calls that hang, milliseconds; none = for ever.
+    /// How long silence and hanging calls can delay a run, milliseconds; `None` = for ever.
     pub fn held_up_ms(&self, run: usize) -> Option<u64> {
         let limits = self.limits();
         let turns = &self.workload.runs[run].turns;
@@ -187,42 +183,42 @@ impl Plan {
                 _ if call.background => Some(0),
                 Ends::Done | Ends::Failed => Some(0),
                 Ends::Hangs => Some(limits.call_ms),
-                // It cannot be ended: only the end of the run leaves it behind.
+                // It cannot be stopped: only the end of the run abandons it.
                 Ends::Stubborn => None,
             })
             .sum();
         calls.map(|calls| calls + silence)
     }
 
-    /// How long commands in the background can stay, milliseconds: those that hang stay to their limit.
+    /// How long commands in the background can run, milliseconds: hanging ones run to their limit.
     pub fn background_ms(&self) -> u64 {
         let calls = self.workload.runs.iter().flat_map(|run| &run.turns).flat_map(|turn| &turn.calls);
         let hangs = calls.into_iter().any(|call| call.background && call.ends == Ends::Hangs);
         if hangs { PROCESS_MS } else { 0 }
     }
 
-    /// Whether a held run is never let go.
+    /// Whether a held run is never released.
     pub fn stays_held(&self, run: usize) -> bool {
         self.workload.runs[run].pause.is_some_and(|pause| pause.then == Then::Stays)
     }
 
-    /// The answer of a run that nothing ends before its time.
+    /// The answer of a run that nothing interrupts.
     pub fn answer(&self, run: usize) -> String {
         self.workload.runs[run].turns.last().map(Turn::text).unwrap_or_default()
     }
 }
 
-/// The session.
+/// The id of the session.
 pub fn session_id() -> SessionId {
     SessionId(Uuid::from_u128(0x10))
 }
 
-/// Its branch.
+/// The id of its branch.
 pub fn branch_id() -> BranchId {
     BranchId(Uuid::from_u128(0x20))
 }
 
-/// Its key.
+/// The key of the session.
 pub const SESSION_KEY: &str = "agent:main:main";
 
 /// The message of a script, from 0.
@@ -230,7 +226,7 @@ pub fn message_id(index: usize) -> MessageId {
     MessageId(Uuid::from_u128(0x100 + index as u128))
 }
 
-/// The key that its sender gives a message.
+/// The idempotency key that the sender gives a message.
 pub fn message_key(index: usize) -> String {
     format!("message-{}", index + 1)
 }
@@ -296,7 +292,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         resume: seed.resume,
         exec: Policy::Ask,
         outside: Policy::Deny,
-        // The script's conversations are short: little of them stays.
+        // The script's conversations are short, so only little of them is kept.
         compaction: Compaction { keep: 60, flush_soft: Some(4_000), ..Compaction::default() },
         web_fetch: Policy::Deny,
         tools: tools.collect(),

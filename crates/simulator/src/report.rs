@@ -1,4 +1,4 @@
-//! What was covered: pairs of phase and operation with their counts, and the number of cases.
+//! Coverage: pairs of phase and operation with their counts, and the number of cases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,36 +6,36 @@ use std::time::Duration;
 
 use crate::invariant::Invariant;
 
-/// The pairs that the workload reaches, checked in: one that is not reached any more is a failure.
+/// The pairs that the workload reaches, checked in: a pair that is no longer reached is a failure.
 const PAIRS: &str = include_str!("../pairs.txt");
 
-/// A phase of the session and the operation after which it crashed.
+/// A phase of the session, and the operation after which it crashed.
 pub type Pair = (&'static str, &'static str);
 
-/// What was done so far.
+/// Counts of what was run.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Crashes at each pair.
     pub pairs: BTreeMap<Pair, u64>,
     /// Cases with one crash.
     pub single: u64,
-    /// Cases with two.
+    /// Cases with two crashes.
     pub double: u64,
     /// Double crashes that the sampling left out.
     pub left_out: u64,
     /// Cases that were run a second time and compared.
     pub repeated: u64,
-    /// Crash points of each seed's first life.
+    /// Crash points of each seed's first process.
     pub points: Vec<(u64, u32)>,
 }
 
 impl Tally {
-    /// A crash at this pair.
+    /// Counts a crash at this pair.
     pub fn hit(&mut self, pair: Pair) {
         *self.pairs.entry(pair).or_default() += 1;
     }
 
-    /// Adds what was done elsewhere.
+    /// Adds the counts of another tally.
     pub fn add(&mut self, other: Self) {
         for (pair, hits) in other.pairs {
             *self.pairs.entry(pair).or_default() += hits;
@@ -47,7 +47,7 @@ impl Tally {
         self.points.extend(other.points);
     }
 
-    /// All cases.
+    /// The number of all cases.
     pub fn cases(&self) -> u64 {
         self.single + self.double
     }
@@ -63,10 +63,9 @@ impl Tally {
 
 /// A tally with the time that it took.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Report<'a> {
-    /// What was done.
     pub tally: &'a Tally,
-    /// How long it took.
     pub took: Duration,
 }
 

@@ -1,11 +1,11 @@
-//! Seeds played on every core, until one breaks a rule or there were enough.
+//! Plays seeds on every core, until one breaks a rule or the limit is reached.
 
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Plays so many seeds from this one on, for so long at most; gives what was counted, and of what broke a rule the first. `play`
-/// is told when another has, or the time is over: it may stop early then.
+/// Plays this many seeds starting with this one, within this time; returns the counts, and the broken case with the
+/// lowest seed. `play` is told whether another case broke or the time is over: then it may stop early.
 pub(crate) fn sweep<C, B>(
     seed: u64,
     (seeds, time): (u64, Duration),

@@ -1,5 +1,6 @@
-//! Every invariant is able to fail: something is put out of order by hand, and the very invariant is named. What is
-//! found once all is quiet stands beside its checkers; here is what is found on the way, and that none is missing.
+//! Every invariant can fail: the state is corrupted by hand, and the test names the invariant that must be violated.
+//! Violations that are found in a quiet world are tested beside the checkers; this module tests those found on the way,
+//! and that no invariant is missing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,18 +21,18 @@ use crate::random;
 use crate::shared::Book;
 use crate::workload::Ends;
 use crate::world::always;
-use crate::world::perform::{Performer, told_once};
+use crate::world::perform::{Performer, each_message_once};
 use crate::world::process::Process;
 use crate::world::tools::{Command, Record as Running};
 use crate::world::{Disk, Outside, View, Watch, World};
 
 type Checked = Result<(), Violation>;
 
-/// What breaks this invariant.
-type Planted = (Invariant, fn() -> Checked);
+/// A change that violates this invariant.
+type Violate = (Invariant, fn() -> Checked);
 
-/// What is found on the way, at the operation that breaks it.
-const PLANTED: &[Planted] = &[
+/// Violations that are found on the way, at the operation that causes them.
+const VIOLATIONS: &[Violate] = &[
     (Invariant::Accounts, a_message_nobody_knows_of),
     (Invariant::State, a_key_of_another_message),
     (Invariant::Fence, an_append_of_an_owner_that_still_owns),
@@ -47,7 +48,7 @@ const PLANTED: &[Planted] = &[
     (Invariant::Arguments, a_call_that_nobody_asked_for),
     (Invariant::Orphan, a_command_that_outlives_its_run),
     (Invariant::Process, a_process_that_is_said_to_have_ended),
-    (Invariant::Compaction, a_message_that_is_told_twice),
+    (Invariant::Compaction, a_message_that_is_sent_twice),
     (Invariant::Budget, a_state_that_knows_of_less),
     (Invariant::Edge, a_step_that_no_table_has),
     (Invariant::Cooldown, a_cooldown_that_a_crash_has_taken),
@@ -58,7 +59,7 @@ fn begin() -> World {
     World::begin(&Arc::new(Plan::new(1).unwrap()), Watch::Ends).unwrap()
 }
 
-/// The first world in which this is so.
+/// The first world for which this holds.
 fn world_when(is: impl Fn(&World) -> bool) -> World {
     let mut world = begin();
     while !is(&world) {
@@ -78,11 +79,11 @@ fn session_of(world: &World) -> Session {
 fn run_of(session: &mut Session) -> &mut Run {
     match &mut session.lifecycle {
         Lifecycle::Active(run) => run,
-        other => unreachable!("{other:?} has no run under way"),
+        other => unreachable!("{other:?} has no run in progress"),
     }
 }
 
-/// A process that has this state from somewhere, and has done nothing with it.
+/// A process that starts from this state, and has done nothing with it.
 fn process_with(session: Session, outside: &Outside) -> Process {
     let settings = |_| Some(Arc::clone(&outside.plan.settings));
     let machine = Machine::recover(Lineage { start: Some(session), ..Lineage::default() }, &settings).unwrap();
@@ -182,10 +183,10 @@ fn text_that_leaves_a_gap() -> Checked {
     let effect = EffectId { run: message_id(0).into(), kind: EffectKind::Request, ordinal: 1, try_no: 1 };
     let text = TextAdded { effect, offset: 1, text: "b".into() };
     let record = Record { seq: None, at: outside.now, event: text.into() };
-    View::default().told(&batch_of(record), outside.disk.journal())
+    View::default().receive(&batch_of(record), outside.disk.journal())
 }
 
-/// A request at a place where the conversation holds results.
+/// Sends a request at a place where the conversation holds results.
 fn send(change: impl FnOnce(&mut EffectId, &mut u32, &[Item])) -> Checked {
     let has_result = |item: &Item| matches!(item, Item::Result { .. });
     let mut world =
@@ -204,11 +205,11 @@ fn a_request_without_a_result() -> Checked {
     send(|_, count, items| *count = items.iter().position(asks).unwrap() as u32 + 1)
 }
 
-fn a_message_that_is_told_twice() -> Checked {
+fn a_message_that_is_sent_twice() -> Checked {
     let session = session_of(&world_in("tool_exec"));
     let items = session.transcript.items();
     let id = session.run().unwrap().effect(EffectKind::Request, 9, 1);
-    told_once(id, &[items[0].clone(), items[0].clone()])
+    each_message_once(id, &[items[0].clone(), items[0].clone()])
 }
 
 fn a_state_that_knows_of_less() -> Checked {
@@ -251,11 +252,11 @@ fn a_process_that_is_said_to_have_ended() -> Checked {
         (command.record, command.ends) = (Running::Running { pieces: 1 }, Ends::Hangs);
     }
     let gone = Report::ProcessEnded { effect, outcome: CallOutcome::Done, how: "it is over".into() };
-    process.is_told(gone, outside)?;
+    process.report(gone, outside)?;
     world.settle()
 }
 
-/// An end is decided, and a call has no result, where no run has calls.
+/// Decides an end while a call has no result, in a state in which no run has calls.
 fn a_step_that_no_table_has() -> Checked {
     let mut world = world_in("tool_exec");
     let mut session = session_of(&world);
@@ -270,12 +271,12 @@ fn a_rest_that_comes_late() -> Checked {
     let mut world = begin();
     world.settle().unwrap();
     world.parts().1.past.until = Timestamp(0);
-    random::comes_to_rest_in_time(&world)
+    random::settles_in_time(&world)
 }
 
 #[test]
 fn r10_what_must_hold_on_the_way_is_found_where_it_does_not() {
-    for (invariant, plant) in PLANTED {
+    for (invariant, plant) in VIOLATIONS {
         let found = plant().expect_err(invariant.name());
         assert_eq!(found.invariant, *invariant, "{found}");
     }
@@ -283,8 +284,8 @@ fn r10_what_must_hold_on_the_way_is_found_where_it_does_not() {
 
 #[test]
 fn r10_each_invariant_is_proven_to_be_able_to_fail() {
-    let at_the_end = quiet::PLANTED.iter().map(|(invariant, _)| *invariant);
-    let proven: BTreeSet<Invariant> = at_the_end.chain(PLANTED.iter().map(|(invariant, _)| *invariant)).collect();
+    let at_the_end = quiet::VIOLATIONS.iter().map(|(invariant, _)| *invariant);
+    let proven: BTreeSet<Invariant> = at_the_end.chain(VIOLATIONS.iter().map(|(invariant, _)| *invariant)).collect();
     let missing: Vec<_> = Invariant::ALL.iter().filter(|invariant| !proven.contains(invariant)).collect();
     assert!(missing.is_empty(), "nothing shows that these can fail: {missing:?}");
 }

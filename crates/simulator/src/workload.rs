@@ -10,15 +10,15 @@ const WORKLOAD: &str = include_str!("../workload.json");
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// The seeds, each with what it does differently.
+    /// The seeds, each with its differences.
     pub seeds: Vec<Seed>,
-    /// How long things may take, where that is not the engine's own choice.
+    /// Time limits that differ from the engine's defaults.
     #[serde(default)]
     pub limits: Limits,
-    /// What may be spent, where anything is limited.
+    /// The budget; empty if nothing is limited.
     #[serde(default)]
     pub budget: Budget,
-    /// Who is asked, in order.
+    /// The candidates, in order.
     #[serde(default = "two_keys")]
     pub candidates: Vec<Asked>,
     /// The tools of every run.
@@ -27,30 +27,30 @@ pub struct Workload {
     pub runs: Vec<Script>,
 }
 
-/// A model with a key, and what its provider makes of it.
+/// A model with a key, and how its provider treats them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Asked {
-    /// The model.
     pub model: String,
-    /// The key.
+    /// The name of the key.
     pub profile: String,
-    /// How much it is to think.
+    /// The thinking level that is configured for it.
     #[serde(default)]
     pub thinking: Option<Thinking>,
-    /// More thinking than this is refused; none = it takes any.
+    /// The highest thinking level that it accepts; `None` = any.
     #[serde(default)]
     pub accepts: Option<Thinking>,
-    /// Whether a key that is refused can be made anew.
+    /// Whether a refused key can be refreshed.
     #[serde(default)]
     pub can_refresh: bool,
-    /// How its first requests fail, whatever they ask.
+    /// How its first requests fail, whatever they ask; `None` = they do not.
     #[serde(default)]
     pub flaw: Option<Defect>,
 }
 
 impl Asked {
-    /// A key of a model, in order.
+    /// A working key of a model.
     pub fn new(model: &str, profile: &str) -> Self {
         Self { model: model.to_owned(), profile: profile.to_owned(), ..Self::default() }
     }
@@ -59,33 +59,33 @@ impl Asked {
 /// What is wrong with a key or a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Defect {
-    /// What its provider says.
+    /// The failure that its provider reports.
     pub class: FailureClass,
-    /// How often.
     pub times: u32,
 }
 
-/// The same model with two keys: what one has failed of, the other is asked.
+/// One model with two keys: if one fails, the other is asked.
 fn two_keys() -> Vec<Asked> {
     vec![Asked::new("script", "first"), Asked::new("script", "second")]
 }
 
-/// One order of events, drawn from its number, and the choices that go with it.
+/// One order of events, drawn from its number, and the choices that belong to it.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seed {
-    /// The number that every draw comes from.
+    /// The number from which everything random is derived.
     pub seed: u64,
-    /// What becomes of a cut stream.
+    /// What happens to an interrupted stream.
     pub resume: ResumeMode,
-    /// How the terminal answers.
+    /// How the terminal answers approval requests.
     pub leave: Leave,
-    /// When the last run is aborted.
+    /// When the last run is aborted; `None` = never.
     pub abort: Option<When>,
 }
 
-/// How the terminal answers a question.
+/// How the terminal answers an approval request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leave {
@@ -99,7 +99,7 @@ pub enum Leave {
     Never,
 }
 
-/// The sign of a run after which a user does something about it.
+/// The state of a run at which a user does something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum When {
@@ -107,39 +107,39 @@ pub enum When {
     Begun,
     /// It streams.
     Streaming,
-    /// A call of it is settled.
+    /// One of its calls is settled.
     Settled,
-    /// A question of it is open.
+    /// One of its approval requests is open.
     Asked,
-    /// A call of class `Once` was told to have started.
+    /// The start of a call of class `Once` was published.
     Call,
     /// It streams text after its first two results.
     Text,
 }
 
-/// A run that is held, and what becomes of it.
+/// A pause of a run, and what happens to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
-    /// The sign after which it is held.
+    /// When it is paused.
     pub when: When,
-    /// What becomes of it.
+    /// What happens to it.
     pub then: Then,
 }
 
-/// What becomes of a run that is held.
+/// What happens to a paused run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Then {
-    /// It goes on.
+    /// It is resumed.
     GoesOn,
     /// It is ended.
     Dropped,
-    /// It stays so.
+    /// It stays paused.
     Stays,
 }
 
-/// How a sender who was told sends once more.
+/// What a sender that was acknowledged sends again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Again {
@@ -155,56 +155,56 @@ pub enum Again {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum After {
-    /// The message before was accepted.
+    /// The previous message was accepted.
     #[default]
     Accepted,
-    /// The run before has ended.
+    /// The previous run has ended.
     Ended,
 }
 
 /// A tool.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Tool {
-    /// Its name.
     pub name: String,
-    /// How its calls may be repeated.
+    /// Whether its calls may be repeated.
     pub class: ToolClass,
-    /// Where its calls live.
+    /// Where its calls run.
     pub life: Life,
 }
 
-/// Where a call lives while it runs.
+/// Where a call runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Life {
     /// In the runtime's process: it dies with it.
     Process,
-    /// Under a supervisor of its own, which keeps a record: it dies with the machine.
+    /// Under its own supervisor, which keeps a record: it dies with the machine.
     Supervised,
 }
 
-/// What one message leads to.
+/// The script of one message.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
     /// What the user sends.
     pub message: String,
-    /// What the model says, request by request.
+    /// The responses of the model, one per request.
     pub turns: Vec<Turn>,
     /// What its sender waits for.
     #[serde(default)]
     pub after: After,
-    /// How it is sent once more.
+    /// What is sent again; `None` = nothing.
     #[serde(default)]
     pub again: Option<Again>,
-    /// Whether it is taken back while it waits.
+    /// Whether it is cancelled while it waits.
     #[serde(default)]
     pub cancel: bool,
-    /// When its run is held.
+    /// When its run is paused; `None` = never.
     #[serde(default)]
     pub pause: Option<Pause>,
-    /// When its run is aborted.
+    /// When its run is aborted; `None` = never.
     #[serde(default)]
     pub abort: Option<When>,
 }
@@ -212,61 +212,60 @@ pub struct Script {
 /// One message of the model.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Turn {
     /// Its text, in the pieces in which it streams.
     pub chunks: Vec<String>,
-    /// The calls that it asks for.
     pub calls: Vec<TurnCall>,
-    /// How its first requests fail.
+    /// How its first requests fail; `None` = they do not.
     #[serde(default)]
     pub failure: Option<TurnFailure>,
-    /// What is odd about its first answer.
+    /// What is odd about its first answer; `None` = nothing.
     #[serde(default)]
     pub odd: Option<Odd>,
 }
 
-/// An answer with its end mark that is none in order.
+/// An answer with its end mark that is not well-formed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Odd {
-    /// It says nothing.
+    /// It is empty.
     Empty,
-    /// It asks for more calls than are taken.
+    /// It has more calls than the limit.
     TooManyCalls,
-    /// It asks for a call whose arguments end in the middle, and for a tool that there is not.
+    /// It has a call with truncated arguments, and one to an unknown tool.
     WrongCalls,
-    /// Its calls have one id.
+    /// Its calls have the same id.
     SameIds,
-    /// Its calls have none.
+    /// Its calls have no ids.
     NoIds,
-    /// The pieces of its calls come in turn, the last call first.
+    /// The pieces of its calls alternate, the last call first.
     Interleaved,
 }
 
 impl Odd {
-    /// Every one.
+    /// All odd answers.
     pub const ALL: [Self; 6] =
         [Self::Empty, Self::TooManyCalls, Self::WrongCalls, Self::SameIds, Self::NoIds, Self::Interleaved];
 
-    /// Whether it is a failure, after which the same is asked again.
+    /// Whether it counts as a failure, after which the request is repeated.
     pub fn is_failure(self) -> bool {
         matches!(self, Self::Empty | Self::TooManyCalls)
     }
 }
 
-/// A call as the script has it.
+/// A call in the script.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct TurnCall {
-    /// The tool.
     pub tool: String,
-    /// Whether leave is asked for it.
+    /// Whether it needs approval.
     #[serde(default)]
     pub asks: bool,
-    /// How it ends.
     #[serde(default)]
     pub ends: Ends,
-    /// Whether its command goes on in the background.
+    /// Whether its command continues in the background.
     #[serde(default)]
     pub background: bool,
 }
@@ -275,38 +274,38 @@ pub struct TurnCall {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ends {
-    /// It does what it says.
+    /// It succeeds.
     #[default]
     Done,
     /// It fails.
     Failed,
     /// It does not end by itself.
     Hangs,
-    /// It cannot be ended either.
+    /// It cannot be stopped either.
     Stubborn,
 }
 
-/// A request that fails.
+/// A failing request.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct TurnFailure {
-    /// How. `timeout` and `stalled` are what silence leads to: then nothing more comes, no word of it either.
+    /// The class of the failure. `timeout` and `stalled` mean silence: nothing more comes, no error either.
     pub class: FailureClass,
-    /// After how many pieces; 0 = before the first byte.
+    /// The number of pieces before it; 0 = before the first byte.
     pub after: usize,
-    /// How many bytes of the piece after these come as well; at least one, and never all of it, if it is not 0.
+    /// How many bytes of the next piece come as well; unless this is 0, at least one byte and never the whole piece.
     #[serde(default)]
     pub cut: usize,
-    /// How long the provider asks to wait.
+    /// How long the provider asks to wait, milliseconds; `None` = not given.
     #[serde(default)]
     pub retry_after_ms: Option<u64>,
-    /// How often.
     #[serde(default = "once")]
     pub times: u32,
 }
 
 impl TurnFailure {
-    /// Whether it fails by saying nothing more.
+    /// Whether it fails by silence.
     pub fn is_silence(self) -> bool {
         matches!(self.class, FailureClass::Timeout | FailureClass::Stalled)
     }
@@ -317,7 +316,7 @@ const fn once() -> u32 {
 }
 
 impl Workload {
-    /// The one that is checked in.
+    /// The workload that is checked in.
     pub fn checked_in() -> Self {
         serde_json::from_str(WORKLOAD).expect("the checked-in workload is valid: a test reads it")
     }

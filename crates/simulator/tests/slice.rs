@@ -1,4 +1,4 @@
-//! A slice of the workload for `cargo test`; the program `simulator check` runs all of it.
+//! A part of the workload for `cargo test`; the program `simulator check` runs all of it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn explore(seed: u64, extent: Extent) -> Tally {
     tally
 }
 
-/// All events of the journals that these worlds end with: each of the seed's points, crashed in one form.
+/// All events of the journals at the end of these worlds: one for each of the seed's points, crashed in one form.
 fn crashed_everywhere(seed: u64, crash: impl Fn(&World) -> Vec<Form>) -> Vec<Event> {
     let plan = plan(seed);
     let mut world = World::begin(&plan, Watch::Ends).expect("a new world holds");
@@ -42,7 +42,7 @@ fn crashed_everywhere(seed: u64, crash: impl Fn(&World) -> Vec<Form>) -> Vec<Eve
 }
 
 #[test]
-fn r10_what_was_told_survives_a_crash_at_any_point_in_any_form() {
+fn r10_what_was_acknowledged_survives_a_crash_at_any_point_in_any_form() {
     let tally = explore(1, Extent { first_every: 1, pairs: 0 });
     assert!(tally.single > 1000, "only {} cases", tally.single);
     for operation in ["append_synced", "append_written", "publish", "answer", "start_request", "text", "start_run_call"]
@@ -52,7 +52,7 @@ fn r10_what_was_told_survives_a_crash_at_any_point_in_any_form() {
 }
 
 #[test]
-fn r11_a_run_is_taken_up_after_two_crashes() {
+fn r11_a_run_is_resumed_after_two_crashes() {
     let tally = explore(2, Extent { first_every: 40, pairs: 2 });
     assert!(tally.double > 300, "only {} cases", tally.double);
     for phase in ["preparing", "streaming", "tool_exec", "retry"] {
@@ -61,7 +61,7 @@ fn r11_a_run_is_taken_up_after_two_crashes() {
 }
 
 #[test]
-fn r17_sessions_are_opened_through_snapshots_at_rest_and_in_the_middle_of_runs() {
+fn r17_sessions_are_opened_through_snapshots_when_idle_and_in_the_middle_of_runs() {
     let mut world = World::begin(&plan(1), Watch::Ends).expect("a new world holds");
     let mut phases = BTreeSet::new();
     while world.step().expect("the world holds without a crash").is_some() {
@@ -74,7 +74,7 @@ fn r17_sessions_are_opened_through_snapshots_at_rest_and_in_the_middle_of_runs()
 }
 
 #[test]
-fn r12_cut_text_is_struck_or_is_a_part_of_the_answer() {
+fn r12_interrupted_text_is_retracted_or_is_a_part_of_the_answer() {
     let cut = |event: &Event| matches!(event, Event::StreamCut(e) if e.cause == CutCause::Crash && e.text.is_some());
     let kept = |event: &Event| matches!(event, Event::MessageSealed(e) if e.next == Next::Cut && e.text.is_some());
     let process = |world: &World| if world.phase() == "streaming" { vec![Form::Process] } else { vec![] };
@@ -117,14 +117,14 @@ fn r10_drawn_workloads_hold_under_several_faults_and_do_the_same_twice() {
 }
 
 #[test]
-fn r11_when_faults_stop_everything_comes_to_rest() {
+fn r11_when_faults_stop_everything_settles() {
     let counts = drawn(Mode::Liveness, 0..60);
     assert!(counts.faults.values().sum::<u64>() > 200, "{:?}", counts.faults);
 }
 
 #[test]
-fn r10_r11_r18_the_real_journal_holds_what_was_told_whatever_happens_at_any_operation_of_its_disk() {
-    // The power goes at every operation, and any sectors survive; the program `simulator disk` does the rest.
+fn r10_r11_r18_the_real_journal_holds_what_was_acknowledged_whatever_happens_at_any_operation_of_its_disk() {
+    // The power fails at every operation, and any sectors survive; the program `simulator disk` does the rest.
     let trials = random::every_operation(SMALL).unwrap_or_else(|failed| panic!("{failed}"));
     let is_torn = |trial: &Trial| trial.to_string().contains("=0:torn@");
     let trials: Vec<Trial> = trials.into_iter().filter(is_torn).collect();

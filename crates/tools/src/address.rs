@@ -1,5 +1,5 @@
-//! Which addresses are on the public internet. Whatever is not may be a router, a cloud's metadata, or somebody's printer,
-//! and a page from outside must not be able to send an agent there.
+//! Decides which addresses are on the public internet. Any other address may belong to a router, a cloud's metadata service
+//! or a printer, and a page from outside must not be able to send an agent there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -45,7 +45,7 @@ const NOT_PUBLIC_V6: &[Ipv6Net] =
 /// IPv4 addresses behind a translator stand in the last four bytes.
 const TRANSLATED: Ipv6Net = v6([0x0064, 0xff9b], 96);
 
-/// Whether anyone on the internet could reach it.
+/// Returns whether anyone on the internet could reach this address.
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_anyone_could_reach_is_public() {
+    fn only_addresses_of_the_internet_are_public() {
         for (address, expected) in [
             ("1.1.1.1", true),
             ("100.63.255.255", true),

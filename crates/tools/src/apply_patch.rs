@@ -1,5 +1,5 @@
-//! The tool `apply_patch`: several files changed by one patch, all or none. Everything is worked out before the first is
-//! written; what a crash cuts in the middle is completed by the same call, file by file, by their hashes.
+//! The tool `apply_patch`: one patch changes several files, all or none. It computes every change before it writes the first
+//! file. If a crash interrupts the writing, the same call completes it: it compares each file's hash.
 
 use engine::{EffectId, Found};
 
@@ -14,18 +14,18 @@ use crate::patch::{FileAct, parse};
 use crate::paths::{ResolvedPath, Workspace};
 use crate::text::TextFile;
 
-/// Every path of the patch, resolved, each once, in the order in which the files are changed: those that go come last, so
-/// that what is moved is never nowhere.
+/// Resolves every path of the patch, each once, in the order in which the files are changed. Deleted files come last, so
+/// that a moved file exists under one of its names at any time.
 pub(crate) fn paths(
     arguments: &PatchArguments,
     resolve: impl Fn(&str) -> Result<ResolvedPath, ToolError>,
 ) -> Result<Vec<ResolvedPath>, ToolError> {
     let mut found: Vec<(ResolvedPath, bool)> = Vec::new();
-    let mut name = |path: &str, goes: bool| {
+    let mut name = |path: &str, is_deleted: bool| {
         let path = resolve(path)?;
         match found.iter_mut().find(|(known, _)| known.real == path.real) {
-            Some((_, known)) => *known = goes,
-            None => found.push((path, goes)),
+            Some((_, known)) => *known = is_deleted,
+            None => found.push((path, is_deleted)),
         }
         Ok(())
     };
@@ -39,11 +39,11 @@ pub(crate) fn paths(
             }
         }
     }
-    found.sort_by_key(|(_, goes)| *goes);
+    found.sort_by_key(|(_, is_deleted)| *is_deleted);
     Ok(found.into_iter().map(|(path, _)| path).collect())
 }
 
-/// What the files are, and what they are to become; nothing if the patch does not fit: then its run says why.
+/// The state of each file before and after the patch. Empty if the patch does not fit: [`run`] then reports why.
 pub(crate) fn states(workspace: &Workspace, paths: &[ResolvedPath], arguments: &PatchArguments) -> Vec<FileChange> {
     let changes = Draft::new(paths, &[]).and_then(|draft| draft.changes(workspace, arguments));
     changes.map_or(vec![], |changes| changes.into_iter().map(|change| change.states).collect())
@@ -70,7 +70,7 @@ pub(crate) fn run(
     Ok(done(workspace, arguments))
 }
 
-/// What became of it, and for Ended what the model is told.
+/// Finds out what became of an interrupted call; for `Ended`, with the text for the model.
 pub(crate) fn find(
     workspace: &Workspace,
     id: EffectId,
@@ -79,7 +79,7 @@ pub(crate) fn find(
 ) -> Result<(Found, String), ToolError> {
     let paths = paths(arguments, |path| workspace.reach(path))?;
     if evidence.files.len() != paths.len() {
-        // One that did not fit has changed nothing.
+        // A patch that did not fit has changed nothing.
         return Ok((Found::NeverStarted, String::new()));
     }
     let files: Vec<_> = paths.into_iter().zip(evidence.files.iter().copied()).collect();
@@ -98,18 +98,18 @@ fn done(workspace: &Workspace, arguments: &PatchArguments) -> String {
     "applied the patch:\n".to_owned() + &acts.into_iter().map(line).collect::<String>()
 }
 
-/// The files of a patch as they would be.
+/// The files of a patch as they will be when it is applied.
 struct Draft {
     files: Vec<DraftFile>,
 }
 
 struct DraftFile {
     path: ResolvedPath,
-    /// What it was when the call was checked; if it was not, what it is.
+    /// The state when the call was checked; without a check, the state now.
     before: FileState,
-    /// Its text by now.
+    /// Its text after the parts of the patch that were applied so far; none if the file does not exist.
     text: Option<String>,
-    /// What it is to be, if it is that already.
+    /// The state after the patch, if the file has it already.
     made: Option<FileState>,
 }
 
@@ -147,7 +147,7 @@ impl Draft {
             FileAct::Delete { path } => {
                 let file = self.file(workspace, &path)?;
                 if file.made.is_none() && file.text.take().is_none() {
-                    return Err(no_fit(file, "it is not there, so it cannot be deleted"));
+                    return Err(no_fit(file, "the file does not exist, so it cannot be deleted"));
                 }
                 Ok(())
             }
@@ -155,8 +155,10 @@ impl Draft {
                 let target = moved_to.as_deref().unwrap_or(&path);
                 if self.file(workspace, target)?.made.is_none() {
                     let file = self.file(workspace, &path)?;
-                    let text =
-                        file.text.as_deref().ok_or_else(|| no_fit(file, "it is not there; use `*** Add File`"))?;
+                    let text = file
+                        .text
+                        .as_deref()
+                        .ok_or_else(|| no_fit(file, "the file does not exist; use `*** Add File`"))?;
                     let text = hunk::apply(text, &hunks).map_err(|reason| no_fit(file, &reason))?;
                     file.text = None;
                     return self.add(workspace, target, text);
@@ -173,7 +175,9 @@ impl Draft {
         let file = self.file(workspace, path)?;
         match file {
             DraftFile { made: Some(_), .. } => {}
-            DraftFile { text: Some(_), .. } => return Err(no_fit(file, "it is there already; use `*** Update File`")),
+            DraftFile { text: Some(_), .. } => {
+                return Err(no_fit(file, "the file exists already; use `*** Update File`"));
+            }
             DraftFile { text, .. } => *text = Some(content),
         }
         Ok(())
@@ -182,11 +186,11 @@ impl Draft {
     fn file(&mut self, workspace: &Workspace, path: &str) -> Result<&mut DraftFile, ToolError> {
         let path = workspace.resolve(path)?;
         let file = self.files.iter_mut().find(|file| file.path.real == path.real);
-        // Its links were put elsewhere since its paths were resolved.
+        // Somebody changed a link after the paths were resolved.
         file.ok_or(ToolError::Moved { path: path.shown })
     }
 }
 
 fn no_fit(file: &DraftFile, reason: &str) -> ToolError {
-    ToolError::NoFit { path: file.path.shown.clone(), reason: format!("{reason}\nNothing of the patch was applied") }
+    ToolError::NoFit { path: file.path.shown.clone(), reason: format!("{reason}\nNo part of the patch was applied") }
 }

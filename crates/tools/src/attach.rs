@@ -1,5 +1,4 @@
-//! Files that a user sends with a message: images, PDF, text. What a file is, its bytes say, not its name. What may not live
-//! here: the rest of the message.
+//! Files that a user sends with a message: images, PDF, text. The bytes of a file decide its type, not its name.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -14,80 +13,54 @@ use crate::limits::{ATTACHED_BYTES, ATTACHED_FILES, ATTACHED_TEXT_BYTES, IMAGE_F
 use crate::masking::Secrets;
 use crate::size::size;
 
-/// Why a file cannot be sent.
+/// Why a file cannot be sent. `path` is always the path as the caller gave it.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub enum AttachError {
-    /// It is not there, or not to be read.
-    #[error("{path} does not read: {source}")]
-    Unreadable {
-        /// The file as it was given.
-        path: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// A folder, a pipe, a device.
+    /// The file does not exist or cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable { path: String, source: io::Error },
+    /// The path is a folder, a pipe or a device.
     #[error("{path} is not a file")]
-    NoFile {
-        /// As it was given.
-        path: String,
-    },
-    /// Nothing is in it.
+    NoFile { path: String },
+    /// The file has no bytes.
     #[error("{path} is empty")]
-    Empty {
-        /// As it was given.
-        path: String,
-    },
-    /// More bytes than such a file may have.
+    Empty { path: String },
+    /// The file has more bytes than a file of its type may have.
     #[error("{path} is {what} of more than {most}", most = size(*most))]
-    TooLarge {
-        /// As it was given.
-        path: String,
-        /// What it is: `an image`.
-        what: &'static str,
-        /// The most that it may have, bytes.
-        most: u64,
-    },
-    /// Neither an image, nor PDF, nor text.
-    #[error("{path} is {what}, which no model reads")]
-    NotAllowed {
-        /// As it was given.
-        path: String,
-        /// What it seems to be.
-        what: &'static str,
-    },
-    /// An image that cannot be shown.
+    TooLarge { path: String, what: &'static str, most: u64 },
+    /// The file is neither an image, nor PDF, nor text.
+    #[error("{path} is {what}, which models cannot read")]
+    NotAllowed { path: String, what: &'static str },
+    /// The file is an image that cannot be shown.
     #[error("{path} {reason}")]
     Image {
-        /// As it was given.
         path: String,
-        /// Why; goes on after the path.
+        /// The rest of the message, after the path.
         reason: String,
     },
-    /// More files than a message takes.
+    /// There are more files than a message may have.
     #[error("{files} files are too many for one message: at most {ATTACHED_FILES}")]
-    TooMany {
-        /// How many were given.
-        files: usize,
-    },
-    /// More bytes than a message takes.
+    TooMany { files: usize },
+    /// The files together have more bytes than a message may have.
     #[error("the files are too large for one message: at most {most} in all", most = size(ATTACHED_BYTES))]
     TooMuch,
 }
 
 impl AttachError {
-    /// What to do.
+    /// What the user can do about the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } | Self::NoFile { .. } | Self::Empty { .. } => "check the path after --attach",
             Self::TooLarge { .. } | Self::Image { .. } | Self::TooMany { .. } | Self::TooMuch => {
-                "put it into the workspace and name it in the message: the agent reads it piece by piece"
+                "put it into the workspace and name it in the message: the agent then reads it piece by piece"
             }
             Self::NotAllowed { .. } => "PNG, JPEG, GIF and WebP images, PDF and UTF-8 text can be attached",
         }
     }
 }
 
-/// Reads these files for a message, all or none: images decoded and encoded anew, secrets in text masked. It may block.
+/// Reads these files for a message, all or none. Decodes images and encodes them anew; masks secrets in text. It may block.
 pub fn attach<P: AsRef<Path>>(paths: &[P], secrets: &Secrets) -> Result<Vec<Attached>, AttachError> {
     let files = paths.iter().map(|path| {
         let path = path.as_ref();
@@ -99,7 +72,7 @@ pub fn attach<P: AsRef<Path>>(paths: &[P], secrets: &Secrets) -> Result<Vec<Atta
     all(paths.len(), files, secrets)
 }
 
-/// The same with files that were sent along, by name.
+/// Does the same as [`attach`] with files whose names and bytes a client sent.
 pub fn attach_sent(files: Vec<(String, Vec<u8>)>, secrets: &Secrets) -> Result<Vec<Attached>, AttachError> {
     let sent = |(path, bytes): (String, Vec<u8>)| {
         let name = Path::new(&path).file_name().map(|name| name.to_string_lossy().into_owned());
@@ -111,9 +84,9 @@ pub fn attach_sent(files: Vec<(String, Vec<u8>)>, secrets: &Secrets) -> Result<V
     all(files.len(), files.into_iter().map(sent), secrets)
 }
 
-/// A file whose bytes are here.
+/// A file whose bytes are in memory.
 struct InlineFile {
-    /// What it is called in an error.
+    /// The name for error messages.
     shown: String,
     name: String,
     bytes: Vec<u8>,
@@ -168,7 +141,8 @@ fn read(file: InlineFile, secrets: &Secrets) -> Result<Attached, AttachError> {
     }
 }
 
-/// The bytes of a file, a little more than any may have at most. A pipe or a device is not waited for.
+/// Reads a file, at most one byte more than the largest limit, so that the caller notices a file that is too large. It
+/// never waits for a pipe or a device.
 fn content(path: &Path, shown: &str) -> Result<Vec<u8>, AttachError> {
     let unreadable = |source| AttachError::Unreadable { path: shown.to_owned(), source };
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

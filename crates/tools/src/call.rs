@@ -1,4 +1,4 @@
-//! One call from the outside: run it, look it up, end it. What may not live here: what any one tool does.
+//! Runs a call, looks it up after a crash, ends it. The work of each tool is in its own file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::masking::Secrets;
 use crate::output::{self, Outputs};
 use crate::paths::Workspace;
 use crate::process::{self, HeldProcess};
-use crate::tool_result::{self, Told};
+use crate::tool_result::{self, ToolText};
 use crate::{apply_patch, edit, exec, grep, ls, read, write};
 
 /// What every call of a run has in common.
@@ -25,19 +25,20 @@ use crate::{apply_patch, edit, exec, grep, ls, read, write};
 pub struct Context {
     /// The absolute path of the folder that the agent works in.
     pub workspace: PathBuf,
-    /// The folder of the records of commands, one in it for each call (`home/calls`). It is made when it is needed.
+    /// The folder that holds one record folder for each command (`home/calls`). A tool creates it when it needs it.
     pub calls: PathBuf,
-    /// The limit of a call, milliseconds. The engine ends a call at it; the supervisor does 10 s later, if nobody else did.
+    /// The limit of a call, milliseconds. The engine ends the call at this limit; the supervisor ends it 10 s later if it
+    /// still runs.
     pub call_ms: u64,
-    /// Values that are masked in whatever leaves a tool.
+    /// Values that are masked in all output of a tool.
     pub secrets: Secrets,
-    /// Where `read` finds an output that was too long to be told.
+    /// Where `read` finds an output that was too long to be shown in full.
     pub outputs: Outputs,
     /// Which addresses `web_fetch` may connect to.
     pub reach: NetworkPolicy,
     /// Environment variables that commands do not get.
     pub secret_env: Vec<String>,
-    /// What its session has in the background.
+    /// The background commands of the session.
     pub processes: Vec<HeldProcess>,
     /// The program whose subcommand `supervise` is [`crate::supervise_main`].
     pub supervisor: PathBuf,
@@ -46,34 +47,34 @@ pub struct Context {
 /// One call.
 #[derive(Debug, Clone)]
 pub struct CallRequest {
-    /// The `run_call` effect: also where the call is looked up or ended, it is the one that started it.
+    /// The `run_call` effect that started the call. Looking the call up and ending it use the same id.
     pub id: EffectId,
-    /// The call.
+    /// The call that the model made.
     pub call: CallId,
     /// The tool's name.
     pub tool: String,
     /// The arguments as the model wrote them.
     pub arguments: Arc<[u8]>,
-    /// What the check gave as evidence.
+    /// The evidence that [`crate::check`] returned.
     pub evidence: Option<String>,
-    /// Bytes of its live output that the journal holds already: 0 unless it is attached to.
+    /// Bytes of its live output that the journal holds already; 0 unless the runtime attaches to a running command.
     pub already: u64,
 }
 
-/// What was found of a call that a crash cut off.
+/// What became of a call that a crash interrupted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundCall {
-    /// What.
+    /// The finding.
     pub found: Found,
-    /// For Ended: how.
+    /// The result, for `Ended`.
     pub ended: Option<ToolResult>,
 }
 
-/// Runs a call, or attaches to a command that is already running under this id. `progress` takes pieces of live output,
-/// each with the number of bytes before it. Dropping the future ends every tool but a command: that one goes on.
+/// Runs a call, or attaches to a command that is already running under this id. `progress` receives pieces of live output,
+/// each with the number of bytes before it. Dropping the future ends every tool except a command, which keeps running.
 ///
-/// It ends as Done or Failed; a command also as TimedOut (by the supervisor's own limit), Interrupted (the supervisor was
-/// killed) and Unended (some process could not be ended).
+/// The outcome is Done or Failed; of a command also TimedOut (the supervisor's own limit), Interrupted (the supervisor was
+/// killed) or Unended (some process could not be ended).
 pub async fn run(context: &Context, request: &CallRequest, mut progress: impl FnMut(u64, String) + Send) -> ToolResult {
     let invocation = match Invocation::parse(&request.tool, &request.arguments) {
         Ok(invocation) => invocation,
@@ -85,105 +86,106 @@ pub async fn run(context: &Context, request: &CallRequest, mut progress: impl Fn
         Invocation::WebFetch(arguments) => {
             fetch::fetch(&arguments.url, context.reach).await.map(|fetched| fetched_page(context, &fetched))
         }
-        invocation => return run_aside(context, request, invocation).await,
+        invocation => return run_blocking(context, request, invocation).await,
     };
     ended.unwrap_or_else(|error| tool_result::failed(&context.secrets, &error))
 }
 
-/// A page as the model is told of it: what the server says it has not is a call that failed.
+/// The result of a fetch. If the status is not a success, the call has failed.
 fn fetched_page(context: &Context, fetched: &Fetched) -> ToolResult {
     let (page, whole) = output::first_page(&context.secrets.mask(&fetched.text), FETCH_SHOWN_BYTES);
     let outcome = if fetched.status.is_success() { CallOutcome::Done } else { CallOutcome::Failed };
-    let told = context.secrets.mask(&fetched.head) + "\n" + &page;
-    ToolResult { whole, ..tool_result::text(outcome, &told) }
+    let text = context.secrets.mask(&fetched.head) + "\n" + &page;
+    ToolResult { whole, ..tool_result::text(outcome, &text) }
 }
 
 /// Runs a tool that works in this process, on a thread that may block.
-async fn run_aside(context: &Context, request: &CallRequest, invocation: Invocation) -> ToolResult {
+async fn run_blocking(context: &Context, request: &CallRequest, invocation: Invocation) -> ToolResult {
     let tool = invocation.tool();
     if let Invocation::Read(arguments) = &invocation
         && let Some(named) = output::named(&arguments.path)
     {
         let (outputs, arguments) = (context.outputs.clone(), arguments.clone());
         let read = in_process(tool, move |_| output::read(&outputs, named?, &arguments));
-        return tool_result::of(&context.secrets, read.await.map(Told::from));
+        return tool_result::of(&context.secrets, read.await.map(ToolText::from));
     }
     let (workspace, id, evidence) =
         (context.workspace.clone(), request.id, Evidence::parse(request.evidence.as_deref()));
-    let work = move |cut: &Cancel| run_here(&workspace, id, &invocation, &evidence, cut);
+    let work = move |cancel: &Cancel| run_here(&workspace, id, &invocation, &evidence, cancel);
     tool_result::of(&context.secrets, in_process(tool, work).await)
 }
 
-/// The tools that work on files.
+/// Runs a tool that works on files, on the current thread.
 fn run_here(
     workspace: &Path,
     id: EffectId,
     invocation: &Invocation,
     evidence: &Evidence,
-    cut: &Cancel,
-) -> Result<Told, ToolError> {
+    cancel: &Cancel,
+) -> Result<ToolText, ToolError> {
     let workspace = Workspace::open(workspace)?.with(evidence.outside.clone());
     let text = match invocation {
-        Invocation::Read(arguments) => return read::run(&workspace, arguments, cut),
-        Invocation::Ls(arguments) => ls::run(&workspace, arguments, cut),
-        Invocation::Grep(arguments) => grep::run(&workspace, arguments, cut),
-        Invocation::Find(arguments) => crate::find::run(&workspace, arguments, cut),
-        Invocation::Write(arguments) => write::run(&workspace, id, arguments, evidence, cut),
-        Invocation::Edit(arguments) => edit::run(&workspace, id, arguments, evidence, cut),
-        Invocation::ApplyPatch(arguments) => apply_patch::run(&workspace, id, arguments, evidence, cut),
+        Invocation::Read(arguments) => return read::run(&workspace, arguments, cancel),
+        Invocation::Ls(arguments) => ls::run(&workspace, arguments, cancel),
+        Invocation::Grep(arguments) => grep::run(&workspace, arguments, cancel),
+        Invocation::Find(arguments) => crate::find::run(&workspace, arguments, cancel),
+        Invocation::Write(arguments) => write::run(&workspace, id, arguments, evidence, cancel),
+        Invocation::Edit(arguments) => edit::run(&workspace, id, arguments, evidence, cancel),
+        Invocation::ApplyPatch(arguments) => apply_patch::run(&workspace, id, arguments, evidence, cancel),
         Invocation::Exec(_) | Invocation::Process(_) | Invocation::WebFetch(_) => {
             Err(ToolError::Defect { tool: invocation.tool() })
         }
     };
-    text.map(Told::from)
+    text.map(ToolText::from)
 }
 
-/// Finds out what became of a call whose process was killed. After NeverStarted this id never starts: what runs the call
-/// again needs another one.
+/// Finds out what became of a call whose runtime was killed. After `NeverStarted` the call can never start under this id:
+/// to run it again, the caller needs another id.
 pub async fn find(context: &Context, request: &CallRequest) -> FoundCall {
     let found = match Invocation::parse(&request.tool, &request.arguments) {
         Ok(Invocation::Exec(arguments)) => exec::find(context, request.id, &arguments).await,
-        // What it wrote may have been read, and must not be written again. A look or an end may be repeated.
+        // The process may have read the text, so it must not be written again. Reading output and ending are repeatable.
         Ok(Invocation::Process(ProcessArguments::Write { .. })) => Ok(FoundCall { found: Found::Unknown, ended: None }),
         Ok(invocation) if invocation.changes_files() => find_change(context, request, invocation).await,
-        // It changes nothing, or never was a call: whether it ran makes no difference.
+        // The tool changes nothing, or the call was not valid: running it again makes no difference.
         _ => Ok(FoundCall { found: Found::NeverStarted, ended: None }),
     };
     found.unwrap_or(FoundCall { found: Found::Unknown, ended: None })
 }
 
-/// Ends a call, with every process of it. Within `grace` it is ended and its real outcome is told, else it is Unended.
-/// The future of [`run`] is dropped before.
+/// Ends a call and every process of it. Returns its real outcome if it ends within `grace`, else `Unended`. The caller
+/// drops the future of [`run`] first.
 pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> ToolResult {
-    let cut = || tool_result::failed(&context.secrets, &ToolError::Cancelled);
+    let cancelled = || tool_result::failed(&context.secrets, &ToolError::Cancelled);
     match Invocation::parse(&request.tool, &request.arguments) {
         Ok(Invocation::Exec(_)) => {
-            // If its record cannot be reached, nobody has seen it end.
+            // If the record cannot be read, nobody can confirm that the command ended.
             let unseen =
                 |error| ToolResult { outcome: CallOutcome::Unended, ..tool_result::failed(&context.secrets, &error) };
             exec::end(context, request.id, grace).await.unwrap_or_else(unseen)
         }
         Ok(invocation) if invocation.changes_files() => match find_change(context, request, invocation).await {
             Ok(FoundCall { ended: Some(ended), .. }) => ended,
-            Ok(_) => cut(),
+            Ok(_) => cancelled(),
             Err(error) => tool_result::failed(&context.secrets, &error),
         },
-        _ => cut(),
+        _ => cancelled(),
     }
 }
 
-/// Removes the record of a call (in the folder of [`Context::calls`]) whose result is in the journal, synced. What is void stays: it is one empty file.
+/// Removes the record of a call in the folder [`Context::calls`]. The result must be synced in the journal. A void record,
+/// which is one empty file, stays.
 pub fn forget(calls: &Path, id: EffectId) -> std::io::Result<()> {
     CallFolder::of(calls, id).remove()
 }
 
-/// Stops every process of a command where it is, until it is thawed or ended: it outlives the runtime frozen, and its
-/// supervisor's limit stands still. False if no such command runs.
+/// Stops every process of a command until the command is thawed or ended. It stays frozen if the runtime exits, and its
+/// limit does not run meanwhile. Returns false if no such command runs.
 pub fn freeze(calls: &Path, id: EffectId) -> std::io::Result<bool> {
     CallFolder::of(calls, id).ask_to_freeze()
 }
 
-/// Lets the processes of a frozen command go on. False if no such command runs.
+/// Continues the processes of a frozen command. Returns false if no such command runs.
 pub fn thaw(calls: &Path, id: EffectId) -> std::io::Result<bool> {
     CallFolder::of(calls, id).ask_to_thaw()
 }

@@ -1,48 +1,48 @@
-//! Tools that work inside this process: on a thread of their own, and ended by dropping the future that waits for them.
+//! Runs the tools that work inside this process on a thread of their own. Dropping the future that waits for one ends it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::ToolError;
 
-/// Whether the call was cut. A tool looks at it between two pieces of work.
+/// The flag that says whether the call is cancelled. A tool checks it between two pieces of work.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Of a call that is cut already.
+    /// A flag that is already set.
     #[cfg(test)]
-    pub(crate) fn cut() -> Self {
+    pub(crate) fn cancelled() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
     }
 
-    /// An error once the call was cut.
+    /// Returns an error if the call is cancelled.
     pub(crate) fn check(&self) -> Result<(), ToolError> {
         if self.is_set() { Err(ToolError::Cancelled) } else { Ok(()) }
     }
 
-    /// Whether the call was cut.
+    /// Returns whether the call is cancelled.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-/// Cuts the call when it is dropped.
-struct CutOnDrop(Cancel);
+/// Cancels the call when it is dropped.
+struct CancelOnDrop(Cancel);
 
-impl Drop for CutOnDrop {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.0.store(true, Ordering::SeqCst);
     }
 }
 
-/// Runs `work` on a thread that may block. Dropping this future sets the flag that `work` is given.
+/// Runs `work` on a thread that may block. Dropping this future sets the flag that `work` receives.
 pub(crate) async fn in_process<T: Send + 'static>(
     tool: &'static str,
     work: impl FnOnce(&Cancel) -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let cancel = Cancel::default();
-    let _guard = CutOnDrop(cancel.clone());
+    let _guard = CancelOnDrop(cancel.clone());
     tokio::task::spawn_blocking(move || work(&cancel)).await.unwrap_or(Err(ToolError::Defect { tool }))
 }
 
@@ -66,10 +66,10 @@ mod tests {
             Err(ToolError::Cancelled)
         });
         tokio::select! {
-            _ = working => panic!("it goes on until it is cut"),
+            _ = working => panic!("it works until it is cancelled"),
             _ = has_started.recv() => {}
         }
-        // Never comes if the flag is not set.
+        // This never completes if the flag is not set.
         has_stopped.await.unwrap();
     }
 

@@ -1,5 +1,6 @@
-//! Files that are changed at once or not at all, by any tool that writes. A change is idempotent by two hashes: of the file
-//! before it, which its check saw, and of the file after it. A file that is neither is somebody else's: it is left alone.
+//! Changes files atomically, for every tool that writes. Two hashes make a change idempotent: the hash of the file before,
+//! which the check saw, and the hash of the file after. If the file has neither, somebody else changed it, and the tool does
+//! not touch it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,8 +19,8 @@ use crate::files::FileState;
 use crate::openat;
 use crate::paths::ResolvedPath;
 
-/// Held while files are put in their places: whoever holds it knows that no change is half way, and that one which was cut
-/// will not happen any more.
+/// Locked while files are renamed into place. Whoever holds it knows that no change is half done and that no cancelled
+/// change can still happen.
 static COMMIT: Mutex<()> = Mutex::new(());
 
 fn commit() -> MutexGuard<'static, ()> {
@@ -30,13 +31,13 @@ fn commit() -> MutexGuard<'static, ()> {
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) path: ResolvedPath,
-    /// What it was when the call was checked, and what it is to be.
+    /// The state when the call was checked, and the state after the change.
     pub(crate) states: FileChange,
-    /// All that it is to hold; nothing if it is to be removed.
+    /// The whole new content; none if the file is to be removed.
     pub(crate) content: Option<Vec<u8>>,
 }
 
-/// Makes these changes; those that are made already are left as they are. All are checked before the first is made.
+/// Makes these changes and skips those that are already made. It checks all of them before it makes the first.
 pub(crate) fn apply(act: &'static str, id: EffectId, changes: &[Change], cancel: &Cancel) -> Result<(), ToolError> {
     let mut ready = Vec::new();
     for (number, change) in changes.iter().enumerate() {
@@ -62,7 +63,7 @@ pub(crate) fn apply(act: &'static str, id: EffectId, changes: &[Change], cancel:
     Ok(())
 }
 
-/// Whether a change is still to be made; an error if its file is neither what it was nor what it is to be.
+/// Returns whether a change is still to be made. If the file has neither state, it returns an error.
 fn is_pending(act: &'static str, change: &Change) -> Result<bool, ToolError> {
     let now = change.path.state(act)?;
     match change.states {
@@ -72,27 +73,27 @@ fn is_pending(act: &'static str, change: &Change) -> Result<bool, ToolError> {
     }
 }
 
-/// The error for a file that is neither what it was nor what it is to be.
+/// The error for a file that has neither the state before nor the state after.
 pub(crate) fn conflict(path: &ResolvedPath, before: FileState, now: FileState) -> ToolError {
     let state = |state: FileState| state.map_or("absent".to_owned(), |hash| hash.to_string()[..8].to_owned());
     ToolError::Conflict { path: path.shown.clone(), before: state(before), now: state(now) }
 }
 
-/// What was found of a change that a crash or an end cut off. Removes what it left half done.
+/// Finds out how far a change came that a crash or a cancellation interrupted. Removes its temporary files.
 pub(crate) fn find(act: &'static str, id: EffectId, files: &[(ResolvedPath, FileChange)]) -> Result<Found, ToolError> {
     let _commit = commit();
     let (mut made, mut known) = (0, 0);
     for (number, (path, states)) in files.iter().enumerate() {
         let (above, _) = openat::split(&path.relative);
         if let Ok(folder) = openat::open(&*path.base, above, OFlags::PATH | OFlags::DIRECTORY) {
-            // It is there only if the call was cut while it wrote.
+            // The file exists only if the call was interrupted while it wrote.
             let _ = unlinkat(&folder, temporary(id, number), AtFlags::empty());
         }
         let now = path.state(act)?;
         made += usize::from(now == states.after);
         known += usize::from(now == states.after || now == states.before);
     }
-    // Half of it is as good as none: the same call makes what is missing.
+    // If only some files are changed, the call counts as never started: the same call then makes the missing changes.
     Ok(match files.len() {
         0 => Found::Unknown,
         all if made == all => Found::Ended,
@@ -101,18 +102,18 @@ pub(crate) fn find(act: &'static str, id: EffectId, files: &[(ResolvedPath, File
     })
 }
 
-/// Named by the call, so that a crash leaves nothing that nobody knows.
+/// The name of a temporary file. It contains the id of the call, so that the file can be attributed after a crash.
 fn temporary(id: EffectId, number: usize) -> String {
     let id = id.to_string().replace('/', ".");
     if number == 0 { format!(".limulus-{id}.tmp") } else { format!(".limulus-{id}.{number}.tmp") }
 }
 
-/// A change of which only the last step is missing.
+/// A change that is complete except for the last step, the rename or the removal.
 struct Prepared {
-    /// The folder of the file, held open.
+    /// The open folder of the file.
     folder: OwnedFd,
     name: OsString,
-    /// The new content beside it; nothing if the file is to be removed.
+    /// The name of the temporary file with the new content; none if the file is to be removed.
     beside: Option<String>,
 }
 
@@ -128,18 +129,18 @@ impl Prepared {
         let folder = openat::make(&*path.base, above).map_err(failed)?;
         let mut prepared = Self { folder, name: name.to_owned(), beside: None };
         if existing.is_some() {
-            // A rename would replace a file that says it must not be written.
+            // A rename would replace even a file that is not writable.
             accessat(&prepared.folder, name, Access::WRITE_OK, AtFlags::empty()).map_err(|e| failed(e.into()))?;
         }
         if let Some(content) = &change.content {
-            // Known from here on, so that it goes whatever happens.
+            // Set before the file is written, so that `drop` removes it if anything fails.
             prepared.beside = Some(beside.to_owned());
             fill(&prepared.folder, beside, existing.as_ref(), content).map_err(failed)?;
         }
         Ok(prepared)
     }
 
-    /// The last step, and its way to the disk.
+    /// Makes the last step and syncs the folder.
     fn place(mut self) -> io::Result<()> {
         match self.beside.take() {
             Some(beside) => renameat(&self.folder, &beside, &self.folder, &self.name).inspect_err(|_| {
@@ -155,7 +156,7 @@ impl Prepared {
 impl Drop for Prepared {
     fn drop(&mut self) {
         if let Some(beside) = &self.beside {
-            // It may be that there is nothing to remove.
+            // The file may not exist.
             let _ = unlinkat(&self.folder, beside, AtFlags::empty());
         }
     }

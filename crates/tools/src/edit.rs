@@ -1,4 +1,4 @@
-//! The tool `edit`: one piece of a text file, found exactly and once, is replaced. Line ends and byte order mark stay.
+//! The tool `edit`: replaces one piece of a text file that occurs exactly once. It keeps line ends and the byte order mark.
 
 use engine::{EffectId, Found};
 
@@ -11,7 +11,7 @@ use crate::limits::LISTED_LINES;
 use crate::paths::{ResolvedPath, Workspace};
 use crate::text::{TextFile, line_end, nearest, with_line_ends};
 
-/// What the file is, and what it is to become; nothing if the edit does not fit: then its run says why.
+/// The state of the file before and after the edit. Empty if the edit does not fit: [`run`] then reports why.
 pub(crate) fn states(path: &ResolvedPath, arguments: &EditArguments) -> Vec<FileChange> {
     edited(path, arguments).map_or(vec![], |(states, _)| vec![states])
 }
@@ -40,7 +40,7 @@ pub(crate) fn run(
     Ok(done)
 }
 
-/// What became of it, and for Ended what the model is told.
+/// Finds out what became of an interrupted call; for `Ended`, with the text for the model.
 pub(crate) fn find(
     workspace: &Workspace,
     id: EffectId,
@@ -48,7 +48,7 @@ pub(crate) fn find(
     evidence: &Evidence,
 ) -> Result<(Found, String), ToolError> {
     let path = workspace.reach(&arguments.path)?;
-    // One that did not fit has changed nothing.
+    // An edit that did not fit has changed nothing.
     let Some(states) = evidence.files.first().copied() else { return Ok((Found::NeverStarted, String::new())) };
     let done = done(&path, arguments);
     Ok((change::find("edit", id, &[(path, states)])?, done))
@@ -60,7 +60,7 @@ fn done(path: &ResolvedPath, arguments: &EditArguments) -> String {
     format!("edited {}: {old} lines became {new}\n", path.shown)
 }
 
-/// The file as it is to be.
+/// The file after the edit, with both states.
 fn edited(path: &ResolvedPath, arguments: &EditArguments) -> Result<(FileChange, String), ToolError> {
     let file = TextFile::read("edit", path)?;
     let text = replaced(&file.text, &arguments.old_text, &arguments.new_text);
@@ -68,12 +68,12 @@ fn edited(path: &ResolvedPath, arguments: &EditArguments) -> Result<(FileChange,
     Ok((FileChange::to(file.state, text.as_bytes()), text))
 }
 
-/// The text with the one place of `old` replaced; the error says why there is not one.
+/// The text with the one occurrence of `old` replaced. The error says why there is not exactly one.
 fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
     if old == new {
         return Err("`old_text` and `new_text` are the same".to_owned());
     }
-    // As the file ends its lines; where it does so in two ways, as it was given or the other way.
+    // Try the line ends of the file first. If the file mixes two kinds, also try the piece as given and the other kind.
     let line_end = line_end(text);
     let ways = [Some(line_end), None, Some(if line_end == "\n" { "\r\n" } else { "\n" })];
     for way in ways {
@@ -86,12 +86,12 @@ fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
         }
     }
     Err(format!(
-        "`old_text` is not in it; {}\nGive the text exactly as it stands there, white space included",
+        "`old_text` is not in the file; {}\nGive the text exactly as it is in the file, white space included",
         nearest(text, old)
     ))
 }
 
-/// Where `piece` begins, those that overlap included.
+/// The offsets at which `piece` begins, overlapping occurrences included.
 fn places(text: &str, piece: &str) -> Vec<usize> {
     let mut places = Vec::new();
     let mut from = 0;
@@ -107,7 +107,7 @@ fn ambiguous(text: &str, places: &[usize]) -> String {
     let lines: Vec<String> = places.iter().take(LISTED_LINES).map(line).collect();
     let rest = if places.len() > LISTED_LINES { ", …" } else { "" };
     format!(
-        "`old_text` is in it {} times, at lines {}{rest}; give more of what stands around the one that you mean",
+        "`old_text` is in the file {} times, at lines {}{rest}; include more of the text around the one that you mean",
         places.len(),
         lines.join(", ")
     )
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_says_what_is_there() {
+    fn an_edit_that_does_not_fit_reports_the_nearest_text() {
         let text = "fn one() {\n    1\n}\n\nfn two() {\n\t2\n}\n";
         for (old, parts) in [
-            ("}\n", &["2 times, at lines 3, 7", "give more"][..]),
-            ("fn two() {\n    2\n}", &["not in it", "\n5: fn two() {\n6: \t2\n7: }"]),
-            ("fn tow() {", &["nearest to it:\n5: fn two() {"]),
-            ("something else entirely", &["nothing in it is like it"]),
+            ("}\n", &["2 times, at lines 3, 7", "include more"][..]),
+            ("fn two() {\n    2\n}", &["not in the file", "\n5: fn two() {\n6: \t2\n7: }"]),
+            ("fn tow() {", &["the nearest text:\n5: fn two() {"]),
+            ("something else entirely", &["no similar text"]),
             ("\n\n\n", &["blank"]),
         ] {
             let reason = replaced(text, old, "new").unwrap_err();
@@ -147,7 +147,7 @@ mod tests {
                 assert!(reason.contains(part), "{old:?}: {reason}");
             }
         }
-        assert!(replaced("aaa", "aa", "b").unwrap_err().contains("2 times"), "also where they overlap");
+        assert!(replaced("aaa", "aa", "b").unwrap_err().contains("2 times"), "overlapping occurrences count");
         assert!(replaced("a", "a", "a").unwrap_err().contains("the same"));
     }
 }

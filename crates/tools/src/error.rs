@@ -1,11 +1,11 @@
-//! What can go wrong in a tool. Each message is written for the model that reads it: what happened, and what to do.
+//! The errors of the tools. A model reads each message: it says what happened and what to do.
 
 use std::io;
 
-/// Why a call did not do what it was to do.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ToolError {
-    /// No tool of that name.
+    /// There is no tool of that name.
     #[error("there is no tool `{name}`; there are: {known}")]
     UnknownTool { name: String, known: String },
     /// The arguments are not JSON.
@@ -14,98 +14,102 @@ pub(crate) enum ToolError {
     /// The arguments do not fit the schema.
     #[error("the arguments of `{tool}` do not fit: {violations}")]
     Arguments { tool: &'static str, violations: String },
-    /// A path that no file can have.
+    /// The path is not valid.
     #[error("`{path}` is not a path: {reason}")]
     BadPath { path: String, reason: &'static str },
-    /// The workspace is gone.
-    #[error("the workspace {path} cannot be entered ({source}); make the folder, or set `workspace` in config.toml")]
+    /// The workspace cannot be opened.
+    #[error("the workspace {path} cannot be opened ({source}); create the folder, or set `workspace` in config.toml")]
     Workspace { path: String, source: io::Error },
-    /// A file or folder that is not there, or not to be touched.
+    /// A file or folder does not exist or cannot be accessed.
     #[error("cannot {act} {path}: {source}")]
     File { act: &'static str, path: String, source: io::Error },
-    /// A folder where a file is needed.
+    /// The path is a folder, and a file is needed.
     #[error("{path} is a folder; use `ls` to see what is in it")]
     IsFolder { path: String },
-    /// A file where a folder is needed.
+    /// The path is a file, and a folder is needed.
     #[error("{path} is a file, not a folder; use `read` to see what is in it")]
     IsFile { path: String },
-    /// A pipe, a socket, a device.
-    #[error("{path} is neither a file nor a folder, so it is not opened")]
+    /// The path is a pipe, a socket or a device.
+    #[error("{path} is neither a file nor a folder, so it was not opened")]
     Special { path: String },
-    /// Not text.
+    /// The file is not UTF-8 text.
     #[error("{path} is not UTF-8 text ({bytes} bytes, {what}); look at it with a command, for example `file` or `xxd`")]
     NotText { path: String, bytes: u64, what: &'static str },
-    /// An image that cannot be shown.
+    /// The image cannot be shown.
     #[error("{path} is an image that {reason}")]
     Image { path: String, reason: String },
-    /// An offset past the end.
+    /// The offset is past the end of the file.
     #[error("{path} has only {lines} lines; `offset` {offset} is past its end")]
     PastEnd { path: String, lines: u64, offset: u64 },
-    /// A pattern that cannot be read.
+    /// The pattern is not a regular expression.
     #[error("the pattern is not a regular expression: {reason}")]
     Pattern { reason: String },
-    /// A glob that cannot be read.
+    /// The glob is not valid.
     #[error("`{glob}` is not a glob: {reason}")]
     Glob { glob: String, reason: String },
-    /// A folder that cannot be walked.
-    #[error("cannot look further: {reason}")]
+    /// A folder cannot be walked.
+    #[error("cannot search further: {reason}")]
     Walk { reason: String },
-    /// A path that leads elsewhere than when it was checked.
+    /// The path leads outside the workspace now, and did not when the call was checked.
     #[error(
-        "{path} is outside the workspace, and that was not asked when the call was checked; nothing was done. Call again"
+        "{path} now leads outside the workspace, which it did not when the call was checked; nothing was done. Call again"
     )]
     Moved { path: String },
-    /// A file that somebody else has changed.
+    /// Somebody else changed the file after the check.
     #[error(
         "{path} was changed while this call waited (it was {before}, now it is {now}); nothing was written. Read it \
          again, then decide"
     )]
     Conflict { path: String, before: String, now: String },
-    /// A file that was not as it is now when the call was checked.
+    /// The file changed while the call was checked.
     #[error("{path} was changed while this call was checked; nothing was written. Call again")]
     Unchecked { path: String },
-    /// A change that does not fit its file.
+    /// The change does not fit the file.
     #[error("cannot edit {path}: {reason}")]
     NoFit { path: String, reason: String },
-    /// A text file that is too large to be changed in memory.
+    /// The text file is too large to be changed in memory.
     #[error("{path} is larger than {limit} bytes; change it with a command")]
     TooLarge { path: String, limit: u64 },
-    /// A patch that cannot be read.
+    /// The patch cannot be parsed.
     #[error("the patch cannot be read at its line {line}: {reason}. Nothing was changed")]
     Patch { line: usize, reason: String },
-    /// Several files, of which some were changed.
-    #[error("cannot change {path}: {source}. Changed were only: {done}. The same call again makes the rest")]
+    /// The tool changed some of several files, then failed.
+    #[error(
+        "cannot change {path}: {source}. Only these were changed: {done}. Make the same call again to change the rest"
+    )]
     Partly { path: String, source: io::Error, done: String },
-    /// A page that cannot be fetched.
+    /// The page cannot be fetched.
     #[error("cannot fetch {url}: {reason}")]
     Fetch { url: String, reason: String },
-    /// No process of that name.
+    /// The session has no process of that name.
     #[error("there is no process `{id}` in this session; there are: {known}")]
     NoProcess { id: String, known: String },
-    /// A process that takes no input.
+    /// The process takes no input.
     #[error("{id} takes no input: {reason}")]
     NoInput { id: String, reason: String },
-    /// Too many commands in the background.
+    /// Too many commands run in the background.
     #[error(
         "{most} commands run in the background already; end one of them with `process`, or run this one without `background`"
     )]
     ManyProcesses { most: usize },
-    /// The call was cut.
+    /// The call was cancelled.
     #[error("the call was ended before it was done; nothing was changed")]
     Cancelled,
-    /// A defect of ours.
-    #[error("the tool `{tool}` failed inside; this is a defect of limulus, please report it")]
+    /// The tool panicked.
+    #[error("the tool `{tool}` failed because of a bug in limulus; please report it")]
     Defect { tool: &'static str },
-    /// The supervisor did not start.
+    /// The supervisor could not be started.
     #[error("the command could not be started: {reason}")]
     NotStarted { reason: String },
-    /// The folder of the call cannot be used.
-    #[error("the record of the command in {path} cannot be read or written ({source}); free space or check its rights")]
+    /// The folder of the call cannot be read or written.
+    #[error(
+        "the record of the command in {path} cannot be read or written ({source}); free disk space or check its permissions"
+    )]
     Record { path: String, source: io::Error },
 }
 
 impl ToolError {
-    /// For `map_err`: doing `act` to `path` failed.
+    /// Returns a function for `map_err`: `act` failed on `path`.
     pub(crate) fn file(act: &'static str, path: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { act, path, source }

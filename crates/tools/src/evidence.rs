@@ -1,5 +1,5 @@
-//! What the check of a call saw, and what the run of it relies on: it goes through the journal, so it also tells a later
-//! owner what became of a call that a crash cut off.
+//! The evidence of a call: what its check saw and its run relies on. The journal stores it, so that after a crash a later
+//! owner can find out what became of the call.
 
 use std::path::PathBuf;
 
@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::FileState;
 
-/// The evidence of one call. Written as JSON; what cannot be read is none, and then nothing is overwritten by it.
+/// The evidence of one call, written as JSON. Evidence that cannot be parsed counts as none; the tools then overwrite no
+/// file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Evidence {
-    /// Where its paths led, if that is outside the workspace and the policy did not deny it: the call reaches no other.
+    /// The paths outside the workspace that the policy did not deny. The call can access no other path outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) outside: Vec<PathBuf>,
-    /// The files that it is to change, in order.
+    /// The files that the call is to change, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) files: Vec<FileChange>,
 }
 
-/// What a file was, and what it is to become.
+/// The state of a file before and after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileChange {
     pub(crate) before: FileState,
@@ -27,7 +28,7 @@ pub(crate) struct FileChange {
 }
 
 impl FileChange {
-    /// A file that is to hold these bytes.
+    /// A change to these bytes.
     pub(crate) fn to(before: FileState, content: &[u8]) -> Self {
         Self { before, after: Some(Hash::of(content)) }
     }
@@ -39,7 +40,7 @@ impl Evidence {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// For the journal; nothing if there is nothing to know.
+    /// The text for the journal; none if there is no evidence.
     pub(crate) fn to_text(&self) -> Option<String> {
         let text = || serde_json::to_string(self).expect("hashes and paths that are text are valid JSON");
         (*self != Self::default()).then(text)

@@ -1,5 +1,5 @@
-//! The tool `exec`, seen from the runtime: starts a supervisor, follows a call or attaches to it, looks it up, ends it.
-//! Nothing here writes into the folder of a call; dropping any of these futures leaves the command as it is.
+//! The runtime's side of the tool `exec`: starts a supervisor, follows a call or attaches to it, looks it up, ends it.
+//! Nothing here writes into the folder of a call. Dropping any of these futures does not affect the command.
 
 use std::io;
 use std::process::Stdio;
@@ -21,15 +21,15 @@ use crate::paths::Workspace;
 use crate::supervise::{Job, processes};
 use crate::{preview, tool_result, window};
 
-/// What the model is told of a command that was given up before it began.
+/// The result of a command that was cancelled before it started.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
 
-/// What the model is told when nobody can know.
-const UNKNOWN: &str = "The command was cut off by a crash and its outcome is unknown. What it left running was ended. \
+/// The result of a command whose outcome nobody can know.
+const UNKNOWN: &str = "The command was interrupted by a crash and its outcome is unknown. What it left running was ended. \
                        Look at what it has done before you run it again.\n";
 
-/// Starts the command, or attaches to it where it is running, and waits for its end. `already` is how many bytes of its
-/// live output the journal holds.
+/// Starts the command, or attaches to it if it is already running, and waits for its end. `already` is the number of bytes
+/// of its live output that the journal holds.
 pub(crate) async fn run(
     context: &Context,
     id: EffectId,
@@ -45,8 +45,8 @@ pub(crate) async fn run(
     let yields_at = arguments.yields_after(context.call_ms).map(|after| Instant::now() + after);
     let mut live = LiveOutput::new(context.secrets.clone(), already);
     loop {
-        // The state first: the output of a command that has ended by then is whole.
-        // A look that fails is no reason to let go of a command that may be running: its limit ends it.
+        // Read the state first: if the command has ended by then, its output is complete.
+        // If the state cannot be read, the command may still run, so keep waiting: its limit ends it.
         let now = folder.state().unwrap_or(CallState::Running);
         if matches!(now, CallState::Running | CallState::Ended(_)) {
             live.advance(&folder, progress);
@@ -58,7 +58,7 @@ pub(crate) async fn run(
             CallState::Running => {}
             CallState::Absent if !news.is_over() => {}
             CallState::Absent => {
-                // It may still be on its way, whatever it looks like: then it must not begin any more.
+                // A supervisor may still be starting. Claiming the folder keeps it from running the command.
                 if folder.claim_void().map_err(record_error(&folder))? {
                     return Err(ToolError::NotStarted { reason: context.secrets.mask(&news.reason()) });
                 }
@@ -71,20 +71,20 @@ pub(crate) async fn run(
     }
 }
 
-/// What the model is told when its command goes on without the call.
+/// The result of a call whose command continues in the background.
 fn in_background(context: &Context, folder: &CallFolder, id: EffectId) -> Result<ToolResult, ToolError> {
     let window = window::read(folder, &context.secrets, Some(0), false).map_err(record_error(folder))?;
     let line_end = if window.text.is_empty() || window.text.ends_with('\n') { "" } else { "\n" };
     let (name, next, hours) = (id.process_name(), window.next, PROCESS_MS / 3_600_000);
-    let told = format!(
-        "{}{line_end}[it goes on in the background as {name}, for at most {hours} h; to see more: process action=poll id={name} offset={next}]\n",
+    let text = format!(
+        "{}{line_end}[it continues in the background as {name}, for at most {hours} h; to see more: process action=poll id={name} offset={next}]\n",
         window.text
     );
-    Ok(ToolResult { in_background: true, ..tool_result::text(CallOutcome::Done, &told) })
+    Ok(ToolResult { in_background: true, ..tool_result::text(CallOutcome::Done, &text) })
 }
 
-/// Looks up what became of the call. One that never began will not begin any more.
-/// One that is to go on in the background, and runs, has its result.
+/// Finds out what became of the call. A command that never began cannot begin any more. If the command was to continue in
+/// the background and runs, the call has its result.
 pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArguments) -> Result<FoundCall, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     loop {
@@ -107,7 +107,7 @@ pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArgume
     }
 }
 
-/// Has the command and all its processes ended, and waits for the record of it.
+/// Ends the command and all its processes, and waits for the exit record.
 pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Result<ToolResult, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     loop {
@@ -124,7 +124,8 @@ pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Res
     }
 }
 
-/// Asks for the end of a command, if it runs, and waits for the record of it; it is still Running if that took too long.
+/// Asks the supervisor to end the command, if it runs, and waits for the exit record. Returns `Running` if that takes
+/// longer than `grace`.
 pub(crate) async fn ended_within(folder: &CallFolder, grace: Duration) -> io::Result<CallState> {
     let until = Instant::now() + grace;
     let mut asked = false;
@@ -166,7 +167,7 @@ fn unended() -> ToolResult {
     tool_result::text(CallOutcome::Unended, output)
 }
 
-/// Starts the supervisor and hands it the job. What it writes says when there is news.
+/// Starts the supervisor and sends it the job. The supervisor writes to the returned pipe whenever the folder changes.
 async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments) -> Result<ChildStdout, ToolError> {
     let not_started = |error: std::io::Error| ToolError::NotStarted {
         reason: format!("{} did not start: {error}", context.supervisor.display()),
@@ -190,30 +191,30 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
     let mut child = supervisor.spawn().map_err(not_started)?;
     let mut stdin = child.stdin.take().expect("the input was asked to be a pipe");
     let stdout = child.stdout.take().expect("the output was asked to be a pipe");
-    // If it went away meanwhile, its own words say why.
+    // If the supervisor has exited meanwhile, its own output says why.
     let _ = stdin.write_all(&job).await;
     drop(stdin);
-    // The child is let go: it outlives this future, and the runtime's reaper takes its status.
+    // The child outlives this future; the async runtime reaps it.
     Ok(stdout)
 }
 
-/// When to look into the folder again.
+/// Says when to read the folder again.
 #[derive(Debug)]
 struct OutputUpdate {
-    /// The supervisor's output, if it is ours and still open.
+    /// The supervisor's output, if this process started it and the pipe is still open.
     stdout: Option<ChildStdout>,
-    /// What it said before it began.
-    said: Vec<u8>,
+    /// What the supervisor wrote before it began.
+    message: Vec<u8>,
 }
 
 impl OutputUpdate {
     fn of(stdout: ChildStdout) -> Self {
-        Self { stdout: Some(stdout), said: Vec::new() }
+        Self { stdout: Some(stdout), message: Vec::new() }
     }
 
-    /// Of a call that another process started.
+    /// For a call that another process started: nothing signals changes.
     fn none() -> Self {
-        Self { stdout: None, said: Vec::new() }
+        Self { stdout: None, message: Vec::new() }
     }
 
     fn is_over(&self) -> bool {
@@ -221,23 +222,23 @@ impl OutputUpdate {
     }
 
     fn reason(&self) -> String {
-        let said = String::from_utf8_lossy(&self.said);
-        if said.trim().is_empty() { "its supervisor ended at once".to_owned() } else { said.trim().to_owned() }
+        let message = String::from_utf8_lossy(&self.message);
+        if message.trim().is_empty() { "its supervisor exited at once".to_owned() } else { message.trim().to_owned() }
     }
 
-    /// Returns when there may be something new, or at this time.
-    async fn wait(&mut self, at_last: Option<Instant>) {
+    /// Returns when the folder may have changed, or at `latest`.
+    async fn wait(&mut self, latest: Option<Instant>) {
         let Some(stdout) = &mut self.stdout else {
             return sleep(Duration::from_millis(ATTACHED_TICK_MS)).await;
         };
         let longest = Duration::from_millis(FOLLOWED_TICK_MS);
-        let longest = at_last.map_or(longest, |at| longest.min(at.saturating_duration_since(Instant::now())));
+        let longest = latest.map_or(longest, |at| longest.min(at.saturating_duration_since(Instant::now())));
         let mut buffer = [0; 256];
         tokio::select! {
             read = stdout.read(&mut buffer) => match read {
                 Ok(count) if count > 0 => {
-                    let room = REASON_BYTES.saturating_sub(self.said.len()).min(count);
-                    self.said.extend_from_slice(&buffer[..room]);
+                    let room = REASON_BYTES.saturating_sub(self.message.len()).min(count);
+                    self.message.extend_from_slice(&buffer[..room]);
                 }
                 _ => self.stdout = None,
             },

@@ -1,5 +1,5 @@
-//! The tool `web_fetch`: GET of one page, as text. Every address is looked at before it is connected to: the one in the URL,
-//! those that its name resolves to, and the same again for every redirect.
+//! The tool `web_fetch`: gets one page as text. It checks every address before it connects: the address in the URL, those
+//! that its name resolves to, and the same for every redirect.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,15 +19,15 @@ const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
 
 const ACCEPT: &str = "text/html,application/xhtml+xml,text/plain,text/markdown,application/json;q=0.9,*/*;q=0.5";
 
-/// Which addresses may be connected to.
+/// The addresses that `web_fetch` may connect to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NetworkPolicy {
-    /// Those of the public internet.
+    /// Addresses of the public internet.
     #[default]
     Public,
-    /// Any: for tests, and for servers at home.
+    /// Any address: for tests and for servers in a private network.
     Anywhere,
-    /// This one alone, in a build of the tests below: one address of this machine is let, another is not.
+    /// This address alone. The tests below use it to allow one address of this machine and refuse another.
     #[cfg(test)]
     Only(IpAddr),
 }
@@ -43,16 +43,16 @@ impl NetworkPolicy {
     }
 }
 
-/// A page, or why the server has none.
+/// A response of a server: a page, or its error page.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) status: StatusCode,
-    /// One line: where it came from in the end, its status, type and size; then its title.
+    /// The final URL; then status, type and size; then the title, if there is one. Each is on a line of its own.
     pub(crate) head: String,
     pub(crate) text: String,
 }
 
-/// Fetches a page. Dropping the future ends it.
+/// Fetches a page. Dropping the future ends the fetch.
 pub(crate) async fn fetch(url: &str, reach: NetworkPolicy) -> Result<Fetched, ToolError> {
     fetch_within(url, reach, Duration::from_millis(FETCH_MS)).await
 }
@@ -66,9 +66,9 @@ fn failed(url: &str, reason: impl Into<String>) -> ToolError {
     ToolError::Fetch { url: url.to_owned(), reason: reason.into() }
 }
 
-async fn follow(tool_result: &str, reach: NetworkPolicy) -> Result<Fetched, ToolError> {
-    let client = client(reach).map_err(|error| failed(tool_result, error.to_string()))?;
-    let mut url = Url::parse(tool_result).map_err(|error| failed(tool_result, format!("it is no address: {error}")))?;
+async fn follow(start: &str, reach: NetworkPolicy) -> Result<Fetched, ToolError> {
+    let client = client(reach).map_err(|error| failed(start, error.to_string()))?;
+    let mut url = Url::parse(start).map_err(|error| failed(start, format!("it is not a valid URL: {error}")))?;
     for _ in 0..=REDIRECTS {
         check(&url, reach)?;
         let sent = client.get(url.clone()).header(header::ACCEPT, ACCEPT).send().await;
@@ -78,7 +78,7 @@ async fn follow(tool_result: &str, reach: NetworkPolicy) -> Result<Fetched, Tool
             None => return page(response, url).await,
         }
     }
-    Err(failed(tool_result, format!("it was redirected more than {REDIRECTS} times")))
+    Err(failed(start, format!("it was redirected more than {REDIRECTS} times")))
 }
 
 fn client(reach: NetworkPolicy) -> reqwest::Result<Client> {
@@ -87,7 +87,7 @@ fn client(reach: NetworkPolicy) -> reqwest::Result<Client> {
     Client::builder()
         .user_agent(USER_AGENT)
         .dns_resolver(Arc::new(CheckedNames { reach }))
-        // A proxy would look names up itself, past the check.
+        // A proxy would resolve names itself and bypass the check.
         .no_proxy()
         // Each redirect is checked like the first address.
         .redirect(redirect::Policy::none())
@@ -95,13 +95,13 @@ fn client(reach: NetworkPolicy) -> reqwest::Result<Client> {
         .build()
 }
 
-/// Whether an address may be asked at all. One that is given as a number is never looked up, so it is checked here.
+/// Checks whether a URL may be fetched. A numeric address is never resolved by [`CheckedNames`], so it is checked here.
 fn check(url: &Url, reach: NetworkPolicy) -> Result<(), ToolError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(failed(url.as_str(), "only http:// and https:// are fetched"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(failed(url.as_str(), "it has a name or a password in it, which is not sent"));
+        return Err(failed(url.as_str(), "it contains a user name or a password, which is not sent"));
     }
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     match host.parse::<IpAddr>() {
@@ -114,8 +114,8 @@ fn not_public(address: IpAddr) -> String {
     format!("{address} is not on the public internet; `tools.web_fetch.allow_private` allows such addresses")
 }
 
-/// Looks names up, and gives their addresses only if all of them may be connected to. What it gives is what is connected to:
-/// a name that changes its mind between the check and the connection gains nothing.
+/// Resolves names and returns the addresses only if all of them are allowed. The client connects to exactly these
+/// addresses, so a name that resolves differently a moment later (DNS rebinding) cannot bypass the check.
 struct CheckedNames {
     reach: NetworkPolicy,
 }
@@ -133,7 +133,7 @@ impl Resolve for CheckedNames {
     }
 }
 
-/// The innermost reason: the outer ones only repeat the address.
+/// The innermost cause: the outer errors only repeat the URL.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
@@ -148,7 +148,7 @@ fn redirected(response: &Response, from: &Url) -> Result<Option<Url>, ToolError>
     }
     let target = response.headers().get(header::LOCATION).and_then(|target| target.to_str().ok());
     let next = target.and_then(|target| from.join(target).ok());
-    next.map(Some).ok_or_else(|| failed(from.as_str(), "it is redirected to nowhere"))
+    next.map(Some).ok_or_else(|| failed(from.as_str(), "its redirect has no valid target"))
 }
 
 async fn page(mut response: Response, url: Url) -> Result<Fetched, ToolError> {
@@ -158,19 +158,19 @@ async fn page(mut response: Response, url: Url) -> Result<Fetched, ToolError> {
     let encoding = header(header::CONTENT_ENCODING).to_owned();
     let status = response.status();
     let mut bytes = Vec::new();
-    let mut is_cut = false;
+    let mut is_truncated = false;
     while let Some(piece) = response.chunk().await.map_err(failed)? {
         let room = FETCH_BYTES - bytes.len();
         bytes.extend_from_slice(&piece[..piece.len().min(room)]);
         if piece.len() > room {
-            is_cut = true;
+            is_truncated = true;
             break;
         }
     }
     let kind = content_type.split(';').next().unwrap_or_default().trim();
     let kind = if kind.is_empty() { "no content type" } else { kind };
-    let cut = if is_cut { " (cut there)" } else { "" };
-    let mut head = format!("{url}\n{status}, {kind}, {} bytes{cut}\n", bytes.len());
+    let truncated = if is_truncated { " (truncated)" } else { "" };
+    let mut head = format!("{url}\n{status}, {kind}, {} bytes{truncated}\n", bytes.len());
     let not_text =
         (!encoding.is_empty() && encoding != "identity").then_some("compressed").or_else(|| not_text(kind, &bytes));
     if let Some(what) = not_text {
@@ -188,7 +188,7 @@ async fn page(mut response: Response, url: Url) -> Result<Fetched, ToolError> {
 }
 
 fn not_text(kind: &str, bytes: &[u8]) -> Option<&'static str> {
-    // Text in an encoding of its own is no UTF-8; what it is it says itself.
+    // Text in another encoding is not UTF-8, so trust the declared type.
     let says_text = kind.starts_with("text/") || kind.ends_with("xhtml+xml");
     kinds::not_text(bytes).filter(|what| !says_text || *what == "binary" || kinds::name(bytes) == Some(what))
 }
@@ -199,7 +199,8 @@ fn is_html(kind: &str, text: &str) -> bool {
     matches!(kind, "text/html" | "application/xhtml+xml") || (kind == "no content type" && begins())
 }
 
-/// The text by the charset of its header, else of its own first kilobyte, else UTF-8. A byte order mark goes before all.
+/// Decodes text: by its byte order mark, else by the charset of the header, else by the charset in its first kilobyte, else
+/// as UTF-8.
 fn decode(content_type: &str, bytes: &[u8]) -> String {
     let beginning = String::from_utf8_lossy(&bytes[..bytes.len().min(1024)]).to_ascii_lowercase();
     let encoding = charset(content_type).or_else(|| charset(&beginning)).unwrap_or(UTF_8);

@@ -1,4 +1,4 @@
-//! Files and folders as the tools open them: only what is one, and never a pipe or a device, which could block or never end.
+//! Opens files and folders for the tools. It refuses pipes and devices, which could block or never end.
 
 use std::fs::File;
 use std::io;
@@ -11,20 +11,20 @@ use crate::error::ToolError;
 use crate::openat;
 use crate::paths::ResolvedPath;
 
-/// What a file is: its hash, or nothing if it is absent.
+/// The state of a file: its hash, or none if it does not exist.
 pub(crate) type FileState = Option<Hash>;
 
 impl ResolvedPath {
-    /// What stands there.
+    /// The metadata of the file or folder at this path.
     pub(crate) fn stat(&self) -> io::Result<Stat> {
         openat::stat(&*self.base, &self.relative)
     }
 
-    /// The file for reading, and its size in bytes.
+    /// Opens the file for reading; returns it and its size in bytes.
     pub(crate) fn open_file(&self, act: &'static str) -> Result<(File, u64), ToolError> {
         let failed = |source| ToolError::File { act, path: self.shown.clone(), source };
         self.must_be_file(&self.stat().map_err(failed)?)?;
-        // Should it have become a pipe meanwhile, it is not waited for.
+        // If it has become a pipe meanwhile, do not wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = openat::open(&*self.base, &self.relative, flags).map_err(failed)?;
         let stat = fstat(&file).map_err(|errno| failed(errno.into()))?;
@@ -32,7 +32,7 @@ impl ResolvedPath {
         Ok((file.into(), stat.st_size as u64))
     }
 
-    /// The folder for listing and for what is in it.
+    /// Opens the folder, to list it and to open its entries.
     pub(crate) fn open_folder(&self, act: &'static str) -> Result<OwnedFd, ToolError> {
         let failed = |source| ToolError::File { act, path: self.shown.clone(), source };
         if kind(&self.stat().map_err(failed)?) == FileType::RegularFile {
@@ -41,7 +41,7 @@ impl ResolvedPath {
         openat::open(&*self.base, &self.relative, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)
     }
 
-    /// What the file is now.
+    /// The current state of the file.
     pub(crate) fn state(&self, act: &'static str) -> Result<FileState, ToolError> {
         let mut file = match self.open_file(act) {
             Ok((file, _)) => file,
@@ -63,7 +63,7 @@ impl ResolvedPath {
     }
 }
 
-/// What sort of thing this is.
+/// The type of the entry.
 pub(crate) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }

@@ -1,4 +1,4 @@
-//! The tool `find`: files and folders whose path matches a glob, in the order of their paths.
+//! The tool `find`: lists files and folders whose path matches a glob, in the order of their paths.
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -17,7 +17,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Can
     let (mut lines, mut unread) = (Vec::new(), 0);
     for entry in walk::entries(workspace, &folder, None, hidden)? {
         cancel.check()?;
-        // What cannot be looked at beneath the folder is not named either: a link may have led the walk elsewhere.
+        // Do not name an entry that cannot be opened below the folder: a link may have led the walk elsewhere.
         let Some((stat, path)) = entry.ok().and_then(|entry| Some((entry.path.stat().ok()?, entry.path))) else {
             unread += 1;
             continue;
@@ -42,7 +42,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Can
     Ok(lines.concat())
 }
 
-/// A pattern without a slash is for names, wherever they are; one with a slash for whole paths.
+/// A pattern without a slash matches names in any folder; one with a slash matches whole paths.
 fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
     let wrong = |error: globset::Error| ToolError::Glob { glob: pattern.to_owned(), reason: error.to_string() };
     let whole = pattern.trim_start_matches("./").trim_end_matches('/');
@@ -50,7 +50,7 @@ fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
     Ok(GlobBuilder::new(&whole).literal_separator(true).build().map_err(wrong)?.compile_matcher())
 }
 
-/// What is hidden is found only by a pattern that names something hidden.
+/// Only a pattern that itself names a hidden file or folder finds hidden entries.
 fn hidden(pattern: &str) -> Hidden {
     let names_hidden = pattern.split('/').any(|name| name.starts_with('.') && name != "." && name != "..");
     if names_hidden { Hidden::Shown } else { Hidden::LeftOut }

@@ -1,19 +1,19 @@
-//! The folder of a supervised call, `calls/ID`: the only thing that a runtime and a supervisor share.
+//! The folder of a supervised call, `calls/ID`. It is all that a runtime and a supervisor share.
 //!
 //! ```text
 //! calls/ID                  a file: void. The call never started and never will
-//! calls/ID/control          a FIFO; the supervisor alone reads it, so it has a reader exactly while the supervisor lives;
-//!                           an `e` in it asks for the end of the command, a `c` for the end of its input, an `s` to
-//!                           freeze all its processes where they are, a `g` to let them go on
+//! calls/ID/control          a FIFO; only the supervisor reads it, so it has a reader exactly while the supervisor lives;
+//!                           `e` asks it to end the command, `c` to close the command's input, `s` to freeze all
+//!                           processes of the command, `g` to continue them
 //! calls/ID/input            for a command that may go into the background: a FIFO, its standard input
 //! calls/ID/written          for such a command: how many bytes it wrote (8 bytes, little-endian), once not all are kept
 //! calls/ID/output           what the command wrote, to both its outputs, in order: the first 4 MiB, then a ring of 4 MiB
-//! calls/ID/exit.json        how it ended; whole and synced, or not there
+//! calls/ID/exit.json        the exit record; complete and synced, or absent
 //! calls/.ID.PID.new         a folder that is being prepared
 //! ```
 //!
-//! The folder is prepared under another name and renamed into place, which fails if the place is taken: so there is one
-//! supervisor at most for a call, none after a void, and nobody ever sees half a folder. Only the supervisor writes into it.
+//! The supervisor prepares the folder under another name and renames it, which fails if `calls/ID` exists. So a call has at
+//! most one supervisor and none after a void, and nobody ever sees an incomplete folder. Only the supervisor writes into it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -27,20 +27,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES};
 
-/// What a supervisor can be asked for through its FIFO.
+/// Written to the control FIFO: end the command.
 pub(crate) const END: u8 = b'e';
-/// The end of the command's input.
+/// Written to the control FIFO: close the command's input.
 pub(crate) const CLOSE_INPUT: u8 = b'c';
-/// To stop every process of the command where it is.
+/// Written to the control FIFO: stop every process of the command.
 pub(crate) const FREEZE: u8 = b's';
-/// To let them go on.
+/// Written to the control FIFO: continue the stopped processes.
 pub(crate) const THAW: u8 = b'g';
 
 /// Who ended a command before it ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EndedBy {
-    /// A runtime asked for it.
+    /// A runtime asked the supervisor to end it.
     Request,
     /// It ran past its limit.
     Limit,
@@ -49,17 +49,17 @@ pub(crate) enum EndedBy {
 /// How a command ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExitRecord {
-    /// Its exit status; none if a signal ended it, or if it could not begin.
+    /// The exit status; none if a signal ended it, or if it could not start.
     pub(crate) status: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
     /// Who ended it.
     pub(crate) ended_by: Option<EndedBy>,
-    /// Why it could not begin, or what could not be kept of its output.
+    /// Why it could not start, or which output could not be kept.
     pub(crate) trouble: Option<String>,
-    /// Bytes that it wrote.
+    /// Bytes of output that it wrote.
     pub(crate) bytes: u64,
-    /// Processes that it left and that could not be ended.
+    /// Its remaining processes, which could not be ended.
     pub(crate) survivors: Vec<i32>,
     /// When it began, milliseconds since 1970.
     pub(crate) started_at: i64,
@@ -67,18 +67,18 @@ pub(crate) struct ExitRecord {
     pub(crate) ended_at: i64,
 }
 
-/// What the folder says of its call.
+/// The state of a call, as its folder shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallState {
     /// No supervisor has begun.
     Absent,
-    /// None ever will.
+    /// No supervisor can begin any more.
     Void,
-    /// One is at it.
+    /// A supervisor runs the command.
     Running,
-    /// It ended, and is recorded.
+    /// The command ended and has an exit record.
     Ended(ExitRecord),
-    /// The supervisor died without a record: nobody can know.
+    /// The supervisor died without an exit record: the outcome is unknown.
     Dead,
 }
 
@@ -103,7 +103,7 @@ impl CallFolder {
         &self.path
     }
 
-    /// The last part of its path, by which the processes of the command are marked.
+    /// The last part of the path. It marks the processes of the command.
     pub(crate) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -112,12 +112,12 @@ impl CallFolder {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
-    /// Makes the folder of all calls, for its owner alone: outputs are kept in it as they came, not masked.
+    /// Creates the folder of all calls, with access for its owner only: it holds outputs unmasked.
     pub(crate) fn make_parent(&self) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(self.parent())
     }
 
-    /// What became of the call.
+    /// Reads the state of the call.
     pub(crate) fn state(&self) -> io::Result<CallState> {
         match fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(CallState::Absent),
@@ -131,11 +131,12 @@ impl CallFolder {
         if self.control()?.is_some() {
             return Ok(CallState::Running);
         }
-        // It may have ended between these two looks.
+        // The command may have ended between the two reads.
         Ok(self.record()?.map_or(CallState::Dead, CallState::Ended))
     }
 
-    /// Takes the place of a call that has not started, so that it never will. False if the place is taken.
+    /// Creates the void file of a call that has not started, so that it can never start. Returns false if the call has started
+    /// or is void already.
     pub(crate) fn claim_void(&self) -> io::Result<bool> {
         self.make_parent()?;
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path) {
@@ -145,45 +146,45 @@ impl CallFolder {
         }
     }
 
-    /// Asks the supervisor to end its command. False if there is none any more.
+    /// Asks the supervisor to end its command. Returns false if no supervisor runs any more.
     pub(crate) fn ask_to_end(&self) -> io::Result<bool> {
         self.ask(END)
     }
 
-    /// Asks the supervisor to end the input of its command. False if there is none any more.
+    /// Asks the supervisor to close the input of its command. Returns false if no supervisor runs any more.
     pub(crate) fn ask_to_close_input(&self) -> io::Result<bool> {
         self.ask(CLOSE_INPUT)
     }
 
-    /// Asks the supervisor to freeze its command. False if there is none any more.
+    /// Asks the supervisor to freeze its command. Returns false if no supervisor runs any more.
     pub(crate) fn ask_to_freeze(&self) -> io::Result<bool> {
         self.ask(FREEZE)
     }
 
-    /// Asks the supervisor to let its command go on. False if there is none any more.
+    /// Asks the supervisor to continue its command. Returns false if no supervisor runs any more.
     pub(crate) fn ask_to_thaw(&self) -> io::Result<bool> {
         self.ask(THAW)
     }
 
     fn ask(&self, for_what: u8) -> io::Result<bool> {
-        // A supervisor lives on for a moment after it has recorded the end.
+        // A supervisor still runs for a moment after it has recorded the end.
         if self.record()?.is_some() {
             return Ok(false);
         }
         let Some(mut control) = self.control()? else { return Ok(false) };
         match control.write_all(&[for_what]) {
-            // A full FIFO was asked often enough.
+            // A full FIFO already holds enough requests.
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             _ => Ok(true),
         }
     }
 
-    /// The writing end of the control FIFO, if the supervisor lives.
+    /// Opens the control FIFO for writing; none if the supervisor does not run.
     pub(crate) fn control(&self) -> io::Result<Option<File>> {
         self.writing_end("control")
     }
 
-    /// The writing end of the command's input, if something reads it.
+    /// Opens the command's input for writing; none if no process reads it.
     pub(crate) fn input(&self) -> io::Result<Option<File>> {
         self.writing_end("input")
     }
@@ -200,20 +201,20 @@ impl CallFolder {
 
     fn record(&self) -> io::Result<Option<ExitRecord>> {
         match fs::read(self.path.join("exit.json")) {
-            // One that cannot be read is none: then nobody can know how the command ended.
+            // A record that cannot be parsed counts as none: the outcome is then unknown.
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// What the command has written, for reading.
+    /// Opens the kept output for reading.
     pub(crate) fn open_output(&self) -> io::Result<File> {
         File::open(self.path.join("output"))
     }
 
-    /// Bytes that the command has written so far. Beyond what is kept it is known of those alone that may go into the
-    /// background.
+    /// Bytes that the command has written so far. Beyond the kept bytes, only commands that may go into the background record
+    /// the number.
     pub(crate) fn written(&self) -> io::Result<u64> {
         let length = self.open_output()?.metadata()?.len();
         if length < KEPT_HEAD_BYTES + KEPT_TAIL_BYTES {
@@ -224,7 +225,7 @@ impl CallFolder {
         Ok(read.map_or(length, |()| u64::from_le_bytes(written).max(length)))
     }
 
-    /// Bytes of its output from `from` on, at most up to `to`; both lie in the part that is kept, on one side of the middle.
+    /// Reads the output from byte `from`, at most to byte `to`. Both must lie in the kept head or both in the kept tail.
     pub(crate) fn read_output(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
         let file = self.open_output()?;
         let mut bytes = vec![0; to.saturating_sub(from) as usize];
@@ -241,7 +242,7 @@ impl CallFolder {
         Ok(bytes)
     }
 
-    /// What was kept of `bytes` bytes of output.
+    /// Reads the kept part of an output of `bytes` bytes.
     pub(crate) fn kept_output(&self, bytes: u64) -> io::Result<KeptOutput> {
         let mut file = self.open_output()?;
         if bytes <= KEPT_HEAD_BYTES + KEPT_TAIL_BYTES {
@@ -260,8 +261,8 @@ impl CallFolder {
         Ok(KeptOutput { head, left_out: bytes - KEPT_HEAD_BYTES - KEPT_TAIL_BYTES, tail })
     }
 
-    /// Removes all of it. Only after its call was settled, and never a void: a supervisor that is still on its way must find
-    /// the place taken.
+    /// Removes the folder. The call must be settled. A void file must stay, because a supervisor that is still starting must
+    /// not be able to create the folder.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.path) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
@@ -270,7 +271,7 @@ impl CallFolder {
     }
 }
 
-/// Where the byte of this number lies in the file of the output, and how many follow it there.
+/// The position of this byte of the output in the file, and how many bytes follow it there without a wrap.
 pub(crate) fn place(number: u64) -> (u64, u64) {
     match number.checked_sub(KEPT_HEAD_BYTES) {
         None => (number, KEPT_HEAD_BYTES - number),
@@ -282,28 +283,28 @@ pub(crate) fn place(number: u64) -> (u64, u64) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptOutput {
     pub(crate) head: Vec<u8>,
-    /// Bytes between head and tail that were not kept.
+    /// The number of bytes between head and tail that were not kept.
     pub(crate) left_out: u64,
     pub(crate) tail: Vec<u8>,
 }
 
-/// The supervisor's side: the folder is its own from here on.
+/// The supervisor's side: it has created the folder and alone writes into it.
 #[derive(Debug)]
 pub(crate) struct ClaimedFolder {
     folder: CallFolder,
-    /// Both ends of the control FIFO: as long as it is open, the supervisor is seen to live.
+    /// Both ends of the control FIFO. While it is open, others can see that the supervisor lives.
     pub(crate) control: File,
     pub(crate) output: File,
 }
 
 impl ClaimedFolder {
-    /// Makes the folder and takes its place. None if it is taken.
+    /// Creates the folder. Returns none if it exists already.
     pub(crate) fn claim(folder: CallFolder) -> io::Result<Option<Self>> {
         let fresh = folder.parent().join(format!(".{}.{}.new", folder.name(), std::process::id()));
         let claimed = Self::prepare(&fresh, folder);
         match &claimed {
             Ok(Some(_)) => {}
-            // The first error is the one to tell.
+            // The first error is the one to report.
             Ok(None) | Err(_) => drop(fs::remove_dir_all(&fresh)),
         }
         claimed
@@ -328,23 +329,23 @@ impl ClaimedFolder {
             }
             Err(error) => return Err(error),
         }
-        // Before the command: else it could begin, the power fail, and no trace of it be left.
+        // Sync before the command starts: otherwise a power loss could remove every trace of a command that has begun.
         File::open(folder.parent())?.sync_all()?;
         Ok(Some(Self { folder, control, output }))
     }
 
-    /// Makes the command's input: the end that it reads, and the end that keeps it open until it is to end.
+    /// Creates the FIFO of the command's input. Returns the end that the command reads, and the end that keeps it open.
     pub(crate) fn make_input(&self) -> io::Result<(File, File)> {
         let path = self.folder.path.join("input");
         mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR)?;
-        // With both ends open, neither of the two that are wanted waits for the other.
+        // While a handle for both directions is open, opening either end does not block.
         let both = OpenOptions::new().read(true).write(true).open(&path)?;
         let (reader, writer) = (File::open(&path)?, OpenOptions::new().write(true).open(&path)?);
         drop(both);
         Ok((reader, writer))
     }
 
-    /// Notes how much was written, once not all of it is kept.
+    /// Records how many bytes were written, once some of them are not kept.
     pub(crate) fn note_written(&self, bytes: u64) -> io::Result<()> {
         if bytes <= KEPT_HEAD_BYTES + KEPT_TAIL_BYTES {
             return Ok(());
@@ -354,7 +355,7 @@ impl ClaimedFolder {
         file.write_all_at(&bytes.to_le_bytes(), 0)
     }
 
-    /// Records how the command ended: synced, and at once or not at all.
+    /// Writes the exit record, synced and atomically.
     pub(crate) fn record(&self, record: &ExitRecord) -> io::Result<()> {
         let fresh = self.folder.path.join("exit.json.new");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
@@ -373,7 +374,7 @@ impl ClaimedFolder {
 mod tests {
     use super::*;
 
-    /// R16: what ended is neither frozen nor thawed, though its supervisor is still there.
+    /// R16: an ended command is neither frozen nor thawed, even if its supervisor still runs.
     #[test]
     fn r16_a_command_whose_end_is_recorded_is_asked_for_nothing() {
         let calls = tempfile::tempdir().unwrap();

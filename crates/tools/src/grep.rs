@@ -1,4 +1,4 @@
-//! The tool `grep`: a regular expression in the files of a folder, in the order of their paths.
+//! The tool `grep`: searches a regular expression in the files of a folder, in the order of their paths.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &GrepArguments, cancel: &Can
     Ok(found.into_text(unread))
 }
 
-/// The files to search: the one that is named, or those beneath the folder.
+/// The files to search: the given file, or those below the given folder.
 fn files<'a>(
     workspace: &'a Workspace,
     path: &'a ResolvedPath,
@@ -51,7 +51,7 @@ fn files<'a>(
         return Ok(Box::new(std::iter::once(Ok(path.clone()))));
     }
     let entries = walk::entries(workspace, path, glob, Hidden::LeftOut)?;
-    // Links are not followed, so the search stays where it began; pipes and devices are not opened.
+    // Links are not followed, so the search stays in the folder; pipes and devices are not opened.
     let is_file = |entry: &Result<walk::Entry, ToolError>| entry.as_ref().map_or(true, |entry| entry.is_file);
     Ok(Box::new(entries.filter(is_file).map(|entry| entry.map(|entry| entry.path))))
 }

@@ -1,5 +1,5 @@
-//! A command in the background, seen from the runtime of the session that holds it: followed until it has ended, ended,
-//! forgotten. What may not live here: the call that began it (`exec.rs`).
+//! A background command from the view of its session's runtime: waits for its end, ends it, removes its record.
+//! The call that started the command is in `exec.rs`.
 
 use std::fs::File;
 use std::io;
@@ -18,34 +18,36 @@ use crate::masking::Secrets;
 use crate::preview;
 use crate::supervise::processes;
 
-/// How a process has ended.
+/// How a background process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessEnd {
-    /// Done or Failed; TimedOut by its limit, Interrupted if nobody can know, Unended if some of it could not be ended.
+    /// Done or Failed; TimedOut at its limit; Interrupted if the outcome is unknown; Unended if some process could not be
+    /// ended.
     pub outcome: CallOutcome,
-    /// How, in words.
+    /// The same as text.
     pub how: String,
 }
 
-/// Waits for the end of the process that this effect started, whoever its runtime was. It costs nothing while it runs.
+/// Waits for the end of the process that this effect started, also if an earlier runtime started it. While the process
+/// runs, the wait takes no CPU time.
 pub async fn hold_process(calls: &Path, secrets: &Secrets, process: EffectId) -> ProcessEnd {
     let folder = CallFolder::of(calls, process);
     loop {
         match folder.state() {
             Ok(CallState::Running) => match folder.control() {
                 Ok(Some(control)) => supervisor_gone(control).await,
-                // It has gone between these two looks.
+                // The supervisor exited between the two reads.
                 Ok(None) => {}
                 Err(_) => tick().await,
             },
-            // A look that fails is no reason to take it for ended.
+            // A failed read does not mean that the process ended.
             Err(_) => tick().await,
             Ok(over) => return cleared(&folder, secrets, &over),
         }
     }
 }
 
-/// How a process has ended, for a reader that leaves everything as it is; none while it runs.
+/// Reads how a process ended, without changing anything; none while it runs.
 pub fn process_end(calls: &Path, secrets: &Secrets, process: EffectId) -> Option<ProcessEnd> {
     let folder = CallFolder::of(calls, process);
     match folder.state() {
@@ -54,7 +56,7 @@ pub fn process_end(calls: &Path, secrets: &Secrets, process: EffectId) -> Option
     }
 }
 
-/// Ends a process with all that it started. Within `grace` it is ended, else it is Unended.
+/// Ends a process and all that it started. The outcome is `Unended` if that takes longer than `grace`.
 pub async fn end_process(calls: &Path, secrets: &Secrets, process: EffectId, grace: Duration) -> ProcessEnd {
     let folder = CallFolder::of(calls, process);
     match exec::ended_within(&folder, grace).await {
@@ -63,13 +65,14 @@ pub async fn end_process(calls: &Path, secrets: &Secrets, process: EffectId, gra
     }
 }
 
-/// Removes the record of a process that is not listed any more. One that could not be ended keeps it as long as it lives.
+/// Removes the record of a process that is no longer listed. A process that could not be ended keeps its record while it
+/// runs.
 pub fn forget_process(calls: &Path, process: EffectId) -> io::Result<()> {
     let folder = CallFolder::of(calls, process);
     if folder.state()? == CallState::Running { Ok(()) } else { folder.remove() }
 }
 
-/// What a supervisor that was killed has left is ended.
+/// Kills the processes that a killed supervisor left, and returns the end.
 fn cleared(folder: &CallFolder, secrets: &Secrets, state: &CallState) -> ProcessEnd {
     if *state == CallState::Dead {
         processes::kill_marked(&folder.name());
@@ -84,8 +87,8 @@ fn end_of(secrets: &Secrets, state: &CallState) -> ProcessEnd {
             ProcessEnd { outcome: preview::outcome(record), how: secrets.mask(&preview::how(record)) }
         }
         CallState::Running => unended("it could not be ended in time"),
-        CallState::Dead => unknown("cut off by a crash; how it ended is not known"),
-        CallState::Absent | CallState::Void => unknown("its record is gone; how it ended is not known"),
+        CallState::Dead => unknown("interrupted by a crash; its outcome is unknown"),
+        CallState::Absent | CallState::Void => unknown("its record is gone; its outcome is unknown"),
     }
 }
 
@@ -93,7 +96,7 @@ fn unended(how: &str) -> ProcessEnd {
     ProcessEnd { outcome: CallOutcome::Unended, how: how.to_owned() }
 }
 
-/// Returns when nobody reads the FIFO of a supervisor any more: an error for who could write into it.
+/// Returns when the supervisor has exited: poll reports an error on the FIFO once it has no reader.
 async fn supervisor_gone(control: File) {
     match Sender::from_file(control) {
         Ok(control) => drop(control.ready(Interest::ERROR).await),

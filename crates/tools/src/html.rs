@@ -1,15 +1,15 @@
-//! The readable text of an HTML page, in the manner of Markdown: headings, lists, links, tables and code stay what they are;
-//! scripts, styles, menus and forms' buttons go. One pass over the tokens, so any soup of tags gives some text.
+//! Converts an HTML page to readable text, similar to Markdown. Headings, lists, links, tables and code keep their form;
+//! scripts, styles, menus and buttons are removed. One pass over the tokens converts any input, also malformed HTML.
 
 use html5gum::{DefaultEmitter, EndTag, StartTag, Token, Tokenizer};
 use reqwest::Url;
 
-/// What has nothing to read in it.
+/// Elements without readable text.
 const SKIPPED: &[&str] = &[
     "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "select", "button", "nav",
 ];
 
-/// What stands in a paragraph of its own.
+/// Elements that form their own paragraph.
 const PARAGRAPHS: &[&str] = &[
     "p",
     "h1",
@@ -37,21 +37,21 @@ const PARAGRAPHS: &[&str] = &[
     "details",
 ];
 
-/// What stands on a line of its own.
+/// Elements that form their own line.
 const LINES: &[&str] =
     &["div", "br", "li", "dt", "dd", "tr", "address", "figcaption", "summary", "caption", "legend", "body"];
 
-/// A page as it is read.
+/// A converted page.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) title: String,
     pub(crate) text: String,
 }
 
-/// The text of a page; its links are resolved against `base`.
+/// Converts a page. Links are resolved against `base`.
 pub(crate) fn readable(html: &str, base: &Url) -> Page {
     let mut emitter = DefaultEmitter::<()>::default();
-    // The content of scripts and styles is no markup.
+    // The content of scripts and styles is not markup.
     emitter.naively_switch_states(true);
     let mut reader = PageReader::new(base);
     for token in Tokenizer::new_with_emitter(html, emitter) {
@@ -75,15 +75,15 @@ struct PageReader<'a> {
     title: String,
     in_title: bool,
     text: String,
-    /// Line ends and a blank that come before the next text.
+    /// Line ends to write before the next text.
     lines_due: usize,
     blank_due: bool,
-    /// The element that is skipped, and how many of that name are open.
+    /// The element that is being skipped, and how many elements of that name are open.
     skipped: Option<(String, usize)>,
     preformatted: usize,
-    /// The lists that are open; of numbered ones the next number.
+    /// The open lists; for a numbered list, its next number.
     lists: Vec<Option<u32>>,
-    /// The link that is open: where it leads, and where its text begins.
+    /// The open link: its target, and the offset at which its text begins.
     link: Option<(String, usize)>,
     cells: usize,
 }
@@ -168,9 +168,9 @@ impl<'a> PageReader<'a> {
         self.space(&name);
     }
 
-    /// The lines that are due before or after an element.
+    /// Requests the line ends before or after an element.
     fn space(&mut self, name: &str) {
-        // A list in a list goes on with it.
+        // A nested list continues the outer one.
         let is_inner_list = matches!(name, "ul" | "ol") && !self.lists.is_empty();
         let lines = match name {
             name if PARAGRAPHS.contains(&name) && !is_inner_list => 2,
@@ -194,14 +194,14 @@ impl<'a> PageReader<'a> {
 
     fn open_link(&mut self, to: &str) {
         self.close_link();
-        // A place on this page is no link.
+        // A target on this page is not written as a link.
         let to = Some(to).filter(|to| !to.is_empty() && !to.starts_with('#')).and_then(|to| self.base.join(to).ok());
         let Some(to) = to.filter(|to| matches!(to.scheme(), "http" | "https")) else { return };
         self.put("[");
         self.link = Some((to.into(), self.text.len()));
     }
 
-    /// Ends the link; one without text leaves nothing.
+    /// Ends the link. A link without text is removed.
     fn close_link(&mut self) {
         let Some((to, from)) = self.link.take() else { return };
         if self.text[from..].trim().is_empty() {
@@ -222,7 +222,7 @@ impl<'a> PageReader<'a> {
         }
     }
 
-    /// Text with its white space brought down to single blanks.
+    /// Writes text with each run of white space reduced to one blank.
     fn words(&mut self, text: &str) {
         self.blank_due |= text.starts_with(|c: char| c.is_ascii_whitespace());
         for word in text.split_ascii_whitespace() {
@@ -233,7 +233,7 @@ impl<'a> PageReader<'a> {
             text.ends_with(|c: char| c.is_ascii_whitespace()) || (self.blank_due && text.trim().is_empty());
     }
 
-    /// Puts something on the page, behind what is due before it.
+    /// Writes the requested line ends and blank, then the text.
     fn put(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_to_be_read_goes() {
+    fn elements_without_readable_text_are_removed() {
         check(
             "<nav>menu <nav>x</nav> y</nav>a<script>if (a < b) '</p>'</script><style>p{}</style><svg><text>t</text></svg>b",
             "ab",
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn any_soup_gives_some_text() {
+    fn malformed_html_does_not_panic() {
         for html in ["", "<", "<a href", "</p></ul></pre></a>x", "<pre><pre>", "<li><td><a href=/>", "\u{0}<p>\u{fffd}"]
         {
             let base = Url::parse("http://site.example/").unwrap();

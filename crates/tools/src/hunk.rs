@@ -1,5 +1,5 @@
-//! Hunks applied to a text: each behind the one before it, at the first place where its lines stand. What is kept stays
-//! byte for byte; what is added ends its lines as the file does.
+//! Applies hunks to a text, each after the one before, at the first position where its lines occur. Unchanged lines stay
+//! byte for byte; added lines get the line ends of the file.
 
 use crate::patch::{Hunk, HunkLine};
 use crate::text::{line_end, nearest};
@@ -7,7 +7,7 @@ use crate::text::{line_end, nearest};
 /// The byte order mark.
 const MARK: char = '\u{feff}';
 
-/// The text with these hunks applied. The error names the hunk, from 1, and says what is wrong with it.
+/// Returns the text with these hunks applied. The error names the hunk, counted from 1, and says why it does not fit.
 pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
     let (mark, body) = text.strip_prefix(MARK).map_or(("", text), |body| (&text[..MARK.len_utf8()], body));
     let lines: Vec<&str> = body.split_inclusive('\n').collect();
@@ -50,7 +50,7 @@ impl Writer {
         self.text.push_str(self.line_end);
     }
 
-    /// A last line without an end is none any more.
+    /// Adds a line end if the last line lacks one.
     fn end_line(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with(['\n', MARK]) {
             self.text.push_str(self.line_end);
@@ -58,7 +58,7 @@ impl Writer {
     }
 }
 
-/// The line at which a hunk begins, from 0.
+/// The line at which a hunk begins, counted from 0.
 fn place(lines: &[&str], from: usize, hunk: &Hunk) -> Result<usize, String> {
     let mut from = from;
     for anchor in &hunk.anchors {
@@ -74,20 +74,20 @@ fn place(lines: &[&str], from: usize, hunk: &Hunk) -> Result<usize, String> {
         })
         .collect();
     match seek(lines, from, &there, hunk.at_end) {
-        // Lines that are only added, behind nothing: to the end.
+        // A hunk without anchors that only adds lines goes to the end.
         Some(_) if there.is_empty() && hunk.anchors.is_empty() => Ok(lines.len()),
         Some(at) => Ok(at),
         None => {
             let wanted = there.join("\n");
             Err(format!(
-                "these lines do not stand there, or not in this order:\n{wanted}\n{}",
+                "these lines do not occur there, or not in this order:\n{wanted}\n{}",
                 nearest(&lines.concat(), &wanted)
             ))
         }
     }
 }
 
-/// Where these lines stand, from a line on: exactly, else but for white space at their ends.
+/// Finds these lines from line `from` on: exact matches first, then matches that differ only in trailing white space.
 fn seek(lines: &[&str], from: usize, wanted: &[&str], at_end: bool) -> Option<usize> {
     let last = lines.len().checked_sub(wanted.len())?;
     let from = if at_end { from.max(last) } else { from };
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_hunk_that_does_not_fit_is_named() {
         for (text, hunks, parts) in [
-            ("alpha\nbeta\n", "@@\n-alpha\n+x\n@@\n-alpha\n+y", &["hunk 2", "nearest to it", "1: alpha"][..]),
+            ("alpha\nbeta\n", "@@\n-alpha\n+x\n@@\n-alpha\n+y", &["hunk 2", "the nearest text", "1: alpha"][..]),
             ("alpha\nbeta\n", "@@ gamma\n+x", &["hunk 1", "no line `gamma` follows"]),
             ("alpha\nbeta\n", "@@\n-beta\n-alpha", &["hunk 1", "not in this order:\nbeta\nalpha"]),
             ("a\n", "@@\n a\n b\n c", &["hunk 1"]),

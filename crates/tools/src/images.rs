@@ -1,6 +1,6 @@
-//! Images as models are shown them: upright, of bounded size, and nothing in them but pixels. Whatever else a file holds (the
-//! place that a photo was taken at, a text, a second file behind it) is left behind by decoding it and encoding it anew.
-//! The only place that names the image library. What may not live here: where the bytes come from.
+//! Prepares images for models: upright, of bounded size, and with nothing but pixels. Decoding and encoding anew removes all
+//! else that a file holds (the location of a photo, a text, a second file appended to it). Only this file uses the image
+//! library.
 
 use std::io::Cursor;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, Rgb, R
 use crate::limits::{IMAGE_BYTES, IMAGE_MEMORY, IMAGE_PIXELS, IMAGE_SIDES, IMAGE_TOKEN_SIDE, JPEG_QUALITY};
 use crate::size::size;
 
-/// An image that can be shown.
+/// An image in the form that models receive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
     bytes: Vec<u8>,
@@ -23,14 +23,14 @@ pub(crate) struct Image {
     media_type: &'static str,
     width: u32,
     height: u32,
-    /// What it was in the file, if it was larger.
+    /// Width and height in the file, if it was larger.
     was: Option<(u32, u32)>,
 }
 
-/// Why an image cannot be shown; goes on after the name of its file.
+/// Why an image cannot be shown. The message continues a sentence that begins with the name of the file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ImageError {
-    /// So many pixels that they are not decoded.
+    /// The image has too many pixels to be decoded.
     #[error("has {width}×{height} pixels; at most {IMAGE_PIXELS} in all can be shown: make it smaller first")]
     TooManyPixels {
         /// Pixels from left to right.
@@ -38,15 +38,15 @@ pub(crate) enum ImageError {
         /// Pixels from top to bottom.
         height: u32,
     },
-    /// Broken, or a trap.
+    /// The file is corrupt or malicious.
     #[error("cannot be decoded: {0}")]
     Broken(#[from] image::ImageError),
-    /// Even small it takes more bytes than may be sent.
+    /// The image needs too many bytes even at the smallest size.
     #[error("cannot be made smaller than {IMAGE_BYTES} bytes")]
     Incompressible,
 }
 
-/// What can be shown, with the name that it has for models.
+/// The supported formats and their media types.
 const FORMATS: &[(ImageFormat, &str)] = &[
     (ImageFormat::Png, "image/png"),
     (ImageFormat::Jpeg, "image/jpeg"),
@@ -54,17 +54,17 @@ const FORMATS: &[(ImageFormat, &str)] = &[
     (ImageFormat::WebP, "image/webp"),
 ];
 
-/// One image at a time is decoded, so that many of them take no more memory than one.
+/// Locked while an image is decoded, so that many images take no more memory than one.
 static DECODING: Mutex<()> = Mutex::new(());
 
-/// The type of an image, by how it begins; none if these bytes are no image that can be shown.
+/// The media type of an image, from its first bytes; none if they are not of a supported format.
 pub(crate) fn media_type(beginning: &[u8]) -> Option<&'static str> {
     let format = image::guess_format(beginning).ok()?;
     FORMATS.iter().find(|(known, _)| *known == format).map(|(_, name)| *name)
 }
 
 impl Image {
-    /// Decodes an image and encodes it anew: of an animation its first picture. May take a second, so it may block.
+    /// Decodes an image and encodes it anew; of an animation, only the first frame. It can block for a second.
     pub(crate) fn of(bytes: &[u8]) -> Result<Self, ImageError> {
         let _alone = DECODING.lock().unwrap_or_else(PoisonError::into_inner);
         let format = image::guess_format(bytes)?;
@@ -82,14 +82,14 @@ impl Image {
         Err(ImageError::Incompressible)
     }
 
-    /// One line on it: `image/png, 640×480, 12 KB`.
+    /// A description on one line: `image/png, 640×480, 12 KB`.
     pub(crate) fn line(&self) -> String {
         let Self { media_type, width, height, was, .. } = self;
         let was = was.map(|(width, height)| format!(" (made smaller: it has {width}×{height})")).unwrap_or_default();
         format!("{media_type}, {width}×{height}, {}{was}", size(self.bytes.len() as u64))
     }
 
-    /// As it goes to the journal, under this name.
+    /// The image as the journal stores it, under this name.
     pub(crate) fn attached(self, name: &str) -> Attached {
         let mut attached = Attached::new(self.media_type, name, self.bytes);
         // Models count pixels, not bytes.
@@ -99,7 +99,7 @@ impl Image {
     }
 }
 
-/// The pixels, turned as the file says. What would take too much memory is refused by what its header says.
+/// Decodes the pixels and rotates them as the file says. It refuses an image that needs too much memory by its header.
 fn decode(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, ImageError> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();
@@ -110,15 +110,15 @@ fn decode(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, ImageError>
     if u64::from(width) * u64::from(height) > IMAGE_PIXELS || decoder.total_bytes() > IMAGE_MEMORY {
         return Err(ImageError::TooManyPixels { width, height });
     }
-    // What cannot be read of it turns nothing.
+    // If the orientation cannot be read, do not rotate.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let mut image = DynamicImage::from_decoder(decoder)?;
     image.apply_orientation(orientation);
     Ok(image)
 }
 
-/// The image with no side longer than this. A large one is first made twice that by averages: the finer way needs memory for
-/// all that it begins with.
+/// The image with no side longer than `side`. A large image is first reduced to twice that by averaging, since the better
+/// filter needs memory for all of its input.
 fn within(image: &DynamicImage, side: u32) -> DynamicImage {
     let is_within = |image: &DynamicImage, side| image.width() <= side && image.height() <= side;
     if is_within(image, side) {
@@ -130,7 +130,7 @@ fn within(image: &DynamicImage, side: u32) -> DynamicImage {
     image.thumbnail(2 * side, 2 * side).resize(side, side, FilterType::CatmullRom)
 }
 
-/// The image as PNG, or, a photo and whatever is too large as PNG, as JPEG; nothing if that is too large too.
+/// Encodes the image as PNG; a photo, and an image that is too large as PNG, as JPEG. None if that is too large too.
 fn encoded(image: &DynamicImage, is_photo: bool) -> Result<Option<(Vec<u8>, &'static str)>, ImageError> {
     let fits = |bytes: &Vec<u8>| bytes.len() <= IMAGE_BYTES;
     let mut bytes = Vec::new();
@@ -145,12 +145,12 @@ fn encoded(image: &DynamicImage, is_photo: bool) -> Result<Option<(Vec<u8>, &'st
     Ok(Some((bytes, "image/jpeg")).filter(|(bytes, _)| fits(bytes)))
 }
 
-/// Eight bits a colour: more says nothing to a model.
+/// Reduces the image to eight bits a colour; models use no more.
 fn plain(image: &DynamicImage) -> DynamicImage {
     if image.color().has_alpha() { image.to_rgba8().into() } else { image.to_rgb8().into() }
 }
 
-/// Without transparency, which JPEG does not have.
+/// Replaces transparency by white, since JPEG has no transparency.
 fn on_white(image: &DynamicImage) -> RgbImage {
     if !image.color().has_alpha() {
         return image.to_rgb8();

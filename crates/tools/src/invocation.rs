@@ -1,4 +1,4 @@
-//! A call whose arguments were checked: what the tools themselves work from.
+//! A call with checked arguments, as the tools receive it.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::specs;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct ReadArguments {
     pub(crate) path: String,
-    /// The first line, from 1.
+    /// The first line, counted from 1.
     pub(crate) offset: Option<u64>,
-    /// How many lines.
+    /// The maximum number of lines.
     pub(crate) limit: Option<u64>,
 }
 
@@ -77,23 +77,23 @@ pub(crate) struct FetchArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct ExecArguments {
     pub(crate) command: String,
-    /// Whether it goes on in the background.
+    /// Whether the command continues in the background.
     #[serde(default)]
     pub(crate) background: bool,
-    /// After how many milliseconds, if it has not ended by then.
+    /// Milliseconds after which it continues in the background if it has not ended.
     pub(crate) yield_ms: Option<u64>,
 }
 
 impl ExecArguments {
-    /// How long the call waits for the end of its command before that goes on in the background; none = for ever. A call
-    /// is not to come to its own limit by that.
+    /// How long the call waits before its command continues in the background; none = the command stays in the foreground.
+    /// At most half of `call_ms`, the limit of the call.
     pub(crate) fn yields_after(&self, call_ms: u64) -> Option<Duration> {
         let wanted = self.yield_ms.or(self.background.then_some(BACKGROUND_MS));
         wanted.map(|ms| Duration::from_millis(ms.min(call_ms / 2)))
     }
 }
 
-/// Arguments of `process`, checked as far as a schema can.
+/// Arguments of `process`, checked against the schema only.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct ProcessFields {
     action: ProcessAction,
@@ -115,16 +115,16 @@ enum ProcessAction {
     End,
 }
 
-/// What `process` is asked for.
+/// An action of `process` with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProcessArguments {
-    /// What runs in the background, and what has ended there.
+    /// List the background commands, running and ended.
     List,
-    /// The output from a byte on, or the end of it; where nothing is new, after a wait.
+    /// Read the output from byte `offset` on, or its end. If there is no new output, wait up to `wait`.
     Poll { id: String, offset: Option<u64>, wait: Duration },
-    /// Text for the standard input, and whether that ends then.
+    /// Write text to the standard input; then close it if `eof`.
     Write { id: String, text: String, eof: bool },
-    /// The end of it.
+    /// End the process.
     End { id: String },
 }
 
@@ -184,7 +184,7 @@ impl Invocation {
         }
     }
 
-    /// Whether it writes files, so that what became of it can be seen in them.
+    /// Whether the tool writes files, so that the files show what became of the call.
     pub(crate) fn changes_files(&self) -> bool {
         match self {
             Self::Write(_) | Self::Edit(_) | Self::ApplyPatch(_) => true,
@@ -198,7 +198,7 @@ impl Invocation {
         }
     }
 
-    /// Reads the arguments as the model wrote them. No bytes at all stand for no arguments, as some models have it.
+    /// Parses the arguments as the model wrote them. Empty input counts as no arguments, since some models send that.
     pub(crate) fn parse(tool: &str, arguments: &[u8]) -> Result<Self, ToolError> {
         let arguments = if arguments.trim_ascii().is_empty() { b"{}" } else { arguments };
         let json =
@@ -230,7 +230,7 @@ fn checked<T: DeserializeOwned>(tool: &'static str, arguments: Value) -> Result<
     if !violations.is_empty() {
         return Err(ToolError::Arguments { tool, violations: violations.join("; ") });
     }
-    // Only `10.0` for a whole number comes this far: it is one for the schema.
+    // This fails only for numbers such as `10.0`, which the schema accepts as an integer.
     serde_json::from_value(arguments).map_err(|error| ToolError::Arguments { tool, violations: error.to_string() })
 }
 
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments_say_what_is_wrong_and_where() {
+    fn errors_of_arguments_name_the_field_and_the_defect() {
         let cases: [(&str, &[u8], &[&str]); 8] = [
             (
                 "raed",

@@ -1,10 +1,10 @@
-//! What bytes that are not text seem to be, by how they begin.
+//! Recognises text, and names the type of other bytes by how they begin.
 
 use std::fmt::Write as _;
 
 use crate::limits::SNIFF_BYTES;
 
-/// How a kind of file begins, from which byte on, and what it is called.
+/// Offset and magic bytes of a file type, and its name.
 const KINDS: &[(usize, &[u8], &str)] = &[
     (0, b"\x89PNG\r\n\x1a\n", "a PNG image"),
     (0, b"\xff\xd8\xff", "a JPEG image"),
@@ -24,13 +24,13 @@ const KINDS: &[(usize, &[u8], &str)] = &[
     (0, b"\xfe\xff", "UTF-16 text"),
 ];
 
-/// One in so many bytes may be no UTF-8 in what is still text: a name in an old encoding, a broken character.
+/// Text may have one byte in so many that is not UTF-8: a name in an old encoding, a broken character.
 const BROKEN_SHARE: usize = 20;
 
-/// And so few are a slip wherever they are.
+/// So few invalid bytes are always tolerated.
 const BROKEN_BYTES: usize = 4;
 
-/// What these bytes are, if they are not to be shown as text: with zero bytes in them, or mostly not UTF-8.
+/// The type of these bytes if they are not text, that is, if they contain zero bytes or are mostly not UTF-8; else none.
 pub(crate) fn not_text(bytes: &[u8]) -> Option<&'static str> {
     let beginning = &bytes[..bytes.len().min(SNIFF_BYTES)];
     let has_zero = bytes.contains(&0);
@@ -41,26 +41,26 @@ pub(crate) fn not_text(bytes: &[u8]) -> Option<&'static str> {
     Some(name(bytes).unwrap_or(if has_zero { "binary" } else { "another encoding" }))
 }
 
-/// What bytes that begin so are called.
+/// The name of the file type that begins with these bytes.
 pub(crate) fn name(bytes: &[u8]) -> Option<&'static str> {
     let begins = |at: usize, mark: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(mark));
     KINDS.iter().find(|(at, mark, _)| begins(*at, mark)).map(|(_, _, name)| *name)
 }
 
-/// Bytes that are no UTF-8; a character that is cut off by the end is not counted.
+/// The number of bytes that are not UTF-8. An incomplete character at the end does not count.
 fn broken(bytes: &[u8]) -> usize {
     let invalid: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
-    invalid - cut_at_end(bytes)
+    invalid - partial_at_end(bytes)
 }
 
-/// Bytes at the end that begin a character and do not end it.
-pub(crate) fn cut_at_end(bytes: &[u8]) -> usize {
+/// The number of bytes at the end that belong to an incomplete character.
+pub(crate) fn partial_at_end(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
-    let is_cut = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
-    if is_cut { last.len() } else { 0 }
+    let is_partial = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
+    if is_partial { last.len() } else { 0 }
 }
 
-/// Text in which every byte that is no UTF-8 stands as `\xNN`, and how many these are.
+/// The text with every byte that is not UTF-8 written as `\xNN`, and the number of these bytes.
 pub(crate) fn escaped(bytes: &[u8]) -> (String, usize) {
     let (mut text, mut count) = (String::with_capacity(bytes.len()), 0);
     for chunk in bytes.utf8_chunks() {

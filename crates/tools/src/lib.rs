@@ -1,10 +1,11 @@
-//! What an agent can do: tools, the policy before them, the supervisor under commands.
+//! The tools of an agent, the policy that checks each call, and the supervisor that runs commands.
 //!
-//! The runtime calls [`check`] before a call starts, [`run`] to run it, [`find`] after a crash and [`end`] to end it. Tools
-//! inside the process work on files, one source file each; `exec` runs under a supervisor (`supervise/`),
-//! a process of its own that shares nothing with the runtime but one folder (`folder.rs` draws it).
+//! The runtime calls [`check`] before a call starts, [`run`] to run it, [`find`] after a crash and [`end`] to end it. The
+//! tools that run in this process have one source file each. `exec` runs under a supervisor (`supervise/`), a separate
+//! process that shares only one folder with the runtime (`folder.rs` describes it).
 //!
-//! What may not live here: the journal, the loop, and any path that did not come through `paths.rs` and `beneath.rs`. Linux only.
+//! This crate knows neither the journal nor the agent loop. It accesses no path that was not resolved by `paths.rs` and
+//! opened by `openat.rs`. It runs on Linux only.
 
 mod address;
 mod apply_patch;

@@ -1,5 +1,5 @@
-//! What a running command has written so far, as text: secrets masked, no character cut. It depends on the bytes alone, not
-//! on when they were read, so a runtime that attaches goes on where the journal stands.
+//! The output of a running command as text, with secrets masked and no character split. The text depends only on the bytes,
+//! not on when they were read, so a runtime that attaches can continue at the offset in the journal.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -12,25 +12,25 @@ use crate::masking::{MaskedStream, Secrets};
 #[derive(Debug)]
 pub(crate) struct LiveOutput {
     file: Option<File>,
-    /// Bytes of the file that were read.
+    /// Bytes of the output file that were read.
     read: u64,
     masked: MaskedStream,
-    /// The beginning of a character.
+    /// An incomplete character at the end.
     partial: Vec<u8>,
-    /// Bytes of text so far.
-    told: u64,
-    /// Bytes of text that were told by an earlier runtime.
+    /// Bytes of text that were produced so far.
+    reported: u64,
+    /// Bytes of text that an earlier runtime reported.
     already: u64,
 }
 
 impl LiveOutput {
-    /// Goes on after `already` bytes of text.
+    /// Starts to report after `already` bytes of text.
     pub(crate) fn new(secrets: Secrets, already: u64) -> Self {
-        Self { file: None, read: 0, masked: MaskedStream::new(secrets), partial: Vec::new(), told: 0, already }
+        Self { file: None, read: 0, masked: MaskedStream::new(secrets), partial: Vec::new(), reported: 0, already }
     }
 
-    /// Reads on, and gives each new piece of text with the number of bytes before it. Stops for good after 64 KiB, and
-    /// waits for the next time if the file cannot be read: the result of the call does not depend on it.
+    /// Reads new output and reports each new piece of text with the number of bytes before it. It stops for good after
+    /// 64 KiB. If the file cannot be read, it tries again at the next call: the result of the tool does not depend on it.
     pub(crate) fn advance(&mut self, folder: &CallFolder, progress: &mut impl FnMut(u64, String)) {
         let Some(file) = self.file.take().or_else(|| folder.open_output().ok()) else { return };
         let mut buffer = vec![0; PIPE_BYTES.min((LIVE_BYTES - self.read) as usize)];
@@ -51,7 +51,7 @@ impl LiveOutput {
         self.file = Some(file);
     }
 
-    /// Whole characters; what is none becomes U+FFFD.
+    /// Decodes whole characters; invalid bytes become U+FFFD.
     fn decode(&mut self, bytes: &[u8]) -> String {
         self.partial.extend_from_slice(bytes);
         let mut text = String::with_capacity(self.partial.len());
@@ -60,8 +60,8 @@ impl LiveOutput {
         while let Some(chunk) = chunks.next() {
             text.push_str(chunk.valid());
             let invalid = chunk.invalid();
-            let may_go_on = std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
-            if may_go_on && chunks.peek().is_none() {
+            let is_incomplete = std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            if is_incomplete && chunks.peek().is_none() {
                 kept = invalid.len();
             } else if !invalid.is_empty() {
                 text.push(char::REPLACEMENT_CHARACTER);
@@ -71,14 +71,14 @@ impl LiveOutput {
         text
     }
 
-    /// Reports what of this text is new.
+    /// Reports the new part of this text.
     fn notify(&mut self, text: &str, progress: &mut impl FnMut(u64, String)) {
-        let skip = self.already.saturating_sub(self.told).min(text.len() as u64) as usize;
+        let skip = self.already.saturating_sub(self.reported).min(text.len() as u64) as usize;
         let skip = text.ceil_char_boundary(skip);
         if skip < text.len() {
-            progress(self.told + skip as u64, text[skip..].to_owned());
+            progress(self.reported + skip as u64, text[skip..].to_owned());
         }
-        self.told += text.len() as u64;
+        self.reported += text.len() as u64;
     }
 }
 
@@ -86,8 +86,8 @@ impl LiveOutput {
 mod tests {
     use super::*;
 
-    /// The pieces that are told when the file grows to these sizes.
-    fn told(bytes: &[u8], sizes: &[usize], already: u64) -> Vec<(u64, String)> {
+    /// The pieces that are reported while the file grows to these sizes.
+    fn reported(bytes: &[u8], sizes: &[usize], already: u64) -> Vec<(u64, String)> {
         let home = tempfile::tempdir().unwrap();
         let folder = CallFolder::at(home.path());
         let mut live = LiveOutput::new(Secrets::new(["sk-abcdef"]), already);
@@ -100,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn any_cut_gives_the_same_text_and_any_offset_its_rest() {
+    fn any_split_gives_the_same_text_and_any_offset_its_rest() {
         let bytes = "a sk-abcdef ü🦀 \u{1}x".as_bytes();
         let bytes = [bytes, b"\xff\xe2\x82 \xf0\x9fz end \xe2\x82 \xe2\x82"].concat();
         let whole = "a [secret] ü🦀 \u{1}x\u{fffd}\u{fffd} \u{fffd}z end \u{fffd} ";
         for cut in 0..=bytes.len() {
-            let pieces = told(&bytes, &[cut, bytes.len()], 0);
+            let pieces = reported(&bytes, &[cut, bytes.len()], 0);
             let mut text = String::new();
             for (offset, piece) in pieces {
                 assert_eq!(offset, text.len() as u64, "cut at {cut}");
@@ -114,7 +114,7 @@ mod tests {
             assert_eq!(text, whole, "cut at {cut}");
         }
         for already in (0..=whole.len()).filter(|at| whole.is_char_boundary(*at)) {
-            let pieces = told(&bytes, &[bytes.len()], already as u64);
+            let pieces = reported(&bytes, &[bytes.len()], already as u64);
             let text: String = pieces.iter().map(|(_, piece)| piece.as_str()).collect();
             assert_eq!(text, whole[already..], "from {already}");
             assert!(pieces.first().is_none_or(|(offset, _)| *offset == already as u64));
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn live_output_is_bounded() {
         let bytes = vec![b'x'; LIVE_BYTES as usize + 10];
-        let pieces = told(&bytes, &[100, bytes.len()], 0);
+        let pieces = reported(&bytes, &[100, bytes.len()], 0);
         assert_eq!(pieces.iter().map(|(_, text)| text.len() as u64).sum::<u64>(), LIVE_BYTES);
     }
 }

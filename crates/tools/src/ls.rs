@@ -1,4 +1,4 @@
-//! The tool `ls`: what is in a folder.
+//! The tool `ls`: lists a folder.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -33,7 +33,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cance
     })
 }
 
-/// One entry: a folder ends with a slash, a link says where it leads, a file has its size.
+/// One entry: a folder with a trailing slash, a link with its target, a file with its size.
 fn line(folder: &OwnedFd, name: &OsStr) -> String {
     let shown = name.to_string_lossy();
     let Ok(found) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {

@@ -1,5 +1,5 @@
-//! Known secrets never leave a tool: each is replaced by [`MASK`] before its bytes are returned, reported or hashed.
-//! The mask of a stream does not depend on how the stream is cut into pieces.
+//! Masks known secrets. A tool replaces each by [`MASK`] before it returns, reports or hashes the bytes. The masked stream
+//! does not depend on how the stream is split into pieces.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,48 +7,48 @@ use std::sync::Arc;
 
 use crate::limits::SECRET_BYTES;
 
-/// What stands where a secret stood.
+/// The text that replaces a secret.
 pub(crate) const MASK: &str = "[secret]";
 
-/// The values that must not be seen. Its debug form does not show them.
+/// The secret values. The `Debug` form does not show them.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<[Box<[u8]>]>);
 
 impl Secrets {
-    /// These values; those shorter than 6 bytes are left out, since they would blacken ordinary text.
+    /// Takes these values, except those shorter than 6 bytes: masking them would garble ordinary text.
     pub fn new<S: AsRef<[u8]>>(values: impl IntoIterator<Item = S>) -> Self {
         let mut values: Vec<Box<[u8]>> = values.into_iter().map(|value| value.as_ref().into()).collect();
         values.retain(|value| value.len() >= SECRET_BYTES);
-        // The longest first: of two that begin alike, the longer one is masked whole.
+        // The longest first: if two values begin alike, the longer one is masked as a whole.
         values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         values.dedup();
         Self(values.into())
     }
 
-    /// The text without secrets.
+    /// Returns the text with secrets masked.
     pub fn mask(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.mask_bytes(text.as_bytes())).into_owned()
     }
 
-    /// Bytes of the longest one.
+    /// The length of the longest secret in bytes.
     pub(crate) fn longest(&self) -> usize {
         self.0.first().map_or(0, |secret| secret.len())
     }
 
-    /// A part of these bytes without secrets, those that lie in it only partly included, and where it ends: behind the
-    /// last of them, or before what may become one, if more can come.
+    /// Masks a part of these bytes, including secrets that lie only partly in it. Returns the masked part and where it ends:
+    /// after the last secret, or, unless `finished`, before bytes that may be the beginning of one.
     pub(crate) fn mask_part(&self, bytes: &[u8], part: Range<usize>, finished: bool) -> (Vec<u8>, usize) {
         let (mut masked, mut at) = (Vec::with_capacity(part.len()), 0);
         while at < part.end {
-            match self.sight(&bytes[at..], finished) {
-                Sight::Secret(length) => {
+            match self.classify(&bytes[at..], finished) {
+                Match::Secret(length) => {
                     at += length;
                     if at > part.start {
                         masked.extend_from_slice(MASK.as_bytes());
                     }
                 }
-                Sight::Perhaps => break,
-                Sight::Plain => {
+                Match::Perhaps => break,
+                Match::Plain => {
                     masked.extend((at >= part.start).then_some(bytes[at]));
                     at += 1;
                 }
@@ -57,19 +57,19 @@ impl Secrets {
         (masked, at.max(part.start))
     }
 
-    fn sight(&self, rest: &[u8], finished: bool) -> Sight {
+    fn classify(&self, rest: &[u8], finished: bool) -> Match {
         for secret in self.0.iter().filter(|secret| secret[0] == rest[0]) {
             if rest.starts_with(secret) {
-                return Sight::Secret(secret.len());
+                return Match::Secret(secret.len());
             }
             if !finished && secret.starts_with(rest) {
-                return Sight::Perhaps;
+                return Match::Perhaps;
             }
         }
-        Sight::Plain
+        Match::Plain
     }
 
-    /// The bytes without secrets.
+    /// Returns the bytes with secrets masked.
     pub(crate) fn mask_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = MaskedStream::new(self.clone());
         let mut masked = stream.push(bytes);
@@ -84,17 +84,17 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// What the bytes at one place are.
-enum Sight {
+/// What the bytes at one position are.
+enum Match {
     /// A secret of this length.
     Secret(usize),
-    /// The beginning of one, cut off by the end of what is known.
+    /// The bytes at the end may be the beginning of a secret.
     Perhaps,
-    /// Ordinary.
+    /// Not a secret.
     Plain,
 }
 
-/// Masks bytes as they come. Keeps back only what may be the beginning of a secret.
+/// Masks a stream of bytes. It holds back only bytes that may be the beginning of a secret.
 #[derive(Debug)]
 pub(crate) struct MaskedStream {
     secrets: Secrets,
@@ -106,7 +106,7 @@ impl MaskedStream {
         Self { secrets, pending: Vec::new() }
     }
 
-    /// Takes more bytes and gives what is certain now.
+    /// Takes more bytes and returns those that are decided.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.secrets.0.is_empty() {
             return bytes.to_vec();
@@ -115,7 +115,7 @@ impl MaskedStream {
         self.take(false)
     }
 
-    /// Gives what was kept back: nothing more comes.
+    /// Ends the stream and returns the bytes that were held back.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.take(true)
     }
@@ -124,13 +124,13 @@ impl MaskedStream {
         let mut masked = Vec::with_capacity(self.pending.len());
         let mut at = 0;
         while at < self.pending.len() {
-            match self.secrets.sight(&self.pending[at..], finished) {
-                Sight::Secret(length) => {
+            match self.secrets.classify(&self.pending[at..], finished) {
+                Match::Secret(length) => {
                     masked.extend_from_slice(MASK.as_bytes());
                     at += length;
                 }
-                Sight::Perhaps => break,
-                Sight::Plain => {
+                Match::Perhaps => break,
+                Match::Plain => {
                     masked.push(self.pending[at]);
                     at += 1;
                 }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_masked_wherever_the_stream_is_cut() {
+    fn a_secret_is_masked_wherever_the_stream_is_split() {
         let secrets = Secrets::new(["sk-abcdef", "sk-abcdef-longer", "short", "aXXXXa"]);
         let text = b"key sk-abcdef, key sk-abcdef-longer, sk-abc short aXXXXaXXXXa end sk-ab";
         let whole = "key [secret], key [secret], sk-abc short [secret]XXXXa end sk-ab";
@@ -170,7 +170,7 @@ mod tests {
                 let masked = String::from_utf8(masked).unwrap();
                 let bare = masked.replace("[secret]", "");
                 assert!(!bare.contains("sk-") && !bare.contains("def") && next >= start, "{start}..{end}: {masked}");
-                // What follows goes on exactly there.
+                // The next part begins exactly there.
                 let (rest, _) = secrets.mask_part(text, next..text.len(), true);
                 let whole = masked + &String::from_utf8(rest).unwrap();
                 assert!(start > 0 || whole == "a [secret] b sk-ab", "{start}..{end}: {whole}");

@@ -1,5 +1,5 @@
-//! The one way to open what is beneath a folder that is held open. No link is followed on the way, wherever it leads and
-//! whenever it was put there: what was resolved (`paths.rs`) is opened, or nothing is.
+//! The only way to open files below an open folder. It follows no symbolic link, whenever the link was created: it opens
+//! exactly the path that `paths.rs` resolved, or fails.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,37 +11,37 @@ use rustix::io::Errno;
 
 use crate::limits::OPEN_TRIES;
 
-/// A folder, to begin from.
+/// Flags to open a folder only as a starting point.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
-/// How the kernel is asked.
+/// The system call by which a path is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// By one call, `openat2`: the kernel itself refuses links, and whatever is not beneath.
+    /// `openat2`: the kernel itself refuses links and paths that leave the folder.
     Whole,
-    /// Name by name, each without following a link: for a kernel or a filter that has no such call.
+    /// `openat` name by name, each without following a link: for a kernel or a filter without `openat2`.
     ByName,
 }
 
-/// Opens what stands at `relative`, a path without links, `.` and `..`; empty is the folder itself.
+/// Opens `relative`, a path without links, `.` and `..`. The empty path is the folder itself.
 pub(crate) fn open(folder: impl AsFd, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let folder = folder.as_fd();
     match open_by(Way::Whole, folder, relative, flags) {
-        // Some filters of system calls say that what they do not know is not permitted.
+        // Some filters of system calls refuse unknown calls as not permitted.
         Err(Errno::NOSYS | Errno::PERM) => open_by(Way::ByName, folder, relative, flags),
         result => result,
     }
-    .map_err(told)
+    .map_err(io_error)
 }
 
-/// What stands at `relative`; a link is told as one. An error where something on the way is none of ours to follow.
+/// The metadata of `relative`, of a link its own. An error if a folder on the way is a link.
 pub(crate) fn stat(folder: impl AsFd, relative: &Path) -> io::Result<Stat> {
     let (above, name) = split(relative);
     let above = open(folder, above, FOLDER)?;
-    statat(&above, name, AtFlags::SYMLINK_NOFOLLOW).map_err(told)
+    statat(&above, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io_error)
 }
 
-/// Opens a folder, and makes what is missing of it.
+/// Opens a folder, and creates it and its parents if they do not exist.
 pub(crate) fn make(folder: impl AsFd, relative: &Path) -> io::Result<OwnedFd> {
     match open(&folder, relative, FOLDER) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -51,13 +51,13 @@ pub(crate) fn make(folder: impl AsFd, relative: &Path) -> io::Result<OwnedFd> {
     for name in names(relative)? {
         match mkdirat(&at, name, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => at = open(&at, Path::new(name), FOLDER)?,
-            Err(errno) => return Err(told(errno)),
+            Err(errno) => return Err(io_error(errno)),
         }
     }
     Ok(at)
 }
 
-/// The names in a folder, without `.` and `..`, in no order.
+/// The names in a folder, without `.` and `..`, unordered.
 pub(crate) fn list(folder: impl AsFd) -> io::Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -69,7 +69,7 @@ pub(crate) fn list(folder: impl AsFd) -> io::Result<Vec<Vec<u8>>> {
     Ok(found)
 }
 
-/// The folder above, and the name in it; of the folder itself `.`.
+/// The parent folder and the name in it; for the folder itself the name `.`.
 pub(crate) fn split(relative: &Path) -> (&Path, &OsStr) {
     let name = relative.file_name().unwrap_or_else(|| OsStr::new("."));
     (relative.parent().unwrap_or_else(|| Path::new("")), name)
@@ -91,7 +91,7 @@ fn open_whole(folder: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> rustix:
     loop {
         tries += 1;
         match openat2(folder, path, flags, Mode::empty(), resolve) {
-            // Something was renamed on the way meanwhile.
+            // A folder on the path was renamed meanwhile.
             Err(Errno::AGAIN) if tries < OPEN_TRIES => {}
             result => return result,
         }
@@ -108,7 +108,7 @@ fn open_by_name(folder: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> rusti
     openat(at.as_ref().map_or(folder, AsFd::as_fd), last, flags | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// The names of a path, which may hold nothing else.
+/// The names of a path. Any other component is an error.
 fn names(relative: &Path) -> io::Result<Vec<&OsStr>> {
     let plain = |component| match component {
         Component::Normal(name) => Ok(name),
@@ -117,9 +117,11 @@ fn names(relative: &Path) -> io::Result<Vec<&OsStr>> {
     relative.components().map(plain).collect()
 }
 
-fn told(errno: Errno) -> io::Error {
+fn io_error(errno: Errno) -> io::Error {
     match errno {
-        Errno::LOOP => io::Error::other("a link was put there while it was opened; look again"),
+        Errno::LOOP => {
+            io::Error::other("somebody created a link on this path while it was opened; check the path again")
+        }
         errno => errno.into(),
     }
 }
@@ -131,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with a file, and links to it, to itself and away.
+    /// A folder with a file, and with links to the file, to a folder in it and to a folder outside.
     fn world() -> (tempfile::TempDir, OwnedFd) {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir_all(home.path().join("ws/sub")).unwrap();
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_open_the_same_and_refuse_the_same() {
+    fn both_system_calls_open_and_refuse_the_same_paths() {
         let (_home, folder) = world();
         for way in [Way::Whole, Way::ByName] {
             let opens = |path: &str| open_by(way, folder.as_fd(), Path::new(path), OFlags::RDONLY).is_ok();

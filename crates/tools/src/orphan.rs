@@ -1,4 +1,4 @@
-//! What lies in the folder of calls and belongs to no call that is open. What may not live here: which runs are under way.
+//! Finds entries in the folder of calls that belong to no open call. The caller knows which calls are open.
 
 use std::fs;
 use std::io;
@@ -8,20 +8,20 @@ use engine::EffectId;
 
 use crate::folder::{CallFolder, CallState};
 
-/// What is left in the folder of calls.
+/// Entries in the folder of calls that belong to no open call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Orphans {
-    /// Folders of calls that nobody waits for, and that no supervisor works in.
+    /// Folders of calls that nobody waits for and that have no supervisor.
     pub calls: Vec<PathBuf>,
-    /// Names of what no tool has put there.
+    /// Names of entries that no tool created.
     pub foreign: Vec<String>,
 }
 
-/// Looks for them; `is_open` says which calls belong to a run that is under way, or are held in the background: these are no
-/// strays. An empty file is a void, which stays:
-/// a supervisor that is still on its way must find the place taken.
+/// Finds orphans. `is_open` says which calls belong to an unfinished run or are held in the background; these are not
+/// orphans. A void, which is an empty file, stays: a supervisor that is still starting must not be able to create the folder.
 ///
-/// Whoever calls this beside an owner asks after the listing which runs are under way: a run is recorded before its folders.
+/// A caller that is not the owner of the home must read the unfinished runs after the listing: a run is recorded before its
+/// folders are created.
 pub fn orphans(calls: &Path, is_open: &dyn Fn(EffectId) -> bool) -> io::Result<Orphans> {
     let listed = match fs::read_dir(calls) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Orphans::default()),
@@ -43,24 +43,24 @@ pub fn orphans(calls: &Path, is_open: &dyn Fn(EffectId) -> bool) -> io::Result<O
 }
 
 impl Orphans {
-    /// Removes the folders of calls.
+    /// Removes the orphaned folders of calls.
     pub fn remove(&self) -> io::Result<()> {
         self.calls.iter().try_for_each(fs::remove_dir_all)
     }
 }
 
-/// The call whose folder this is, or is to be: `RUN.KIND.ORDINAL.TRY`, or that between a dot and `.PID.new`.
+/// The call of a folder by its name: `RUN.KIND.ORDINAL.TRY`, or `.RUN.KIND.ORDINAL.TRY.PID.new` while it is prepared.
 fn effect(name: &str) -> Option<EffectId> {
     let fresh = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new"));
     let name = fresh.and_then(|name| name.rsplit_once('.')).map_or(name, |(name, _)| name);
     name.replace('.', "/").parse().ok()
 }
 
-/// Whether nobody works in it: no supervisor holds its FIFO open.
+/// Whether no supervisor uses the folder, that is, none holds its FIFO open.
 fn is_idle(path: &Path, name: &str) -> io::Result<bool> {
     match CallFolder::at(path).state()? {
         CallState::Ended(_) => Ok(true),
-        // One that prepares its folder holds both ends of its FIFO only a moment later.
+        // A supervisor that prepares its folder opens its FIFO only a moment later.
         CallState::Dead => Ok(pid(name).is_none_or(|pid| !Path::new("/proc").join(pid).exists())),
         CallState::Absent | CallState::Void | CallState::Running => Ok(false),
     }

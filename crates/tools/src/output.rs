@@ -1,4 +1,4 @@
-//! The whole of an output that was too long to be told: `read` gives it page by page, under the name `output:HASH`.
+//! Outputs that are too long to be shown in full: `read` returns them page by page under the name `output:HASH`.
 
 use std::fmt;
 use std::io;
@@ -10,17 +10,17 @@ use crate::error::ToolError;
 use crate::invocation::ReadArguments;
 use crate::limits::{PIECE_BYTES, READ_BYTES, READ_LINES};
 
-/// What a reference to an output begins with. A file of such a name is reached by `./output:…`.
+/// The prefix of a reference to an output. A file with such a name is read as `./output:…`.
 const PREFIX: &str = "output:";
 
 type Look = dyn Fn(&Hash) -> io::Result<Option<Arc<[u8]>>> + Send + Sync;
 
-/// Where outputs are kept, each under its hash. The default knows none.
+/// Access to the stored outputs by hash. The default has none.
 #[derive(Clone)]
 pub struct Outputs(Arc<Look>);
 
 impl Outputs {
-    /// Outputs that this gives; it may block.
+    /// Takes the function that loads an output; it may block.
     pub fn new(look: impl Fn(&Hash) -> io::Result<Option<Arc<[u8]>>> + Send + Sync + 'static) -> Self {
         Self(Arc::new(look))
     }
@@ -38,19 +38,19 @@ impl fmt::Debug for Outputs {
     }
 }
 
-/// How the model names the output with this hash.
+/// The name of the output with this hash, as the model uses it.
 pub(crate) fn name(hash: Hash) -> String {
     format!("{PREFIX}{hash}")
 }
 
-/// The output that a path names; nothing if it is the path of a file.
+/// The output that a path names; none if it is the path of a file.
 pub(crate) fn named(path: &str) -> Option<Result<Hash, ToolError>> {
     let hash = path.strip_prefix(PREFIX)?;
-    let reason = "after `output:` the 64 digits must follow that the result gave; a file of that name is `./output:…`";
+    let reason = "after `output:` the 64 digits from the result must follow; a file of that name is `./output:…`";
     Some(hash.parse().map_err(|_| ToolError::BadPath { path: path.escape_default().to_string(), reason }))
 }
 
-/// The lines of an output that are asked for.
+/// Reads the requested lines of an output.
 pub(crate) fn read(outputs: &Outputs, hash: Hash, arguments: &ReadArguments) -> Result<String, ToolError> {
     let path = || arguments.path.clone();
     let bytes = (outputs.0)(&hash).map_err(ToolError::file("read", path()))?;
@@ -61,7 +61,8 @@ pub(crate) fn read(outputs: &Outputs, hash: Hash, arguments: &ReadArguments) -> 
     page(&text, offset, limit, READ_BYTES).map_err(|lines| ToolError::PastEnd { path: path(), lines, offset })
 }
 
-/// The first page of a text, at most so many bytes; if that is not all of it, with the name under which the rest is read.
+/// The first page of a text, at most `most_bytes` bytes. If the text is longer, the page names the output and the whole text
+/// is returned with it.
 pub(crate) fn first_page(text: &str, most_bytes: usize) -> (String, Option<Content>) {
     let page = page(text, 1, READ_LINES, most_bytes).unwrap_or_default();
     if page.len() == text.len() {
@@ -72,7 +73,7 @@ pub(crate) fn first_page(text: &str, most_bytes: usize) -> (String, Option<Conte
     (page + &format!("[it is {} bytes; its name for read is {name}]\n", text.len()), Some(content))
 }
 
-/// Lines from `offset` on, from 1, as many as there is room for; the error is how many there are.
+/// Lines from `offset` on, counted from 1, as many as fit. If `offset` is past the end, the error is the number of lines.
 fn page(text: &str, offset: u64, limit: u64, most_bytes: usize) -> Result<String, u64> {
     let mut page = String::new();
     let mut number = 0;
@@ -83,14 +84,14 @@ fn page(text: &str, offset: u64, limit: u64, most_bytes: usize) -> Result<String
         }
         if number >= offset.saturating_add(limit) || page.len() + line.len() > most_bytes {
             let end = if page.ends_with('\n') { "" } else { "\n" };
-            return Ok(page + end + &format!("[more lines follow; go on with offset={number}]\n"));
+            return Ok(page + end + &format!("[more lines follow; continue with offset={number}]\n"));
         }
         page.push_str(line);
     }
     if number < offset { Err(number) } else { Ok(page) }
 }
 
-/// The lines of a text; one that is very long is several, so that every page has room for one.
+/// The lines of a text; a very long line is split into several pieces, so that every page has space for one.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n').flat_map(|mut line| {
         std::iter::from_fn(move || {
@@ -106,25 +107,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r45_the_pages_of_an_output_are_all_of_it() {
+    fn r45_the_pages_of_an_output_make_up_the_whole() {
         let lines: Vec<String> = (0..5_000).map(|n| format!("line {n} {}\n", "ü".repeat(n % 40))).collect();
         for text in [lines.concat(), "ü".repeat(100_000), "x".repeat(60_000) + "\nlast", "one\n".to_owned()] {
             let (mut read, mut offset, mut pages) = (String::new(), 1, 0);
             loop {
                 let page = page(&text, offset, READ_LINES, READ_BYTES).unwrap();
                 assert!(page.len() <= READ_BYTES + 100);
-                let Some((part, note)) = page.rsplit_once("[more lines follow; go on with offset=") else {
+                let Some((part, note)) = page.rsplit_once("[more lines follow; continue with offset=") else {
                     read.push_str(&page);
                     break;
                 };
-                // The note stands on a line of its own, also in the middle of a long one.
+                // The note is on its own line, also in the middle of a long line.
                 read.push_str(if text[read.len()..].starts_with(part) { part } else { part.trim_end_matches('\n') });
                 offset = note.trim_end_matches("]\n").parse().unwrap();
                 pages += 1;
             }
             assert!(read == text && (pages > 0 || text.len() < READ_BYTES));
         }
-        assert_eq!(page("a\nb\nc", 2, 1, 9).as_deref(), Ok("b\n[more lines follow; go on with offset=3]\n"));
+        assert_eq!(page("a\nb\nc", 2, 1, 9).as_deref(), Ok("b\n[more lines follow; continue with offset=3]\n"));
         assert_eq!(page("a\nb\nc", 3, 1, 9).as_deref(), Ok("c"));
         assert_eq!(page("a\n", 2, 1, 9), Err(1));
     }

@@ -1,4 +1,4 @@
-//! The envelope of `apply_patch`, read into what it asks for. What may not live here: files.
+//! Parses the patch of `apply_patch`. It accesses no files.
 //!
 //! ```text
 //! *** Begin Patch
@@ -16,7 +16,7 @@
 
 use crate::error::ToolError;
 
-/// What is done to one file.
+/// One operation on a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FileAct {
     Add { path: String, content: String },
@@ -27,10 +27,10 @@ pub(crate) enum FileAct {
 /// One change of a file's text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Hunk {
-    /// Lines behind which it is, from the outermost.
+    /// The lines after which the hunk applies, from the outermost.
     pub(crate) anchors: Vec<String>,
     pub(crate) lines: Vec<HunkLine>,
-    /// Whether it is the end of the file.
+    /// Whether the hunk must match the end of the file.
     pub(crate) at_end: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum HunkLine {
     Added(String),
 }
 
-/// Reads a patch.
+/// Parses a patch.
 pub(crate) fn parse(patch: &str) -> Result<Vec<FileAct>, ToolError> {
     let lines: Vec<&str> = patch.trim().lines().map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
     let mut reader = Reader { lines: &lines, at: 0 };
@@ -60,9 +60,8 @@ pub(crate) fn parse(patch: &str) -> Result<Vec<FileAct>, ToolError> {
         } else if let Some(path) = head(line, "*** Update File:") {
             acts.push(reader.update(path)?);
         } else {
-            return Err(reader.error(
-                "`*** Add File: …`, `*** Update File: …`, `*** Delete File: …` or `*** End Patch` must stand here",
-            ));
+            return Err(reader
+                .error("expected `*** Add File: …`, `*** Update File: …`, `*** Delete File: …` or `*** End Patch`"));
         }
     }
     match reader.next() {
@@ -88,7 +87,7 @@ impl<'a> Reader<'a> {
         line
     }
 
-    /// The next line of this file's part.
+    /// The next line of the current file's part, without taking it.
     fn peek(&self) -> Option<&'a str> {
         let is_head = |line: &str| line.starts_with("*** ") && line != "*** End of File";
         self.lines.get(self.at).copied().filter(|line| !is_head(line))
@@ -129,7 +128,7 @@ impl<'a> Reader<'a> {
     /// Takes one line of an update.
     fn take(&self, line: &str, hunks: &mut Vec<Hunk>) -> Result<(), ToolError> {
         if let Some(anchor) = line.strip_prefix("@@") {
-            // Several of them in a row lead further in.
+            // Several anchors in a row narrow the position down.
             if hunks.last().is_none_or(|hunk| !hunk.lines.is_empty()) {
                 hunks.push(Hunk::default());
             }
@@ -161,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_envelope_is_read_whole() {
+    fn a_patch_is_parsed() {
         let patch = "*** Begin Patch\n*** Add File: a/new.txt\n+one\n+\n*** Update File: b.rs\n*** Move to: c.rs\n@@ mod x\n@@ fn f\n \
                      kept\n-old\n+new\n\n@@\n+last\n*** End of File\n*** Delete File: gone\n*** End Patch\n";
         let text = str::to_owned;
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_patch_says_where_and_why() {
+    fn an_invalid_patch_is_refused_with_line_and_reason() {
         for (patch, line, reason) in [
             ("", 1, "Begin Patch"),
             ("*** Begin Patch\n*** Add File: a\n+x", 4, "End Patch"),
@@ -200,7 +199,7 @@ mod tests {
             ("*** Begin Patch\n*** Update File: a\n*** End Patch", 2, "needs a hunk"),
             ("*** Begin Patch\n*** Update File: a\n@@ x\n*** End Patch", 3, "no lines"),
             ("*** Begin Patch\n*** Update File: a\nx\n*** End Patch", 3, "blank, `-` or `+`"),
-            ("*** Begin Patch\nhello\n*** End Patch", 2, "must stand here"),
+            ("*** Begin Patch\nhello\n*** End Patch", 2, "expected `*** Add File"),
             ("*** Begin Patch\n*** Delete File: a\n*** End Patch\nmore", 4, "nothing may follow"),
         ] {
             let Err(ToolError::Patch { line: found, reason: why }) = parse(patch) else { panic!("{patch:?}") };

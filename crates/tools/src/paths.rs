@@ -1,5 +1,5 @@
-//! The one way from a path that a model wrote to a place on disk. Every tool comes through here, so that the policy and the
-//! tool speak of the same file. What is resolved here is opened by `beneath.rs`, which follows no link any more.
+//! Resolves the paths that a model writes. Every tool resolves its paths here, so that the policy and the tool use the same
+//! file. `openat.rs` then opens the resolved path and follows no link.
 
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -12,34 +12,34 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use crate::error::ToolError;
 use crate::limits::LINKS;
 
-/// A path with every link in it followed, and where it leads.
+/// A path with every link resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct ResolvedPath {
     /// Absolute, without `.`, `..` or links; it need not exist.
     pub(crate) real: PathBuf,
-    /// Whether that is in the workspace.
+    /// Whether the path is in the workspace.
     pub(crate) inside: bool,
-    /// How to name it to people and models: relative where it is inside.
+    /// The path for people and models: relative if it is inside the workspace.
     pub(crate) shown: String,
-    /// The folder that it is opened from: the workspace, or `/`.
+    /// The folder from which it is opened: the workspace, or `/`.
     pub(crate) base: Arc<OwnedFd>,
-    /// The names from there.
+    /// The path relative to `base`.
     pub(crate) relative: PathBuf,
 }
 
-/// The folder that an agent works in, held open while a call is checked or run: it stays the same one, whatever becomes of
-/// its path. With it, what the call may reach beside it.
+/// The folder that an agent works in, held open while a call is checked or run, so that it stays the same folder if its path
+/// changes; and the paths outside it that the call may access.
 #[derive(Debug, Clone)]
 pub(crate) struct Workspace {
-    /// Its path, links followed.
+    /// Its path, with links resolved.
     pub(crate) root: PathBuf,
     folder: Arc<OwnedFd>,
-    /// Places outside of it that the check of the call has named and the policy has allowed.
+    /// Paths outside the workspace that the check of the call recorded and the policy allowed.
     allowed: Vec<PathBuf>,
 }
 
 impl Workspace {
-    /// The workspace alone.
+    /// Opens the workspace, with no path outside allowed.
     pub(crate) fn open(path: &Path) -> Result<Self, ToolError> {
         if let Some(folder) = hold_as_written(path) {
             return Ok(Self { root: path.to_owned(), folder: Arc::new(folder), allowed: Vec::new() });
@@ -50,14 +50,14 @@ impl Workspace {
         Ok(Self { root, folder: Arc::new(folder), allowed: Vec::new() })
     }
 
-    /// The same with these places outside of it.
+    /// Also allows these paths outside the workspace.
     pub(crate) fn with(self, allowed: Vec<PathBuf>) -> Self {
         Self { allowed, ..self }
     }
 
-    /// Where `given` leads, for a call that runs: in the workspace, or where its check saw it lead.
-    pub(crate) fn reach(&self, tool_result: &str) -> Result<ResolvedPath, ToolError> {
-        let path = self.resolve(tool_result)?;
+    /// Resolves `given` for a call that runs. The path must be in the workspace or among the allowed paths.
+    pub(crate) fn reach(&self, given: &str) -> Result<ResolvedPath, ToolError> {
+        let path = self.resolve(given)?;
         if path.inside || self.allowed.contains(&path.real) {
             Ok(path)
         } else {
@@ -65,33 +65,32 @@ impl Workspace {
         }
     }
 
-    /// Where `given` leads: relative to the workspace, absolute, or from the home folder (`~/`). Links, `.` and `..` are
-    /// followed as the kernel would; what does not exist is taken as it is written.
-    pub(crate) fn resolve(&self, tool_result: &str) -> Result<ResolvedPath, ToolError> {
-        let bad = |reason| ToolError::BadPath { path: tool_result.escape_default().to_string(), reason };
-        if tool_result.is_empty() {
+    /// Resolves `given`, which is relative to the workspace, absolute, or relative to the home folder (`~/`). Links, `.` and
+    /// `..` are resolved as the kernel does it; names that do not exist are kept as written.
+    pub(crate) fn resolve(&self, given: &str) -> Result<ResolvedPath, ToolError> {
+        let bad = |reason| ToolError::BadPath { path: given.escape_default().to_string(), reason };
+        if given.is_empty() {
             return Err(bad("it is empty"));
         }
-        if tool_result.contains('\0') {
+        if given.contains('\0') {
             return Err(bad("it has a zero byte in it"));
         }
-        let real =
-            follow_links(&self.root, &expand_home(tool_result)).ok_or_else(|| bad("its links lead in a circle"))?;
+        let real = follow_links(&self.root, &expand_home(given)).ok_or_else(|| bad("its links form a loop"))?;
         if let Ok(relative) = real.strip_prefix(&self.root) {
             let shown = if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() };
             let (relative, base) = (relative.to_owned(), Arc::clone(&self.folder));
             return Ok(ResolvedPath { inside: true, shown, base, relative, real });
         }
         if real.to_str().is_none() {
-            return Err(bad("it leads to a name that is not UTF-8"));
+            return Err(bad("it resolves to a name that is not UTF-8"));
         }
         let base = hold(Path::new("/")).map_err(ToolError::file("open", "/"))?;
         let relative = real.strip_prefix("/").unwrap_or(&real).to_owned();
         Ok(ResolvedPath { inside: false, shown: real.display().to_string(), base: Arc::new(base), relative, real })
     }
 
-    /// What a walk has found at `real`, beneath `folder`.
-    pub(crate) fn openat(&self, folder: &ResolvedPath, real: &Path) -> ResolvedPath {
+    /// The path of an entry that a walk found at `real`, below `folder`.
+    pub(crate) fn below(&self, folder: &ResolvedPath, real: &Path) -> ResolvedPath {
         let below = real.strip_prefix(&folder.real).unwrap_or(real);
         let shown = real.strip_prefix(&self.root).unwrap_or(real).display().to_string();
         let (relative, base) = (folder.relative.join(below), Arc::clone(&folder.base));
@@ -99,12 +98,12 @@ impl Workspace {
     }
 }
 
-/// Opens a folder for nothing but to begin from it.
+/// Opens a folder only as a starting point.
 fn hold(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// The same, if no name in its absolute path is a link, or stands for another: then it is where it says.
+/// Opens a folder if its absolute path contains no link, `.` or `..`; its real path is then the given one.
 fn hold_as_written(path: &Path) -> Option<OwnedFd> {
     let mut names = path.components();
     let is_plain = path.as_os_str().len() == path.components().as_path().as_os_str().len();
@@ -116,22 +115,22 @@ fn hold_as_written(path: &Path) -> Option<OwnedFd> {
     openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok()
 }
 
-/// The path of a folder that is held open, links followed: one question to the kernel, where `canonicalize` asks for each
-/// name on the way. An error where there is no `/proc`.
+/// The real path of an open folder. It takes one system call, where `canonicalize` takes one for each name on the path. An
+/// error if there is no `/proc`.
 fn place_of(folder: &OwnedFd) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
-fn expand_home(tool_result: &str) -> PathBuf {
-    let rest = if tool_result == "~" { Some("") } else { tool_result.strip_prefix("~/") };
+fn expand_home(given: &str) -> PathBuf {
+    let rest = if given == "~" { Some("") } else { given.strip_prefix("~/") };
     match (rest, std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => Path::new(&home).join(rest),
-        _ => PathBuf::from(tool_result),
+        _ => PathBuf::from(given),
     }
 }
 
-/// Walks a path name by name, from `root` if it is relative; no link leads to `root`. None if it leads through more links
-/// than a path may.
+/// Resolves a path name by name, from `root` if it is relative; `root` contains no links. None if the path has more links
+/// than allowed.
 fn follow_links(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut real = if path.is_absolute() { PathBuf::from("/") } else { root.to_owned() };
     let mut ahead = Vec::new();
@@ -175,8 +174,8 @@ mod tests {
 
     use super::*;
 
-    fn inside(workspace: &Path, tool_result: &str) -> bool {
-        Workspace::open(workspace).unwrap().resolve(tool_result).unwrap().inside
+    fn inside(workspace: &Path, given: &str) -> bool {
+        Workspace::open(workspace).unwrap().resolve(given).unwrap().inside
     }
 
     #[test]
@@ -190,42 +189,42 @@ mod tests {
         symlink("sub", workspace.join("near")).unwrap();
         symlink("../../ws/sub", workspace.join("sub/back")).unwrap();
 
-        for tool_result in [".", "a.txt", "sub/../b", "near/x", "sub/back/x", "not/there/yet", "../ws/x", "~x"] {
-            assert!(inside(&workspace, tool_result), "{tool_result}");
+        for given in [".", "a.txt", "sub/../b", "near/x", "sub/back/x", "not/there/yet", "../ws/x", "~x"] {
+            assert!(inside(&workspace, given), "{given}");
         }
         let absolute = fs::canonicalize(&workspace).unwrap().join("x");
         assert!(inside(&workspace, absolute.to_str().unwrap()));
         let outside =
             ["..", "../ws2", "../ws2/x", "/", "/etc/passwd", "away/passwd", "dangling", "dangling/x", "away/..", "~"];
-        for tool_result in outside {
-            assert!(!inside(&workspace, tool_result), "{tool_result}");
+        for given in outside {
+            assert!(!inside(&workspace, given), "{given}");
         }
-        // `..` after a link goes up from where the link leads, not from where it stands.
+        // `..` after a link goes up from the target of the link, not from the link.
         assert!(!inside(&workspace, "away/../x"));
         assert_eq!(Workspace::open(&workspace).unwrap().resolve("near/../b").unwrap().shown, "b");
     }
 
-    /// However it is written: with links in it, with `..`, with too many slashes.
+    /// The path of the workspace may contain links, `..` and extra slashes.
     #[test]
     fn the_root_of_a_workspace_is_where_its_links_lead() {
         let home = tempfile::tempdir().unwrap();
         let home = fs::canonicalize(home.path()).unwrap();
         fs::create_dir_all(home.join("real/sub")).unwrap();
         symlink("real", home.join("link")).unwrap();
-        for tool_result in ["real", "link", "link/sub/..", "real/sub/..", "real/", "./real", "link/.", "/real"] {
-            let tool_result = format!("{}/{tool_result}", home.display());
-            assert_eq!(Workspace::open(Path::new(&tool_result)).unwrap().root, home.join("real"), "{tool_result}");
+        for given in ["real", "link", "link/sub/..", "real/sub/..", "real/", "./real", "link/.", "/real"] {
+            let given = format!("{}/{given}", home.display());
+            assert_eq!(Workspace::open(Path::new(&given)).unwrap().root, home.join("real"), "{given}");
         }
     }
 
     #[test]
-    fn a_path_that_cannot_be_is_an_error() {
+    fn an_invalid_path_is_an_error() {
         let home = tempfile::tempdir().unwrap();
         symlink("b", home.path().join("a")).unwrap();
         symlink("a", home.path().join("b")).unwrap();
-        for tool_result in ["", "a\0b", "a"] {
-            let resolved = Workspace::open(home.path()).unwrap().resolve(tool_result);
-            assert!(matches!(resolved, Err(ToolError::BadPath { .. })), "{tool_result:?}");
+        for given in ["", "a\0b", "a"] {
+            let resolved = Workspace::open(home.path()).unwrap().resolve(given);
+            assert!(matches!(resolved, Err(ToolError::BadPath { .. })), "{given:?}");
         }
         let error = Workspace::open(&home.path().join("gone")).unwrap_err().to_string();
         assert!(error.contains("workspace") && error.contains("gone"), "{error}");

@@ -1,5 +1,5 @@
-//! The check before a call: do its arguments fit, and may it run. The floor of every policy: commands and paths outside
-//! the workspace are as the settings say, everything else inside the workspace is allowed.
+//! Checks a call before it runs: whether its arguments fit, and whether it may run. The settings decide on commands, on web
+//! pages and on paths outside the workspace; everything else inside the workspace is allowed.
 
 use std::path::Path;
 
@@ -14,20 +14,20 @@ use crate::limits::QUOTED_BYTES;
 use crate::paths::{ResolvedPath, Workspace};
 use crate::{apply_patch, edit, output, process, write};
 
-/// The result of a check, as the engine is told.
+/// The result of a check, for the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// Whether it may run. Deny also stands for arguments that do not fit, and for no such tool.
+    /// Whether the call may run. `Deny` also if the arguments do not fit or the tool does not exist.
     pub decision: Policy,
-    /// The hash of tool, arguments and folder: what an answer binds to.
+    /// The hash of tool, arguments and folder. An approval is valid for this fingerprint only.
     pub fingerprint: Hash,
-    /// What is needed to look the call up after a crash; give it back in [`CallRequest::evidence`].
+    /// The data needed to look the call up after a crash; pass it back in [`CallRequest::evidence`].
     pub evidence: Option<String>,
-    /// For Ask, what is asked; for Deny, what the model is told.
+    /// For `Ask`, the question for the user; for `Deny`, the message for the model.
     pub reason: Option<String>,
 }
 
-/// Checks a call. Reads the file system (for `write`, the file that is there), so it may block.
+/// Checks a call. It reads the file system (for `write`, the existing file), so it may block.
 pub fn check(settings: &Settings, context: &Context, request: &CallRequest) -> Checked {
     let fingerprint = fingerprint(&request.tool, &request.arguments, &context.workspace);
     let verdict = judge(settings, context, request).unwrap_or_else(|error| Verdict {
@@ -57,26 +57,26 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest) -> Resul
             Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None }
         }
         Invocation::WebFetch(fetch) => by_address(settings, &fetch.url),
-        Invocation::Read(read) => by_place(settings, "read", &resolve(&read.path)?),
-        Invocation::Ls(ls) => by_place(settings, "list", &resolve(&ls.path)?),
-        Invocation::Grep(grep) => by_place(settings, "search", &resolve(&grep.path)?),
+        Invocation::Read(read) => by_path(settings, "read", &resolve(&read.path)?),
+        Invocation::Ls(ls) => by_path(settings, "list", &resolve(&ls.path)?),
+        Invocation::Grep(grep) => by_path(settings, "search", &resolve(&grep.path)?),
         Invocation::Write(arguments) => {
             let path = resolve(&arguments.path)?;
-            let verdict = by_place(settings, "write", &path);
-            // What may not be touched is not looked at either.
+            let verdict = by_path(settings, "write", &path);
+            // Do not read a file that the policy denies.
             let files = if verdict.decision == Policy::Deny { vec![] } else { write::states(&path, &arguments)? };
             Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
         }
-        Invocation::Find(find) => by_place(settings, "search", &resolve(&find.path)?),
+        Invocation::Find(find) => by_path(settings, "search", &resolve(&find.path)?),
         Invocation::Edit(arguments) => {
             let path = resolve(&arguments.path)?;
-            let verdict = by_place(settings, "edit", &path);
+            let verdict = by_path(settings, "edit", &path);
             let files = if verdict.decision == Policy::Deny { vec![] } else { edit::states(&path, &arguments) };
             Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
         }
         Invocation::ApplyPatch(arguments) => {
             let paths = apply_patch::paths(&arguments, resolve)?;
-            let verdict = by_places(settings, "change", &paths);
+            let verdict = by_paths(settings, "change", &paths);
             let denied = verdict.decision == Policy::Deny;
             let files = if denied { vec![] } else { apply_patch::states(&workspace, &paths, &arguments) };
             Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
@@ -92,7 +92,7 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest) -> Resul
     })
 }
 
-fn by_place(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
+fn by_path(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
     let decision = if path.inside { Policy::Allow } else { settings.outside };
     let reason = match decision {
         Policy::Allow => None,
@@ -102,18 +102,18 @@ fn by_place(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
             path.shown, settings.workspace
         )),
     };
-    // The call reaches this place and no other outside, wherever its path leads by then.
+    // The call can access this path and no other outside the workspace, even if a link on it changes.
     let outside = if path.inside || decision == Policy::Deny { vec![] } else { vec![path.real.clone()] };
     Verdict { decision, evidence: Evidence { outside, ..Evidence::default() }, reason }
 }
 
-/// As for one place, for the first that is outside; the others outside come with it.
-fn by_places(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict {
+/// Judges several paths like the first that is outside the workspace; the reason and the evidence name all paths outside.
+fn by_paths(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict {
     let outside: Vec<&ResolvedPath> = paths.iter().filter(|path| !path.inside).collect();
     let Some(first) = outside.first().or(paths.first().as_ref()).copied() else {
         return Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None };
     };
-    let verdict = by_place(settings, act, first);
+    let verdict = by_path(settings, act, first);
     if verdict.decision == Policy::Deny || outside.len() < 2 {
         return verdict;
     }
@@ -123,7 +123,7 @@ fn by_places(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict 
     Verdict { evidence, reason, ..verdict }
 }
 
-/// Input can be commands: it needs the same leave. To look and to end need none.
+/// Text for a process can be commands, so it needs the same approval. Polling, listing and ending need none.
 fn by_input(settings: &Settings, context: &Context, asked: &ProcessArguments) -> Result<Verdict, ToolError> {
     let ProcessArguments::Write { id, text, .. } = asked else {
         return Ok(Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None });
@@ -159,12 +159,12 @@ fn by_address(settings: &Settings, url: &str) -> Verdict {
 fn quoted(command: &str) -> String {
     let shown = &command[..command.floor_char_boundary(QUOTED_BYTES)];
     let rest = command.len() - shown.len();
-    // Control characters could repaint the terminal that shows the question.
+    // Control characters could change the terminal that shows the question.
     let shown: String = shown.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect();
     if rest == 0 { shown } else { format!("{shown}… ({rest} bytes more)") }
 }
 
-/// Lengths go in, so that no two calls run together into the same bytes.
+/// The hash includes lengths, so that no two calls give the same bytes.
 fn fingerprint(tool: &str, arguments: &[u8], workspace: &Path) -> Hash {
     let mut bytes = Vec::with_capacity(arguments.len() + 256);
     for part in [tool.as_bytes(), arguments, workspace.as_os_str().as_encoded_bytes()] {

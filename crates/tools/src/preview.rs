@@ -1,4 +1,4 @@
-//! What the model is told of a command that ended: its output, shortened in the middle, and a last line on how it ended.
+//! The result of an ended command: its output, truncated in the middle, and a last line on how it ended.
 
 use engine::{BodyKind, CallOutcome, Content, ToolResult};
 
@@ -14,22 +14,22 @@ pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets)
         KeptOutput { head, left_out: 0, tail: Vec::new() }
     });
     let status = secrets.mask(&status_line(record));
-    let told = match kinds::not_text(&kept.head).or_else(|| kinds::not_text(&kept.tail)) {
-        Some(kind) => Told { output: not_shown(record.bytes, kind), whole: None },
-        None => told(&text(&kept, secrets), record.bytes),
+    let preview = match kinds::not_text(&kept.head).or_else(|| kinds::not_text(&kept.tail)) {
+        Some(kind) => OutputPreview { output: not_shown(record.bytes, kind), whole: None },
+        None => truncated(&text(&kept, secrets), record.bytes),
     };
-    let end = if told.output.is_empty() || told.output.ends_with('\n') { "" } else { "\n" };
-    let output = told.output + end + &status;
-    ToolResult { whole: told.whole, ..tool_result::text(outcome(record), &output) }
+    let end = if preview.output.is_empty() || preview.output.ends_with('\n') { "" } else { "\n" };
+    let output = preview.output + end + &status;
+    ToolResult { whole: preview.whole, ..tool_result::text(outcome(record), &output) }
 }
 
-/// What the model is told of an output, and all of it where that is more.
-struct Told {
+/// The shown part of an output, and the whole output if that is longer.
+struct OutputPreview {
     output: String,
     whole: Option<Content>,
 }
 
-/// All that was kept, secrets masked. A character that the cut in the middle went through is left out.
+/// The kept output with secrets masked, without the characters that the gap in the middle splits.
 fn text(kept: &KeptOutput, secrets: &Secrets) -> String {
     let (head, tail) = if kept.left_out == 0 { (&kept.head[..], &kept.tail[..]) } else { at_characters(kept) };
     let ((mut text, mut broken), (tail, more)) = (escaped(head, secrets), escaped(tail, secrets));
@@ -51,9 +51,9 @@ fn escaped(bytes: &[u8], secrets: &Secrets) -> (String, usize) {
 
 /// The head without the beginning of a character at its end, the tail without the rest of one at its beginning.
 fn at_characters(kept: &KeptOutput) -> (&[u8], &[u8]) {
-    let cut = kinds::cut_at_end(&kept.head);
+    let partial = kinds::partial_at_end(&kept.head);
     let rest = kept.tail.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
-    (&kept.head[..kept.head.len() - cut], &kept.tail[rest..])
+    (&kept.head[..kept.head.len() - partial], &kept.tail[rest..])
 }
 
 fn not_shown(bytes: u64, kind: &str) -> String {
@@ -62,10 +62,10 @@ fn not_shown(bytes: u64, kind: &str) -> String {
     )
 }
 
-/// Head and tail, and the name under which `read` gives all of it.
-fn told(whole: &str, bytes: u64) -> Told {
+/// Head and tail of an output, with the name under which `read` returns the whole.
+fn truncated(whole: &str, bytes: u64) -> OutputPreview {
     if whole.len() <= SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES {
-        return Told { output: whole.to_owned(), whole: None };
+        return OutputPreview { output: whole.to_owned(), whole: None };
     }
     let content = Content::text(BodyKind::Output, whole);
     let head = &whole[..whole.floor_char_boundary(SHOWN_HEAD_BYTES)];
@@ -73,7 +73,7 @@ fn told(whole: &str, bytes: u64) -> Told {
     let missing = bytes.saturating_sub((head.len() + tail.len()) as u64);
     let name = output::name(content.body.hash);
     let note = format!("\n… {missing} bytes left out; to see them: read path={name}, offset=LINE …\n");
-    Told { output: format!("{head}{note}{tail}"), whole: Some(content) }
+    OutputPreview { output: format!("{head}{note}{tail}"), whole: Some(content) }
 }
 
 pub(crate) fn outcome(record: &ExitRecord) -> CallOutcome {
@@ -89,7 +89,7 @@ fn status_line(record: &ExitRecord) -> String {
     format!("[{}]\n", how(record))
 }
 
-/// How a command ended, in words.
+/// Describes how a command ended.
 pub(crate) fn how(record: &ExitRecord) -> String {
     let line = match (record.ended_by, record.status, record.signal) {
         (Some(EndedBy::Request), _, _) => "ended before it was done, on request".to_owned(),
@@ -125,17 +125,23 @@ mod tests {
     #[test]
     fn r45_a_long_output_loses_its_middle_and_says_where_it_is() {
         let whole = "ü".repeat(20_000) + "the end";
-        let told = told(&whole, whole.len() as u64);
-        let hash = told.whole.unwrap().body.hash;
+        let preview = truncated(&whole, whole.len() as u64);
+        let hash = preview.whole.unwrap().body.hash;
         let missing = whole.len() - SHOWN_HEAD_BYTES - SHOWN_TAIL_BYTES;
         let note =
             |missing| format!("\n… {missing} bytes left out; to see them: read path=output:{hash}, offset=LINE …\n");
-        assert!(told.output.contains(&note(missing)) || told.output.contains(&note(missing + 1)), "{}", told.output);
-        assert!(told.output.ends_with("the end") && told.output.len() < SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES + 200);
+        assert!(
+            preview.output.contains(&note(missing)) || preview.output.contains(&note(missing + 1)),
+            "{}",
+            preview.output
+        );
+        assert!(
+            preview.output.ends_with("the end") && preview.output.len() < SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES + 200
+        );
     }
 
     #[test]
-    fn r45_bytes_that_are_no_text_are_told_as_such() {
+    fn r45_bytes_that_are_not_text_are_reported_as_such() {
         let kept =
             |head: &[u8], tail: &[u8]| KeptOutput { head: head.into(), left_out: tail.len() as u64, tail: tail.into() };
         let secrets = Secrets::default();
@@ -144,13 +150,13 @@ mod tests {
             text(&kept(b"caf\xe9", b""), &secrets),
             "caf\\xe9\n[not all of it is UTF-8: 1 bytes stand as \\xNN]\n"
         );
-        // What the cut in the middle went through is not broken.
+        // A character that the gap splits does not count as invalid.
         assert_eq!(text(&kept(b"a\xc3", b"\xbcb\n"), &secrets), "a\n… 3 bytes were not kept …\nb\n");
         assert!(not_shown(7, "a PNG image").contains("7 bytes, a PNG image"));
     }
 
     #[test]
-    fn each_end_has_its_outcome_and_its_words() {
+    fn each_end_has_its_outcome_and_its_status_line() {
         let record = ExitRecord::default();
         let cases = [
             (ExitRecord { status: Some(0), ..record.clone() }, CallOutcome::Done, "[exit status 0]\n"),

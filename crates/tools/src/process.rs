@@ -1,5 +1,5 @@
-//! The tool `process`: commands in the background, listed, polled, written to, ended. It reaches only what its own session
-//! holds, and remembers nothing: where a poll goes on is for the model to say.
+//! The tool `process`: lists, polls, writes to and ends background commands. It can access only the commands of its own
+//! session and keeps no state: the model passes the offset at which a poll continues.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -16,7 +16,7 @@ use crate::invocation::{Invocation, ProcessArguments};
 use crate::limits::{INPUT_MS, LISTED_BYTES, POLL_TICK_MS, PROCESS_END_MS};
 use crate::{preview, tool_result, window};
 
-/// A process as the session has it.
+/// A background command of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldProcess {
     /// The effect that started it.
@@ -25,11 +25,11 @@ pub struct HeldProcess {
     pub command: String,
     /// When it started.
     pub started_at: Timestamp,
-    /// How it has ended, as far as the session knows.
+    /// How it ended; none if the session does not know that it ended.
     pub ended: Option<String>,
 }
 
-/// The command among the arguments of a call of `exec`; the arguments themselves, if they are others.
+/// The command in the arguments of an `exec` call; the arguments themselves if they are not valid.
 pub fn command_of(arguments: &str) -> String {
     let command = Invocation::parse("exec", arguments.as_bytes());
     match command {
@@ -38,14 +38,14 @@ pub fn command_of(arguments: &str) -> String {
     }
 }
 
-/// Carries out a call.
+/// Runs a call.
 pub(crate) async fn run(context: &Context, asked: &ProcessArguments) -> Result<ToolResult, ToolError> {
     let done = |text: &str| tool_result::text(CallOutcome::Done, &context.secrets.mask(text));
     match asked {
         ProcessArguments::List => Ok(done(&list(context))),
         ProcessArguments::Poll { id, offset, wait } => {
             let text = poll(context, named(context, id)?, *offset, *wait).await?;
-            // Masked part by part, so that the places hold.
+            // `poll` masks its text itself, so that the offsets stay right.
             Ok(tool_result::text(CallOutcome::Done, &text))
         }
         ProcessArguments::Write { id, text, eof } => {
@@ -55,7 +55,7 @@ pub(crate) async fn run(context: &Context, asked: &ProcessArguments) -> Result<T
     }
 }
 
-/// The process of this name; the newest, should there be two.
+/// Finds the process of this name; the newest if there are two.
 pub(crate) fn named<'a>(context: &'a Context, id: &str) -> Result<&'a HeldProcess, ToolError> {
     let name = |process: &HeldProcess| process.effect.process_name();
     let found = context.processes.iter().rev().find(|process| name(process) == id);
@@ -70,13 +70,13 @@ fn folder(context: &Context, process: &HeldProcess) -> CallFolder {
     CallFolder::of(&context.calls, process.effect)
 }
 
-/// How a process has ended; none while it runs. Its folder knows first.
+/// How a process ended; none while it runs. The folder of the call knows it before the session.
 fn ended(folder: &CallFolder, process: &HeldProcess) -> io::Result<Option<String>> {
     Ok(match folder.state()? {
         CallState::Running => None,
         CallState::Ended(record) => Some(preview::how(&record)),
         CallState::Dead | CallState::Absent | CallState::Void => {
-            let unknown = || "how is not known: it was cut off, or its record is gone".to_owned();
+            let unknown = || "its outcome is unknown: it was interrupted, or its record is gone".to_owned();
             Some(process.ended.clone().unwrap_or_else(unknown))
         }
     })
@@ -112,7 +112,7 @@ async fn poll(
         offset => offset,
     };
     loop {
-        // The state first: what has ended by then has written all.
+        // Read the state first: a command that has ended by then writes no more.
         let ended = ended(&folder, process).map_err(record_error(&folder))?;
         let window = window::read(&folder, &context.secrets, from, ended.is_some()).map_err(record_error(&folder))?;
         if ended.is_none() && window.text.is_empty() && Instant::now() < until {
@@ -122,7 +122,7 @@ async fn poll(
         let line_end = if window.text.is_empty() || window.text.ends_with('\n') { "" } else { "\n" };
         let state = ended.map_or_else(|| "running".to_owned(), |how| format!("ended: {}", context.secrets.mask(&how)));
         let more = if window.next < window.written { "more follows; " } else { "" };
-        return Ok(format!("{}{line_end}[{state}; {more}go on with offset={}]\n", window.text, window.next));
+        return Ok(format!("{}{line_end}[{state}; {more}continue with offset={}]\n", window.text, window.next));
     }
 }
 
@@ -135,11 +135,10 @@ async fn write(context: &Context, process: &HeldProcess, text: &str, eof: bool) 
     }
     if !text.is_empty() {
         let input = folder.input().map_err(record_error(&folder))?;
-        let input = input.ok_or_else(|| refused("nothing of it reads its input any more".to_owned()))?;
+        let input = input.ok_or_else(|| refused("none of its processes reads input any more".to_owned()))?;
         let taken = feed(input, text.as_bytes()).await.map_err(record_error(&folder))?;
         if taken < text.len() {
-            let reason =
-                format!("it took {taken} of {} bytes, and reads no further; the rest was not sent", text.len());
+            let reason = format!("it read {taken} of {} bytes and stopped; the rest was not sent", text.len());
             return Err(refused(reason));
         }
     }
@@ -147,10 +146,10 @@ async fn write(context: &Context, process: &HeldProcess, text: &str, eof: bool) 
         folder.ask_to_close_input().map_err(record_error(&folder))?;
     }
     let end = if eof { ", and ended" } else { "" };
-    Ok(format!("[{} bytes written to the input of {id}{end}; process action=poll shows what it says]\n", text.len()))
+    Ok(format!("[{} bytes written to the input of {id}{end}; process action=poll shows its output]\n", text.len()))
 }
 
-/// Writes as much as is read within a while.
+/// Writes as many bytes as the process reads within [`INPUT_MS`]; returns their number.
 async fn feed(mut input: File, bytes: &[u8]) -> io::Result<usize> {
     let until = Instant::now() + Duration::from_millis(INPUT_MS);
     let mut taken = 0;
@@ -160,7 +159,7 @@ async fn feed(mut input: File, bytes: &[u8]) -> io::Result<usize> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
                 sleep(Duration::from_millis(POLL_TICK_MS)).await;
             }
-            // Its reader has gone, or takes nothing.
+            // The reader is gone, or does not read.
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::BrokenPipe) => break,
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! The tool `read`: a piece of a text file, bounded, with a note on how to go on; or an image.
+//! The tool `read`: a bounded part of a text file, with a note on how to continue; or an image.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -11,9 +11,9 @@ use crate::kinds;
 use crate::limits::{IMAGE_FILE_BYTES, READ_BYTES, READ_LINES, SNIFF_BYTES};
 use crate::paths::{ResolvedPath, Workspace};
 use crate::size::size;
-use crate::tool_result::Told;
+use crate::tool_result::ToolText;
 
-pub(crate) fn run(workspace: &Workspace, arguments: &ReadArguments, cancel: &Cancel) -> Result<Told, ToolError> {
+pub(crate) fn run(workspace: &Workspace, arguments: &ReadArguments, cancel: &Cancel) -> Result<ToolText, ToolError> {
     let path = workspace.reach(&arguments.path)?;
     let (file, bytes) = path.open_file("read")?;
     let mut source = BufReader::new(file);
@@ -22,11 +22,11 @@ pub(crate) fn run(workspace: &Workspace, arguments: &ReadArguments, cancel: &Can
         return image(&path, bytes, source);
     }
     not_binary(&path, bytes, beginning)?;
-    text(&path, bytes, Lines { source, number: 0 }, arguments, cancel).map(Told::from)
+    text(&path, bytes, Lines { source, number: 0 }, arguments, cancel).map(ToolText::from)
 }
 
-/// An image, and a line on it.
-fn image(path: &ResolvedPath, bytes: u64, source: BufReader<File>) -> Result<Told, ToolError> {
+/// Reads an image; returns it with a one-line description.
+fn image(path: &ResolvedPath, bytes: u64, source: BufReader<File>) -> Result<ToolText, ToolError> {
     let broken = |reason| ToolError::Image { path: path.shown.clone(), reason };
     if bytes > IMAGE_FILE_BYTES {
         return Err(broken(format!("has {}; at most {} can be shown", size(bytes), size(IMAGE_FILE_BYTES))));
@@ -36,10 +36,10 @@ fn image(path: &ResolvedPath, bytes: u64, source: BufReader<File>) -> Result<Tol
     let image = Image::of(&content).map_err(|error| broken(error.to_string()))?;
     let text = format!("{}: {}\n", path.shown, image.line());
     let name = path.relative.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(Told { text, shown: vec![image.attached(&name)] })
+    Ok(ToolText { text, shown: vec![image.attached(&name)] })
 }
 
-/// The lines that are asked for.
+/// Reads the requested lines.
 fn text(
     path: &ResolvedPath,
     bytes: u64,
@@ -64,22 +64,28 @@ fn text(
             Appended::End if lines.number == 0 && offset == 1 => return Ok(format!("{} is empty\n", path.shown)),
             Appended::End if lines.number < offset => return past_end(path, lines.number, offset),
             Appended::End => return decode(path, bytes, text),
-            Appended::Cut => return cut(path, bytes, text, &lines, offset),
+            Appended::Truncated => return truncated(path, bytes, text, &lines, offset),
         }
     }
     if lines.source.fill_buf().map_err(failed())?.is_empty() {
         return decode(path, bytes, text);
     }
-    Ok(decode(path, bytes, text)? + &format!("[more lines follow; go on with offset={}]\n", lines.number + 1))
+    Ok(decode(path, bytes, text)? + &format!("[more lines follow; continue with offset={}]\n", lines.number + 1))
 }
 
-/// The answer when the bytes do not suffice for another line.
-fn cut(path: &ResolvedPath, bytes: u64, mut text: Vec<u8>, lines: &Lines, offset: u64) -> Result<String, ToolError> {
+/// The result if another line does not fit.
+fn truncated(
+    path: &ResolvedPath,
+    bytes: u64,
+    mut text: Vec<u8>,
+    lines: &Lines,
+    offset: u64,
+) -> Result<String, ToolError> {
     if lines.number + 1 > offset {
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         text.truncate(whole);
         return Ok(
-            decode(path, bytes, text)? + &format!("[more lines follow; go on with offset={}]\n", lines.number + 1)
+            decode(path, bytes, text)? + &format!("[more lines follow; continue with offset={}]\n", lines.number + 1)
         );
     }
     let valid = std::str::from_utf8(&text).map_or_else(|error| error.valid_up_to(), str::len);
@@ -87,13 +93,13 @@ fn cut(path: &ResolvedPath, bytes: u64, mut text: Vec<u8>, lines: &Lines, offset
         text.truncate(valid);
     }
     let note = format!(
-        "\n[line {offset} is longer than {READ_BYTES} bytes and was cut; see the rest of it with a command, the next line with offset={}]\n",
+        "\n[line {offset} is longer than {READ_BYTES} bytes and was truncated; read the rest of it with a command, the next line with offset={}]\n",
         offset + 1
     );
     Ok(decode(path, bytes, text)? + &note)
 }
 
-/// A file with zero bytes at its beginning is told as binary at once.
+/// Returns an error if the beginning of a file contains zero bytes, since it is binary then.
 fn not_binary(path: &ResolvedPath, bytes: u64, beginning: &[u8]) -> Result<(), ToolError> {
     if beginning[..beginning.len().min(SNIFF_BYTES)].contains(&0) {
         let what = kinds::name(beginning).unwrap_or("binary");
@@ -114,25 +120,25 @@ fn past_end(path: &ResolvedPath, lines: u64, offset: u64) -> Result<String, Tool
     Err(ToolError::PastEnd { path: path.shown.clone(), lines, offset })
 }
 
-/// How a line was taken.
+/// What [`Lines::append`] did.
 enum Appended {
-    /// Whole, or what was left before the end of the file.
+    /// It appended a whole line; at the end of the file also one without a line end.
     Whole,
-    /// There was none.
+    /// There was no further line.
     End,
-    /// The text is as long as it may be, and the line goes on.
-    Cut,
+    /// The text has reached its limit within the line.
+    Truncated,
 }
 
-/// A file read line by line with bounded memory, whatever its lines are.
+/// Reads a file line by line with bounded memory, also if its lines are very long.
 struct Lines {
     source: BufReader<File>,
-    /// Lines that were taken whole.
+    /// The number of lines that were read whole.
     number: u64,
 }
 
 impl Lines {
-    /// Passes over one line; false at the end of the file.
+    /// Skips one line; false at the end of the file.
     fn skip(&mut self) -> std::io::Result<bool> {
         let found = self.source.skip_until(b'\n')? > 0;
         self.number += u64::from(found);
@@ -150,7 +156,7 @@ impl Lines {
             self.number += u64::from(taken > 0);
             Appended::End
         } else {
-            Appended::Cut
+            Appended::Truncated
         })
     }
 }

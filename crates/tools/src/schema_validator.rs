@@ -1,12 +1,12 @@
-//! Checks a JSON value against a JSON Schema. What may not live here: the schemas.
+//! Checks a JSON value against a JSON Schema.
 
 use boon::{Compiler, SchemaIndex, Schemas, UrlLoader, ValidationError};
 use serde_json::Value;
 
-/// The name under which the one schema is compiled; nothing is ever read from there.
+/// The name under which the schema is compiled; nothing is ever read from it.
 const NAME: &str = "schema:arguments";
 
-/// A compiled JSON Schema (draft 2020-12). It reads nothing: a reference to another document is an error.
+/// A compiled JSON Schema (draft 2020-12). It reads no other documents: a reference to one is an error.
 pub struct SchemaValidator {
     schemas: Schemas,
     index: SchemaIndex,
@@ -17,7 +17,7 @@ pub struct SchemaValidator {
 pub struct Violation {
     /// The JSON pointer of the value that is wrong; empty for the whole value.
     pub pointer: String,
-    /// What is wrong with it.
+    /// Why the value is wrong.
     pub message: String,
 }
 
@@ -39,7 +39,7 @@ impl SchemaValidator {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// What is wrong with the schema.
+    /// Returns an error that says why the schema is not valid.
     pub fn new(schema: &Value) -> Result<Self, String> {
         let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
         compiler.use_loader(Box::new(NoLoader));
@@ -48,7 +48,7 @@ impl SchemaValidator {
         Ok(Self { schemas, index })
     }
 
-    /// All that is wrong with a value; empty if it matches.
+    /// All violations of a value; empty if it matches.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         let mut found = vec![];
         if let Err(error) = self.schemas.validate(value, self.index) {
@@ -58,7 +58,7 @@ impl SchemaValidator {
     }
 }
 
-/// The leaves of the tree of errors: what stands above them only repeats that something below is wrong.
+/// Collects the leaves of the tree of errors: the nodes above only say that something below them is wrong.
 fn collect(error: &ValidationError<'_, '_>, found: &mut Vec<Violation>) {
     if error.causes.is_empty() {
         found.push(Violation { pointer: error.instance_location.to_string(), message: error.kind.to_string() });

@@ -1,6 +1,6 @@
-//! Sizes for people and models.
+//! Formats sizes for people and models.
 
-/// `812 bytes`, `12 KB`, `1.4 MB`: powers of 1,024, rounded up.
+/// Formats a number of bytes: `812 bytes`, `12 KB`, `1.4 MB`. Units are powers of 1,024; the figure is rounded up.
 pub fn size(bytes: u64) -> String {
     match bytes {
         1 => "1 byte".to_owned(),
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_told_in_its_unit() {
+    fn a_size_is_formatted_in_its_unit() {
         for (bytes, expected) in [
             (0, "0 bytes"),
             (1, "1 byte"),

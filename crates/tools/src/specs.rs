@@ -1,4 +1,4 @@
-//! What the model is told of each tool, and the check of arguments against it. One table.
+//! The table of tools: the specification of each for the model, and the check of arguments against it.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -9,11 +9,11 @@ use crate::schema_validator::SchemaValidator;
 
 struct Entry {
     spec: &'static ToolSpec,
-    /// Made by its first call: most processes call few of the tools.
+    /// Compiled at the first call: most processes call few of the tools.
     validator: OnceLock<SchemaValidator>,
 }
 
-/// Made once: every run's settings share them.
+/// Built once: the settings of all runs share the specifications.
 static SPECS: LazyLock<Arc<[ToolSpec]>> = LazyLock::new(|| table().into());
 
 static ENTRIES: LazyLock<Vec<Entry>> =
@@ -26,12 +26,12 @@ impl Entry {
     }
 }
 
-/// The tools that are built in, in the order in which the model sees them.
+/// The built-in tools, in the order in which the model receives them.
 pub fn specs() -> Arc<[ToolSpec]> {
     Arc::clone(&SPECS)
 }
 
-/// What does not fit in these arguments, each with the field that it is about. Empty if they fit.
+/// The violations in these arguments, each with the name of its field. Empty if they fit.
 pub(crate) fn violations(tool: &str, arguments: &Value) -> Vec<String> {
     let Some(entry) = ENTRIES.iter().find(|entry| entry.spec.name == tool) else {
         return vec![format!("`{tool}` is not built in")];
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_schema_is_valid_and_asks_for_what_it_describes() {
+    fn every_schema_is_valid_and_describes_what_it_requires() {
         assert_eq!(ENTRIES.len(), table().len());
         for spec in specs().iter() {
             for field in spec.schema["required"].as_array().unwrap() {

@@ -1,4 +1,4 @@
-//! Text files that are read whole to be changed: their line ends, and where in them something nearly is.
+//! Text files that are read whole to be changed: their line ends, and the search for the nearest text.
 
 use std::io::Read as _;
 
@@ -9,16 +9,16 @@ use crate::files::FileState;
 use crate::limits::{ALIKE_CHARS, CHANGED_BYTES, NEAREST_LINES};
 use crate::paths::ResolvedPath;
 
-/// A text file as it is, byte order mark and line ends included.
+/// The content of a text file, byte order mark and line ends included.
 #[derive(Debug, Clone)]
 pub(crate) struct TextFile {
     pub(crate) text: String,
-    /// The hash of it.
+    /// The state of the file with this content.
     pub(crate) state: FileState,
 }
 
 impl TextFile {
-    /// Reads the file; one that is too large, or no UTF-8 text, is an error.
+    /// Reads the file. An error if it is too large or not UTF-8 text.
     pub(crate) fn read(act: &'static str, path: &ResolvedPath) -> Result<Self, ToolError> {
         let (file, bytes) = path.open_file(act)?;
         let mut content = Vec::with_capacity(bytes.min(CHANGED_BYTES) as usize);
@@ -34,7 +34,7 @@ impl TextFile {
     }
 }
 
-/// How a file ends its lines: as its first line does.
+/// The line end of a text: the one of its first line.
 pub(crate) fn line_end(text: &str) -> &'static str {
     match text.find('\n') {
         Some(at) if text[..at].ends_with('\r') => "\r\n",
@@ -42,13 +42,13 @@ pub(crate) fn line_end(text: &str) -> &'static str {
     }
 }
 
-/// The text with these line ends.
+/// Converts all line ends of the text to this one.
 pub(crate) fn with_line_ends(text: &str, line_end: &str) -> String {
     let plain = text.replace("\r\n", "\n");
     if line_end == "\n" { plain } else { plain.replace('\n', line_end) }
 }
 
-/// The places that look most like the beginning of `wanted`, each line with its number; says so if there is none.
+/// Describes the lines that are most similar to the beginning of `wanted`, each with its number, or says that there are none.
 pub(crate) fn nearest(text: &str, wanted: &str) -> String {
     let Some(first) = wanted.lines().map(str::trim).find(|line| !line.is_empty()) else {
         return "it is blank".to_owned();
@@ -56,16 +56,17 @@ pub(crate) fn nearest(text: &str, wanted: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let scores = lines.iter().enumerate().map(|(at, line)| (alike(first, line.trim()), at));
     let best = scores.filter(|(score, _)| *score >= 0.5).max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-    let Some((score, at)) = best else { return "nothing in it is like it".to_owned() };
+    let Some((score, at)) = best else { return "the file has no similar text".to_owned() };
     let shown = wanted.trim().lines().count().clamp(1, NEAREST_LINES);
     let numbered =
         |at: usize| format!("\n{}: {}", at + 1, &lines[at][..lines[at].floor_char_boundary(4 * ALIKE_CHARS)]);
     let shown = (at..(at + shown).min(lines.len())).map(numbered).collect::<Vec<_>>().concat();
-    let same = if score >= 1.0 { "; its first line is the same but for white space, or the rest differs" } else { "" };
-    format!("nearest to it{same}:{shown}")
+    let same =
+        if score >= 1.0 { " (the first line matches but for white space, or the lines after it differ)" } else { "" };
+    format!("the nearest text{same}:{shown}")
 }
 
-/// How alike two lines are, from 0 to 1: the share of pairs of characters that they have in common.
+/// The similarity of two lines, from 0 to 1: the share of character pairs that they have in common.
 fn alike(a: &str, b: &str) -> f64 {
     if a == b {
         return 1.0;

@@ -1,39 +1,38 @@
-//! What a tool gives back, as the engine takes it: text with every secret masked, and what the model is shown with it. What
-//! may not live here: what any one tool says.
+//! Builds the result of a tool for the engine: text with every secret masked, and images.
 
 use engine::{Attached, BodyKind, CallOutcome, Content, ToolResult};
 
 use crate::error::ToolError;
 use crate::masking::Secrets;
 
-/// What a tool of this process has to say.
+/// The output of a tool that runs in this process.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ToolText {
     pub(crate) text: String,
-    /// Images that the model is shown with it.
+    /// Images that the model receives with the text.
     pub(crate) shown: Vec<Attached>,
 }
 
-impl From<String> for Told {
+impl From<String> for ToolText {
     fn from(text: String) -> Self {
         Self { text, shown: vec![] }
     }
 }
 
-/// An end that is told in these words.
+/// A result with this text, which must be masked already.
 pub(crate) fn text(outcome: CallOutcome, text: &str) -> ToolResult {
     ToolResult::new(outcome, Content::text(BodyKind::Output, text))
 }
 
-/// The end of a tool of this process.
-pub(crate) fn of(secrets: &Secrets, result: Result<Told, ToolError>) -> ToolResult {
+/// The result of a tool that runs in this process.
+pub(crate) fn of(secrets: &Secrets, result: Result<ToolText, ToolError>) -> ToolResult {
     match result {
-        Ok(told) => ToolResult { attachments: told.shown, ..text(CallOutcome::Done, &secrets.mask(&told.text)) },
+        Ok(output) => ToolResult { attachments: output.shown, ..text(CallOutcome::Done, &secrets.mask(&output.text)) },
         Err(error) => failed(secrets, &error),
     }
 }
 
-/// A call that could not do what it was to do.
+/// The result of a call that failed.
 pub(crate) fn failed(secrets: &Secrets, error: &ToolError) -> ToolResult {
     text(CallOutcome::Failed, &secrets.mask(&format!("{error}\n")))
 }

@@ -1,6 +1,6 @@
-//! The files and folders beneath a folder, in the order of their paths, as a developer means it: without what is hidden or
-//! git-ignored. The walk only gives names; what is behind one is looked at and opened beneath the folder that is held open,
-//! so a link that is put on the way while it walks leads nowhere.
+//! Walks the files and folders below a folder, in the order of their paths, without hidden and git-ignored entries. The walk
+//! only returns names. Callers open them below the open folder, so a link that somebody creates during the walk is not
+//! followed.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ use ignore::overrides::OverrideBuilder;
 use crate::error::ToolError;
 use crate::paths::{ResolvedPath, Workspace};
 
-/// What becomes of names that begin with a dot.
+/// How the walk treats names that begin with a dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hidden {
-    /// They are left out.
+    /// The walk leaves them out.
     LeftOut,
-    /// They are shown, but for what git keeps for itself.
+    /// The walk includes them, except `.git`.
     Shown,
 }
 
-/// One name that was found.
+/// One entry that the walk found.
 pub(crate) struct Entry {
     pub(crate) path: ResolvedPath,
     pub(crate) is_file: bool,
 }
 
-/// Everything beneath `folder`, of files those that match the glob; an error for each that cannot be looked at.
+/// All folders below `folder` and all files that match the glob; an error for each entry that cannot be read.
 pub(crate) fn entries<'a>(
     workspace: &'a Workspace,
     folder: &'a ResolvedPath,
@@ -41,10 +41,10 @@ pub(crate) fn entries<'a>(
         overrides.add(glob).map_err(wrong)?;
         builder.overrides(overrides.build().map_err(wrong)?);
     }
-    let openat = builder.build().filter(|entry| entry.as_ref().map_or(true, |entry| entry.depth() > 0));
-    Ok(openat.map(|entry| {
+    let below = builder.build().filter(|entry| entry.as_ref().map_or(true, |entry| entry.depth() > 0));
+    Ok(below.map(|entry| {
         let entry = entry.map_err(|error| ToolError::Walk { reason: error.to_string() })?;
         let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-        Ok(Entry { path: workspace.openat(folder, entry.path()), is_file })
+        Ok(Entry { path: workspace.below(folder, entry.path()), is_file })
     }))
 }

@@ -1,4 +1,4 @@
-//! A part of a command's output while it grows: from any byte on, secrets masked, no character cut where it is read on.
+//! Reads a part of a command's output while it grows: from any byte on, with secrets masked, never ending within a character.
 
 use std::io;
 
@@ -10,37 +10,37 @@ use crate::masking::Secrets;
 /// A part of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// As text.
+    /// The part as text.
     pub(crate) text: String,
     /// Where the next part begins.
     pub(crate) next: u64,
-    /// Bytes that were written so far.
+    /// Bytes that the command has written so far.
     pub(crate) written: u64,
 }
 
-/// The output from this byte on; without a place, the end of it. `is_over` says that nothing more is written.
+/// Reads the output from byte `from` on; without `from`, the last bytes. `is_over` says that the command writes no more.
 pub(crate) fn read(folder: &CallFolder, secrets: &Secrets, from: Option<u64>, is_over: bool) -> io::Result<Window> {
     let written = folder.written()?;
     let wanted = from.unwrap_or(written.saturating_sub(POLLED_TAIL_BYTES)).min(written);
     let kept = kept(wanted, written);
     let from = wanted.max(kept.start);
     let to = kept.end.min(from + POLLED_BYTES);
-    // A secret may begin before, and go on behind.
+    // A secret may begin before the part or end after it.
     let reach = secrets.longest() as u64;
     let (first, last) = (kept.start.max(from.saturating_sub(reach)), kept.end.min(to + reach));
     let bytes = folder.read_output(first, last)?;
     let part = ((from - first) as usize).min(bytes.len())..((to - first) as usize).min(bytes.len());
     let (mut masked, mut end) = secrets.mask_part(&bytes, part, is_over);
-    let cut = kinds::cut_at_end(&masked);
-    if cut > 0 && !(is_over && first + end as u64 >= written) {
-        masked.truncate(masked.len() - cut);
-        end -= cut;
+    let partial = kinds::partial_at_end(&masked);
+    if partial > 0 && !(is_over && first + end as u64 >= written) {
+        masked.truncate(masked.len() - partial);
+        end -= partial;
     }
     let next = first + end as u64;
     Ok(Window { text: text(&masked, from - wanted), next, written })
 }
 
-/// The part of what is kept that holds this byte, or comes next after it.
+/// The kept range that contains this byte, or the next kept range after it.
 fn kept(number: u64, written: u64) -> std::ops::Range<u64> {
     let tail = written.saturating_sub(KEPT_TAIL_BYTES);
     if tail <= KEPT_HEAD_BYTES {
@@ -65,18 +65,18 @@ mod tests {
     use super::*;
     use crate::supervise::output::OutputLog;
 
-    /// All that is read from the beginning, part by part, of an output that grows in these steps.
+    /// Reads an output that grows in these steps, part by part from the beginning.
     fn parts(bytes: &[u8], steps: &[usize]) -> String {
         let home = tempfile::tempdir().unwrap();
         let file = std::fs::File::create(home.path().join("output")).unwrap();
         let (folder, secrets) = (CallFolder::at(home.path()), Secrets::new(["sk-abcdef"]));
-        let (mut log, mut told, mut next, mut written) = (OutputLog::default(), String::new(), 0, 0);
+        let (mut log, mut text, mut next, mut written) = (OutputLog::default(), String::new(), 0, 0);
         for (at, step) in steps.iter().enumerate() {
             log.append(&file, &bytes[written..*step]);
             written = *step;
             loop {
                 let window = read(&folder, &secrets, Some(next), at + 1 == steps.len()).unwrap();
-                told.push_str(&window.text);
+                text.push_str(&window.text);
                 if window.next == next {
                     break;
                 }
@@ -84,11 +84,11 @@ mod tests {
             }
         }
         assert_eq!(next, bytes.len() as u64);
-        told
+        text
     }
 
     #[test]
-    fn r45_the_parts_of_an_output_are_all_of_it_wherever_it_grows() {
+    fn r45_the_parts_of_a_growing_output_make_up_the_whole() {
         let bytes = "a sk-abcdef ü🦀 x sk-abcdef".as_bytes();
         for cut in 0..=bytes.len() {
             assert_eq!(parts(bytes, &[cut, bytes.len()]), "a [secret] ü🦀 x [secret]", "cut at {cut}");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn r45_of_an_output_that_is_not_kept_whole_the_rest_is_told() {
+    fn r45_an_output_that_is_not_kept_whole_gives_its_kept_parts() {
         let home = tempfile::tempdir().unwrap();
         let file = std::fs::File::create(home.path().join("output")).unwrap();
         let (folder, secrets) = (CallFolder::at(home.path()), Secrets::default());

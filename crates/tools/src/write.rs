@@ -1,4 +1,4 @@
-//! The tool `write`: a whole file, replaced at once or not at all.
+//! The tool `write`: creates or replaces a whole file atomically.
 
 use engine::{EffectId, Found};
 
@@ -9,7 +9,7 @@ use crate::evidence::{Evidence, FileChange};
 use crate::invocation::WriteArguments;
 use crate::paths::{ResolvedPath, Workspace};
 
-/// What the file is, and what it is to become.
+/// The state of the file before and after the call.
 pub(crate) fn states(path: &ResolvedPath, arguments: &WriteArguments) -> Result<Vec<FileChange>, ToolError> {
     Ok(vec![FileChange::to(path.state("write")?, arguments.content.as_bytes())])
 }
@@ -22,14 +22,14 @@ pub(crate) fn run(
     cancel: &Cancel,
 ) -> Result<String, ToolError> {
     let path = workspace.reach(&arguments.path)?;
-    // Of a call that was not checked: then only what is not there may be made.
+    // Without evidence of a check, the call may only create a new file.
     let states = evidence.files.first().copied().unwrap_or(FileChange::to(None, arguments.content.as_bytes()));
     let done = done(&path, arguments, states);
     change::apply("write", id, &[Change { path, states, content: Some(arguments.content.clone().into()) }], cancel)?;
     Ok(done)
 }
 
-/// What became of it, and for Ended what the model is told.
+/// Finds out what became of an interrupted call; for `Ended`, with the text for the model.
 pub(crate) fn find(
     workspace: &Workspace,
     id: EffectId,
@@ -56,13 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r15_a_write_that_was_cut_changes_nothing() {
+    fn r15_a_cancelled_write_changes_nothing() {
         let home = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(home.path()).unwrap();
         let arguments = WriteArguments { path: "a.txt".to_owned(), content: "after".to_owned() };
         let id = EffectId { run: RunId(uuid::Uuid::nil()), kind: EffectKind::RunCall, ordinal: 1, try_no: 1 };
-        let cut = run(&workspace, id, &arguments, &Evidence::default(), &Cancel::cut());
-        assert!(matches!(cut, Err(ToolError::Cancelled)));
+        let cancelled = run(&workspace, id, &arguments, &Evidence::default(), &Cancel::cancelled());
+        assert!(matches!(cancelled, Err(ToolError::Cancelled)));
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
     }
 }

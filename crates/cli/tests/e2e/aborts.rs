@@ -1,6 +1,6 @@
 //! An abort reaches whatever a run is doing, and ends it within its limit. What waits behind it stays.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 
 use crate::support::{Home, is_alive, pids, until};
 

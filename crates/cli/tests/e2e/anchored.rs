@@ -186,7 +186,7 @@ fn r10_a_session_whose_beginning_is_gone_is_put_aside_with_its_texts() {
     journal.execute("DELETE FROM snapshots", []).expect("it can be lost");
     drop(journal);
     let found = home.run(&["doctor"]).expect_code(65).out;
-    assert!(found.contains("no snapshot stands for it") && found.contains("no entry before it is good"), "{found}");
+    assert!(found.contains("no snapshot covers it") && found.contains("no entry before it is good"), "{found}");
     let did = home.run(&["doctor", "--repair", "session:agent:main:main", "--yes"]).expect_code(0).out;
     let name = format!("agent-main-main.{branch}.txt");
     assert!(did.contains(&format!("what can be read of it is kept as {name}")), "{did}");

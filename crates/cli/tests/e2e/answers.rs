@@ -1,6 +1,6 @@
 //! What a person and a program get back for a message: the answer on stdout, the rest on stderr, or JSON lines.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use serde_json::Value;
 
 use crate::support::Home;

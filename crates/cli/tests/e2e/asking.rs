@@ -1,6 +1,6 @@
 //! Questions to a human, and what a terminal shows.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 
 use crate::support::{Home, Terminal};
 

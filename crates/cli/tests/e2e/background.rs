@@ -1,6 +1,6 @@
 //! Commands in the background: they outlive their call, their run and `kill -9`; the session holds them all the while.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use serde_json::Value;
 
 use crate::support::{Home, is_alive, pids, until};
@@ -53,7 +53,7 @@ pub(crate) fn r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_
     assert!(process(&home, "{\"action\": \"list\"}").starts_with(&format!("{id} [running for ")));
     let polled =
         process(&home, &format!("{{\"action\": \"poll\", \"id\": \"{id}\", \"offset\": 0, \"wait_ms\": 60000}}"));
-    assert_eq!(polled, "ready\n[running; go on with offset=6]\n");
+    assert_eq!(polled, "ready\n[running; continue with offset=6]\n");
     process(&home, &format!("{{\"action\": \"write\", \"id\": \"{id}\", \"text\": \"hello\\n\"}}"));
     let poll = format!("{{\"action\": \"poll\", \"id\": \"{id}\", \"offset\": 6, \"wait_ms\": 60000}}");
     assert!(process(&home, &poll).starts_with("got hello\n"));

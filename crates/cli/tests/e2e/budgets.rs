@@ -1,6 +1,6 @@
 //! What may be spent, and what was: limits that a run waits at, ends at, and goes on from.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use serde_json::Value;
 
 use crate::support::{Home, Process, until};

@@ -1,6 +1,6 @@
 //! Chat commands in the text of a message: answered at once, without a model, whatever the session is doing.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 
 use crate::support::{Busy, Home, is_alive, pids, until};
 

@@ -487,10 +487,7 @@ fn r10_r18_damage_that_a_snapshot_stands_behind_stops_nobody_and_the_doctor_says
     let change = "UPDATE entries SET at = at + 1 WHERE seq = 5 AND branch = (SELECT branch FROM snapshots)";
     assert_eq!(journal.execute(change, []).expect("it can be changed"), 1);
     let said = home.run(&["doctor"]).expect_code(65).out;
-    assert!(
-        said.contains("agent:main:main goes on from a snapshot that stands behind it") && !said.contains("is refused"),
-        "{said}"
-    );
+    assert!(said.contains("agent:main:main continues from a later snapshot") && !said.contains("is refused"), "{said}");
     home.run(&["audit", "main", "--verify"]).expect_code(65);
     home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
 }
@@ -572,12 +569,11 @@ fn r10_what_can_be_read_is_rescued_and_the_rest_is_told() {
     home.run(&["agent", "--session", "new", "-m", "Who are you?"]).expect_code(0);
 
     let said = repair(&home, "session:agent:main:other", 0);
-    assert!(said.contains("agent:main:other is put aside"), "{said}");
+    assert!(said.contains("agent:main:other is quarantined"), "{said}");
     let lists = home.run(&["sessions", "list"]).expect_code(0);
     assert!(!lists.out.contains("agent:main:other"), "{lists:?}");
     let doctor = home.run(&["doctor"]).expect_code(0).out;
-    let branch =
-        doctor.split("no session goes on in ").nth(1).and_then(|rest| rest.split(':').next()).expect("a branch");
+    let branch = doctor.split("no session uses ").nth(1).and_then(|rest| rest.split(':').next()).expect("a branch");
     let audit = home.run(&["audit", "--branch", branch]).expect_code(65);
     assert!(audit.out.contains("closed") && audit.out.contains("the entries before it are missing"), "{audit:?}");
     // Its key is free.

@@ -1,6 +1,6 @@
 //! What a run does when a model fails: other keys, other models, a wait that outlives its process.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 
 use crate::support::{Home, until};
 

@@ -10,9 +10,9 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 
-use bench::model_server::ModelServer;
 use engine::{Batch, BranchId, Event, Forked, Record, Seq, Session, Views};
 use journal::{Append, Journal as _, Read as _, Reader, Sqlite};
+use model_server::ModelServer;
 use serde_json::Value;
 
 use crate::doctor::damaged;

@@ -1,6 +1,6 @@
 //! `kill -9`, and who takes up what was cut off.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 
 use crate::support::{Does, Home, Planned, is_alive, pids, said, until, whole};
 

@@ -1,6 +1,6 @@
 //! The limits of a run and of a call.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 
 use crate::support::{Home, is_alive, pids};
 

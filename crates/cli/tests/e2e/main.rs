@@ -34,6 +34,7 @@ mod providers;
 mod python_client;
 mod queue;
 mod reading;
+mod reading_owned;
 mod receipts;
 mod reload;
 mod serve;

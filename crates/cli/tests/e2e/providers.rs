@@ -1,7 +1,7 @@
 //! What a provider can do wrong. Each ends in a line or two that say what to do, is in the trace of its run, and leaves the
 //! session usable.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 
 use crate::support::{CLOSED, Home};
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use rustix::process::Signal;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use serde_json::{Value, json};
 
 use crate::support::{Busy, HOLD, Home, Process, is_alive, is_state, pids, until};

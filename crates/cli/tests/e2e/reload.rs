@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 
 use crate::support::{Finished, Home, until};
 

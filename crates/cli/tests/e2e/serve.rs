@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

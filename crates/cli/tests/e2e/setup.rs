@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 
 use crate::support::{CLOSED, Home, Terminal};
 

@@ -1,6 +1,6 @@
 //! Ctrl-C, SIGTERM and limits: what ends, what is kept, and that nothing runs on that should not.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use rustix::process::Signal;
 
 use crate::support::{Home, Process, Terminal, is_alive, pids, until};

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use serde_json::{Value, json};
 
 use crate::support::{Home, is_state, until};

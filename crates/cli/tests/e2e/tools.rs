@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 
 use crate::support::Home;
 
@@ -17,7 +17,7 @@ pub(crate) fn r61_files_are_edited_and_found_by_plain_requests() {
     assert!(answer.out.contains("edited notes.txt") && answer.out.contains("crab.rs"), "{answer:?}");
     assert_eq!(home.text("notes.txt"), "eats clams\r\n");
     let again = home.run(&["agent", "-m", asked]).expect_code(0);
-    assert!(again.out.contains("not in it"), "{again:?}");
+    assert!(again.out.contains("not in the file"), "{again:?}");
 }
 
 #[test]
@@ -54,7 +54,7 @@ pub(crate) fn r45_what_was_left_out_of_an_output_can_be_read() {
     let read = format!("call:read {{\"path\": \"{name}\", \"offset\": 12345, \"limit\": 2}}\ntokens=2");
     home.run(&["agent", "-m", &read]).expect_code(0);
     assert!(
-        transcript().contains("\"12345\\n12346\\n[more lines follow; go on with offset=12347]"),
+        transcript().contains("\"12345\\n12346\\n[more lines follow; continue with offset=12347]"),
         "{}",
         transcript()
     );

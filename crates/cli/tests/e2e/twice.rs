@@ -213,6 +213,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("protocol", "*", "starts its own service"),
     ("python_client", "*", "starts its own service"),
     ("reading", "*", "compares both ways itself"),
+    ("reading_owned", "*", "the owner is the test itself"),
     ("receipts", "a3_r61_a_message_that_was_never_acknowledged_has_no_receipt", "begins where there is no home"),
     ("reload", "*", "the process that lives on is the command itself, which was killed before"),
     ("queue", "*", "is beside a service of its own"),

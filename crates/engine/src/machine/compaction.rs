@@ -246,7 +246,7 @@ impl Machine {
                 }
             }
             CompactionResult::Results(results) if compaction_step == CompactionStep::Truncate => {
-                self.results_cut(effect, results, moment)
+                self.results_cut(effect, results, moment);
             }
             CompactionResult::Summary { .. } | CompactionResult::Results(_) => self.late += 1,
         }

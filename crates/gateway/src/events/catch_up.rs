@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{BranchId, Epoch, Event, Position, Record, RunId, Seq, SessionRow};
-use journal::{Entry, Error, Open, Page, Placed, Read, Tail};
+use journal::{Entry, Error, HomeEntry, Open, Page, Read, Tail};
 use protocol::event::{StateLine, Stream};
 
 use super::lines::{AT_REST, changed, rewound};
@@ -148,8 +148,9 @@ impl CatchUp {
     fn finish_session(&mut self, store: &dyn Read, session: &SessionRow, tail: Tail) -> Result<(), Error> {
         let branch = session.branch;
         let last = tail.progress.last().map(|record| record.at).or(tail.entries.last().map(|entry| entry.at));
-        let placed = |entry: Entry| Placed { position: entry.position, epoch: entry.epoch, branch, entry: Ok(entry) };
-        let entries: Vec<Placed> = tail.entries.into_iter().map(placed).collect();
+        let placed =
+            |entry: Entry| HomeEntry { position: entry.position, epoch: entry.epoch, branch, entry: Ok(entry) };
+        let entries: Vec<HomeEntry> = tail.entries.into_iter().map(placed).collect();
         self.notify_entries(store, &entries, entries.len())?;
         let head = (self.position.seq(), self.position.epoch());
         self.show(store, &Open { branch, head, progress: tail.progress })?;
@@ -207,8 +208,8 @@ impl CatchUp {
     }
 
     /// Tells so many of these; the others say what they led to.
-    fn notify_entries(&mut self, store: &dyn Read, entries: &[Placed], told: usize) -> Result<(), Error> {
-        for (at, Placed { position, epoch, branch, entry }) in entries[..told].iter().enumerate() {
+    fn notify_entries(&mut self, store: &dyn Read, entries: &[HomeEntry], told: usize) -> Result<(), Error> {
+        for (at, HomeEntry { position, epoch, branch, entry }) in entries[..told].iter().enumerate() {
             if self.last != Some(*branch) {
                 self.flush();
             }
@@ -320,7 +321,7 @@ impl CatchUp {
         store: &dyn Read,
         batch: BatchPosition,
         (seq, epoch): (Seq, Epoch),
-        tell: impl FnOnce(&mut Missed, Source<'_>, &mut Vec<Line>) -> Result<(), Error>,
+        notify: impl FnOnce(&mut Missed, Source<'_>, &mut Vec<Line>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let branch = batch.branch;
         let Some(key) = self.keys.get(&branch) else { return Ok(()) };

@@ -2,7 +2,7 @@
 //! may not live here: what lines say of it.
 
 use engine::{Body, BranchId, EffectId, Epoch, Event, Position, Record, RunId, Seq, SessionRow};
-use journal::{Entry, Error, Placed, Read, Tail};
+use journal::{Entry, Error, HomeEntry, Read, Tail};
 
 use super::position::{Reached, StreamPosition, StreamScope, end, ends};
 
@@ -53,7 +53,7 @@ impl StreamPosition {
         let mut position = Self::beginning(StreamScope::Home);
         loop {
             let page = store.page(behind, PAGE)?;
-            if let Some(Placed { position: last, epoch, .. }) = page.entries.last() {
+            if let Some(HomeEntry { position: last, epoch, .. }) = page.entries.last() {
                 (position, behind) = (Self::of_home(*epoch, *last), *last);
             }
             for open in page.open.iter().flatten() {
@@ -154,7 +154,7 @@ impl StreamPosition {
         while until > 0 {
             let behind = until.saturating_sub(PAGE as u64);
             let page = store.page(Position(behind), PAGE)?;
-            let seen = |placed: &&Placed| placed.position.0 <= until && placed.epoch <= self.epoch();
+            let seen = |placed: &&HomeEntry| placed.position.0 <= until && placed.epoch <= self.epoch();
             if let Some(placed) = page.entries.iter().rev().find(seen) {
                 return Ok((placed.position, placed.epoch));
             }

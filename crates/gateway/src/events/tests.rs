@@ -61,6 +61,7 @@ impl Session {
     }
 
     /// What it records next, with bodies; `draw` says how long a piece of text is.
+    #[expect(clippy::too_many_lines, reason = "a table of what is recorded, in order")]
     fn next(&mut self, draw: usize) -> (Vec<Event>, Vec<Content>) {
         let (request, effect) = (self.effect(EffectKind::Request), self.effect(EffectKind::RunCall));
         let call = CallId { run: self.run(), step: 1, index: 0 };

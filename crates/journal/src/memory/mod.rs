@@ -1,7 +1,7 @@
-//! The twin in memory: the same rules, one thread, and the crashes that the simulator wants.
+//! A journal in memory: the same rules as the one in SQLite, one thread, and the crashes that the simulator needs.
 //!
-//! An append is applied at once, and `done` is called before `append` returns. What is not synced yet can be lost by
-//! [`Memory::crash_power`], whole batches from the end. What may not live here: rules of its own; they are in `chain`.
+//! An append is applied at once, and `done` is called before `append` returns. [`Memory::crash_power`] can lose what is
+//! not synced yet: whole batches from the end. This module has no rules of its own; they are in `chain`.
 
 mod tables;
 
@@ -19,7 +19,7 @@ use crate::lineage::leave_out_sealed;
 use crate::{Append, Done, Entry, Error, Journal, LAST, Page, Read, Segment, Snapshot, Tail};
 use tables::{Logged, Tables};
 
-/// A journal in memory. A clone is independent and cheap: it shares what was kept so far.
+/// A journal in memory. A clone is independent and cheap: it shares the stored data.
 #[derive(Debug, Default)]
 pub struct Memory {
     state: Mutex<State>,
@@ -28,9 +28,9 @@ pub struct Memory {
 #[derive(Debug, Clone, Default)]
 struct State {
     epoch: Epoch,
-    /// All that was kept, so that a crash can take the last of it away.
+    /// Everything that was stored, so that a crash can remove the last part of it.
     log: Vec<Logged>,
-    /// How much of it survives power loss.
+    /// How many of these survive a loss of power.
     synced: usize,
     tables: Arc<Tables>,
     failing: Option<Error>,
@@ -45,12 +45,12 @@ impl Clone for Memory {
 }
 
 impl Memory {
-    /// An empty journal without an owner.
+    /// Creates an empty journal without an owner.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the journal: from now on only appends of this epoch are kept.
+    /// Becomes the owner: from now on the journal accepts only appends of this epoch.
     pub fn open(&self) -> Epoch {
         let mut state = self.lock();
         state.epoch = Epoch(state.epoch.0 + 1);
@@ -58,14 +58,14 @@ impl Memory {
         state.epoch
     }
 
-    /// Batches that were written and not yet synced.
+    /// The number of batches that were written and are not synced yet.
     pub fn unsynced(&self) -> usize {
         let state = self.lock();
         state.log[state.synced..].iter().filter(|logged| matches!(logged, Logged::Batch(_))).count()
     }
 
-    /// Power is lost: of the batches that were not synced, the first `keep` stay, and snapshots up to the first that is
-    /// lost. The old owner is fenced from now on.
+    /// Simulates a loss of power: of the unsynced batches the first `keep` survive, with the snapshots up to the first
+    /// lost batch. The old owner is fenced from now on.
     pub fn crash_power(&self, keep: usize) {
         let mut state = self.lock();
         let written = state.log.iter().enumerate().skip(state.synced);
@@ -79,23 +79,23 @@ impl Memory {
         state.crash();
     }
 
-    /// The process is killed: all that was written stays. The old owner is fenced from now on.
+    /// Simulates a kill of the process: everything that was written survives. The old owner is fenced from now on.
     pub fn crash_process(&self) {
         self.lock().crash();
     }
 
-    /// Makes the next append fail with this error, and every later one until the journal is opened again. A disk that is
-    /// full ([`Error::Full`]) fails the next one alone.
+    /// Makes the next append fail with this error, and every later one until the journal is opened again. A full disk
+    /// ([`Error::Full`]) fails only the next append.
     pub fn fail_next(&self, error: Error) {
         self.lock().failing = Some(error);
     }
 
-    /// From now on there is no space: only batches that end runs are kept.
+    /// Fills the disk: from now on only batches that end runs are stored.
     pub fn fill(&self) {
         self.lock().full = true;
     }
 
-    /// There is space again.
+    /// Frees the disk again.
     pub fn free(&self) {
         self.lock().full = false;
     }
@@ -106,10 +106,10 @@ impl Memory {
 }
 
 impl State {
-    /// Whatever survived the crash is on disk now; nobody owns it.
+    /// Whatever survived the crash is on disk now, and there is no owner.
     fn crash(&mut self) {
         self.synced = self.log.len();
-        self.poisoned = Some("the process that owned it is gone".to_owned());
+        self.poisoned = Some("the process that owned it has ended".to_owned());
         self.failing = None;
     }
 

@@ -1,4 +1,4 @@
-//! The tables of the format in memory, and how a batch is kept in them. What may not live here: crashes and owners.
+//! The tables of the format in memory, and how a batch is stored in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use engine::{
 use crate::chain::{self, Head};
 use crate::{Append, Entry, Error, HomeEntry, Open, Page, Snapshot};
 
-/// One append as it was kept.
+/// An append as it was stored.
 #[derive(Debug)]
 pub(super) struct Kept {
     append: Append,
     entries: Vec<Arc<Entry>>,
 }
 
-/// What the log holds.
+/// An item of the log.
 #[derive(Debug, Clone)]
 pub(super) enum Logged {
     /// An append.
@@ -28,7 +28,7 @@ pub(super) enum Logged {
     Snapshot(Arc<Snapshot>),
 }
 
-/// What the log amounts to: the tables of the format.
+/// The tables of the format: the result of applying the log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tables {
     pub(super) position: Position,
@@ -79,7 +79,7 @@ impl<K: Ord, V: Clone> Rows<K, V> {
         self.index.get(key).map(|&at| &self.order[at])
     }
 
-    /// The last of these that were recorded before the one of this key; one that is not there stands behind all.
+    /// The last `limit` rows that were recorded before the row of this key; an unknown key counts as the end.
     pub(super) fn before(&self, key: Option<&K>, limit: usize, keep: impl Fn(&V) -> bool) -> Vec<V> {
         let until = key.and_then(|key| self.index.get(key)).copied().unwrap_or(self.order.len());
         let mut rows: Vec<V> = self.order[..until].iter().rev().filter(|row| keep(row)).take(limit).cloned().collect();
@@ -93,7 +93,7 @@ impl<K: Ord, V: Clone> Rows<K, V> {
 }
 
 impl Tables {
-    /// What this append adds, if it keeps to the rules; changes nothing.
+    /// What this append would add, if it satisfies the rules; changes nothing.
     pub(super) fn plan(&self, append: Append) -> Result<Kept, Error> {
         let batch = &append.batch;
         let branch = self.branches.get(&batch.branch);
@@ -123,7 +123,7 @@ impl Tables {
         Ok(Kept { append, entries })
     }
 
-    /// The time of the last entry, or of later progress.
+    /// The time of the last entry, or of progress if that is later.
     pub(super) fn latest(&self) -> Timestamp {
         let last = |branch: &Branch| branch.entries.last().map(|entry| (entry.position, entry.at));
         let entry = self.branches.values().filter_map(last).max().map(|(_, at)| at);
@@ -138,13 +138,13 @@ impl Tables {
         entries.iter().filter(wanted).map(|entry| Entry::clone(entry)).collect()
     }
 
-    /// Progress of a branch that no entry seals, in order.
+    /// Unsealed progress of a branch, in order.
     pub(super) fn progress(&self, branch: BranchId) -> Vec<Record> {
         let progress = self.branches.get(&branch).into_iter().flat_map(|branch| branch.progress.values());
         progress.map(|record| Record { seq: None, ..record.clone() }).collect()
     }
 
-    /// The first entries behind a position, with open progress where these are the last.
+    /// The first entries after a position, and open progress if these are the last entries.
     pub(super) fn page(&self, behind: Position, limit: usize) -> Page {
         let sessions = self.branches.iter().filter(|(id, _)| !self.ledgers.contains(id));
         let entries = sessions.flat_map(|(id, branch)| branch.entries.iter().map(|entry| (*id, entry)));
@@ -168,7 +168,7 @@ impl Tables {
         self.branches.iter().filter_map(open).collect()
     }
 
-    /// The head that a branch begins with.
+    /// The head that a new branch starts with.
     fn beginning(&self, event: &Event) -> Result<Head, Error> {
         match event {
             Event::Created(e) if self.keys.contains_key(&e.key) => Err(Error::KeyTaken { key: e.key.clone() }),
@@ -193,7 +193,7 @@ impl Tables {
         }
     }
 
-    /// Keeps what was logged.
+    /// Applies an item of the log.
     pub(super) fn keep_logged(&mut self, logged: &Logged) {
         match logged {
             Logged::Batch(kept) => self.keep(kept),
@@ -208,13 +208,13 @@ impl Tables {
         }
     }
 
-    /// The row of a run as it stands.
+    /// The current row of a run.
     pub(super) fn stands(&self, row: RunRow) -> RunRow {
         let session = self.sessions.get(&row.session);
         row.within(session)
     }
 
-    /// Keeps what was planned.
+    /// Applies a planned append.
     fn keep(&mut self, kept: &Kept) {
         let batch = &kept.append.batch;
         let mut entries = kept.entries.iter();

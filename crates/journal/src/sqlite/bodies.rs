@@ -1,4 +1,4 @@
-//! Reading bodies, each checked against its hash. What may not live here: writing them, and which may go.
+//! Reads bodies and verifies each against its hash.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::encode;
 use super::reader::Reader;
 use crate::Error;
 
-/// A body as it lies in the table.
+/// A row of `bodies`.
 struct Stored {
     encoding: String,
     size: i64,
@@ -19,7 +19,7 @@ struct Stored {
 /// The bytes of these bodies, in the same order.
 pub(super) fn read(reader: &Reader, hashes: &[Hash]) -> Result<Vec<Option<Arc<[u8]>>>, Error> {
     let stored = reader.query(|connection| {
-        // One lock for all of them.
+        // One transaction, and so one lock, for all of them.
         let moment = (hashes.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
         let stored: rusqlite::Result<Vec<_>> = hashes.iter().map(|hash| one(connection, hash)).collect();
         drop(moment);

@@ -1,8 +1,7 @@
-//! When what is in the WAL goes into the database: when nobody waits, and at a bound under load. What may not live here:
-//! transactions.
+//! When the WAL is checkpointed into the database: when nobody waits, and at a limit under load.
 //!
-//! A WAL that only grows makes every sync dearer, and one that is brought over rarely gives a worse p99. SQLite's own
-//! automatic checkpoint would do it inside a commit, before its callers are told, and would hide its errors.
+//! A WAL that only grows makes every sync more expensive, and rare checkpoints give a worse p99. SQLite's automatic
+//! checkpoint would run inside a commit, before its callers are notified, and would hide its errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,44 +9,44 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-/// Pages in the WAL at which it is brought over even though work may wait.
+/// Pages in the WAL at which it is checkpointed even if work may wait.
 const MOST_PAGES: u32 = 1000;
-/// Pages by which it must have grown since the last try: someone who reads may keep it from beginning anew.
+/// Pages by which the WAL must have grown since the last attempt: a reader may keep it from being reused.
 const MORE_PAGES: u32 = 250;
-/// Fewer are not worth two syncs.
+/// A checkpoint of fewer pages is not worth two syncs.
 const FEW_PAGES: u32 = 8;
 
-/// How far a checkpoint goes.
+/// How much a checkpoint does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CheckpointMode {
-    /// As far as nobody is hindered.
+    /// As much as possible without blocking anybody.
     Passive,
-    /// All of it, and the file is emptied, if nobody reads just now.
+    /// All of it, and the file is emptied, if nobody reads at the moment.
     Empty,
 }
 
-/// What is in the WAL.
+/// The state of the WAL.
 #[derive(Debug)]
 pub(super) struct Wal {
-    /// Told by SQLite after each commit.
+    /// Pages in the WAL; SQLite sets it after each commit.
     pages: Arc<AtomicU32>,
-    /// Pages at the last checkpoint, or since it began anew.
+    /// Pages at the last checkpoint, or since the WAL was last reused.
     last: u32,
 }
 
 impl Wal {
-    /// Takes the place of SQLite's automatic checkpoint.
+    /// Replaces SQLite's automatic checkpoint.
     pub(super) fn watch(connection: &mut Connection) -> rusqlite::Result<Self> {
         let pages = Arc::new(AtomicU32::new(0));
-        let told = Arc::clone(&pages);
+        let counter = Arc::clone(&pages);
         connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, count: i32| {
-            told.store(count.unsigned_abs(), Ordering::Relaxed);
+            counter.store(count.unsigned_abs(), Ordering::Relaxed);
             Ok(())
         }))?;
         Ok(Self { pages, last: 0 })
     }
 
-    /// Whether it has grown so far that no quiet moment is waited for.
+    /// Whether the WAL is so long that the checkpoint does not wait for a quiet moment.
     pub(super) fn is_long(&mut self) -> bool {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < self.last {
@@ -61,7 +60,7 @@ impl Wal {
         self.pages.load(Ordering::Relaxed) > FEW_PAGES
     }
 
-    /// Brings it over. Whoever reads is never waited for.
+    /// Runs a checkpoint; never waits for readers.
     pub(super) fn checkpoint(&mut self, connection: &Connection, reach: CheckpointMode) -> rusqlite::Result<()> {
         self.last = self.pages.load(Ordering::Relaxed);
         let run = |sql: &str| connection.prepare_cached(sql)?.query_row([], |_| Ok(()));

@@ -1,10 +1,10 @@
-//! Collection: bodies that nothing names any more, and progress of what is not open. Erasure: the content of bodies that only
-//! old entries name; size and hash stay.
+//! Collection removes bodies that nothing names any more, and closed progress. Erasure removes the content of bodies
+//! that only old entries name; their size and hash stay.
 //!
-//! First everything that may name a body is read, a bounded piece at a time, and whatever looks like a hash is remembered.
-//! Then bodies that were never met go, each time in a transaction that first reads what was appended meanwhile. A body that
-//! came under the present owner is left alone, and so is one that only resembles a name that was met: too much may stay,
-//! nothing may go that is needed. What may not live here: when it is done.
+//! A collection first reads everything that may name a body, a bounded piece at a time, and remembers whatever looks
+//! like a hash. Then it removes the bodies whose hashes it has not seen; each of these transactions first reads what
+//! was appended meanwhile. It keeps bodies that came under the current owner, and bodies whose hash only resembles one
+//! that was seen: it may keep too much, but never removes what is needed.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -17,19 +17,19 @@ use super::reader::Reader;
 use super::{failed, home};
 use crate::{Collected, Error, Old};
 
-/// Rows of one step; a step takes some milliseconds.
+/// Rows per step; a step takes some milliseconds.
 const ROWS: usize = 1000;
-/// Snapshots of one step: they are larger.
+/// Snapshots per step: they are larger.
 const SNAPSHOTS: usize = 8;
-/// Digits of a hash in a payload.
+/// Hex digits of a hash in a payload.
 const DIGITS: usize = 64;
 
-/// What of these bodies would be erased now, without changing anything: also beside an owner at work.
+/// What an erasure would remove now. Changes nothing, so it also works beside a running owner.
 pub(super) fn erasable(reader: &Reader, old: &Old<'_>) -> Result<Collected, Error> {
     count(reader, Some(old))
 }
 
-/// What the next owner would collect, without changing anything: also beside an owner at work.
+/// What the next owner would collect. Changes nothing, so it also works beside a running owner.
 pub(super) fn collectable(reader: &Reader) -> Result<Collected, Error> {
     count(reader, None)
 }
@@ -76,12 +76,13 @@ impl Collected {
     }
 }
 
-/// How often entries were removed by this owner: what was read before may have missed what they named.
+/// How often this owner has removed entries: a collection that read before a removal may have missed what those entries
+/// named.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Removals(Arc<Mutex<u64>>);
 
 impl Removals {
-    /// Nothing is removed and nothing is collected while this is held.
+    /// Blocks removals and collections while the guard lives.
     pub(super) fn hold(&self) -> MutexGuard<'_, u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,7 +92,7 @@ impl Removals {
 #[derive(Debug, Clone)]
 pub(super) struct Collectable {
     pub(super) epoch: Epoch,
-    /// Rows of `bodies` up to this one were there before this owner.
+    /// The last row of `bodies` that existed before this owner.
     youngest: i64,
     pub(super) removals: Removals,
 }
@@ -102,31 +103,32 @@ impl Collectable {
         Ok(Self { epoch, youngest, removals: Removals::default() })
     }
 
-    /// The same, with what came under this owner.
+    /// The same, including what came under this owner.
     pub(super) fn up_to_now(&self, connection: &Connection) -> rusqlite::Result<Self> {
         Ok(Self { removals: self.removals.clone(), ..Self::new(connection, self.epoch)? })
     }
 }
 
-/// A collection under way.
+/// A collection in progress.
 #[derive(Debug)]
 pub(super) struct Collection {
     collectable: Collectable,
-    /// Removals when it began.
+    /// The number of removals when it began.
     removals: u64,
     stage: Stage,
-    /// Entries before this time do not count, but for those of these kinds; then bodies are erased, and keep their rows.
+    /// For an erasure: entries before this time do not keep a body, except entries of the kinds listed in `step`; and
+    /// bodies lose their content but keep their rows.
     before: Option<Timestamp>,
     /// Entries up to this position were read.
     position: i64,
-    /// The first eight bytes of every hash that was met.
+    /// The first eight bytes of every hash that was seen.
     named: HashSet<u64>,
-    /// The same of what was met in entries that do not count.
+    /// The first eight bytes of every hash that was seen in old entries.
     old: HashSet<u64>,
     collected: Collected,
 }
 
-/// What comes next; rows of a table up to `after` are done.
+/// The current stage; rows of a table up to `after` are done.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Entries,
@@ -137,7 +139,7 @@ enum Stage {
     Done,
 }
 
-/// Rows that name bodies and may outlive the entries that did.
+/// Queries for rows that name bodies and may outlive the entries that did.
 const VIEWS: [&str; 2] = [
     "SELECT rowid, row FROM view_receipts WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
     "SELECT rowid, row FROM view_runs WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
@@ -157,8 +159,7 @@ impl Collection {
         }
     }
 
-    /// One that erases what is old.
-    /// What is old was there before it became so: also what came under this owner may go.
+    /// A collection that erases old content. That content may also have come under this owner.
     pub(super) fn erasing(collectable: &Collectable, old: &Old<'_>) -> Self {
         let mut collection = Self { before: Some(old.before), ..Self::new(collectable) };
         for state in old.states {
@@ -167,7 +168,7 @@ impl Collection {
         collection
     }
 
-    /// The next piece of it; what was collected, once it is done.
+    /// Does the next piece; returns what was collected once all is done.
     pub(super) fn step(&mut self, connection: &Connection, path: &Path) -> Result<Option<Collected>, Error> {
         let sqlite = failed(path);
         match self.stage {
@@ -216,7 +217,7 @@ impl Collection {
         Ok(if read < ROWS { Stage::Views { view: view + 1, after: 0 } } else { Stage::Views { view, after: last } })
     }
 
-    /// How many rows there were, and the last one's number.
+    /// Reads the hashes in these rows; returns the number of rows, and the number of the last one.
     fn read_rows(&mut self, connection: &Connection, sql: &str, after: i64) -> rusqlite::Result<(usize, i64)> {
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query((after, ROWS as i64))?;
@@ -228,7 +229,7 @@ impl Collection {
         Ok((read, last))
     }
 
-    /// What retention removed is still named by the snapshot that stands for it.
+    /// Reads the hashes in snapshots: a snapshot still names what retention removed.
     fn read_snapshots(&mut self, connection: &Connection, after: i64, path: &Path) -> Result<Stage, Error> {
         let sql = "SELECT rowid, content FROM snapshots WHERE rowid > ?1 ORDER BY rowid LIMIT ?2";
         let columns = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
@@ -258,7 +259,8 @@ impl Collection {
         let removals = self.collectable.removals.clone();
         let held = removals.hold();
         if *held != self.removals {
-            // Entries were removed since it began: what they and their snapshots named was perhaps not met.
+            // Entries were removed since it began: it may have missed what they and their snapshots named, so it starts
+            // again.
             (self.removals, self.position) = (*held, 0);
             return Ok(Stage::Entries);
         }
@@ -271,15 +273,15 @@ impl Collection {
         })
     }
 
-    /// Whether a body stays: it was perhaps named, or is to be erased and no old entry named it.
+    /// Whether a body stays: something may name it, or it is to be erased and no old entry named it.
     fn keeps(&self, body: &Stored) -> bool {
         let first = u64::from_be_bytes(body.hash[..8].try_into().expect("eight of 32 bytes"));
         self.named.contains(&first) || self.before.is_some() && !self.old.contains(&first)
     }
 
-    /// Bodies that may be collected, if nothing names them.
+    /// Bodies that may be collected if nothing names them.
     ///
-    /// The last body of all stays: its number is not given a second time, so that numbers tell how old a body is.
+    /// The last body always stays, so that its row number is not reused and row numbers tell the age of a body.
     fn bodies(&self, connection: &Connection, after: i64) -> rusqlite::Result<Vec<Stored>> {
         let sql = "SELECT rowid, hash, length(content) FROM bodies WHERE rowid > ?1 AND rowid <= ?2 \
                    AND rowid < (SELECT max(rowid) FROM bodies) AND (content IS NOT NULL OR ?4) ORDER BY rowid LIMIT ?3";
@@ -308,7 +310,7 @@ impl Collection {
     }
 }
 
-/// The beginning of whatever looks like a hash.
+/// The first eight bytes of whatever looks like a hash.
 fn hashes(text: &[u8]) -> impl Iterator<Item = u64> {
     let digits = text.split(|byte| !byte.is_ascii_hexdigit()).filter(|digits| digits.len() == DIGITS);
     digits.filter_map(|digits| u64::from_str_radix(std::str::from_utf8(&digits[..16]).ok()?, 16).ok())
@@ -336,7 +338,7 @@ fn closed_progress(connection: &Connection) -> rusqlite::Result<Vec<(i64, String
     let open = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut closed = vec![];
     for (branch, effect) in open.collect::<rusqlite::Result<Vec<(i64, String)>>>()? {
-        // What does not read is for someone to look at.
+        // An unreadable effect is left for the doctor to report.
         let Ok(id) = effect.parse::<EffectId>() else { continue };
         if is_closed(connection, branch, id)? {
             closed.push((branch, effect));
@@ -365,7 +367,7 @@ fn is_closed(connection: &Connection, branch: i64, id: EffectId) -> rusqlite::Re
     Ok(false)
 }
 
-/// Runs something in a transaction of this owner; whatever it did is taken back where it fails.
+/// Runs something in a transaction of this owner and rolls it back on failure.
 pub(super) fn transaction<T>(
     connection: &Connection,
     epoch: Epoch,
@@ -386,7 +388,7 @@ pub(super) fn transaction<T>(
     };
     done().inspect_err(|_| {
         if !connection.is_autocommit() {
-            // A transaction that cannot be taken back ends with its connection.
+            // A transaction that cannot be rolled back ends with its connection.
             let _ = connection.execute_batch("ROLLBACK");
         }
     })

@@ -1,5 +1,5 @@
-//! What the caller's thread prepares, so that the writer only binds and steps: payloads with their hashes, packed bodies,
-//! rows as JSON; and the way back. What may not live here: SQL.
+//! Encodes an append on the caller's thread, so that the writer only binds and steps: payloads with their hashes,
+//! compressed bodies, rows as JSON. Also decodes them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,20 +13,20 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use crate::Append;
 
-/// Bodies shorter than this are kept as they are: packing them saves less than a page.
+/// Bodies shorter than this are stored uncompressed: compression saves less than a page.
 const PACK_FROM_BYTES: usize = 1024;
-/// The level that packs transcripts about five times at 300 MB/s.
+/// This level compresses transcripts about five times, at 300 MB/s.
 const PACK_LEVEL: i32 = 3;
 
-/// Room for the row of a view, bytes: nearly all fit.
+/// Initial capacity for the row of a view, bytes: nearly all rows fit.
 const ROW_BYTES: usize = 512;
 
-/// Packed settings and prompts that are kept at hand: hardly more are in use at once.
+/// How many compressed settings and prompts are cached: hardly more are in use at once.
 const AGAIN: usize = 8;
 
 thread_local! {
     static PACKER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
-    /// Every run names the same few settings and prompts. The oldest goes first.
+    /// Every run names the same few settings and prompts. The oldest entry is evicted first.
     static PACKED: RefCell<VecDeque<(Hash, Content)>> = const { RefCell::new(VecDeque::new()) };
 }
 
@@ -34,7 +34,7 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Encoded {
     pub(super) append: Append,
-    /// One for each record.
+    /// The bytes of each record.
     pub(super) records: Vec<Bytes>,
     pub(super) bodies: Vec<Packed>,
     pub(super) views: ViewJson,
@@ -43,11 +43,11 @@ pub(super) struct Encoded {
 /// The bytes of one record.
 #[derive(Debug)]
 pub(super) enum Bytes {
-    /// Of an entry.
+    /// An entry.
     Entry { payload: String, hash: Hash },
-    /// Of progress.
+    /// Progress.
     Progress { effect: EffectId, offset: u64, bytes: Vec<u8> },
-    /// None: progress that a later entry of the same append seals is never on its own.
+    /// Progress that a later entry of the same append seals: it is never stored by itself.
     Sealed,
 }
 
@@ -86,7 +86,7 @@ impl Encoded {
     }
 }
 
-/// The bytes of each record. From the last to the first, so that progress knows what seals it.
+/// Encodes each record. It goes from the last to the first, so that it knows which progress is sealed.
 fn records(records: &[Record]) -> Vec<Bytes> {
     let mut sealed = Vec::new();
     let bytes = records.iter().rev().map(|Record { event, .. }| {
@@ -120,7 +120,7 @@ fn json(row: &impl Serialize) -> String {
 }
 
 impl Bytes {
-    /// Of an entry.
+    /// Encodes an entry.
     fn of(event: &Event) -> Self {
         let payload = String::from_utf8(event.payload()).expect("JSON is UTF-8");
         Self::Entry { hash: Hash::of(payload.as_bytes()), payload }
@@ -151,7 +151,7 @@ impl Content {
         }
     }
 
-    /// Of bytes that come again and again: packed once.
+    /// Encodes a body that many runs share: it is compressed once.
     fn again(hash: Hash, bytes: &Arc<[u8]>) -> Self {
         PACKED.with_borrow_mut(|packed| {
             if let Some((_, content)) = packed.iter().find(|(known, _)| *known == hash) {
@@ -178,7 +178,7 @@ impl Content {
     }
 }
 
-/// The bytes in zstd, when that saves at least an eighth.
+/// Compresses with zstd; `None` if that saves less than an eighth.
 fn pack(bytes: &[u8]) -> Option<Vec<u8>> {
     if bytes.len() < PACK_FROM_BYTES {
         return None;
@@ -186,7 +186,7 @@ fn pack(bytes: &[u8]) -> Option<Vec<u8>> {
     compress(bytes).filter(|packed| packed.len() <= bytes.len() / 8 * 7)
 }
 
-/// The bytes in zstd; none for want of memory.
+/// Compresses with zstd; `None` if there is not enough memory.
 pub(super) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     PACKER.with_borrow_mut(|packer| {
         if packer.is_none() {
@@ -196,7 +196,7 @@ pub(super) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// The bytes of a stored body, `size` long; none when they are not what `encoding` says.
+/// Decompresses a stored body of `size` bytes; `None` if the bytes do not match `encoding`.
 pub(super) fn unpack(encoding: &str, size: usize, content: Vec<u8>) -> Option<Vec<u8>> {
     match encoding {
         "raw" => Some(content),
@@ -205,8 +205,8 @@ pub(super) fn unpack(encoding: &str, size: usize, content: Vec<u8>) -> Option<Ve
     }
 }
 
-/// The bytes of progress: the text itself, so that the rows of an effect concatenate to its body. A part of a call is its
-/// whole payload, since it has fields of its own.
+/// The bytes of progress: the plain text, so that the rows of an effect concatenate to its body. A part of a call is
+/// stored as its whole payload, because it has more fields.
 fn progress_bytes(event: &Event) -> Vec<u8> {
     match event {
         Event::TextAdded(TextAdded { text, .. })
@@ -216,7 +216,7 @@ fn progress_bytes(event: &Event) -> Vec<u8> {
     }
 }
 
-/// Reads progress back.
+/// Decodes progress.
 pub(super) fn progress_event(
     kind: &str,
     effect: EffectId,

@@ -1,5 +1,5 @@
-//! What is done to the files of a home past SQLite, each step in one place, so that a test can make any of them fail as the
-//! system would. What may not live here: which file is for what.
+//! All operations on the files of a home that bypass SQLite, each in one function, so that a test can make each fail as
+//! the system would.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -10,39 +10,38 @@ use std::sync::OnceLock;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
 
-/// What is about to be done to a file or a folder.
+/// An operation on a file or folder that is about to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub enum FileStep<'a> {
-    /// A folder is made, perhaps.
+    /// Make a folder if it does not exist.
     MakeFolder,
-    /// A file is opened, perhaps made.
+    /// Open a file, or create it.
     Open,
-    /// Its mode is set.
     SetMode,
-    /// Its lock is taken.
+    /// Take its lock.
     Lock,
-    /// Bytes are read.
+    /// Read bytes.
     Read,
-    /// Bytes are written.
+    /// Write bytes.
     Write,
-    /// It gets another length.
+    /// Set its length.
     Resize,
-    /// It gets blocks that nothing else may use.
+    /// Allocate blocks for it.
     Reserve,
-    /// It is to reach the disk; of a folder, the names in it.
+    /// Sync it; for a folder, the names in it.
     Sync,
-    /// It gets this name.
+    /// Rename it to this.
     Rename(&'a Path),
-    /// It is removed.
     Remove,
 }
 
-/// Asked before each step; an error is what the system is to have answered.
+/// Called before each operation; an error is returned as if it came from the system.
 pub type FileWatch = fn(FileStep<'_>, &Path) -> io::Result<()>;
 
 static WATCH: OnceLock<FileWatch> = OnceLock::new();
 
-/// Has every step of this process asked of a test first, for ever. Outside of tests nobody watches.
+/// Installs a test's watch over all operations of this process, permanently. Without a test there is none.
 #[doc(hidden)]
 pub fn watch_files(watch: FileWatch) {
     WATCH.get_or_init(|| watch);
@@ -60,13 +59,13 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Opens a file by these options.
+    /// Opens a file with these options.
     pub(super) fn new(options: &OpenOptions, path: &Path) -> io::Result<Self> {
         begin(FileStep::Open, path)?;
         Ok(Self { file: options.open(path)?, path: path.to_owned() })
     }
 
-    /// Opens a file or folder that is there, to sync it.
+    /// Opens an existing file or folder, in order to sync it.
     fn there(path: &Path) -> io::Result<Self> {
         Self::new(OpenOptions::new().read(true), path)
     }
@@ -91,7 +90,7 @@ impl Open {
         self.file.set_len(bytes)
     }
 
-    /// Data and length; of a folder, the names in it.
+    /// Syncs data and length; of a folder, the names in it.
     pub(super) fn sync(&self) -> io::Result<()> {
         begin(FileStep::Sync, &self.path)?;
         self.file.sync_all()
@@ -107,18 +106,18 @@ impl Open {
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 
-    /// Gets the first blocks of a file for it alone.
+    /// Allocates the first `bytes` bytes of the file.
     pub(super) fn reserve(&self, bytes: u64) -> io::Result<()> {
         begin(FileStep::Reserve, &self.path)?;
         match fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
-            // A file system that cannot promise blocks gives them for bytes.
+            // On a file system that cannot allocate blocks, written bytes take them.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => (&self.file).write_all(&vec![0x55; bytes as usize]),
             allocated => Ok(allocated?),
         }
     }
 }
 
-/// A file that is written, made if it is not there, private then.
+/// Options for a file that is written, and created with this private mode if it does not exist.
 pub(super) fn private(mode: u32) -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(mode);
@@ -145,7 +144,7 @@ pub(super) fn rename(path: &Path, to: &Path) -> io::Result<()> {
     fs::rename(path, to)
 }
 
-/// Another name for the same file.
+/// Makes another name for the same file.
 pub(super) fn link(path: &Path, to: &Path) -> io::Result<()> {
     begin(FileStep::Open, to)?;
     fs::hard_link(path, to)
@@ -160,7 +159,7 @@ pub(super) fn sync(path: &Path) -> io::Result<()> {
     Open::there(path)?.sync()
 }
 
-/// Makes what was done to the name of a file last.
+/// Makes a change to the name of a file durable.
 pub(super) fn sync_name(path: &Path) -> io::Result<()> {
     sync(path.parent().unwrap_or(Path::new(".")))
 }

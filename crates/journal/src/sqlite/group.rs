@@ -1,7 +1,7 @@
-//! Group commit. What may not live here: what an append writes (`member`), and who calls (`writer`).
+//! Group commit: `member` writes one append, `writer` calls this module.
 //!
-//! A group is what is queued, without waiting for more. Its strength is its strongest member's, set before `BEGIN`, since
-//! `synchronous` cannot change inside a transaction.
+//! A group is everything that is queued, without waiting for more. Its durability is that of its strictest member; it
+//! is set before `BEGIN`, because `synchronous` cannot change inside a transaction.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
@@ -22,17 +22,16 @@ use super::statements::Statements;
 use super::writer::{Job, Spent, Start, Work};
 use crate::Error;
 
-/// Members of one group at most, so that the first is not kept waiting by those who queue behind it.
+/// Most members of a group, so that the first does not wait for everyone who queues behind it.
 const GROUP: usize = 4096;
 
-/// How long nothing must have been asked before a quiet moment is used.
+/// How long the queue must be empty before the writer does background work.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quiet {
-    /// For what costs little.
     pub(super) soon: Duration,
-    /// For what costs more.
+    /// Before more expensive work.
     pub(super) later: Duration,
-    /// For what reads all there is, once in the life of an owner.
+    /// Before work that reads everything, once per owner.
     pub(super) long: Duration,
 }
 
@@ -42,20 +41,20 @@ impl Default for Quiet {
     }
 }
 
-/// What quiet moments are still for.
+/// The background work that is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
-    /// The WAL goes into the database.
+enum Background {
+    /// Checkpoint the WAL into the database.
     Checkpoint,
-    /// The WAL is emptied.
+    /// Empty the WAL.
     Empty,
-    /// What nothing names is collected, if that was not done yet.
+    /// Collect what nothing names, if this owner has not done that yet.
     Collect,
-    /// Nothing: the thread sleeps until there is work.
+    /// Nothing: the thread sleeps until a job comes.
     Done,
 }
 
-/// What is written with. The connection closes before the home is given up.
+/// The state of the writer. The connection closes before the home is released.
 #[derive(Debug)]
 pub(super) struct WriterState {
     connection: Connection,
@@ -72,7 +71,7 @@ impl WriterState {
             space,
             wal,
             quiet,
-            rest: Rest::Done,
+            background: Background::Done,
             collectable: Some(collectable),
             collection: None,
             strength: None,
@@ -81,19 +80,19 @@ impl WriterState {
         Self { connection, state }
     }
 
-    /// Writes what is queued until there will be no more.
+    /// Writes what is queued until the queue is closed.
     pub(super) fn run(&mut self, jobs: &Receiver<Job>, spent: &Spent) {
         let Self { connection, state } = self;
         Group { statements: Statements::keep(connection), state }.run(jobs, spent);
     }
 
-    /// For one group: the statements stay with the connection.
+    /// Prepares one group: the statements stay with the connection.
     pub(super) fn group(&mut self) -> Group<'_> {
         Group { statements: Statements::lend(&self.connection), state: &mut self.state }
     }
 }
 
-/// What is known between two groups.
+/// The state that is kept between two groups.
 #[derive(Debug)]
 struct State {
     home: Owned,
@@ -102,17 +101,17 @@ struct State {
     space: Space,
     wal: Wal,
     quiet: Quiet,
-    rest: Rest,
-    /// Until it was collected.
+    background: Background,
+    /// What may be collected; `None` once that is done.
     collectable: Option<Collectable>,
     collection: Option<Collection>,
-    /// What `synchronous` is set to.
+    /// The current value of `synchronous`.
     strength: Option<Durability>,
-    /// Why nothing more is acknowledged.
+    /// Why nothing more is acknowledged; `None` while the journal is healthy.
     poisoned: Option<String>,
 }
 
-/// Writes a group after another.
+/// Writes one group after another.
 pub(super) struct Group<'a> {
     statements: Statements<'a>,
     state: &'a mut State,
@@ -121,82 +120,85 @@ pub(super) struct Group<'a> {
 impl Group<'_> {
     fn run(&mut self, jobs: &Receiver<Job>, spent: &Spent) {
         while let Some(first) = self.next(jobs) {
-            // Who is about to queue goes first, if it waits for this processor: a group of more costs hardly more.
+            // A thread that is about to queue and waits for this processor goes first: a larger group costs hardly
+            // more.
             thread::yield_now();
             spent.leave(self.serve(std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1)).collect()));
         }
     }
 
-    /// Writes a group, tells its callers, and sees to the WAL; gives back what was written.
+    /// Writes a group, notifies its callers, and checkpoints the WAL if it is long; returns what was written.
     pub(super) fn serve(&mut self, group: Vec<Job>) -> Vec<Work> {
         let (works, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|job| (job.work, job.done)).unzip();
         let results = self.commit(&works);
         for (answer, result) in answers.into_iter().zip(results) {
             answer.give(result);
         }
-        self.state.rest = Rest::Checkpoint;
+        self.state.background = Background::Checkpoint;
         if self.state.wal.is_long() {
             self.checkpoint(CheckpointMode::Passive);
         }
         works
     }
 
-    /// Waits for work; what is quiet meanwhile is used. None when there will be no more.
+    /// Waits for a job and does background work meanwhile. `None` once the queue is closed.
     fn next(&mut self, jobs: &Receiver<Job>) -> Option<Job> {
         loop {
-            let quiet = match self.state.rest {
-                Rest::Checkpoint => self.state.quiet.soon,
-                Rest::Empty => self.state.quiet.later,
-                Rest::Collect if self.state.collection.is_some() => Duration::ZERO,
-                Rest::Collect => self.state.quiet.long,
-                Rest::Done => return jobs.recv().ok(),
+            let quiet = match self.state.background {
+                Background::Checkpoint => self.state.quiet.soon,
+                Background::Empty => self.state.quiet.later,
+                Background::Collect if self.state.collection.is_some() => Duration::ZERO,
+                Background::Collect => self.state.quiet.long,
+                Background::Done => return jobs.recv().ok(),
             };
             match jobs.recv_timeout(quiet) {
                 Ok(job) => return Some(job),
-                Err(RecvTimeoutError::Timeout) => self.rest(),
+                Err(RecvTimeoutError::Timeout) => self.background_work(),
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }
 
-    pub(super) fn rest(&mut self) {
-        self.state.rest = match self.state.rest {
-            Rest::Checkpoint => {
+    pub(super) fn background_work(&mut self) {
+        self.state.background = match self.state.background {
+            Background::Checkpoint => {
                 if self.state.wal.is_worth() {
                     self.checkpoint(CheckpointMode::Passive);
                 }
-                Rest::Empty
+                Background::Empty
             }
-            Rest::Empty => {
+            Background::Empty => {
                 self.checkpoint(CheckpointMode::Empty);
                 if self.state.collectable.is_some() || self.state.collection.is_some() {
-                    Rest::Collect
+                    Background::Collect
                 } else {
-                    Rest::Done
+                    Background::Done
                 }
             }
-            Rest::Collect => self.collect(),
-            Rest::Done => Rest::Done,
+            Background::Collect => self.collect(),
+            Background::Done => Background::Done,
         };
     }
 
-    /// The next piece of the collection. What comes in between goes first.
-    fn collect(&mut self) -> Rest {
+    /// Does the next piece of the collection. Jobs that come meanwhile go first.
+    fn collect(&mut self) -> Background {
         if let Some(collectable) = self.state.collectable.take().filter(|_| self.state.poisoned.is_none()) {
             self.state.collection = Some(Collection::new(&collectable));
         }
-        let Some(collection) = &mut self.state.collection else { return Rest::Done };
+        let Some(collection) = &mut self.state.collection else { return Background::Done };
         match collection.step(self.statements.connection(), &self.state.home.database()) {
-            Ok(None) => return Rest::Collect,
-            // What cannot be read, or has no space, is not collected; whoever needs it says so.
+            Ok(None) => return Background::Collect,
+            // If something cannot be read or there is no space, nothing is collected; whoever needs that data gets the
+            // error.
             Ok(Some(_)) | Err(Error::Full { .. } | Error::Damaged { .. }) => {}
             Err(error) => self.state.poisoned = Some(error.to_string()),
         }
         self.state.collection = None;
-        Rest::Checkpoint
+        Background::Checkpoint
     }
 
-    /// A failed write is one also where it loses nothing, but for space: then all stays in the WAL.
+    /// A failed checkpoint ends all acknowledging, even if it loses nothing; only after a lack of space everything
+    /// stays in the WAL.
     fn checkpoint(&mut self, reach: CheckpointMode) {
         if self.state.poisoned.is_some() {
             return;
@@ -210,7 +212,7 @@ impl Group<'_> {
         }
     }
 
-    /// What became of each member.
+    /// Commits a group and returns the result of each member.
     fn commit(&mut self, members: &[Work]) -> Vec<Result<Position, Error>> {
         if let Some(cause) = &self.state.poisoned {
             return members.iter().map(|_| Err(Error::Poisoned { cause: cause.clone() })).collect();
@@ -229,25 +231,26 @@ impl Group<'_> {
         }
     }
 
-    /// Takes a group back that failed as a whole. No space is the one failure that all goes on after.
+    /// Rolls back a group that failed as a whole. A lack of space is the one failure after which the journal stays
+    /// usable.
     fn give_back(&mut self, error: &Error) {
         if mutant!(DiskEndsKept) {
             self.state.ends.keep();
         }
         self.state.ends.back_to(0);
-        // Nothing of it may be committed by a later group.
+        // No later group may commit any part of it.
         let undone = self.statements.connection().is_autocommit()
             || self.statements.connection().execute_batch("ROLLBACK").is_ok();
         if undone && matches!(error, Error::Full { .. }) {
             self.state.space.give_up();
-            // The blocks that the WAL has serve again once it begins anew.
+            // After a checkpoint the WAL reuses the blocks that it has.
             self.checkpoint(CheckpointMode::Passive);
         } else if !mutant!(DiskPoisonIgnored) {
             self.state.poisoned = Some(error.to_string());
         }
     }
 
-    /// An error here is the whole group's.
+    /// Writes a group in one transaction. The outer error is that of the whole group.
     fn transaction(&mut self, members: &[Work], strength: Durability) -> Result<Vec<Result<Position, Error>>, Error> {
         self.set_strength(strength)?;
         self.begin()?;
@@ -262,7 +265,7 @@ impl Group<'_> {
         self.execute("COMMIT")?;
         if strength == Durability::Synced {
             let (position, chain) = self.state.ends.last;
-            // The group is committed, so that no error of the mark may pass for one that can be taken back.
+            // The group is committed, so an error of the mark must not count as one that can be rolled back.
             self.state.home.set_mark(position, chain)?;
         }
         Ok(results)
@@ -273,8 +276,8 @@ impl Group<'_> {
         self.check_owner()
     }
 
-    /// All members without savepoints, of which each would keep every page that it changes a second time. None if one is
-    /// refused once it has begun to write: hardly ever.
+    /// Writes all members without savepoints, because each savepoint would keep a second copy of every page that it
+    /// changes. `None` if a member is refused after it began to write, which is rare.
     fn together(&mut self, members: &[Work]) -> Result<Option<Vec<Result<Position, Error>>>, Error> {
         let mut results = Vec::with_capacity(members.len());
         for member in members {
@@ -289,7 +292,8 @@ impl Group<'_> {
         Ok(Some(results))
     }
 
-    /// From the beginning, each member in a savepoint, so that what a refused one has written can be taken back alone.
+    /// Writes the group again from the beginning, each member in a savepoint, so that a refused member can be rolled
+    /// back alone.
     fn apart(&mut self, members: &[Work]) -> Result<Vec<Result<Position, Error>>, Error> {
         self.execute("ROLLBACK")?;
         self.state.ends.back_to(0);
@@ -297,7 +301,7 @@ impl Group<'_> {
         members.iter().map(|member| self.member(member)).collect()
     }
 
-    /// One member in its savepoint: the outer error is the group's, the inner one its own.
+    /// Writes one member in its savepoint: the outer error is the group's, the inner one is its own.
     fn member(&mut self, work: &Work) -> Result<Result<Position, Error>, Error> {
         if let Err(refused) = self.admit(work) {
             return Ok(Err(refused));
@@ -313,7 +317,7 @@ impl Group<'_> {
         Ok(result)
     }
 
-    /// Whether a member may begin to write.
+    /// Checks whether a member may begin to write.
     fn admit(&self, work: &Work) -> Result<(), Error> {
         if let Work::Append(Encoded { append, .. }) = work
             && append.epoch != self.state.epoch
@@ -327,7 +331,7 @@ impl Group<'_> {
         if admitted { Ok(()) } else { Err(Error::Full { path: self.state.home.database() }) }
     }
 
-    /// Writes a member; the inner error is its own, and then the transaction still stands.
+    /// Writes a member; the inner error is its own, and then the transaction is still open.
     fn write(&mut self, work: &Work) -> Result<Result<Position, Error>, Error> {
         let written = match work {
             Work::Append(encoded) => member::write(&self.statements, &mut self.state.ends, encoded),
@@ -340,7 +344,7 @@ impl Group<'_> {
             Err(Fault::Rule(error)) => error,
             Err(Fault::Sqlite(error)) => failed(&self.state.home.database())(error),
         };
-        // A full disk, an I/O error or no memory may have rolled back the whole transaction.
+        // A full disk, an I/O error or a lack of memory may have rolled back the whole transaction.
         if !error.is_refusal() || self.statements.connection().is_autocommit() { Err(error) } else { Ok(Err(error)) }
     }
 

@@ -1,4 +1,4 @@
-//! The folder of a journal: its modes, its lock, its owner's name. What may not live here: SQL.
+//! The folder of a journal: its modes, its lock, the name of its owner.
 
 use std::fs;
 use std::io;
@@ -21,11 +21,11 @@ const MARK: &str = "journal.mark";
 const PRIVATE_FOLDER: u32 = 0o700;
 pub(super) const PRIVATE_FILE: u32 = 0o600;
 const STICKY: u32 = 0o1000;
-/// How often a lock whose owner is dead is tried again, and how long after each time.
+/// How often taking a lock whose owner is dead is retried, and the delay after each attempt.
 const TRIES: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(10);
 
-/// A home that this process holds, until this value is dropped.
+/// A home that this process owns until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Owned {
     path: PathBuf,
@@ -33,44 +33,43 @@ pub(super) struct Owned {
     _lock: Lock,
 }
 
-/// A file that was given another name.
+/// A file that was quarantined under another name.
 #[derive(Debug)]
-pub(super) struct PutAside {
-    /// The name.
+pub(super) struct Quarantined {
     pub(super) name: String,
 }
 
-/// The held lock.
+/// The lock, held.
 #[derive(Debug)]
 pub(super) struct Lock(Open);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that is being forked at this moment still has the file until its exec.
+        // Closing is not enough: a child that is being forked at this moment has the file open until its exec.
         self.0.unlock();
     }
 }
 
 impl Owned {
-    /// Makes the folder if need be and locks it.
+    /// Makes the folder if it does not exist, and locks it.
     pub(super) fn take(home: &Path) -> Result<Self, Error> {
         make_folder(home).map_err(unwritable(home))?;
         Self::locked(home, lock(home)?)
     }
 
-    /// Locks a home that is there; a mark that is none is put aside.
-    pub(super) fn take_to_mend(home: &Path) -> Result<(Self, Option<PutAside>), Error> {
+    /// Locks an existing home for a repair; an invalid mark is quarantined.
+    pub(super) fn take_to_repair(home: &Path) -> Result<(Self, Option<Quarantined>), Error> {
         let lock = lock(home)?;
         let mark = home.join(MARK);
-        let aside = match Mark::open(&mark) {
+        let quarantined = match Mark::open(&mark) {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                let kept = aside_name(&mark, "damaged");
+                let kept = copy_name(&mark, "damaged");
                 files::rename(&mark, &kept).map_err(unwritable(&mark))?;
-                Some(PutAside { name: kept.file_name().unwrap_or_default().to_string_lossy().into_owned() })
+                Some(Quarantined { name: kept.file_name().unwrap_or_default().to_string_lossy().into_owned() })
             }
             _ => None,
         };
-        Ok((Self::locked(home, lock)?, aside))
+        Ok((Self::locked(home, lock)?, quarantined))
     }
 
     fn locked(home: &Path, lock: Lock) -> Result<Self, Error> {
@@ -93,19 +92,20 @@ impl Owned {
         self.path.join(DATABASE)
     }
 
-    /// What was acknowledged last.
+    /// The position and chain value that were acknowledged last.
     pub(super) fn mark(&self) -> Result<Option<(Position, engine::Hash)>, Error> {
         self.mark.read().map_err(unwritable(&self.path))
     }
 
-    /// Keeps what is acknowledged from now on. It needs no space: the file has its bytes since it was opened.
+    /// Records what is acknowledged from now on. It needs no space: the file has its full size since it was opened.
     pub(super) fn set_mark(&self, position: Position, chain: engine::Hash) -> Result<(), Error> {
         let failed = |error: io::Error| Error::Failed { path: self.path.join(MARK), detail: error.to_string() };
         self.mark.write(position, chain).map_err(failed)
     }
 }
 
-/// Brings the mark up to an entry that is synced, and syncs it: a mark that was lost with the power never names less.
+/// Sets the mark to a synced entry and syncs it: then even a loss of power cannot leave a mark that names an earlier
+/// entry.
 pub(super) fn sync_mark(home: &Path, position: Position, chain: engine::Hash) -> Result<(), Error> {
     let path = home.join(MARK);
     let write = || {
@@ -116,8 +116,8 @@ pub(super) fn sync_mark(home: &Path, position: Position, chain: engine::Hash) ->
     write().map_err(|error| Error::Failed { path: path.clone(), detail: error.to_string() })
 }
 
-/// What a file is kept as: `journal.db.damaged-20261121T123456Z`.
-pub(super) fn aside_name(path: &Path, what: &str) -> PathBuf {
+/// The name under which a file is kept: `journal.db.damaged-20261121T123456Z`.
+pub(super) fn copy_name(path: &Path, what: &str) -> PathBuf {
     let seconds = super::now().0.div_euclid(1000);
     let time = jiff::Timestamp::from_second(seconds).unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -131,13 +131,14 @@ pub(super) fn unwritable(path: &Path) -> impl Fn(io::Error) -> Error {
     }
 }
 
-/// Whether it is space that is missing: of the disk, of the user's share, or under a limit on files.
+/// Whether space is missing: on the disk, in the user's quota, or under a limit on file size.
 pub(super) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// A folder that others share (one with the sticky bit, or another user's) is left as it is: the files are private anyway.
+/// Makes the folder private. A folder that others share (one with the sticky bit, or another user's) keeps its mode:
+/// the files are private anyway.
 fn make_folder(home: &Path) -> io::Result<()> {
     files::make_folder(home, PRIVATE_FOLDER)?;
     let meta = fs::metadata(home)?;
@@ -148,8 +149,8 @@ fn make_folder(home: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the file if it is not there. Never opens one that is: closing it would drop the locks that this process' SQLite
-/// has on it.
+/// Creates the file if it does not exist. Never opens an existing one: closing it would release the locks that this
+/// process' SQLite has on it.
 fn make_private(path: &Path) -> io::Result<()> {
     match Open::new(files::private(PRIVATE_FILE).create_new(true), path) {
         Ok(_) => Ok(()),
@@ -158,7 +159,7 @@ fn make_private(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Sets the mode of a file that is there.
+/// Sets the mode of an existing file.
 fn keep_private(path: &Path) -> io::Result<()> {
     match files::set_mode(path, PRIVATE_FILE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -166,7 +167,7 @@ fn keep_private(path: &Path) -> io::Result<()> {
     }
 }
 
-/// An empty private file, whatever was left there.
+/// Replaces whatever is there by an empty private file.
 pub(super) fn renew(path: &Path) -> Result<(), Error> {
     match files::remove(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -175,7 +176,7 @@ pub(super) fn renew(path: &Path) -> Result<(), Error> {
     .map_err(unwritable(path))
 }
 
-/// Gives a finished file its name, durably.
+/// Renames a finished file to its final name, durably.
 pub(super) fn put(finished: &Path, path: &Path) -> Result<(), Error> {
     files::sync(finished)
         .and_then(|()| files::rename(finished, path))
@@ -183,13 +184,13 @@ pub(super) fn put(finished: &Path, path: &Path) -> Result<(), Error> {
         .map_err(unwritable(path))
 }
 
-/// Takes the lock and writes this process' name into it: pid, time, host, one a line.
+/// Takes the lock and writes this process' name into it: pid, time and host, one per line.
 fn lock(home: &Path) -> Result<Lock, Error> {
     lock_or_wait(home, |_| std::thread::sleep(BETWEEN))
 }
 
-/// Waits, for [`TRIES`] times, where the named owner is dead: a child that it was about to start keeps the lock until its
-/// exec.
+/// Takes the lock. While the named owner is dead it calls `wait` and retries, at most [`TRIES`] times: a child that the
+/// owner was about to start holds the lock until its exec.
 pub(super) fn lock_or_wait(home: &Path, wait: impl Fn(u32)) -> Result<Lock, Error> {
     let path = home.join(LOCK);
     let mut options = files::private(PRIVATE_FILE);
@@ -208,14 +209,15 @@ pub(super) fn lock_or_wait(home: &Path, wait: impl Fn(u32)) -> Result<Lock, Erro
         }
     }
     let name = format!("{}\n{}\n{}\n", std::process::id(), rfc3339(super::now()), host());
-    // Written over the last one, which needs no space. On a full disk there may be none: it is only for people.
+    // Written over the previous name, which needs no space. On a full disk the name may be missing: it is only for
+    // people.
     match file.write_all_at(name.as_bytes(), 0).and_then(|()| file.resize(name.len() as u64)) {
         Err(error) if !is_full(&error) => Err(unwritable(&path)(error)),
         _ => Ok(Lock(file)),
     }
 }
 
-/// What an owner wrote into the lock that it holds.
+/// The name that an owner wrote into its lock.
 struct Name {
     pid: Option<u32>,
     since: Option<String>,
@@ -223,7 +225,7 @@ struct Name {
 }
 
 impl Name {
-    /// Without a name it is still another's: the name is only for people.
+    /// Reads the name. A lock without a name is held all the same: the name is only for people.
     fn read(path: &Path) -> Self {
         let name = fs::read_to_string(path).unwrap_or_default();
         let mut lines = name.lines();
@@ -234,7 +236,7 @@ impl Name {
         }
     }
 
-    /// Whether it is sure that this owner has ended: it was one of this machine, and there is no such process.
+    /// Whether this owner has certainly ended: it ran on this machine, and no such process exists.
     fn is_dead(&self) -> bool {
         let pid = self.pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         self.host == Some(host()) && pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH))

@@ -1,7 +1,7 @@
-//! `journal.mark`: what was acknowledged last, in a second place. What may not live here: what follows from it.
+//! `journal.mark`: a second record of what was acknowledged last.
 //!
-//! 40 bytes: the position (8, LE) and the chain of the entry at it. It is written after the sync and before the
-//! acknowledgement, and itself not synced: so it may lag behind the journal, and never leads it.
+//! It has 40 bytes: the position (8, LE) and the chain value of the entry there. The writer writes it after the sync
+//! and before the acknowledgement, and does not sync it: so it may lag behind the journal, but is never ahead of it.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -18,7 +18,7 @@ const BYTES: usize = 40;
 pub(super) struct Mark(Open);
 
 impl Mark {
-    /// Opens it, and gives it its bytes: from now on writing it needs no space.
+    /// Opens it and gives it its full size: from now on writing it needs no space.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = Open::new(OpenOptions::new().read(true).write(true), path)?;
         match file.len()? {
@@ -32,7 +32,7 @@ impl Mark {
         Ok(Self(file))
     }
 
-    /// What it says; none when it was never written, or power was lost before it reached the disk.
+    /// What it says; `None` when it was never written, or power was lost before it reached the disk.
     pub(super) fn read(&self) -> io::Result<Option<(Position, Hash)>> {
         let mut bytes = [0; BYTES];
         match self.0.read_exact_at(&mut bytes, 0) {
@@ -53,7 +53,7 @@ impl Mark {
         self.0.write_all_at(&bytes, 0)
     }
 
-    /// Syncs it. An acknowledgement never waits for this.
+    /// Syncs it. No acknowledgement waits for this.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.0.sync()
     }

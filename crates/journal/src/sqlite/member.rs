@@ -1,4 +1,4 @@
-//! One append within a group: its bodies, records and views. What may not live here: begin, commit, answers.
+//! Writes one append within a group: its bodies, records and views.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use super::statements::Statements;
 use crate::Error;
 use crate::chain::{self, Head, Link};
 
-/// What a statement or a rule says of a member.
+/// Why a member could not be written.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// A rule of the journal.
+    /// It broke a rule of the journal.
     Rule(Error),
-    /// SQLite.
+    /// SQLite failed.
     Sqlite(rusqlite::Error),
 }
 
@@ -39,13 +39,13 @@ pub(super) struct Branch {
     head: Head,
 }
 
-/// Where every branch and the journal end; held in memory so that an append reads nothing.
+/// The ends of all branches and of the journal, held in memory so that an append reads nothing.
 #[derive(Debug)]
 pub(super) struct Ends {
     branches: HashMap<BranchId, Branch>,
-    /// The last position, and the chain of the entry at it.
+    /// The last position, and the chain value of the entry there.
     pub(super) last: (Position, Hash),
-    /// What stood before, newest last: the way back to where the transaction began.
+    /// The previous values, newest last, for a rollback to the start of the transaction.
     undo: Vec<Undo>,
 }
 
@@ -61,12 +61,12 @@ impl Ends {
         Self { branches: HashMap::new(), last, undo: Vec::new() }
     }
 
-    /// How far the way back reaches now.
+    /// The current length of the undo log.
     pub(super) fn mark(&self) -> usize {
         self.undo.len()
     }
 
-    /// Goes back to a mark; 0 is the beginning of the transaction.
+    /// Rolls back to such a length; 0 is the start of the transaction.
     pub(super) fn back_to(&mut self, mark: usize) {
         while self.undo.len() > mark {
             let Some(undo) = self.undo.pop() else { return };
@@ -78,7 +78,7 @@ impl Ends {
         }
     }
 
-    /// The transaction is committed: there is no way back.
+    /// Drops the undo log: the transaction is committed.
     pub(super) fn keep(&mut self) {
         self.undo.clear();
     }
@@ -89,7 +89,7 @@ impl Ends {
         self.last = (position, branch.head.chain);
     }
 
-    /// The branch, from the tables when it is met for the first time.
+    /// The branch; it is read from the tables when it is used for the first time.
     fn branch(&mut self, statements: &Statements<'_>, id: BranchId) -> rusqlite::Result<Option<Branch>> {
         if let Some(branch) = self.branches.get(&id) {
             return Ok(Some(*branch));
@@ -108,7 +108,7 @@ impl Ends {
     }
 }
 
-/// Writes one append. If this fails the caller takes `ends` back, and what was written.
+/// Writes one append. If this fails, the caller rolls back `ends` and the transaction.
 pub(super) fn write(statements: &Statements<'_>, ends: &mut Ends, encoded: &Encoded) -> Result<Position, Fault> {
     let batch = &encoded.append.batch;
     let member = Member { statements, encoded };
@@ -158,7 +158,7 @@ impl Member<'_, '_> {
         Ok(())
     }
 
-    /// Makes the rows of a branch that this record opens.
+    /// Inserts the rows of a branch that this record opens.
     fn begin(&self, ends: &mut Ends, record: &Record) -> Result<Branch, Fault> {
         let batch = &self.encoded.append.batch;
         let (parent, head) = match &record.event {
@@ -198,7 +198,7 @@ impl Member<'_, '_> {
         Ok((parent.id, Head::forked(forked.hash)))
     }
 
-    /// Writes one record, and gives the branch after it.
+    /// Writes one record and returns the branch after it.
     fn record(&self, ends: &mut Ends, branch: Branch, record: &Record, bytes: &Bytes) -> rusqlite::Result<Branch> {
         match bytes {
             Bytes::Sealed => Ok(branch),
@@ -242,7 +242,8 @@ impl Member<'_, '_> {
             ],
         )?;
         if let Some(sealed) = record.event.seals() {
-            // All that begins with RUN/KIND/ORDINAL/: what earlier tries left is sealed as well. `0` follows `/`.
+            // Everything that begins with RUN/KIND/ORDINAL/: progress of earlier tries is sealed as well. `0` follows
+            // `/` in ASCII.
             let tries = EffectId { try_no: 0, ..sealed }.to_string();
             let tries = &tries[..tries.len() - 1];
             let sql = "DELETE FROM progress WHERE branch = ?1 AND effect >= ?2 AND effect < ?3";

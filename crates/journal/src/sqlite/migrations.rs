@@ -1,8 +1,7 @@
-//! From an older format to this one: first a copy, then every step in one transaction. What may not live here: the tables
-//! of this format.
+//! Migrates a journal from an older format: it first makes a copy, then runs every step in one transaction.
 //!
-//! A home is in its old format or in the new one, at whatever moment its process dies. The list of steps is a value, so
-//! that tests can walk ways that no release has needed yet.
+//! A home has its old format or the new one, no matter when its process dies. The list of steps is a value, so that
+//! tests can run migrations that no release has needed yet.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,34 +12,34 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::{failed, home, schema};
 use crate::Error;
 
-/// Pages of the copy between two looks at whether the source has changed; nobody else writes to it.
+/// Pages that are copied between two checks of whether the source has changed; nobody else writes to it.
 const COPY_PAGES: i32 = 4096;
 
-/// From one format to the next.
+/// A step from one format to the next.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
-    /// The format that it begins with.
+    /// The format that it starts from.
     pub(super) from: i64,
-    /// What makes it one higher.
+    /// Changes the tables to the next format.
     pub(super) run: fn(&Transaction<'_>) -> rusqlite::Result<()>,
 }
 
-/// A format, and the way to it from older ones.
+/// A format, and the steps to it from older ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) version: i64,
-    /// In order.
+    /// The steps, in order.
     pub(super) steps: &'static [Step],
 }
 
-/// The format of this program. It is the first one, so there is no way to it.
+/// The format of this program. It is the first one, so there are no steps.
 pub(super) const THIS: Target = Target { version: schema::USER_VERSION, steps: &[] };
 
-/// Brings a journal over, durably. Where the copy is kept its name says of which format it is, and from when.
+/// Migrates a journal, durably. The name of the copy says its format and the time.
 pub(super) fn run(connection: &mut Connection, path: &Path, from: i64, target: &Target) -> Result<(), Error> {
     let steps = way(from, target).ok_or_else(|| Error::Damaged {
         path: path.to_owned(),
-        detail: format!("it has format {from}, from which no way leads to {}", target.version),
+        detail: format!("it has format {from}, and there is no migration from it to {}", target.version),
     })?;
     keep_copy(connection, &kept_as(path, from))?;
     let migrate = |connection: &mut Connection| {
@@ -55,12 +54,12 @@ pub(super) fn run(connection: &mut Connection, path: &Path, from: i64, target: &
     migrate(connection).map_err(failed(path))
 }
 
-/// The steps from a format to the target, if they are known without a gap.
+/// The steps from a format to the target; `None` if one is missing.
 fn way(from: i64, target: &Target) -> Option<Vec<Step>> {
     (from..target.version).map(|version| target.steps.iter().find(|step| step.from == version).copied()).collect()
 }
 
-/// Under another name until it is whole and synced.
+/// Copies the journal under another name, until the copy is complete and synced.
 pub(super) fn keep_copy(connection: &Connection, kept: &Path) -> Result<String, Error> {
     let new = kept.with_file_name("journal.copy");
     home::renew(&new)?;
@@ -69,7 +68,7 @@ pub(super) fn keep_copy(connection: &Connection, kept: &Path) -> Result<String, 
     Ok(kept.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// Page by page, so that it is what the journal was.
+/// Copies page by page, so that the copy is exactly the old journal.
 fn copy(connection: &Connection, new: &Path) -> rusqlite::Result<()> {
     let mut kept = Connection::open(new)?;
     kept.pragma_update(None, "synchronous", "FULL")?;
@@ -78,7 +77,7 @@ fn copy(connection: &Connection, new: &Path) -> rusqlite::Result<()> {
     kept.close().map_err(|(_, error)| error)
 }
 
-/// `journal.db.v1-20261121T123456Z`.
+/// The name of the copy: `journal.db.v1-20261121T123456Z`.
 fn kept_as(path: &Path, version: i64) -> PathBuf {
     let now = jiff::Timestamp::from_millisecond(super::now().0).unwrap_or_default();
     path.with_extension(format!("db.v{version}-{}", now.strftime("%Y%m%dT%H%M%SZ")))

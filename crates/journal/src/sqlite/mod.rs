@@ -1,8 +1,9 @@
-//! The journal in SQLite: owned by one process, written by one thread, read beside it.
+//! The journal in SQLite: one process owns it, one thread writes it, and other connections read it.
 //!
-//! `home` is the folder and its lock, `space` its reserve, `schema` the tables, `migrations` the way from older ones, `encode` what the caller's thread prepares,
-//! `writer` the group commit, `member` one append within it, `checkpoint` the WAL, `reader`, `tail`, `page` and `rows` the way back, `remake` the views made anew. What may not live here: rules about what may
-//! follow what; they are in `chain`, for both journals.
+//! `home` is the folder and its lock, `space` the reserve, `schema` the tables, `migrations` the migration of older
+//! ones, `encode` the preparation on the caller's thread, `writer` the queue, `group` the group commit, `member` one
+//! append within it, `checkpoint` the WAL, `reader`, `tail`, `page` and `rows` the reads, `remake` rebuilds the views.
+//! The rules about which record may follow which are not here: they are in `chain`, for both journals.
 
 mod bodies;
 pub mod check;
@@ -60,10 +61,11 @@ use writer::{CommitReply, Job, Pace, Start, Work, Writer};
 /// The oldest SQLite without the WAL-reset bug (<https://sqlite.org/wal.html#walresetbug>), as SQLite numbers itself.
 const SQLITE_AT_LEAST: i32 = 3_051_003;
 
-/// The journal of a home that this process owns, for as long as this value lives.
+/// The journal of a home; this process owns it as long as this value lives.
 #[derive(Debug)]
 pub struct Sqlite {
-    // In this order: the reader's connection closes before the writer's, which then is the last and checkpoints.
+    // The order matters: the reader's connection closes first, so that the writer's is the last and runs the final
+    // checkpoint.
     reader: Reader,
     writer: Writer,
     epoch: Epoch,
@@ -76,28 +78,28 @@ pub struct Sqlite {
 const SHM_CANNOT_GROW: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
 impl Sqlite {
-    /// Takes a home: makes it if it is not there (0700), locks it for life, opens or makes its journal (0600), checks that
-    /// nothing acknowledged is missing, and becomes its next owner.
+    /// Takes a home: creates it if it does not exist (0700), locks it until this value is dropped, opens or creates its
+    /// journal (0600), checks that nothing acknowledged is missing, and becomes its next owner.
     ///
-    /// Another owner is [`Error::Owned`] at once; who wants to wait asks again.
+    /// If another process owns the home, this is [`Error::Owned`] at once; a caller that wants to wait retries.
     ///
     /// # Panics
-    /// If it was linked with an SQLite that may lose commits, which the bundled one is not.
+    /// If it is linked with an SQLite that may lose commits; the bundled one does not.
     pub fn own(home: &Path) -> Result<Self, Error> {
         Self::own_at(home, Pace::Thread, space::has_space)
     }
 
-    /// The same without a thread: an append is written and answered before it returns, and what quiet moments are for is
-    /// done by [`Sqlite::rest`]. Whether a full disk has room again is asked of the caller. For worlds in which everything
-    /// has one order, and no clock but their own.
+    /// Like [`Sqlite::own`] without a thread: an append is written and answered before it returns, and the caller does
+    /// background work with [`Sqlite::background_work`]. `has_space` says whether a full disk has space again. This is for
+    /// simulations, which need one fixed order and have their own clock.
     pub fn own_stepped(home: &Path, has_space: fn(&Path) -> bool) -> Result<Self, Error> {
         Self::own_at(home, Pace::Caller, has_space)
     }
 
-    /// Uses a quiet moment of a journal that was taken without a thread: the WAL goes into the database, next time it is
-    /// emptied, from then on a piece is collected each time.
-    pub fn rest(&self) {
-        self.writer.rest();
+    /// Does background work of a journal without a thread: the first call checkpoints the WAL, the next one empties it,
+    /// and each later call collects a piece.
+    pub fn background_work(&self) {
+        self.writer.background_work();
     }
 
     fn own_at(home: &Path, pace: Pace, has_space: fn(&Path) -> bool) -> Result<Self, Error> {
@@ -108,15 +110,15 @@ impl Sqlite {
             rusqlite::version()
         );
         match Self::take(home, pace, has_space) {
-            // The reserve is what it is for: a run can still be ended in a home that is full.
+            // The reserve is there for this: a run can be ended even in a full home.
             Err(Error::Full { .. }) if space::give_up(home) => Self::take(home, pace, has_space),
             taken => taken,
         }
     }
 
-    /// Drops every row of the views and writes them anew from the entries, in one transaction; holds the rows of one session at
-    /// a time. Gives the sessions that cannot be read: their rows stay as they are. So do rows of what was removed from a
-    /// session. Nothing may be appended meanwhile.
+    /// Drops every row of the views and writes them again from the entries, in one transaction; holds the rows of one
+    /// session at a time. Returns the sessions that cannot be read: their rows stay, and so do rows of removed entries.
+    /// Nothing may be appended meanwhile.
     pub fn rebuild_views(&self) -> Result<Vec<(SessionId, Error)>, Error> {
         remake::remake(&self.home, self.epoch, &self.reader)
     }
@@ -136,9 +138,9 @@ impl Sqlite {
         Ok(Self { reader, writer, epoch, outlook, home: path, collectable })
     }
 
-    /// Removes bodies that nothing names any more and that came before this owner, and progress of runs that have ended.
-    /// An append waits for the piece that is under way, some milliseconds; the writer does the same by itself when nothing
-    /// was asked of it for long.
+    /// Removes bodies that nothing names any more and that came before this owner, and progress of runs that have
+    /// ended. An append waits for the current piece, some milliseconds. The writer also does this by itself when its
+    /// queue was empty for long.
     pub fn collect(&self) -> Result<Collected, Error> {
         let path = self.home.join(home::DATABASE);
         let connection = schema::connect(&path)?;
@@ -150,10 +152,11 @@ impl Sqlite {
         }
     }
 
-    /// Removes the entries of a branch before this one, which stays without its payload: the chain goes on from it, and
-    /// the fold from the snapshot that stands at it. Says how many were removed.
+    /// Removes the entries of a branch before this one, which stays without its payload: the chain continues from it,
+    /// and the state is folded from the snapshot at it. Returns how many entries were removed.
     ///
-    /// Without such a snapshot, or where another branch leaves before it, it is [`Error::NoAnchor`], and nothing changes.
+    /// Without such a snapshot, or if another branch forks off before it, this is [`Error::NoAnchor`], and nothing
+    /// changes.
     pub fn anchor(&self, branch: BranchId, seq: Seq) -> Result<u64, Error> {
         let mut removals = self.collectable.removals.hold();
         *removals += 1;
@@ -164,11 +167,11 @@ impl Sqlite {
 /// A journal that holds what was acknowledged, in the target's format.
 struct Opened {
     connection: Connection,
-    /// The last position, and the chain of the entry at it.
+    /// The last position, and the chain value of the entry there.
     head: (Position, Hash),
 }
 
-/// Opens the journal of a home. It is brought over only when nothing of it is missing.
+/// Opens the journal of a home. It is migrated only if no acknowledged entry is missing.
 fn opened(home: &Owned, target: &Target) -> Result<Opened, Error> {
     let database = home.database();
     let mark = home.mark()?;
@@ -184,18 +187,18 @@ fn opened(home: &Owned, target: &Target) -> Result<Opened, Error> {
     Ok(Opened { connection, head })
 }
 
-/// The one clock of this crate: it stamps owners, never events.
+/// The only clock of this crate: it stamps owners, never events.
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// What went wrong with a connection to this file.
+/// Converts an error of a connection to this file.
 fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
     use rusqlite::ErrorCode as Code;
     move |error| {
         let (path, detail) = (path.to_owned(), error.to_string());
-        // The index of the WAL could not grow: SQLite names no other cause, and there is hardly another.
+        // The index of the WAL could not grow: SQLite names no other cause, and a full disk is nearly always the cause.
         if error.sqlite_extended_error_code() == Some(SHM_CANNOT_GROW) {
             return Error::Full { path };
         }

@@ -1,5 +1,4 @@
-//! What follows a position, over all sessions: entries by the primary key, and open progress as it stood at the same moment.
-//! What may not live here: what one branch holds.
+//! The entries after a position over all sessions, read by the primary key, and open progress of the same moment.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +14,18 @@ use crate::{Entry, Error, HomeEntry, Open, Page};
 /// Rows of one page, read in one transaction.
 struct Rows {
     entries: Vec<(BranchId, StoredEntry)>,
-    /// None when more may follow.
+    /// `None` when more entries may follow.
     open: Option<Vec<StoredOpen>>,
 }
 
-/// The progress of a branch, and the last entry of that.
+/// The progress of a branch, and the last entry of the branch.
 struct StoredOpen {
     branch: BranchId,
     head: (Seq, Epoch),
     progress: Vec<StoredProgress>,
 }
 
-/// The first entries behind a position.
+/// The first entries after a position.
 pub(super) fn page(reader: &Reader, behind: Position, limit: usize) -> Result<Page, Error> {
     let Rows { entries, open } = reader.query(|connection| {
         let moment = connection.unchecked_transaction()?;
@@ -44,7 +43,7 @@ pub(super) fn page(reader: &Reader, behind: Position, limit: usize) -> Result<Pa
     Ok(Page { entries, open })
 }
 
-/// The entry, if it continues the chain of its branch. What follows it is held against what stands in its place.
+/// Verifies that an entry continues the chain of its branch. The entry before it is read for that.
 fn checked(
     reader: &Reader,
     heads: &mut BTreeMap<BranchId, Head>,

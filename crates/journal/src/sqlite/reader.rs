@@ -1,4 +1,4 @@
-//! Reading a home: by its owner beside the writer, and by anyone else without the lock. What may not live here: writes.
+//! Reads a home: for its owner beside the writer, and for other processes without the lock.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::{bodies, failed, page, rows, snapshot, tail};
 use crate::chain::Head;
 use crate::{Entry, Error, Page, Read, Snapshot, Tail};
 
-/// A journal that is only read; another process may own it.
+/// A journal opened for reading; another process may own it.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -25,32 +25,33 @@ pub struct Reader {
     immutable: bool,
 }
 
-/// What a reader sees.
+/// What a reader reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sees {
-    /// The file with its WAL over it, as its owner does.
+    /// The file with its WAL, as its owner does.
     Wal,
-    /// The file alone, as one that does not change.
+    /// The file alone, assuming that it does not change.
     FileAlone,
 }
 
 impl Reader {
-    /// What [`crate::Journal::erase`] would erase as the next owner, without changing anything: also beside one at work.
+    /// What [`crate::Journal::erase`] would erase as the next owner. Changes nothing, so it also works beside a running
+    /// owner.
     pub fn erasable(&self, old: &crate::Old<'_>) -> Result<crate::Collected, Error> {
         super::collect::erasable(self, old)
     }
 
-    /// Bytes that the journal needs of its file; what was removed from it and can be used again does not count.
+    /// Bytes of the file that the journal uses; free pages do not count.
     pub fn used_bytes(&self) -> Result<u64, Error> {
         let sql = "SELECT (page_count - freelist_count) * page_size \
                    FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
         self.query(|connection| connection.query_row(sql, [], |row| row.get::<_, i64>(0))).map(|bytes| bytes as u64)
     }
 
-    /// Opens the journal of a home for reading, whoever owns it.
+    /// Opens the journal of a home for reading, even if another process owns it.
     ///
-    /// Where the folder cannot be written, SQLite cannot share its index with a writer: then the file is read as one that
-    /// does not change, and [`Reader::is_immutable`] says so.
+    /// If the folder is not writable, SQLite cannot share its index with a writer: then the file is read as immutable,
+    /// and [`Reader::is_immutable`] says so.
     pub fn open(home: &Path) -> Result<Self, Error> {
         let path = home.join(DATABASE);
         match path.metadata() {
@@ -71,7 +72,7 @@ impl Reader {
         Self::connect(home, Sees::Wal)?.checked()
     }
 
-    /// For looking at what may be damaged: a file that is shorter than it says is opened all the same.
+    /// A reader for checks of a possibly corrupt journal: it also opens a file that is shorter than its header says.
     pub(super) fn lenient(home: &Path, sees: Sees) -> Result<Self, Error> {
         let open = |sees| {
             let reader = Self::connect(home, sees)?;
@@ -81,13 +82,13 @@ impl Reader {
         open(sees).or_else(alone(|| open(Sees::FileAlone)))
     }
 
-    /// Whether the file is read as one that does not change: what another process has written since its last checkpoint
-    /// is not seen.
+    /// Whether the file is read as immutable: then this reader does not see what another process has written since its
+    /// last checkpoint.
     pub fn is_immutable(&self) -> bool {
         self.immutable
     }
 
-    /// What the lists say of a session.
+    /// The row of a session in the views.
     pub(super) fn listed(&self, key: &str) -> Result<Option<SessionRow>, Error> {
         self.query(|connection| rows::one(connection, "view_sessions WHERE key = ?1", [key]))
     }
@@ -105,7 +106,7 @@ impl Reader {
         Ok(Self { path, connection: Mutex::new(connection), immutable: sees == Sees::FileAlone })
     }
 
-    /// This reader, if the file is a journal.
+    /// Returns this reader, if the file is a journal.
     fn checked(self) -> Result<Self, Error> {
         let format = schema::format(&self.lock(), &self.path, schema::USER_VERSION)?;
         match format {
@@ -135,30 +136,30 @@ impl Reader {
         Error::Damaged { path: self.path.clone(), detail }
     }
 
-    /// The file.
+    /// The path of the database.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The size of the file.
+    /// The size of the database file in bytes.
     pub(super) fn file_bytes(&self) -> u64 {
         self.path.metadata().map_or(0, |meta| meta.len())
     }
 
-    /// The branches that belong to the session of this key, in the order in which they were begun.
+    /// The branches of the session with this key, in the order of creation.
     pub fn branches_of(&self, key: &str) -> Result<Vec<BranchId>, Error> {
         let sql = "SELECT b.uuid FROM branches b JOIN sessions s ON s.uuid = b.session WHERE s.key = ?1 ORDER BY b.id";
         let id = |row: &Row<'_>| Ok(BranchId(Uuid::from_bytes(row.get(0)?)));
         self.query(|connection| connection.prepare_cached(sql)?.query_map([key], id)?.collect())
     }
 
-    /// What the chain of a branch is before the entry `from`; none when there is no entry before it.
+    /// The chain value of a branch before the entry `from`; `None` when there is no entry before it.
     pub(super) fn head_before(&self, branch: BranchId, from: Seq) -> Result<Option<Head>, Error> {
         self.query(|connection| tail::head_before(connection, branch, from))
     }
 }
 
-/// The second way to open, for a folder in which SQLite cannot share its index.
+/// The fallback for a folder in which SQLite cannot share its index.
 fn alone(open: impl FnOnce() -> Result<Reader, Error>) -> impl FnOnce(Error) -> Result<Reader, Error> {
     |error| match error {
         Error::Unwritable { .. } | Error::Full { .. } => open(),
@@ -243,7 +244,7 @@ impl Read for Reader {
     }
 
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {
-        // The first term is the one that the index has.
+        // The index is on the first term.
         self.query(|connection| rows::list(connection, "view_sessions WHERE unfinished AND unfinished = 1", []))
     }
 
@@ -252,7 +253,7 @@ impl Read for Reader {
     }
 
     fn ledger(&self) -> Result<Option<BranchId>, Error> {
-        // By their ids, which follow one another: a home may have very many branches of sessions.
+        // By id: ids are consecutive, and a home may have very many branches of sessions.
         let sql = "SELECT 1 FROM branches WHERE uuid = ?1 AND kind = 'ledger'";
         self.query(|connection| {
             let mut is_there = connection.prepare_cached(sql)?;
@@ -265,7 +266,7 @@ impl Read for Reader {
     }
 
     fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error> {
-        // What a mend has put aside is of no session.
+        // A quarantined branch belongs to no session.
         let sql = "SELECT uuid, session FROM branches WHERE kind = 'session' AND session IN (SELECT uuid FROM sessions) \
                    ORDER BY id";
         let ids =
@@ -276,9 +277,9 @@ impl Read for Reader {
     fn session(&self, key: &str) -> Result<Option<SessionRow>, Error> {
         let listed = self.listed(key)?;
         let has_row = || self.query(|c| c.prepare_cached("SELECT 1 FROM sessions WHERE key = ?1")?.exists([key]));
-        // Nobody may begin a new one under that key, and what became of the old one is for the doctor to say.
+        // No new session may take this key, and the doctor must explain what happened to the old one.
         if listed.is_none() && has_row()? {
-            return Err(self.damaged(format!("session {key} is in no list")));
+            return Err(self.damaged(format!("session {key} has no row in the views")));
         }
         Ok(listed)
     }

@@ -1,6 +1,5 @@
-//! The views made anew, a session at a time: rows wait in a table of this connection's own, which SQLite keeps in a file,
-//! until all are there and can be written in the order in which they were first recorded. What may not live here: what the
-//! rows say.
+//! Rebuilds the views, a session at a time: the rows wait in a temporary table of this connection, which SQLite stores
+//! in a file, until all are there and can be written in the order in which they were first recorded.
 
 use std::path::Path;
 
@@ -15,8 +14,8 @@ use super::{failed, home, rows, schema};
 use crate::views::{OfSession, Placed, each};
 use crate::{Error, Read as _};
 
-/// Makes them anew; gives the sessions that cannot be read. Their rows stay as they are, and so do those that entries gave
-/// which were removed since.
+/// Rebuilds the views; returns the sessions that cannot be read. Their rows stay, and so do rows of entries that were
+/// removed since.
 pub(super) fn remake(home: &Path, epoch: Epoch, reader: &Reader) -> Result<Vec<(SessionId, Error)>, Error> {
     let path = home.join(home::DATABASE);
     let connection = schema::connect(&path)?;
@@ -33,7 +32,7 @@ pub(super) fn remake(home: &Path, epoch: Epoch, reader: &Reader) -> Result<Vec<(
         rows::clear(&connection, &stay)?;
         write(&connection).map(|()| true)
     })?;
-    let detail = "entries were appended while the views were made anew".to_owned();
+    let detail = "entries were appended while the views were rebuilt".to_owned();
     if is_still { Ok(unreadable) } else { Err(Error::Constraint { detail }) }
 }
 
@@ -44,13 +43,13 @@ enum Gather {
 
 type Gathered = (Vec<SessionId>, Vec<(SessionId, Error)>);
 
-/// Puts the rows aside; gives the sessions whose other rows stay, and those that cannot be read.
+/// Collects the rows; returns the sessions whose other rows stay, and those that cannot be read.
 fn gather(connection: &Connection, reader: &Reader) -> Result<Gathered, Gather> {
     let table = "CREATE TEMP TABLE remade(position INTEGER, nth INTEGER, kind TEXT, row TEXT) STRICT; BEGIN";
     connection.execute_batch(table).map_err(Gather::Write)?;
     let (mut stay, mut unreadable, mut wrong) = (vec![], vec![], None);
-    each(reader, &mut |OfSession { session, rows, is_whole }| {
-        if !is_whole {
+    each(reader, &mut |OfSession { session, rows, is_complete }| {
+        if !is_complete {
             stay.push(session);
         }
         match rows {

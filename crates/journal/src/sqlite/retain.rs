@@ -1,8 +1,7 @@
-//! Retention: the entries of a branch up to an anchor are removed, where a snapshot stands for them.
+//! Retention: removes the entries of a branch before an anchor at which there is a snapshot.
 //!
-//! The anchor is the last of them. Its row stays without its payload: its hash and its chain are what the chain goes on
-//! from, and the snapshot at it is what the fold goes on from, and is never dropped. What may not live here: what is to be
-//! kept for how long.
+//! The anchor's row stays without its payload: its hash and chain value are where the chain continues, and the snapshot
+//! at it is where the fold starts, so this snapshot is never dropped.
 
 use std::path::Path;
 
@@ -13,14 +12,14 @@ use super::collect::transaction;
 use super::{failed, home, schema};
 use crate::Error;
 
-/// Makes an entry of a branch its anchor; says how many entries were removed before it.
+/// Makes an entry of a branch its anchor; returns how many entries before it were removed.
 pub(super) fn anchor(home: &Path, epoch: Epoch, branch: BranchId, seq: Seq) -> Result<u64, Error> {
     let path = home.join(home::DATABASE);
     let connection = schema::connect(&path)?;
     let sqlite = failed(&path);
     connection.pragma_update(None, "synchronous", "FULL").map_err(&sqlite)?;
-    // A mark that lags may name an entry that is about to go. This syncs whatever was written so far, so that the mark can
-    // be brought up to where the journal ends.
+    // A mark that lags may name an entry that is about to be removed. This syncs everything that was written so far, so
+    // that the mark can be set to the end of the journal.
     let last = transaction(&connection, epoch, &path, || {
         connection.execute("UPDATE owner SET epoch = epoch", [])?;
         schema::last(&connection)
@@ -38,7 +37,7 @@ pub(super) fn anchor(home: &Path, epoch: Epoch, branch: BranchId, seq: Seq) -> R
     removed.ok_or(Error::NoAnchor { branch, seq })
 }
 
-/// The row of the branch, if a whole snapshot stands at this entry and nothing else needs what lies before it.
+/// The row of the branch, if there is an intact snapshot at this entry and nothing else needs the entries before it.
 fn removable(connection: &Connection, branch: BranchId, seq: Seq) -> rusqlite::Result<Option<i64>> {
     let sql = "SELECT b.id, s.state_hash, s.content FROM branches b \
                JOIN entries e ON e.branch = b.id AND e.seq = ?2 JOIN snapshots s ON s.branch = b.id AND s.seq = e.seq \

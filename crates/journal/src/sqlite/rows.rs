@@ -1,5 +1,4 @@
-//! The views: rows for lists, written with the events that change them, never read by the engine. What may not live here:
-//! entries, progress, bodies.
+//! The views: rows for lists, written with the events that change them, and never read by the engine.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{RunRow, SessionId, SessionRow, Views};
@@ -34,8 +33,8 @@ pub(super) fn write(statements: &Statements<'_>, views: &Views, json: &ViewJson)
     Ok(())
 }
 
-/// The tables of the views. A column that an index holds is written only when its row is new or it changes: SQLite takes
-/// whatever is set out of its index and puts it back, the same or not.
+/// The tables of the views. An indexed column is written only when its row is new or the column changes: SQLite removes
+/// whatever is set from its index and inserts it again, even if it is the same.
 struct Tables<'a, 'c>(&'a Statements<'c>);
 
 impl Tables<'_, '_> {
@@ -80,8 +79,8 @@ impl Tables<'_, '_> {
     }
 }
 
-/// The column `unfinished`: 1 for a session that someone must take up, 2 for one that a human must mend, 0 for those at rest,
-/// which the index leaves out.
+/// The value of the column `unfinished`: 1 for a session that an owner must resume, 2 for one that a human must repair,
+/// 0 for idle sessions, which the index leaves out.
 fn whose(row: &SessionRow) -> i64 {
     match (row.unfinished, row.lifecycle) {
         (true, _) => 1,
@@ -90,7 +89,7 @@ fn whose(row: &SessionRow) -> i64 {
     }
 }
 
-/// Removes every row but for those of these sessions.
+/// Removes every row except those of these sessions.
 pub(super) fn clear(connection: &Connection, stay: &[SessionId]) -> rusqlite::Result<()> {
     let hex = |session: &SessionId| session.0.simple().to_string().to_uppercase();
     let stay = serde_json::to_string(&stay.iter().map(hex).collect::<Vec<_>>());
@@ -102,7 +101,7 @@ pub(super) fn clear(connection: &Connection, stay: &[SessionId]) -> rusqlite::Re
     connection.execute("DELETE FROM view_usage WHERE run NOT IN (SELECT run FROM view_runs)", []).map(|_| ())
 }
 
-/// Writes rows of no batch.
+/// Writes rows that belong to no batch.
 pub(super) fn write_alone(connection: &Connection, views: &Views) -> rusqlite::Result<()> {
     write(&Statements::lend(connection), views, &ViewJson::of(views))
 }
@@ -118,7 +117,7 @@ pub(super) fn list<T: DeserializeOwned>(
     rows.collect()
 }
 
-/// The first row of a view that fits.
+/// The first row of a view that matches.
 pub(super) fn one<T: DeserializeOwned>(
     connection: &Connection,
     tail: &str,
@@ -128,7 +127,7 @@ pub(super) fn one<T: DeserializeOwned>(
     statement.query_row(parameters, |row| parse(row)).optional()
 }
 
-/// An id as the tables have it.
+/// An id as the tables store it.
 type Id = [u8; 16];
 
 /// The last sessions before one, in the order in which they were first recorded.
@@ -138,7 +137,7 @@ pub(super) fn sessions_before(
     limit: usize,
 ) -> rusqlite::Result<Vec<SessionRow>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    // Backwards from a rowid: SQLite looks at no more rows than these.
+    // Backwards from a rowid: SQLite reads no more rows than these.
     let from = "rowid < coalesce((SELECT rowid FROM view_sessions WHERE session = ?1), 9223372036854775807)";
     let sql = format!("SELECT row FROM view_sessions WHERE {from} ORDER BY rowid DESC LIMIT ?2");
     let mut statement = connection.prepare_cached(&sql)?;
@@ -149,7 +148,8 @@ pub(super) fn sessions_before(
     })
 }
 
-/// The last runs before one as they stand, of a session or of all, in the order in which they were first recorded.
+/// The current rows of the last runs before one, of a session or of all, in the order in which they were first
+/// recorded.
 pub(super) fn runs_before(
     connection: &Connection,
     session: Option<Id>,
@@ -169,7 +169,7 @@ pub(super) fn runs_before(
     Ok(rows)
 }
 
-/// Rows of runs as they stand, in the order in which they were first recorded.
+/// The current rows of runs, in the order in which they were first recorded.
 pub(super) fn runs(connection: &Connection, condition: &str, parameters: impl Params) -> rusqlite::Result<Vec<RunRow>> {
     runs_where(connection, &format!("{condition} ORDER BY r.rowid"), parameters)
 }

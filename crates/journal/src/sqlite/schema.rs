@@ -1,4 +1,4 @@
-//! The format: tables, their version, and the checks at opening. What may not live here: appends.
+//! The format: tables, their version, and the checks when a journal is opened.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -14,15 +14,15 @@ use crate::Error;
 
 /// `LIMU`.
 pub(super) const APPLICATION_ID: i64 = 0x4C49_4D55;
-/// The format that this program reads and writes.
+/// The format version that this program reads and writes.
 pub(super) const USER_VERSION: i64 = 1;
-/// How long to wait for someone who looks at the file with another program.
+/// How long to wait for another program that has the file locked.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
-/// Statements kept prepared; there are about 30.
+/// How many statements stay prepared; there are about 30.
 pub(super) const STATEMENTS: usize = 64;
 
-/// UUIDs are 16-byte blobs, hashes 32-byte blobs, times milliseconds since 1970 UTC, effects and calls their text. A view
-/// has the columns that lists ask by; `row` is the whole row as JSON.
+/// UUIDs are 16-byte blobs, hashes 32-byte blobs, times milliseconds since 1970 UTC, effects and calls their text. A
+/// view has the columns that lists query by; `row` is the whole row as JSON.
 const TABLES: &str = "
 CREATE TABLE owner(
     epoch INTEGER NOT NULL, pid INTEGER NOT NULL, host TEXT NOT NULL, started_at INTEGER NOT NULL) STRICT;
@@ -47,7 +47,7 @@ CREATE TABLE snapshots(
 INSERT INTO owner VALUES (0, 0, '', 0);
 ";
 
-/// The views. Each can be made anew from the entries.
+/// The views. Each can be rebuilt from the entries.
 const VIEWS: &str = "
 CREATE TABLE IF NOT EXISTS view_sessions(
     session BLOB PRIMARY KEY NOT NULL, key TEXT NOT NULL, unfinished INTEGER NOT NULL, row TEXT NOT NULL) STRICT;
@@ -67,24 +67,24 @@ CREATE TABLE IF NOT EXISTS view_approvals(
 CREATE INDEX IF NOT EXISTS view_approvals_open ON view_approvals(session) WHERE open;
 ";
 
-/// What a database file is.
+/// The kind of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// A journal that this program reads.
     Known,
-    /// A journal of an older format, which is this one.
+    /// A journal of this older format.
     Older(i64),
-    /// Nothing in it yet.
+    /// An empty database.
     Empty,
 }
 
-/// Opens the owner's connection; where there is no journal one is made. One of an older format is left as it is.
+/// Opens the owner's connection; creates a journal if there is none. A journal of an older format is not changed.
 pub(super) fn open(path: &Path, known: i64) -> Result<(Connection, Format), Error> {
     if is_missing(path) {
         create(path)?;
     }
     let connection = Connection::open(path).map_err(failed(path))?;
-    // A WAL that turns out to be another journal's must not be moved into this one by the closing of it.
+    // If the WAL turns out to be another journal's, closing must not checkpoint it into this one.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed(path))?;
     connection.busy_timeout(BUSY).map_err(failed(path))?;
     let format = format(&connection, path, known)?;
@@ -95,7 +95,7 @@ pub(super) fn open(path: &Path, known: i64) -> Result<(Connection, Format), Erro
     Ok((connection, format))
 }
 
-/// Another connection of the owner, for what is not an append. It leaves checkpoints to the writer.
+/// Another connection of the owner, for operations that are not appends. It leaves checkpoints to the writer.
 pub(super) fn connect(path: &Path) -> Result<Connection, Error> {
     let connect = || {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -107,7 +107,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, Error> {
     connect().map_err(failed(path))
 }
 
-/// What this file is to a program of the format `known`; foreign and newer files are errors.
+/// How a program of the format `known` sees this file; foreign and newer files are errors.
 pub(super) fn format(connection: &Connection, path: &Path, known: i64) -> Result<Format, Error> {
     let (application_id, version, objects) = numbers(connection).map_err(failed(path))?;
     if (application_id, version, objects) == (0, 0, 0) {
@@ -123,7 +123,7 @@ pub(super) fn format(connection: &Connection, path: &Path, known: i64) -> Result
     }
 }
 
-/// Application id, version and number of objects, in one transaction: another process may be making the tables.
+/// Application id, version and number of objects, read in one transaction: another process may be creating the tables.
 fn numbers(connection: &Connection) -> rusqlite::Result<(i64, i64, i64)> {
     let transaction = connection.unchecked_transaction()?;
     let number = |sql: &str| transaction.query_row(sql, [], |row| row.get(0));
@@ -134,7 +134,7 @@ fn numbers(connection: &Connection) -> rusqlite::Result<(i64, i64, i64)> {
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // A damaged page is to be an error where it is read, not a wrong row.
+    // A corrupt page must cause an error when it is read, not a wrong row.
     connection.pragma_update(None, "cell_size_check", true)
 }
 
@@ -143,11 +143,11 @@ pub(super) fn is_missing(path: &Path) -> bool {
     !std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0)
 }
 
-/// Makes an empty journal under another name and renames it: it is there whole or not at all, for two syncs.
+/// Creates an empty journal under another name and renames it: it exists completely or not at all, for two syncs.
 fn create(path: &Path) -> Result<(), Error> {
-    // SQLite would replay the WAL of a journal that is gone onto the new one.
+    // SQLite would replay the WAL of a removed journal into the new one.
     if !is_missing(&path.with_extension("db-wal")) {
-        let detail = "it is missing or empty, but its journal.db-wal is there".to_owned();
+        let detail = "it is missing or empty, but its journal.db-wal exists".to_owned();
         return Err(Error::Damaged { path: path.to_owned(), detail });
     }
     let new = path.with_extension("new");
@@ -156,15 +156,15 @@ fn create(path: &Path) -> Result<(), Error> {
     home::put(&new, path)
 }
 
-/// Makes the tables of the views that are not there, and their indices.
+/// Creates missing tables of the views, and their indices.
 pub(super) fn make_views(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(VIEWS)
 }
 
-/// A table or an index, and the names of its columns.
+/// The name of a table or an index, and the names of its columns.
 pub(super) type Shape = (String, String);
 
-/// The tables and indices that a journal has.
+/// The tables and indices that a journal must have.
 pub(super) fn shapes() -> rusqlite::Result<Vec<Shape>> {
     let connection = Connection::open_in_memory()?;
     connection.execute_batch(TABLES)?;
@@ -172,7 +172,7 @@ pub(super) fn shapes() -> rusqlite::Result<Vec<Shape>> {
     shapes_of(&connection)
 }
 
-/// Those that this one has.
+/// The tables and indices that this journal has.
 pub(super) fn shapes_of(connection: &Connection) -> rusqlite::Result<Vec<Shape>> {
     let sql = "SELECT name, (SELECT coalesce(group_concat(name), '') FROM pragma_table_info(s.name)) \
                FROM sqlite_schema s WHERE name NOT LIKE 'sqlite_%' ORDER BY type DESC, name";
@@ -183,7 +183,7 @@ fn fill(path: &Path) -> rusqlite::Result<()> {
     make(path)?.close().map_err(|(_, error)| error)
 }
 
-/// The tables, in an empty file that nobody else knows of. Nothing is synced.
+/// Creates the tables in an empty file that nobody else has open. Nothing is synced.
 pub(super) fn make(path: &Path) -> rusqlite::Result<Connection> {
     let mut connection = Connection::open(path)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
@@ -198,7 +198,7 @@ pub(super) fn make(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// What was acknowledged is there: closing may move the WAL into the file from now on.
+/// Allows closing to checkpoint the WAL: it holds what was acknowledged.
 pub(super) fn trust_wal(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map(|_| ())
 }
@@ -207,13 +207,13 @@ fn place(row: &Row<'_>) -> rusqlite::Result<(Position, Hash)> {
     Ok((Position(row.get::<_, i64>(0)? as u64), Hash(row.get(1)?)))
 }
 
-/// The last position, and the chain of the entry at it.
+/// The last position, and the chain value of the entry there.
 pub(super) fn last(connection: &Connection) -> rusqlite::Result<Option<(Position, Hash)>> {
     let sql = "SELECT position, chain FROM entries ORDER BY position DESC LIMIT 1";
     connection.query_row(sql, [], place).optional()
 }
 
-/// The last entry, which must be there and be the one that was acknowledged last, or later than it.
+/// Reads the last entry and checks that the acknowledged entry exists and is the same.
 pub(super) fn check_head(
     connection: &Connection,
     path: &Path,
@@ -236,16 +236,16 @@ pub(super) fn check_head(
     }
 }
 
-/// The next owner, durably.
+/// Becomes the next owner, durably.
 pub(super) fn become_owner(connection: &Connection, path: &Path, now: Timestamp) -> Result<Epoch, Error> {
     let strength = if mutant!(DiskEpochNotSynced) { "NORMAL" } else { "FULL" };
     connection.pragma_update(None, "synchronous", strength).map_err(failed(path))?;
     let sql = "UPDATE owner SET epoch = epoch + 1, pid = ?1, host = ?2, started_at = ?3 RETURNING epoch";
     let owner = (std::process::id(), home::host(), now.0);
-    // To its end: the commit comes behind the row, and `query_row` would not hear that it failed.
+    // It steps to the end: the commit happens after the row, and `query_row` would miss its failure.
     let damaged = |detail: &str| Error::Damaged { path: path.to_owned(), detail: detail.to_owned() };
     let epoch = connection.query_one(sql, owner, |row| row.get::<_, i64>(0)).map_err(|error| match error {
-        rusqlite::Error::QueryReturnedNoRows => damaged("the row of its owner is not there"),
+        rusqlite::Error::QueryReturnedNoRows => damaged("the row of its owner is missing"),
         rusqlite::Error::QueryReturnedMoreThanOneRow => damaged("it has more than one row of an owner"),
         error => failed(path)(error),
     })?;

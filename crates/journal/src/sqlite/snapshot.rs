@@ -1,4 +1,4 @@
-//! Snapshots on disk: always packed, the newest of each branch. What may not live here: when one is made, what is in it.
+//! Snapshots on disk: always compressed, only the newest of each branch.
 
 use engine::mutant;
 use engine::{BranchId, Hash, Seq};
@@ -18,7 +18,7 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// None where it cannot be packed, for want of memory: it is no more than a shorter way.
+    /// Compresses a snapshot; `None` if there is not enough memory, since a snapshot only saves time.
     pub(super) fn of(snapshot: &Snapshot) -> Option<Self> {
         let Snapshot { branch, seq, state_hash, .. } = *snapshot;
         let content = encode::compress(&snapshot.content)?;
@@ -26,7 +26,7 @@ impl Packed {
         Some(Self { branch, seq, state_hash, content })
     }
 
-    /// Writes it in the place of the older ones, if its branch has come as far.
+    /// Writes it and removes the older ones, if its branch has come as far as it.
     pub(super) fn write(&self, statements: &Statements<'_>) -> rusqlite::Result<()> {
         let Self { branch, seq, state_hash, content } = self;
         let (branch, seq) = (branch.0.as_bytes(), seq.0 as i64);
@@ -36,7 +36,7 @@ impl Packed {
         if statements.execute(sql, params![branch, seq, state_hash.0, content])? == 0 {
             return Ok(());
         }
-        // The first entry of a branch has no payload only where those before it were removed.
+        // The first entry of a branch has no payload only if those before it were removed.
         let sql = "DELETE FROM snapshots WHERE branch = (SELECT id FROM branches WHERE uuid = ?1) AND seq < ?2 \
                    AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.branch = snapshots.branch AND e.seq = snapshots.seq \
                    AND e.payload IS NULL AND e.seq = (SELECT min(seq) FROM entries WHERE branch = e.branch))";
@@ -64,7 +64,7 @@ pub(super) fn one(connection: &Connection, branch: BranchId, seq: Seq) -> rusqli
 }
 
 impl Stored {
-    /// The snapshot, if it is the one that was kept.
+    /// Verifies and returns the snapshot.
     pub(super) fn snapshot(&self, branch: BranchId, seq: Seq) -> Result<Snapshot, Error> {
         let damaged = |detail: &str| Error::DamagedSnapshot { branch, seq, detail: detail.to_owned() };
         let content = zstd::decode_all(&self.content[..]).map_err(|_| damaged("it cannot be unpacked"))?;

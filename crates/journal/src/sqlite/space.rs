@@ -1,8 +1,8 @@
-//! The space of a home: a reserve that is given up when the disk is full, so that runs can still be brought to their end.
+//! The space of a home: a reserve that is released when the disk is full, so that runs can still be ended.
 //!
-//! `journal.reserve` holds a mebibyte that nothing else may use. When a group finds no space the reserve is removed, and
-//! from then on only what ends runs is taken, until there is room for the reserve and more; then it is made anew and all
-//! goes on. What may not live here: appends.
+//! `journal.reserve` holds one mebibyte that nothing else may use. When a group finds no space, the reserve is removed,
+//! and from then on the journal accepts only batches that end runs, until there is space for the reserve and some more;
+//! then the reserve is created again and everything is accepted.
 
 use std::fs;
 use std::io;
@@ -20,21 +20,22 @@ use crate::Error;
 use crate::ends::only_ends;
 
 const RESERVE: &str = "journal.reserve";
-/// Enough for the ends of some dozens of runs: each takes a few pages of 4 KiB.
+/// Enough for the ends of some dozens of runs: each takes a few pages of 4 KiB. In bytes.
 const RESERVE_BYTES: u64 = 1 << 20;
-/// What must be free on a full disk before all goes on: the reserve, and something for what then begins.
+/// Bytes that must be free on a full disk before everything is accepted again: the reserve, and some for what starts
+/// then.
 pub const SPACE_BYTES: u64 = RESERVE_BYTES + (256 << 10);
 
 /// Whether there is space, as the writer knows it.
 #[derive(Debug)]
 pub(super) struct Space {
     home: PathBuf,
-    /// Whether there is room again.
+    /// Whether the disk has space again.
     has_space: fn(&Path) -> bool,
     tight: Arc<AtomicBool>,
 }
 
-/// The same as others of the process see it.
+/// A view of the same for other threads of the process.
 #[derive(Debug)]
 pub(super) struct Outlook {
     home: PathBuf,
@@ -43,18 +44,18 @@ pub(super) struct Outlook {
 }
 
 impl Outlook {
-    /// Whether all would be taken now.
+    /// Whether everything would be accepted now.
     pub(super) fn is_clear(&self) -> bool {
         !self.tight.load(Ordering::Relaxed) || (self.has_space)(&self.home)
     }
 }
 
 impl Space {
-    /// Sees to the reserve. A disk that has no room for it is full from the beginning.
+    /// Opens or creates the reserve. A disk without space for it counts as full from the beginning.
     pub(super) fn open(home: &Path, has_space: fn(&Path) -> bool) -> Result<Self, Error> {
         let path = home.join(RESERVE);
         let space = Self { home: home.to_owned(), has_space, tight: Arc::default() };
-        if !is_whole(&path) {
+        if !is_intact(&path) {
             match space.reserve() {
                 Err(error) if is_full(&error) => space.set_tight(true),
                 made => made.map_err(unwritable(&path))?,
@@ -63,12 +64,12 @@ impl Space {
         Ok(space)
     }
 
-    /// For whoever waits for space.
+    /// A view for threads that wait for space.
     pub(super) fn outlook(&self) -> Outlook {
         Outlook { home: self.home.clone(), has_space: self.has_space, tight: Arc::clone(&self.tight) }
     }
 
-    /// Whether only the ends of runs are taken.
+    /// Whether only batches that end runs are accepted.
     pub(super) fn is_tight(&self) -> bool {
         self.tight.load(Ordering::Relaxed)
     }
@@ -77,16 +78,16 @@ impl Space {
         self.tight.store(tight, Ordering::Relaxed);
     }
 
-    /// There was no space: the reserve is for the ends of runs now.
+    /// Releases the reserve for the ends of runs: there was no space.
     pub(super) fn give_up(&self) {
         self.set_tight(true);
         give_up(&self.home);
     }
 
-    /// Looks whether there is space again; if so, makes the reserve anew.
+    /// Checks whether there is space again; if so, creates the reserve again.
     pub(super) fn look(&self) {
         if self.is_tight() && (self.has_space)(&self.home) {
-            // What cannot be made now is tried at the next look.
+            // If it cannot be created now, the next check tries again.
             self.set_tight(self.reserve().is_err());
         }
     }
@@ -107,18 +108,18 @@ impl Space {
     }
 }
 
-/// Gives the blocks of the reserve back; says whether there were any.
+/// Removes the reserve; returns whether it had any blocks.
 pub(super) fn give_up(home: &Path) -> bool {
     files::remove(&home.join(RESERVE)).is_ok()
 }
 
-/// Whether the disk of this home has room for the reserve and more.
+/// Whether the disk of this home has space for the reserve and some more.
 pub(super) fn has_space(home: &Path) -> bool {
     statvfs(home).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= SPACE_BYTES)
 }
 
-/// Whether the reserve is there with its blocks.
-fn is_whole(path: &Path) -> bool {
+/// Whether the reserve exists with all of its blocks.
+fn is_intact(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.len() >= RESERVE_BYTES && meta.blocks() * 512 >= RESERVE_BYTES)
 }
 
@@ -142,11 +143,11 @@ mod tests {
         assert!(meta.blocks() * 512 >= RESERVE_BYTES);
         assert_eq!(meta.mode() & 0o777, 0o600);
         Space::open(folder.path(), has_space).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().ino(), meta.ino(), "it was made anew");
-        // What a crash left of it is not the reserve.
+        assert_eq!(fs::metadata(&path).unwrap().ino(), meta.ino(), "it was created again");
+        // A partly written reserve, as a crash leaves it, is not the reserve.
         File::create(&path).unwrap().set_len(RESERVE_BYTES).unwrap();
         Space::open(folder.path(), has_space).unwrap();
-        assert!(is_whole(&path));
+        assert!(is_intact(&path));
 
         space.give_up();
         assert!(space.is_tight() && !path.exists());
@@ -158,6 +159,6 @@ mod tests {
         ));
         assert!(space.admits(&script.batch(vec![Closed { epoch: Epoch(1) }.into()], vec![])));
         space.look();
-        assert!(!space.is_tight() && is_whole(&path) && space.admits(&message));
+        assert!(!space.is_tight() && is_intact(&path) && space.admits(&message));
     }
 }

@@ -1,40 +1,42 @@
-//! The writer's statements: each is prepared when it is first needed and kept. What may not live here: their text.
+//! The writer's statements: each is prepared on first use and then kept.
 //!
-//! `rusqlite`'s own cache looks a statement up by its text and copies the text at each use: a seventh of the writer's work.
+//! `rusqlite`'s own cache looks up a statement by its text and copies the text at each use: a seventh of the writer's
+//! work.
 
 use std::cell::RefCell;
 
 use rusqlite::{Connection, Params, PrepFlags, Statement};
 
-/// The statements of one connection. There are about 30, so that walking them is cheaper than hashing.
+/// The statements of one connection. There are about 30, so that a linear search is cheaper than hashing.
 pub(super) struct Statements<'c> {
     connection: &'c Connection,
-    /// None where they are kept by the connection's own cache.
+    /// The prepared statements; `None` where the connection's own cache keeps them.
     kept: Option<RefCell<Vec<(&'static str, Statement<'c>)>>>,
 }
 
 impl<'c> Statements<'c> {
-    /// For as long as there is work.
+    /// Keeps statements as long as this value lives.
     pub(super) fn keep(connection: &'c Connection) -> Self {
         Self { connection, kept: Some(RefCell::default()) }
     }
 
-    /// For a moment: the connection keeps them.
+    /// Borrows statements from the connection's cache for a short use.
     pub(super) fn lend(connection: &'c Connection) -> Self {
         Self { connection, kept: None }
     }
 
-    /// The connection, for what is rare.
+    /// The connection, for rare statements.
     pub(super) fn connection(&self) -> &'c Connection {
         self.connection
     }
 
-    /// Runs a statement that gives no rows; says how many rows it changed.
+    /// Runs a statement that returns no rows; returns how many rows it changed.
     pub(super) fn execute(&self, sql: &'static str, parameters: impl Params) -> rusqlite::Result<usize> {
         self.with(sql, |statement| statement.execute(parameters))
     }
 
-    /// Uses a statement, which may use no other meanwhile. The same text from two places may be kept twice.
+    /// Runs `use_` with a prepared statement; it must not use another one meanwhile. The same text from two places may
+    /// be kept twice.
     pub(super) fn with<T>(
         &self,
         sql: &'static str,

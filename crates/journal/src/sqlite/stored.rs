@@ -1,4 +1,4 @@
-//! Rows of `entries` and `progress` as they lie in the tables, and what is believed of them. What may not live here: SQL.
+//! Rows of `entries` and `progress` as they are stored, and their verification.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ impl StoredEntry {
         };
         let link = Link { epoch, at, kind: &self.kind, version: self.version, payload_hash };
         let Head { seq: expected, chain } = head.next(branch, &link);
-        // Known or not, an event is only believed when it is the one that was appended.
+        // Even an unknown event is accepted only if it is the one that was appended.
         if (seq, payload_hash, chain) != (expected, self.payload_hash, self.chain) {
             return Err(damaged(format!("entry {branch}@{expected} does not match its chain")));
         }
@@ -80,7 +80,7 @@ impl StoredProgress {
             bytes: row.get(4)?,
         })
     }
-    /// The progress.
+    /// Decodes the progress.
     pub(super) fn record(&self, path: &Path) -> Result<Record, Error> {
         let damaged = |error: String| Error::Damaged {
             path: path.to_owned(),

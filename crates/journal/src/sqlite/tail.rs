@@ -1,5 +1,4 @@
-//! What one branch holds from an entry on: its entries and open progress as they stood at the same moment. What may not live
-//! here: what the home holds over all branches.
+//! The tail of one branch: its entries from one on, and open progress of the same moment.
 
 use std::ops::RangeInclusive;
 use std::panic::resume_unwind;
@@ -16,13 +15,13 @@ use crate::chain::Head;
 use crate::lineage::leave_out_sealed;
 use crate::{Entry, Error, LAST, Segment, Tail};
 
-/// Rows that are read before a thread of its own begins to check them, and that it is given at once.
+/// Rows that are read before a second thread starts to check them, and rows per message to it.
 const CHUNK: usize = 256;
-/// Chunks that may wait to be checked.
+/// Most chunks that wait to be checked.
 const AHEAD: usize = 4;
 
-/// Entries and open progress that fit together. `between` is for tests: what is written there, between one statement and
-/// the next, is not seen.
+/// Entries and open progress that are consistent. `between` is for tests: it runs between one statement and the next,
+/// and what it writes must not be seen.
 pub(super) fn tail(reader: &Reader, branch: BranchId, from: Seq, between: impl FnOnce()) -> Result<Tail, Error> {
     let (progress, entries) = reader.query(|connection| {
         let moment = connection.unchecked_transaction()?;
@@ -38,14 +37,14 @@ pub(super) fn tail(reader: &Reader, branch: BranchId, from: Seq, between: impl F
     Ok(Tail { entries, progress })
 }
 
-/// Progress of a branch as it lies there.
+/// Stored progress of a branch.
 pub(super) fn progress(connection: &Connection, branch: BranchId) -> rusqlite::Result<Vec<StoredProgress>> {
     let sql = "SELECT p.effect, p.offset, p.at, p.kind, p.bytes FROM progress p JOIN branches b ON b.id = p.branch \
                WHERE b.uuid = ?1";
     connection.prepare_cached(sql)?.query_map([branch.0.as_bytes()], StoredProgress::of)?.collect()
 }
 
-/// The same as it was recorded, in order.
+/// Decodes progress and sorts it.
 pub(super) fn records(reader: &Reader, stored: &[StoredProgress]) -> Result<Vec<Record>, Error> {
     let mut records = stored.iter().map(|row| row.record(reader.path())).collect::<Result<Vec<_>, _>>()?;
     // The text of an effect does not sort as its numbers do.
@@ -53,7 +52,7 @@ pub(super) fn records(reader: &Reader, stored: &[StoredProgress]) -> Result<Vec<
     Ok(records)
 }
 
-/// What the chain of a branch is before the entry `from`; none when there is no entry before it.
+/// The chain value of a branch before the entry `from`; `None` when there is no entry before it.
 pub(super) fn head_before(connection: &Connection, branch: BranchId, from: Seq) -> rusqlite::Result<Option<Head>> {
     let Some(seq) = from.0.checked_sub(1).filter(|seq| *seq > 0) else { return Ok(Some(Head::EMPTY)) };
     let sql = "SELECT e.chain FROM entries e JOIN branches b ON b.id = e.branch WHERE b.uuid = ?1 AND e.seq = ?2";
@@ -62,7 +61,8 @@ pub(super) fn head_before(connection: &Connection, branch: BranchId, from: Seq) 
     Ok(chain.map(|chain| Head { seq: Seq(seq), chain: Hash(chain) }))
 }
 
-/// These entries of a branch, if they continue its chain. Many are checked by a thread of their own while more are read.
+/// These entries of a branch, if they continue its chain. A second thread checks them while more are read, if there are
+/// many.
 pub(super) fn entries(
     reader: &Reader,
     connection: &Connection,
@@ -94,7 +94,7 @@ pub(super) fn entries(
             Ok(checked.entries)
         });
         let mut next = first;
-        // Who checks has left when an entry is not what it should be.
+        // The checking thread stops at the first bad entry.
         while !next.is_empty() && read.send(next).is_ok() {
             next = chunk()?;
         }
@@ -103,11 +103,11 @@ pub(super) fn entries(
     })
 }
 
-/// Entries that continue the chain of their branch.
+/// Checks that entries continue the chain of their branch.
 struct Checked<'a> {
     branch: BranchId,
     path: &'a Path,
-    /// What the chain is behind the last of them.
+    /// The chain value after the last of them.
     head: Head,
     entries: Vec<Entry>,
 }

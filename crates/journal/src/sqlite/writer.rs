@@ -1,4 +1,4 @@
-//! The way to whoever writes: a thread of its own, or the caller in its place. What may not live here: the writing (`group`).
+//! The queue to the writer: a thread of its own, or the calling thread itself.
 
 use std::fmt;
 use std::sync::mpsc::{Sender, channel};
@@ -18,7 +18,8 @@ use super::snapshot::Packed;
 use super::space::Space;
 use crate::{Done, Error};
 
-/// Whom to tell; told [`Error::Gone`] if it is dropped untold, so that nobody waits for a writer that panicked.
+/// The callback of a job; it gets [`Error::Gone`] if this is dropped before it was called, so that nobody waits for a
+/// writer that panicked.
 pub(super) struct CommitReply(Option<Done>);
 
 impl CommitReply {
@@ -26,7 +27,7 @@ impl CommitReply {
         Self(Some(done))
     }
 
-    /// For what is not answered.
+    /// For a job that needs no reply.
     pub(super) fn to_nobody() -> Self {
         Self(None)
     }
@@ -52,12 +53,12 @@ impl fmt::Debug for CommitReply {
     }
 }
 
-/// What is to be written.
+/// What the writer writes.
 #[derive(Debug)]
 pub(super) enum Work {
     /// An append.
     Append(Encoded),
-    /// A snapshot, behind the append that it stands for.
+    /// A snapshot; it is queued behind the append that it covers.
     Snapshot(Packed),
 }
 
@@ -70,32 +71,32 @@ impl Work {
     }
 }
 
-/// Something on its way.
+/// A queued job.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) work: Work,
     pub(super) done: CommitReply,
 }
 
-/// Who writes what is queued.
+/// Who writes the queued jobs.
 #[derive(Debug)]
 pub(super) enum Writer {
     /// A thread of its own.
     Thread(Queue),
-    /// Whoever queues it, before it returns; quiet moments are its to give.
+    /// The thread that queues a job, before it returns; this thread also decides when there is background work.
     Caller(Box<Mutex<WriterState>>),
 }
 
-/// Which of them.
+/// Which of them writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
     /// A thread of its own.
     Thread,
-    /// Whoever queues it.
+    /// The thread that queues a job.
     Caller,
 }
 
-/// The queue and the thread behind it. Dropping it writes what is queued, then ends the thread and gives up the home.
+/// The queue and its thread. Dropping it writes what is queued, then ends the thread and releases the home.
 #[derive(Debug)]
 pub(super) struct Queue {
     jobs: Option<Sender<Job>>,
@@ -103,13 +104,13 @@ pub(super) struct Queue {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What was written and may be freed, by the threads that made it: a thread that frees what another has allocated takes
-/// that one's lock in the allocator, and the two wait for each other all the time.
+/// Written jobs, to be freed by the threads that made them: a thread that frees what another has allocated takes that
+/// one's lock in the allocator, and the two block each other all the time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spent(Arc<Mutex<Vec<Work>>>);
 
 impl Spent {
-    /// Leaves it to whoever queues next.
+    /// Leaves jobs to the thread that queues next.
     pub(super) fn leave(&self, mut works: Vec<Work>) {
         self.lock().append(&mut works);
     }
@@ -144,7 +145,7 @@ impl Writer {
         match self {
             Self::Thread(Queue { jobs: Some(jobs), spent, .. }) => {
                 spent.free();
-                // A writer that is gone gives the job back; dropping it tells its caller.
+                // If the writer is gone, the job comes back; dropping it notifies its caller.
                 drop(jobs.send(job));
             }
             Self::Thread(Queue { jobs: None, .. }) => {}
@@ -152,10 +153,10 @@ impl Writer {
         }
     }
 
-    /// Uses a quiet moment, where it is not the thread that waits for one.
-    pub(super) fn rest(&self) {
+    /// Does background work if there is no thread that does it.
+    pub(super) fn background_work(&self) {
         if let Self::Caller(held) = self {
-            lock(held).group().rest();
+            lock(held).group().background_work();
         }
     }
 }
@@ -167,20 +168,19 @@ fn lock(held: &Mutex<WriterState>) -> MutexGuard<'_, WriterState> {
 impl Drop for Queue {
     fn drop(&mut self) {
         drop(self.jobs.take());
-        // An answer may hold the last handle: then this is the thread itself, which ends by itself.
+        // A callback may hold the last handle: then this is the writer thread itself, which ends by itself.
         let thread = self.thread.take().filter(|thread| thread.thread().id() != thread::current().id());
         if let Some(thread) = thread {
-            // Of a panic its hook has told, and each caller has been told by its answer.
+            // The panic hook has reported a panic, and each caller has its reply.
             let _ = thread.join();
         }
     }
 }
 
-/// What a writer begins with.
+/// The initial state of a writer.
 pub(super) struct Start {
-    /// The owner.
     pub(super) epoch: Epoch,
-    /// The last position, and the chain of the entry at it.
+    /// The last position, and the chain value of the entry there.
     pub(super) last: (Position, Hash),
     pub(super) space: Space,
     pub(super) quiet: Quiet,

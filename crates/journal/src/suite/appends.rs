@@ -1,10 +1,12 @@
-//! What an append keeps, and what it refuses.
+//! What an append stores, and what it refuses.
 
 use std::collections::BTreeSet;
 
 use engine::{BranchId, EffectKind, Epoch, Event, Forked, Hash, OutputAdded, Position, Record, Seq};
 
-use super::samples::{accepted, effect, every_other_kind, run, run_row, sealed, session_row, struck, text, text_added};
+use super::samples::{
+    accepted, effect, every_other_kind, retracted, run, run_row, sealed, session_row, text, text_added,
+};
 use super::{Script, Store, append, both, id};
 use crate::{Error, Kind};
 
@@ -76,11 +78,11 @@ fn r10_an_entry_never_names_a_body_that_is_not_kept(store: &mut Store) {
     let missing = Error::MissingBody { branch: script.branch, hash: body.body.hash };
     assert_eq!(store.append(unnamed), Err(missing.clone()));
     store.append(script.batch(vec![accepted(body.body)], vec![body.clone(), body.clone()])).unwrap();
-    // Kept once; from now on any session may name it, and giving it again changes nothing.
+    // It is stored once; from now on any session may name it, and appending it again changes nothing.
     let mut other = Script::new(2);
     store.append(other.begin()).unwrap();
     store.append(other.batch(vec![accepted(body.body)], vec![])).unwrap();
-    store.append(other.batch(vec![struck(1)], vec![body.clone()])).unwrap();
+    store.append(other.batch(vec![retracted(1)], vec![body.clone()])).unwrap();
     assert_eq!(store.journal().body(&body.body.hash).unwrap().as_deref(), Some(&*body.bytes));
     assert_eq!(store.journal().body(&Hash::of(b"never")).unwrap(), None);
 }
@@ -101,7 +103,7 @@ fn r10_progress_is_kept_until_the_entry_that_seals_it(store: &mut Store) {
     store.append(script.batch(vec![sealed(1, body.body)], vec![body])).unwrap();
     assert_eq!(store.journal().progress(script.branch).unwrap(), open[1..]);
 
-    // The same within one append, where only the stream that it ends is sealed.
+    // The same within one append, which seals only the stream that it ends.
     let body = text("at once");
     let events = vec![text_added(2, 0, "at "), text_added(3, 0, "x"), text_added(2, 3, "once"), sealed(2, body.body)];
     let batch = script.batch(events, vec![body]);
@@ -129,19 +131,19 @@ fn r10_progress_is_ordered_by_number_and_never_kept_twice(store: &mut Store) {
 fn r18_entries_are_gapless_in_their_branch(store: &mut Store) {
     let mut script = Script::new(1);
     store.append(script.begin()).unwrap();
-    store.append(script.batch(vec![struck(1), struck(2)], vec![])).unwrap();
+    store.append(script.batch(vec![retracted(1), retracted(2)], vec![])).unwrap();
     for wrong in [1, 3, 5, 8] {
-        let batch = Script { seq: wrong - 1, ..script.clone() }.batch(vec![struck(3)], vec![]);
+        let batch = Script { seq: wrong - 1, ..script.clone() }.batch(vec![retracted(3)], vec![]);
         let gap = Error::Gap { branch: script.branch, expected: Seq(4), found: Some(Seq(wrong)) };
         assert_eq!(store.append(batch), Err(gap));
     }
-    let mut batch = script.clone().batch(vec![struck(3)], vec![]);
+    let mut batch = script.clone().batch(vec![retracted(3)], vec![]);
     batch.records[0].seq = None;
     assert_eq!(store.append(batch), Err(Error::Gap { branch: script.branch, expected: Seq(4), found: None }));
-    assert_eq!(store.append(script.batch(vec![struck(3)], vec![])), Ok(Position(4)));
+    assert_eq!(store.append(script.batch(vec![retracted(3)], vec![])), Ok(Position(4)));
 }
 
-/// The formula once more, from the page and not from the code.
+/// The formula again, from the page and not from the code.
 fn chain(previous: &[u8; 32], branch: BranchId, entry: &crate::Entry) -> [u8; 32] {
     let mut bytes = previous.to_vec();
     bytes.extend(branch.0.as_bytes());
@@ -160,7 +162,7 @@ fn r18_the_chain_is_what_the_format_says(store: &mut Store) {
     let (events, bodies) = every_other_kind();
     store.append(script.batch(events, bodies)).unwrap();
     store.reopen();
-    store.append(script.batch(vec![struck(1)], vec![])).unwrap();
+    store.append(script.batch(vec![retracted(1)], vec![])).unwrap();
 
     let entries = store.journal().read(script.branch, Seq(1)).unwrap();
     let mut previous = [0; 32];
@@ -178,12 +180,12 @@ fn r18_the_chain_is_what_the_format_says(store: &mut Store) {
 fn r18_a_fork_continues_the_chain_of_its_parent(store: &mut Store) {
     let mut script = Script::new(1);
     store.append(script.begin()).unwrap();
-    store.append(script.batch(vec![struck(1), struck(2)], vec![])).unwrap();
+    store.append(script.batch(vec![retracted(1), retracted(2)], vec![])).unwrap();
     let parent = script.branch;
     let at = store.journal().read(parent, Seq(2)).unwrap().remove(0);
     let fork = |n, at, hash| {
         let mut fork = Script { branch: BranchId(id(n)), seq: 0, ..script.clone() };
-        let batch = fork.batch(vec![Forked { parent, at, hash }.into(), struck(3)], vec![]);
+        let batch = fork.batch(vec![Forked { parent, at, hash }.into(), retracted(3)], vec![]);
         (fork, batch)
     };
     for (seq, hash) in [(Seq(2), Hash([7; 32])), (Seq(9), at.chain), (Seq(3), at.chain)] {
@@ -203,7 +205,7 @@ fn r18_a_fork_continues_the_chain_of_its_parent(store: &mut Store) {
 fn a_branch_begins_once_and_with_its_beginning(store: &mut Store) {
     let mut script = Script::new(1);
     let unknown = Err(Error::UnknownBranch { branch: script.branch });
-    assert_eq!(store.append(script.clone().batch(vec![struck(1)], vec![])), unknown);
+    assert_eq!(store.append(script.clone().batch(vec![retracted(1)], vec![])), unknown);
     assert_eq!(store.append(script.clone().batch(vec![text_added(1, 0, "x")], vec![])), unknown);
     let taken = Err(Error::BranchTaken { branch: script.branch });
     let strange = Script { session: Script::new(2).session, ..script.clone() }.created();
@@ -226,8 +228,8 @@ fn only_the_owner_appends(store: &mut Store) {
     store.reopen();
     let owner = store.journal().epoch();
     assert_eq!(owner, Epoch(old.0 + 1));
-    let late = append(store.journal(), old, script.clone().batch(vec![struck(1)], vec![])).unwrap_err();
+    let late = append(store.journal(), old, script.clone().batch(vec![retracted(1)], vec![])).unwrap_err();
     assert_eq!(late, Error::Fenced { epoch: old, owner });
     assert_eq!(late.kind(), Kind::Owned);
-    assert_eq!(store.append(script.batch(vec![struck(1)], vec![])), Ok(Position(2)));
+    assert_eq!(store.append(script.batch(vec![retracted(1)], vec![])), Ok(Position(2)));
 }

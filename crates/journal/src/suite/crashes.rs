@@ -1,18 +1,18 @@
-//! The crashes of the memory journal, which the simulator builds on.
+//! The crashes of the memory journal, which the simulator uses.
 
 use engine::{Epoch, Position, Seq, Session, Timestamp};
 
-use super::samples::{accepted, struck, text};
+use super::samples::{accepted, retracted, text};
 use super::{Script, append};
 use crate::{Error, Journal as _, Memory, Read as _, Snapshot};
 
-/// A synced beginning and three written batches.
+/// A synced start and three written batches.
 fn written() -> (Memory, Script) {
     let (memory, mut script) = (Memory::new(), Script::new(1));
     memory.open();
     append(&memory, Epoch(1), script.begin()).unwrap();
     for n in 1..=3 {
-        append(&memory, Epoch(1), script.batch(vec![struck(n)], vec![])).unwrap();
+        append(&memory, Epoch(1), script.batch(vec![retracted(n)], vec![])).unwrap();
     }
     (memory, script)
 }
@@ -31,7 +31,7 @@ fn r11_a_power_loss_takes_whole_batches_from_the_end_and_nothing_synced() {
         assert_eq!(crashed.unsynced(), 0);
         assert_eq!(crashed.open(), Epoch(2));
         let mut next = Script { seq: kept as u64, ..script.clone() };
-        append(&crashed, Epoch(2), next.batch(vec![struck(9)], vec![])).unwrap();
+        append(&crashed, Epoch(2), next.batch(vec![retracted(9)], vec![])).unwrap();
     }
     assert_eq!(memory.read(script.branch, Seq(1)).unwrap(), all, "a clone is not independent");
 }
@@ -73,11 +73,11 @@ fn r11_a_killed_process_loses_nothing_written_and_appends_nothing_more() {
     let (memory, mut script) = written();
     memory.crash_process();
     assert_eq!(memory.head(), Ok(Position(4)));
-    let late = append(&memory, Epoch(1), script.clone().batch(vec![struck(4)], vec![]));
+    let late = append(&memory, Epoch(1), script.clone().batch(vec![retracted(4)], vec![]));
     assert!(matches!(late, Err(Error::Poisoned { .. })));
     assert_eq!(memory.open(), Epoch(2));
     assert_eq!(memory.epoch(), Epoch(2));
-    assert_eq!(append(&memory, Epoch(2), script.batch(vec![struck(4)], vec![])), Ok(Position(5)));
+    assert_eq!(append(&memory, Epoch(2), script.batch(vec![retracted(4)], vec![])), Ok(Position(5)));
 }
 
 #[test]
@@ -85,12 +85,12 @@ fn r10_after_a_failed_write_nothing_is_acknowledged_until_it_is_opened_again() {
     let (memory, mut script) = written();
     let failed = Error::Failed { path: "journal.db".into(), detail: "I/O error".to_owned() };
     memory.fail_next(failed.clone());
-    let batch = script.clone().batch(vec![struck(4)], vec![]);
+    let batch = script.clone().batch(vec![retracted(4)], vec![]);
     assert_eq!(append(&memory, Epoch(1), batch.clone()), Err(failed));
     assert!(matches!(append(&memory, Epoch(1), batch), Err(Error::Poisoned { .. })));
     assert_eq!(memory.head(), Ok(Position(4)));
     memory.open();
-    assert_eq!(append(&memory, Epoch(2), script.batch(vec![struck(4)], vec![])), Ok(Position(5)));
+    assert_eq!(append(&memory, Epoch(2), script.batch(vec![retracted(4)], vec![])), Ok(Position(5)));
 }
 
 #[test]
@@ -98,17 +98,17 @@ fn r10_a_full_disk_fails_one_append_and_no_more() {
     let (memory, mut script) = written();
     let full = Error::Full { path: "journal.db".into() };
     memory.fail_next(full.clone());
-    let batch = script.batch(vec![struck(4)], vec![]);
+    let batch = script.batch(vec![retracted(4)], vec![]);
     assert_eq!(append(&memory, Epoch(1), batch.clone()), Err(full));
     assert_eq!(memory.head(), Ok(Position(4)));
     assert_eq!(append(&memory, Epoch(1), batch), Ok(Position(5)));
 
     memory.fill();
     assert!(!memory.has_space());
-    let begins = append(&memory, Epoch(1), script.clone().batch(vec![struck(5)], vec![]));
+    let begins = append(&memory, Epoch(1), script.clone().batch(vec![retracted(5)], vec![]));
     assert!(matches!(begins, Err(Error::Full { .. })), "{begins:?}");
     let ends = script.batch(vec![engine::Closed { epoch: Epoch(1) }.into()], vec![]);
     assert_eq!(append(&memory, Epoch(1), ends), Ok(Position(6)));
     memory.free();
-    assert_eq!(append(&memory, Epoch(1), script.batch(vec![struck(5)], vec![])), Ok(Position(7)));
+    assert_eq!(append(&memory, Epoch(1), script.batch(vec![retracted(5)], vec![])), Ok(Position(7)));
 }

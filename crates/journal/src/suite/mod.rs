@@ -1,4 +1,4 @@
-//! The one suite that both journals pass, and what its tests are built from. What may not live here: tests of files.
+//! The test suite that both journals pass, and the builders of its tests. Tests of files are not here.
 
 mod appends;
 mod crashes;
@@ -14,14 +14,14 @@ use uuid::Uuid;
 
 use crate::{Append, Error, Journal, Memory};
 
-/// A journal under test, with the way to open it again.
+/// A journal under test; it can be opened again.
 pub(crate) enum Store {
     Memory(Memory),
     #[cfg(feature = "sqlite")]
     Sqlite(Option<crate::Sqlite>, tempfile::TempDir, Own),
 }
 
-/// How a home is taken.
+/// A function that takes a home.
 #[cfg(feature = "sqlite")]
 type Own = fn(&std::path::Path) -> Result<crate::Sqlite, Error>;
 
@@ -37,7 +37,7 @@ impl Store {
         Self::owned(crate::Sqlite::own)
     }
 
-    /// Without a thread.
+    /// The SQLite journal without a thread.
     #[cfg(feature = "sqlite")]
     pub(crate) fn stepped() -> Self {
         Self::owned(|home| crate::Sqlite::own_stepped(home, |_| true))
@@ -57,7 +57,7 @@ impl Store {
         }
     }
 
-    /// The next owner.
+    /// Opens the journal as its next owner.
     pub(crate) fn reopen(&mut self) {
         match self {
             Self::Memory(memory) => {
@@ -77,12 +77,12 @@ impl Store {
     }
 }
 
-/// Appends and waits for the answer.
+/// Appends and waits for the result.
 pub(crate) fn append(journal: &dyn Journal, epoch: Epoch, batch: Batch) -> Result<Position, Error> {
-    let (tell, told) = mpsc::channel();
-    let done = Box::new(move |answer| tell.send(answer).unwrap());
+    let (sender, reply) = mpsc::channel();
+    let done = Box::new(move |answer| sender.send(answer).unwrap());
     journal.append(Append { batch: Arc::new(batch), epoch }, done);
-    told.recv().unwrap()
+    reply.recv().unwrap()
 }
 
 pub(crate) fn id(n: u128) -> Uuid {

@@ -1,9 +1,9 @@
-//! The views: what lists are made of.
+//! The views, which lists are made of.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{Batch, Outcome, Position, RunId, RunRow, Seq, SessionRow, Timestamp};
 
-use super::samples::{approval_row, receipt_row, run, run_row, sealed, session_row, struck, text_added};
+use super::samples::{approval_row, receipt_row, retracted, run, run_row, sealed, session_row, text_added};
 use super::{Script, Store, both, id};
 use crate::{HomeEntry, Open};
 
@@ -22,7 +22,7 @@ fn r22_a_page_of_a_list_holds_the_last_rows_before_one(store: &mut Store) {
     for (n, script) in scripts.iter_mut().enumerate() {
         let mut batch = script.begin();
         batch.views.session = Some(session_row(script, false));
-        // In another order than that of their ids.
+        // Not in the order of their ids.
         batch.views.runs = vec![run_row(script, RunId(id(90 - n as u128)), Some(Outcome::Completed))];
         batch.views.receipts = vec![receipt_row(script, 70 + n as u128, None)];
         store.append(batch).unwrap();
@@ -52,7 +52,7 @@ fn r43_the_last_entry_of_a_branch_is_its_own(store: &mut Store) {
     store.append(two.begin()).unwrap();
     store.append(one.batch(vec![text_added(1, 0, "ab")], vec![])).unwrap();
     assert_eq!(store.journal().last(one.branch).unwrap(), last, "progress is no entry");
-    store.append(one.batch(vec![struck(1)], vec![])).unwrap();
+    store.append(one.batch(vec![retracted(1)], vec![])).unwrap();
     store.reopen();
     assert_eq!(store.journal().last(one.branch).unwrap(), Seq(last.0 + 1));
     assert_eq!(store.journal().last(two.branch).unwrap(), last);
@@ -63,12 +63,12 @@ fn r43_a_page_holds_what_follows_a_position_over_all_sessions_in_commit_order(st
     store.append(one.begin()).unwrap();
     store.append(two.begin()).unwrap();
     store.append(one.batch(vec![text_added(2, 0, "a"), text_added(10, 0, "b")], vec![])).unwrap();
-    store.append(one.batch(vec![struck(1), struck(1)], vec![])).unwrap();
-    store.append(two.batch(vec![struck(1)], vec![])).unwrap();
+    store.append(one.batch(vec![retracted(1), retracted(1)], vec![])).unwrap();
+    store.append(two.batch(vec![retracted(1)], vec![])).unwrap();
     let first = store.journal().epoch();
     store.reopen();
     let next = store.journal().epoch();
-    store.append(one.batch(vec![struck(1)], vec![])).unwrap();
+    store.append(one.batch(vec![retracted(1)], vec![])).unwrap();
 
     let journal = store.journal();
     let read = |behind: u64, limit: usize| {
@@ -95,7 +95,7 @@ fn r43_a_page_holds_what_follows_a_position_over_all_sessions_in_commit_order(st
     assert_eq!(read(2, 4), (all[2..].to_vec(), None), "more may follow a page that is full");
     assert_eq!(read(9, 4), (vec![], Some(open)));
 
-    // What is sealed is open no more.
+    // Sealed progress is no longer open.
     let body = super::samples::text("ab");
     store.append(one.batch(vec![sealed(2, body.body), sealed(10, body.body)], vec![body])).unwrap();
     assert_eq!(store.journal().page(Position(6), 100).unwrap().open, Some(vec![]));
@@ -131,16 +131,16 @@ fn r11_what_is_unfinished_is_known_without_reading_any_branch(store: &mut Store)
     assert_eq!(store.journal().session(&two.key).unwrap(), Some(second));
     assert_eq!(store.journal().session("agent:main:none").unwrap(), None);
 
-    let mut batch = one.batch(vec![struck(1)], vec![]);
+    let mut batch = one.batch(vec![retracted(1)], vec![]);
     batch.views.session = Some(session_row(&one, false));
     store.append(batch).unwrap();
     assert_eq!(store.journal().unfinished().unwrap(), []);
     assert_eq!(store.journal().sessions().unwrap()[0], session_row(&one, false));
     assert_eq!(store.journal().held().unwrap(), []);
 
-    // What a human must mend is known in the same way, and is not taken up.
+    // A session that a human must repair is listed in the same way, and is not resumed.
     let row = SessionRow { lifecycle: LifecycleKind::Error, ..session_row(&two, false) };
-    let mut batch = two.batch(vec![struck(1)], vec![]);
+    let mut batch = two.batch(vec![retracted(1)], vec![]);
     batch.views.session = Some(row.clone());
     store.append(batch).unwrap();
     assert_eq!(store.journal().held().unwrap(), [row]);
@@ -163,7 +163,7 @@ fn r10_runs_receipts_and_approvals_read_back_and_change(store: &mut Store) {
     batch.views.receipts = vec![receipt_row(&two, 5, Some("k"))];
     batch.views.approvals = vec![approval_row(&two, 2, None)];
     store.append(batch).unwrap();
-    let mut batch = one.batch(vec![struck(1)], vec![]);
+    let mut batch = one.batch(vec![retracted(1)], vec![]);
     batch.views.runs = vec![run_row(&one, run(), Some(Outcome::Completed))];
     batch.views.approvals = vec![approval_row(&one, 0, Some(true))];
     store.append(batch).unwrap();
@@ -193,7 +193,7 @@ fn r10_a_run_under_way_is_in_the_state_that_its_session_is_in(store: &mut Store)
     let (started, other) = (run_row(&script, run(), None), run_row(&script, RunId(id(5)), None));
     batch.views.runs = vec![started.clone(), other.clone()];
     store.append(batch).unwrap();
-    let mut batch = script.batch(vec![struck(1)], vec![]);
+    let mut batch = script.batch(vec![retracted(1)], vec![]);
     batch.views.session = Some(session_row(&script, true));
     store.append(batch).unwrap();
     let streaming = RunRow { state: session_row(&script, true).run_state, ..started.clone() };

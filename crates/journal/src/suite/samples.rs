@@ -1,4 +1,4 @@
-//! One of every kind of event, and rows for the views. What may not live here: tests.
+//! One event of every kind, and rows for the views.
 
 use engine::tables::compaction::CompactionStep;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
@@ -80,12 +80,12 @@ pub(crate) fn settled(effect: EffectId) -> (Event, Content) {
     )
 }
 
-/// A Written event that stands alone.
-pub(crate) fn struck(ordinal: u32) -> Event {
+/// An event with durability `Written` that needs no other.
+pub(crate) fn retracted(ordinal: u32) -> Event {
     TextStruck { request: effect(EffectKind::Request, ordinal) }.into()
 }
 
-/// One of every kind but those that begin a branch, with the bodies that they name.
+/// One of every kind except those that begin a branch, with the bodies that they name.
 pub(crate) fn every_other_kind() -> (Vec<Event>, Vec<Content>) {
     let content = text("a body: \u{1f980} \"quoted\"\n");
     let body = content.body;

@@ -2,7 +2,7 @@
 
 use engine::{BranchId, EffectId, EffectKind, Event, Forked, OutputAdded, Seq, Session};
 
-use super::samples::{effect, every_other_kind, settled, struck, text_added};
+use super::samples::{effect, every_other_kind, retracted, settled, text_added};
 use super::{Script, Store, both, id};
 use crate::{Entry, Error, Snapshot, StoredLineage};
 
@@ -43,7 +43,7 @@ fn seqs(line: &StoredLineage) -> Vec<(BranchId, u64)> {
     line.entries().map(|(branch, Entry { seq, .. })| (branch, seq.0)).collect()
 }
 
-/// A session of 40 entries or so, and its state.
+/// A session of about 40 entries, and its state.
 fn filled(store: &Store) -> (Script, Session) {
     let mut script = Script::new(1);
     store.append(script.begin()).unwrap();
@@ -61,7 +61,7 @@ fn r11_a_line_starts_at_the_newest_snapshot(store: &mut Store) {
     assert_eq!(store.journal().snapshots(branch).unwrap(), []);
     assert_eq!(store.journal().snapshot(branch, session.head).unwrap(), None);
     keep(store, &session);
-    store.append(script.batch(vec![struck(1), struck(2)], vec![])).unwrap();
+    store.append(script.batch(vec![retracted(1), retracted(2)], vec![])).unwrap();
     store.reopen();
 
     let kept = Snapshot::new(branch, session.head, session.to_snapshot());
@@ -73,7 +73,7 @@ fn r11_a_line_starts_at_the_newest_snapshot(store: &mut Store) {
 
     let newer = state(&script, &line);
     keep(store, &newer);
-    store.append(script.batch(vec![struck(3)], vec![])).unwrap();
+    store.append(script.batch(vec![retracted(3)], vec![])).unwrap();
     assert_eq!(store.journal().snapshots(branch).unwrap(), [newer.head], "only the newest is kept");
     let line = store.journal().line(branch).unwrap();
     assert_eq!(line.start.as_ref().map(|start| &start.session), Some(&newer));
@@ -84,7 +84,7 @@ fn r11_a_line_starts_at_the_newest_snapshot(store: &mut Store) {
 fn r11_the_fold_from_a_snapshot_is_the_fold_of_everything(store: &mut Store) {
     let (mut script, session) = filled(store);
     keep(store, &session);
-    store.append(script.batch(vec![struck(1), text_added(9, 0, "open")], vec![])).unwrap();
+    store.append(script.batch(vec![retracted(1), text_added(9, 0, "open")], vec![])).unwrap();
     store.reopen();
     let (line, all) = (store.journal().line(script.branch).unwrap(), store.journal().history(script.branch).unwrap());
     assert_eq!(state(&script, &line).to_snapshot(), state(&script, &all).to_snapshot());
@@ -99,7 +99,7 @@ fn r11_a_snapshot_of_an_entry_that_is_not_there_is_left_out(store: &mut Store) {
     for (branch, seq) in [(script.branch, session.head.0 + 1), (BranchId(id(5)), session.head.0)] {
         store.journal().keep_snapshot(Snapshot::new(branch, Seq(seq), content.clone()));
     }
-    store.append(script.batch(vec![struck(1)], vec![])).unwrap();
+    store.append(script.batch(vec![retracted(1)], vec![])).unwrap();
     assert_eq!(store.journal().snapshots(script.branch).unwrap(), []);
     assert_eq!(store.journal().snapshots(BranchId(id(5))).unwrap(), []);
 }
@@ -108,7 +108,7 @@ fn r11_a_snapshot_of_another_version_counts_as_absent(store: &mut Store) {
     let (mut script, session) = filled(store);
     let newer = br#"{"version":900,"session":{}}"#;
     store.journal().keep_snapshot(Snapshot::new(script.branch, session.head, &newer[..]));
-    store.append(script.batch(vec![struck(1)], vec![])).unwrap();
+    store.append(script.batch(vec![retracted(1)], vec![])).unwrap();
     assert_eq!(store.journal().snapshots(script.branch).unwrap(), [session.head]);
     let line = store.journal().line(script.branch).unwrap();
     assert_eq!((line.start.is_none(), line.entries().count() as u64), (true, script.seq));
@@ -121,7 +121,7 @@ fn r11_a_snapshot_that_is_no_state_is_an_error(store: &mut Store) {
     let strange = strange.to_snapshot();
     for content in [b"{}".to_vec(), strange] {
         store.journal().keep_snapshot(Snapshot::new(script.branch, session.head, content));
-        store.append(script.batch(vec![struck(1)], vec![])).unwrap();
+        store.append(script.batch(vec![retracted(1)], vec![])).unwrap();
         let error = store.journal().line(script.branch).unwrap_err();
         let Error::DamagedSnapshot { branch, seq, .. } = &error else { panic!("{error}") };
         assert_eq!((*branch, *seq), (script.branch, session.head));
@@ -129,12 +129,12 @@ fn r11_a_snapshot_that_is_no_state_is_an_error(store: &mut Store) {
     assert_eq!(store.journal().history(script.branch).unwrap().entries().count() as u64, script.seq);
 }
 
-/// A branch that leaves another at this entry.
+/// A branch that forks off another at this entry.
 fn fork(store: &Store, script: &Script, at: Seq) -> Script {
     let parent = script.branch;
     let hash = store.journal().range(parent, at, at).unwrap().remove(0).chain;
     let mut fork = Script { branch: BranchId(id(6)), seq: 0, ..script.clone() };
-    store.append(fork.batch(vec![Forked { parent, at, hash }.into(), struck(3)], vec![])).unwrap();
+    store.append(fork.batch(vec![Forked { parent, at, hash }.into(), retracted(3)], vec![])).unwrap();
     fork
 }
 
@@ -156,7 +156,7 @@ fn r17_the_line_of_a_fork_begins_in_its_parent(store: &mut Store) {
 fn r17_the_line_of_a_fork_starts_at_a_snapshot_before_the_fork_only(store: &mut Store) {
     let (mut script, session) = filled(store);
     keep(store, &session);
-    store.append(script.batch(vec![struck(1), struck(2)], vec![])).unwrap();
+    store.append(script.batch(vec![retracted(1), retracted(2)], vec![])).unwrap();
     let child = fork(store, &script, Seq(session.head.0 + 1));
     let line = store.journal().line(child.branch).unwrap();
     assert_eq!(line.start.as_ref().map(|start| &start.session), Some(&session));

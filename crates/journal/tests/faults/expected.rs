@@ -1,9 +1,8 @@
-//! What may be found after a fault, in one place.
+//! What a test may find after a fault, in one place.
 //!
-//! A journal is all batches up to some point of what was attempted, each whole: records, progress, bodies, views. The
-//! least it holds is what was acknowledged; after a loss of power, what was acknowledged as synced. The most is that and
-//! the one batch whose writing failed. A batch that was answered `Full` is not there at all. What may not live here: how
-//! the fault was made.
+//! A journal consists of all attempted batches up to some point, each complete: records, progress, bodies, views. The
+//! least it holds is what was acknowledged; after a loss of power, what was acknowledged as synced. The most is that
+//! and the one batch whose writing failed. A batch that got `Full` is not in the journal at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -13,12 +12,12 @@ use engine::{Batch, BranchId, Event, Hash, Seq};
 use journal::{Error, Read, Reader, Sqlite};
 use rusqlite::Connection;
 
-use crate::workload::{self, Script, Told};
+use crate::workload::{self, Replies, Script};
 
-/// A session of whatever owner comes next.
+/// A session of the next owner.
 const LATER: u128 = 9;
 
-/// What a journal holds, as far as batches decide it.
+/// The content of a journal, as far as batches determine it.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Holdings {
     entries: BTreeMap<BranchId, Vec<Event>>,
@@ -44,7 +43,7 @@ impl Holdings {
         }
     }
 
-    /// What is there. Reading checks hashes and chain.
+    /// Reads the content. Reading verifies hashes and chain.
     fn of(journal: &dyn Read, branches: &BTreeSet<BranchId>) -> Result<Self, Error> {
         let mut holdings = Self::default();
         for row in journal.sessions()? {
@@ -57,7 +56,7 @@ impl Holdings {
                 journal.body(&hash)?.ok_or(Error::MissingBody { branch: *branch, hash })?;
             }
             for seq in journal.snapshots(*branch)? {
-                // It is written behind the entries that it stands for; reading it checks its hash.
+                // A snapshot is written behind the entries that it covers; reading it verifies its hash.
                 if journal.snapshot(*branch, seq)?.is_none() || seq.0 > tail.entries.len() as u64 {
                     return Err(Error::DamagedSnapshot { branch: *branch, seq, detail: "nothing is at it".to_owned() });
                 }
@@ -72,62 +71,62 @@ impl Holdings {
     }
 }
 
-/// What took the fault.
+/// What the fault destroyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// The process, at most: what was written is there.
+    /// At most the process: everything written survives.
     Process,
-    /// The machine: what was synced is there.
+    /// The machine: everything synced survives.
     Power,
 }
 
-/// What was found, beyond that it was as expected.
+/// Which of the expected results was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Found {
-    /// Just what was acknowledged.
+    /// Exactly what was acknowledged.
     Acknowledged,
     /// That, and the batch whose writing failed.
     Doubtful,
-    /// Written batches are gone from the end.
+    /// Written batches are missing at the end.
     Shorter,
 }
 
-/// Looks at a home with no faults any more: by a reader, then as its next owner, who then goes on.
-pub(crate) fn check(home: &Path, told: &Told, lost: Lost) -> Result<Found, String> {
-    if told.acknowledged_too_much {
-        return Err(format!("something was acknowledged behind a failure: {:?}", told.failed));
+/// Checks a home without faults: with a reader, then as its next owner, which then appends.
+pub(crate) fn check(home: &Path, replies: &Replies, lost: Lost) -> Result<Found, String> {
+    if replies.acknowledged_too_much {
+        return Err(format!("something was acknowledged behind a failure: {:?}", replies.failed));
     }
-    if told.failed.iter().any(|error| matches!(error, Error::Fenced { .. })) {
-        return Err("a process was told that it owns the home, which it does not".to_owned());
+    if replies.failed.iter().any(|error| matches!(error, Error::Fenced { .. })) {
+        return Err("a process was confirmed that it owns the home, which it does not".to_owned());
     }
-    let attempted: Vec<&Batch> = told.kept.iter().chain(&told.doubtful).collect();
+    let attempted: Vec<&Batch> = replies.kept.iter().chain(&replies.doubtful).collect();
     let branches = attempted.iter().map(|batch| batch.branch).collect();
     let least = match lost {
-        Lost::Process => told.kept.len(),
-        Lost::Power => told.synced(),
+        Lost::Process => replies.kept.len(),
+        Lost::Power => replies.synced(),
     };
-    let said = |what: &'static str| move |error: Error| format!("{what}: {error}");
+    let failed = |what: &'static str| move |error: Error| format!("{what}: {error}");
     let read = match Reader::open(home).and_then(|reader| Holdings::of(&reader, &branches)) {
         Err(Error::NotFound { .. }) => Holdings::default(),
-        read => read.map_err(said("a reader"))?,
+        read => read.map_err(failed("a reader"))?,
     };
-    let owner = Sqlite::own(home).map_err(said("the next owner"))?;
-    let held = Holdings::of(&owner, &branches).map_err(said("the next owner"))?;
+    let owner = Sqlite::own(home).map_err(failed("the next owner"))?;
+    let held = Holdings::of(&owner, &branches).map_err(failed("the next owner"))?;
     if held != read {
         return Err("the next owner found something else than a reader before it".to_owned());
     }
     let found = matching(&attempted, least..=attempted.len(), &held)?;
-    workload::append(&owner, Script::begin(LATER)).map_err(said("the next owner's first batch"))?;
+    workload::append(&owner, Script::begin(LATER)).map_err(failed("the next owner's first batch"))?;
     drop(owner);
     verify_pages(home)?;
     Ok(match found {
-        count if count < told.kept.len() => Found::Shorter,
-        count if count == told.kept.len() => Found::Acknowledged,
+        count if count < replies.kept.len() => Found::Shorter,
+        count if count == replies.kept.len() => Found::Acknowledged,
         _ => Found::Doubtful,
     })
 }
 
-/// How many of the attempted batches make just what is there; the fewest, where several do.
+/// How many of the attempted batches make exactly this content; the fewest, if several do.
 fn matching(attempted: &[&Batch], counts: RangeInclusive<usize>, held: &Holdings) -> Result<usize, String> {
     let mut expected = Holdings::default();
     for count in 0..=attempted.len() {
@@ -142,7 +141,7 @@ fn matching(attempted: &[&Batch], counts: RangeInclusive<usize>, held: &Holdings
     Err(format!("{entries} entries are there, which are not the first {counts:?} batches of what was attempted"))
 }
 
-/// Every page and index is as SQLite wants it.
+/// Checks that SQLite finds every page and index good.
 fn verify_pages(home: &Path) -> Result<(), String> {
     let connection = Connection::open(home.join("journal.db")).map_err(|error| error.to_string())?;
     let verdict: String = connection

@@ -1,5 +1,5 @@
-//! Every fault of a disk at every operation of a fixed work, over real SQLite: an error, a crash, a loss of power at the
-//! first operation, at the second, and so on until one is never reached (R10, R11, R18).
+//! Every fault of a disk at every operation of a fixed workload, over real SQLite: an error, a crash, a loss of power
+//! at the first operation, at the second, and so on until the workload ends before it (R10, R11, R18).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -19,7 +19,7 @@ use journal::{Read as _, Reader};
 use expected::{Found, Lost, check};
 use table::{Outcome, Row};
 
-/// R10, R11: recovered is a prefix of what was attempted, and holds what was acknowledged.
+/// R10, R11: the recovered journal is a prefix of what was attempted, and holds what was acknowledged.
 #[test]
 fn r10_r11_every_fault_at_every_operation() {
     let rows = table::rows();
@@ -44,10 +44,10 @@ fn r10_r11_every_fault_at_every_operation() {
 #[test]
 fn without_a_fault_all_is_acknowledged_and_there() {
     let (home, disk) = table::home();
-    let told = workload::work(home.path(), &disk);
-    assert_eq!((told.kept.len(), told.failed.len(), &told.refused), (workload::batches(), 0, &None));
-    assert_eq!(check(home.path(), &told, Lost::Process), Ok(Found::Acknowledged));
-    let last = told.kept.last().unwrap();
+    let replies = workload::work(home.path(), &disk);
+    assert_eq!((replies.kept.len(), replies.failed.len(), &replies.refused), (workload::batches(), 0, &None));
+    assert_eq!(check(home.path(), &replies, Lost::Process), Ok(Found::Acknowledged));
+    let last = replies.kept.last().unwrap();
     let snapshots = Reader::open(home.path()).unwrap().snapshots(last.branch).unwrap();
     assert_eq!(snapshots, [last.records[0].seq.unwrap()], "the newest alone is kept");
 }

@@ -1,4 +1,4 @@
-//! Syncs that take long: nobody is told before they are done. What may not live here: syncs that fail.
+//! Slow syncs: no caller is notified before the sync is done.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -13,7 +13,7 @@ use crate::table::home;
 use crate::workload::{Script, work};
 
 fn slow(disk: &Disk, time: Duration) -> Fault {
-    assert_eq!(disk.struck(), None);
+    assert_eq!(disk.first_failure(), None);
     Fault::at(1, What::SlowSync(time)).on(OperationKind::Sync)
 }
 
@@ -23,16 +23,16 @@ fn r10_slow_syncs_change_nothing_but_the_time() {
         let (home, disk) = home();
         disk.plan(slow(&disk, time).for_ever());
         let started = Instant::now();
-        let told = work(home.path(), &disk);
+        let replies = work(home.path(), &disk);
         let syncs = disk.operations().iter().filter(|operation| operation.kind == OperationKind::Sync).count();
         assert!(started.elapsed() >= time * syncs as u32, "{syncs} syncs were not waited for");
-        assert_eq!((told.kept.len(), told.failed.len()), (crate::workload::batches(), 0));
+        assert_eq!((replies.kept.len(), replies.failed.len()), (crate::workload::batches(), 0));
         disk.heal();
-        assert_eq!(check(home.path(), &told, Lost::Process), Ok(Found::Acknowledged));
+        assert_eq!(check(home.path(), &replies, Lost::Process), Ok(Found::Acknowledged));
     }
 }
 
-/// Batches come while a sync is under way: the first is told after it, with nothing unsynced; the others are one group.
+/// Batches come during a sync: the first is acknowledged after it, with nothing unsynced; the others form one group.
 #[test]
 fn r10_no_acknowledgement_before_a_sync_of_five_seconds_is_done() {
     let (home, disk) = home();
@@ -42,18 +42,18 @@ fn r10_no_acknowledgement_before_a_sync_of_five_seconds_is_done() {
     disk.plan(slow(&disk, time));
     let batches: Vec<Batch> = (1..=20).map(Script::begin).collect();
     assert!(batches.iter().all(|batch| batch.durability() == Durability::Synced));
-    let (tell, told) = channel();
+    let (sender, replies) = channel();
     let started = Instant::now();
     for batch in batches {
-        let (tell, disk) = (tell.clone(), Arc::clone(&disk));
+        let (sender, disk) = (sender.clone(), Arc::clone(&disk));
         let done = Box::new(move |answer| {
-            tell.send((answer, started.elapsed(), disk.unsynced_bytes(FileKind::Wal))).unwrap();
+            sender.send((answer, started.elapsed(), disk.unsynced_bytes(FileKind::Wal))).unwrap();
         });
         journal.append(Append { batch: Arc::new(batch), epoch: journal.epoch() }, done);
     }
-    drop(tell);
-    for (position, (answer, after, unsynced)) in told.into_iter().enumerate() {
+    drop(sender);
+    for (position, (answer, after, unsynced)) in replies.into_iter().enumerate() {
         assert_eq!(answer.map(|position| position.0), Ok(position as u64 + 1));
-        assert!(after >= time && unsynced == 0, "told after {after:?} with {unsynced} bytes unsynced");
+        assert!(after >= time && unsynced == 0, "acknowledged after {after:?} with {unsynced} bytes unsynced");
     }
 }

@@ -1,5 +1,4 @@
-//! The rows of operation × fault × result, how each is run, and the page that they are written to. What may not live
-//! here: what is expected.
+//! The rows of operation × fault × result, how each is run, and the page that they are written to.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,18 +10,18 @@ use journal::{FileStep, watch_files};
 use tempfile::TempDir;
 
 use crate::expected::{Found, Lost, check};
-use crate::workload::{Told, work};
+use crate::workload::{Replies, work};
 
 /// What happens at the n-th operation of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The operation goes wrong, and the process goes on as it may.
+    /// The operation fails, and the process continues as it can.
     Fault(What, Lasting),
-    /// As before, and when the process has ended the power goes, before anything more is synced.
+    /// As before; after the process has ended the power fails, before anything more is synced.
     FaultThenCut(What),
     /// The process dies.
     Crash,
-    /// The power goes.
+    /// The power fails.
     Cut(Mode),
 }
 
@@ -35,21 +34,21 @@ pub(crate) enum Mode {
     Torn,
 }
 
-/// One row.
+/// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// Which operations are counted; none is any.
+    /// Which operations are counted; `None` counts all.
     pub(crate) kind: Option<OperationKind>,
     pub(crate) event: Event,
 }
 
-/// What came of a row.
+/// The result of a row.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     cases: u32,
-    told: BTreeSet<String>,
+    replies: BTreeSet<String>,
     found: BTreeSet<Found>,
-    /// What was not as expected, each with how to see it again.
+    /// Unexpected results, each with how to reproduce it.
     pub(crate) failures: Vec<String>,
 }
 
@@ -59,19 +58,19 @@ impl fmt::Display for Event {
             What::Eio => "EIO",
             What::Enospc => "ENOSPC",
             What::ShortWrite => "half of it is written",
-            What::ShortRead => "half of it is given",
+            What::ShortRead => "half of it is returned",
             What::SlowSync(_) => "is slow",
             What::Crash => "crash",
         };
         match self {
             Self::Fault(what, Lasting::Once) => write!(f, "{}, once", name(what)),
             Self::Fault(what, Lasting::ForEver) => write!(f, "{}, for ever", name(what)),
-            Self::FaultThenCut(what) => write!(f, "{}, then the power goes", name(what)),
+            Self::FaultThenCut(what) => write!(f, "{}, then the power fails", name(what)),
             Self::Crash => f.write_str("the process dies"),
-            Self::Cut(Mode::Nothing) => f.write_str("the power goes: nothing unsynced survives"),
-            Self::Cut(Mode::Everything) => f.write_str("the power goes: everything survives"),
-            Self::Cut(Mode::Prefix) => f.write_str("the power goes: a prefix survives"),
-            Self::Cut(Mode::Torn) => f.write_str("the power goes: any sectors survive"),
+            Self::Cut(Mode::Nothing) => f.write_str("the power fails: nothing unsynced survives"),
+            Self::Cut(Mode::Everything) => f.write_str("the power fails: everything survives"),
+            Self::Cut(Mode::Prefix) => f.write_str("the power fails: a prefix survives"),
+            Self::Cut(Mode::Torn) => f.write_str("the power fails: any sectors survive"),
         }
     }
 }
@@ -107,7 +106,7 @@ impl Row {
         Fault { only: self.kind, ..fault }
     }
 
-    /// The cuts of a case, each with a seed of its own.
+    /// The power losses of a case, each with its own seed.
     fn cuts(&self, at: u64) -> Vec<Cut> {
         match self.event {
             Event::Fault(..) | Event::Crash => vec![],
@@ -119,14 +118,15 @@ impl Row {
         }
     }
 
-    /// The row at the first operation, at the second, and so on until a pass in which the work was done before it.
+    /// Runs the row with the fault at the first operation, at the second, and so on until the workload ends before the
+    /// fault.
     pub(crate) fn run(&self) -> Outcome {
         let mut outcome = Outcome::default();
         for at in 1.. {
             let (home, disk) = home();
             disk.plan(self.fault(at));
-            let told = work(home.path(), &disk);
-            if disk.struck().is_none() {
+            let replies = work(home.path(), &disk);
+            if disk.first_failure().is_none() {
                 return outcome;
             }
             let cuts = self.cuts(at);
@@ -134,33 +134,33 @@ impl Row {
                 let after = folder();
                 disk.power_cut(*cut, after.path()).unwrap();
                 let line = format!("SEED={cut:?} OP={at} OF={:?} FAULT={}", self.kind, self.event);
-                outcome.note(&told, check(after.path(), &told, Lost::Power), &line);
+                outcome.note(&replies, check(after.path(), &replies, Lost::Power), &line);
             }
             if cuts.is_empty() {
                 disk.heal();
                 let line = format!("SEED=none OP={at} OF={:?} FAULT={}", self.kind, self.event);
-                outcome.note(&told, check(home.path(), &told, Lost::Process), &line);
+                outcome.note(&replies, check(home.path(), &replies, Lost::Process), &line);
             }
         }
         outcome
     }
 
-    /// The row of the page.
+    /// The row as it stands on the page.
     pub(crate) fn line(&self, outcome: &Outcome) -> String {
         let operation = self.kind.map_or("any".to_owned(), |kind| kind.to_string());
-        let told = match self.event {
-            Event::Fault(..) | Event::FaultThenCut(_) => outcome.told.iter().cloned().collect::<Vec<_>>().join("; "),
+        let replies = match self.event {
+            Event::Fault(..) | Event::FaultThenCut(_) => outcome.replies.iter().cloned().collect::<Vec<_>>().join("; "),
             Event::Crash | Event::Cut(_) => "nothing more".to_owned(),
         };
         let found = outcome.found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        format!("| {operation} | {} | {} | {told} | {found} |", self.event, outcome.cases)
+        format!("| {operation} | {} | {} | {replies} | {found} |", self.event, outcome.cases)
     }
 }
 
 impl Outcome {
-    fn note(&mut self, told: &Told, found: Result<Found, String>, line: &str) {
+    fn note(&mut self, replies: &Replies, found: Result<Found, String>, line: &str) {
         self.cases += 1;
-        self.told.insert(told.in_words());
+        self.replies.insert(replies.in_words());
         match found {
             Ok(found) => drop(self.found.insert(found)),
             Err(error) => self.failures.push(format!("{line}: {error}")),
@@ -173,12 +173,12 @@ impl fmt::Display for Found {
         f.write_str(match self {
             Self::Acknowledged => "what was acknowledged",
             Self::Doubtful => "that and the batch in doubt",
-            Self::Shorter => "that but for written batches at the end",
+            Self::Shorter => "that except written batches at the end",
         })
     }
 }
 
-/// A folder in memory where there is one: what the system makes durable is not in question here.
+/// A folder in memory if possible: these tests are not about what the system makes durable.
 pub(crate) fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -192,7 +192,7 @@ pub(crate) fn home() -> (TempDir, Disk) {
     (home, disk)
 }
 
-/// Asks the disk before a step past SQLite.
+/// Asks the disk before an operation that bypasses SQLite.
 fn ask(step: FileStep<'_>, path: &Path) -> io::Result<()> {
     let (past, renamed_to) = match step {
         FileStep::MakeFolder => (Past::MakeFolder, None),
@@ -211,10 +211,10 @@ fn ask(step: FileStep<'_>, path: &Path) -> io::Result<()> {
 }
 
 const HEADER: &str =
-    "| operation | fault | cases | callers were told | found after reopening |\n|---|---|---|---|---|\n";
+    "| operation | fault | cases | replies to callers | found after reopening |\n|---|---|---|---|---|\n";
 const BEGIN: &str = "<!-- written by the test: UPDATE=1 cargo test --profile ci -p journal --test faults -->\n";
 
-/// Compares the page's table with these lines, or writes it if `UPDATE` is set. How many cases there were may differ.
+/// Compares the page's table with these lines, or writes it if `UPDATE` is set. The number of cases may differ.
 pub(crate) fn compare(page: &Path, lines: &[String]) {
     let text = std::fs::read_to_string(page).unwrap();
     let (intro, table) = text.split_once(BEGIN).unwrap();
@@ -227,7 +227,7 @@ pub(crate) fn compare(page: &Path, lines: &[String]) {
         assert_eq!(
             without_cases(old),
             without_cases(new),
-            "{} is not what came out: UPDATE=1 writes it",
+            "{} is not what came out: write it with UPDATE=1",
             page.display()
         );
     }

@@ -1,5 +1,5 @@
-//! The fixed work that meets every fault: two sessions, what a run with a call records, two owners one after the other,
-//! and the WAL brought over in between. What may not live here: what is expected of it.
+//! The fixed workload that meets every fault: two sessions, the records of a run with a call, two owners one after the
+//! other, and a checkpoint of the WAL in between.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use journal::{Append, Error, Journal, Snapshot, Sqlite};
 use rusqlite::Connection;
 use uuid::Uuid;
 
-/// What is done, one after the other, each when the one before it has been answered.
+/// A step of the workload; each starts after the reply to the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// A process takes the home; an earlier one has ended.
+    /// A process takes the home; the previous one has ended.
     Own,
     /// A batch of a session (0 or 1).
     Append(usize, Act),
-    /// A snapshot of a session; nobody is told of it. Only where its owner ends next: what follows it may or may not be
-    /// in one group with it.
+    /// A snapshot of a session, without a reply. It comes only before its owner ends: the next append might or might
+    /// not be in one group with it.
     Snapshot(usize),
-    /// Somebody brings the WAL over.
+    /// Another process checkpoints the WAL.
     Checkpoint(&'static str),
 }
 
@@ -44,7 +44,7 @@ enum Act {
     Call,
     Output(u64),
     Settle,
-    Strike,
+    Retract,
     End,
     Open,
     Close,
@@ -70,54 +70,54 @@ const STEPS: &[Step] = &[
     Step::Snapshot(0),
     Step::Own,
     Step::Append(0, Act::Open),
-    Step::Append(0, Act::Strike),
+    Step::Append(0, Act::Retract),
     Step::Checkpoint("PRAGMA wal_checkpoint(TRUNCATE)"),
-    Step::Append(1, Act::Strike),
+    Step::Append(1, Act::Retract),
     Step::Append(0, Act::End),
-    Step::Append(0, Act::Strike),
-    Step::Append(1, Act::Strike),
+    Step::Append(0, Act::Retract),
+    Step::Append(1, Act::Retract),
     Step::Append(0, Act::Close),
     Step::Snapshot(0),
 ];
 
-/// What callers were told of one run of the work.
+/// The replies that callers got in one run of the workload.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Replies {
     /// The batches that were acknowledged, in order.
     pub(crate) kept: Vec<Batch>,
-    /// The one whose writing failed: nobody knows of it.
+    /// The batch whose writing failed: its outcome is unknown.
     pub(crate) doubtful: Option<Batch>,
-    /// What an owner was refused with, if one was.
+    /// The error of taking ownership, if it failed.
     pub(crate) refused: Option<Error>,
-    /// What appends were refused with, in order.
+    /// The errors of appends, in order.
     pub(crate) failed: Vec<Error>,
-    /// Whether something was acknowledged behind a failure after which nothing may be.
+    /// Whether something was acknowledged after a failure that forbids that.
     pub(crate) acknowledged_too_much: bool,
 }
 
-impl Told {
-    /// How many batches a loss of power may not touch: those up to the last one that was told to be synced.
+impl Replies {
+    /// How many batches must survive a loss of power: those up to the last one that was acknowledged as synced.
     pub(crate) fn synced(&self) -> usize {
         let synced = |batch: &Batch| batch.durability() == Durability::Synced;
         self.kept.iter().rposition(synced).map_or(0, |at| at + 1)
     }
 
-    /// What callers were told.
+    /// The replies as text.
     pub(crate) fn in_words(&self) -> String {
         if let Some(error) = &self.refused {
             let name = format!("{error:?}").split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
             return format!("opening is refused ({name})");
         }
         match (self.failed.is_empty(), self.doubtful.is_some()) {
-            (true, _) => "nothing: the work is done",
+            (true, _) => "nothing: the workload is done",
             (false, true) => "an error, and no acknowledgement after it",
             (false, false) => "`Full` for what has no space; the rest is done",
         }
         .to_owned()
     }
 
-    /// One answer to a batch. `Full`, and `UnknownBranch` where the branch's beginning found no space, mean that the batch
-    /// is not there and that all goes on; after every other error nothing may be acknowledged.
+    /// Records the reply to one batch. `Full`, and `UnknownBranch` if the branch's first batch found no space, mean
+    /// that the batch is not stored and the journal stays usable; after every other error nothing may be acknowledged.
     pub(crate) fn answer(&mut self, batch: Batch, answer: Result<(), Error>) {
         match answer {
             Ok(()) => {
@@ -125,8 +125,8 @@ impl Told {
                 self.kept.push(batch);
             }
             Err(error) => {
-                let is_whole = matches!(error, Error::Full { .. } | Error::UnknownBranch { .. });
-                if !is_whole && self.doubtful.is_none() {
+                let is_refused = matches!(error, Error::Full { .. } | Error::UnknownBranch { .. });
+                if !is_refused && self.doubtful.is_none() {
                     self.doubtful = Some(batch);
                 }
                 self.failed.push(error);
@@ -135,14 +135,14 @@ impl Told {
     }
 }
 
-/// How many batches the work is.
+/// The number of batches in the workload.
 pub(crate) fn batches() -> usize {
     STEPS.iter().filter(|step| matches!(step, Step::Append(..))).count()
 }
 
-/// Does the work until it is done, or the process is dead.
-pub(crate) fn work(home: &Path, disk: &Disk) -> Told {
-    let (mut told, mut sessions) = (Told::default(), [Script::new(1), Script::new(2)]);
+/// Runs the workload until it is done, or the process is dead.
+pub(crate) fn work(home: &Path, disk: &Disk) -> Replies {
+    let (mut replies, mut sessions) = (Replies::default(), [Script::new(1), Script::new(2)]);
     let mut owner: Option<Sqlite> = None;
     for step in STEPS {
         if disk.is_crashed() {
@@ -151,14 +151,15 @@ pub(crate) fn work(home: &Path, disk: &Disk) -> Told {
         match step {
             Step::Own => {
                 drop(owner.take());
-                // What is doubtful is decided once somebody looks: the rest of the work would rest on it.
-                if told.doubtful.is_some() || disk.is_crashed() {
+                // Whoever reads next decides what became of a doubtful batch, and the rest of the workload would depend
+                // on it.
+                if replies.doubtful.is_some() || disk.is_crashed() {
                     break;
                 }
                 match Sqlite::own(home) {
                     Ok(sqlite) => owner = Some(sqlite),
                     Err(error) => {
-                        told.refused = Some(error);
+                        replies.refused = Some(error);
                         break;
                     }
                 }
@@ -171,9 +172,9 @@ pub(crate) fn work(home: &Path, disk: &Disk) -> Told {
                 if answer.is_err() {
                     *session = before;
                 }
-                // The dead tell nobody; their files may hold it.
+                // A dead process replies to nobody; its files may hold the batch.
                 let answer = if disk.is_crashed() { Err(Error::Gone) } else { answer };
-                told.answer(batch, answer);
+                replies.answer(batch, answer);
             }
             Step::Snapshot(session) => {
                 if let Some(owner) = &owner {
@@ -181,18 +182,18 @@ pub(crate) fn work(home: &Path, disk: &Disk) -> Told {
                 }
             }
             Step::Checkpoint(sql) => {
-                // It is somebody else's; what it cannot do it leaves.
+                // Another process does this, and ignores errors.
                 let _ = Connection::open(home.join("journal.db")).and_then(|c| c.query_row(sql, [], |_| Ok(())));
             }
         }
     }
-    told
+    replies
 }
 
-/// Appends and waits for the answer.
+/// Appends and waits for the result.
 pub(crate) fn append(journal: &dyn Journal, batch: Batch) -> Result<(), Error> {
-    let (tell, answer) = channel();
-    let done = Box::new(move |answer| tell.send(answer).unwrap());
+    let (sender, answer) = channel();
+    let done = Box::new(move |answer| sender.send(answer).unwrap());
     journal.append(Append { batch: Arc::new(batch), epoch: journal.epoch() }, done);
     answer.recv().unwrap().map(|_| ())
 }
@@ -216,13 +217,13 @@ impl Script {
         Self::new(n).batch(Act::Create)
     }
 
-    /// A session with a message and the beginning of its run.
+    /// A session with a message and the start of its run.
     pub(crate) fn messages(n: u128) -> Vec<Batch> {
         let mut script = Self::new(n);
         [Act::Create, Act::Accept, Act::Start].map(|act| script.batch(act)).into()
     }
 
-    /// Not the state of a session: here it is kept or not, whatever it says.
+    /// Not a real state: the test only needs to know whether it is kept.
     fn snapshot(&self) -> Snapshot {
         Snapshot::new(self.branch, Seq(self.seq), long("state").into_bytes())
     }
@@ -307,7 +308,7 @@ impl Script {
                 OutputAdded { effect, offset: at * 700, text: "o".repeat(700) }.into()
             }
             Act::Settle => return with(long("output"), &|body| self.settled(call, body)),
-            Act::Strike => TextStruck { request }.into(),
+            Act::Retract => TextStruck { request }.into(),
             Act::End => return with(long("answer"), &|body| self.ended(body)),
             Act::Open => Opened { epoch: engine::Epoch(2), last_activity: Timestamp(self.at) }.into(),
             Act::Close => Closed { epoch: engine::Epoch(2) }.into(),
@@ -379,7 +380,7 @@ fn sealed(request: EffectId, text: Body) -> Event {
     .into()
 }
 
-/// Two kilobytes that do not pack.
+/// Two incompressible kilobytes.
 fn long(name: &str) -> String {
     (0..32).map(|n| Hash::of(format!("{name} {n}").as_bytes()).to_string()).collect()
 }

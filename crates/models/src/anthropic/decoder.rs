@@ -1,4 +1,4 @@
-//! From events to what is said.
+//! Decodes events into an answer.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::wire::{self, Decode, DecodedResponse, Stop, malformed};
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     answer: DecodedResponse,
-    /// The blocks of which something must be known until they end, by their index.
+    /// The open blocks whose state is needed until they end, by index.
     open: BTreeMap<u64, Open>,
     usage: Option<Usage>,
     refusal: Option<StopDetails>,
@@ -21,18 +21,18 @@ pub(super) struct Decoder {
 
 #[derive(Debug)]
 enum Open {
-    /// Its signature is told when it is whole.
+    /// The signature is reported when it is complete.
     Thinking { signature: String },
-    /// A call at this place in the answer.
+    /// A call at this position in the answer.
     Call { place: u32, input: Input },
 }
 
-/// What has come of a call's input.
+/// The received part of a call's input.
 #[derive(Debug, PartialEq, Eq)]
 enum Input {
     Nothing,
     Parts,
-    /// All of it with the beginning.
+    /// The start event contained the whole input.
     Whole,
 }
 
@@ -58,7 +58,7 @@ impl Decode for Decoder {
 
     fn end(&mut self, request_bytes: usize) -> Result<Usage, Fault> {
         match self.refusal.take() {
-            // What it said before is not to be gone on with: it would be refused again.
+            // The partial text must not be continued: the model would refuse again.
             Some(details) => Err(refused(details)),
             None => self.answer.end(request_bytes),
         }
@@ -86,7 +86,7 @@ impl Decoder {
                 self.answer.done();
                 Ok(())
             }
-            // Pings are no sign of progress; the format asks that what is not known be passed over.
+            // Pings are no sign of progress. The format requires that clients skip unknown events.
             _ => Ok(()),
         }
     }
@@ -127,7 +127,7 @@ impl Decoder {
         self.keep(index, Open::Call { place, input })
     }
 
-    /// Memory is bounded by the bytes of an answer.
+    /// The size limit of an answer bounds the memory.
     fn keep(&mut self, index: u64, block: Open) -> Result<(), Fault> {
         self.answer.count(size_of::<(u64, Open)>())?;
         self.open.insert(index, block);
@@ -138,9 +138,9 @@ impl Decoder {
         self.answer.text(delta.text.unwrap_or_default())?;
         self.answer.reasoning(delta.thinking.unwrap_or_default())?;
         match (self.open.get_mut(&index), delta.signature, delta.partial_json) {
-            (Some(Open::Thinking { signature }), Some(told), _) => {
-                self.answer.count(told.len())?;
-                *signature = told;
+            (Some(Open::Thinking { signature }), Some(received), _) => {
+                self.answer.count(received.len())?;
+                *signature = received;
                 Ok(())
             }
             (Some(Open::Call { place, input }), _, Some(part)) if !part.is_empty() && *input != Input::Whole => {
@@ -168,7 +168,7 @@ impl Decoder {
                 self.refusal = Some(delta.stop_details.unwrap_or_default());
                 self.answer.stop(Stop::Filtered);
             }
-            // end_turn, stop_sequence, tool_use; pause_turn comes with tools of the provider's own, which are not asked for.
+            // end_turn, stop_sequence, tool_use; pause_turn comes only with the provider's own tools, which are not requested.
             Some(_) => self.answer.stop(Stop::Finished),
         }
     }

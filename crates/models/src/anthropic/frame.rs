@@ -1,5 +1,5 @@
-//! One event of a stream, as lenient as the servers that speak the format are different: whatever is not needed is
-//! skipped, `null` is as good as absent.
+//! One event of a stream. Parsing is lenient, since servers of this format differ: unneeded fields are skipped and `null`
+//! counts as absent.
 
 use engine::Usage;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ pub(super) struct Message {
     pub(super) usage: Option<WireUsage>,
 }
 
-/// A block as it begins; its text is mostly empty.
+/// A block at its start; its text is mostly empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ContentBlock {
@@ -30,7 +30,7 @@ pub(super) struct ContentBlock {
     pub(super) text: Option<String>,
     pub(super) thinking: Option<String>,
     pub(super) signature: Option<String>,
-    /// Of redacted thinking.
+    /// The data of redacted thinking.
     pub(super) data: Option<String>,
     pub(super) id: Option<String>,
     pub(super) name: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct ContentBlock {
     pub(super) input: Option<Map<String, Value>>,
 }
 
-/// What is added to a block, or to the message at its end.
+/// An addition to a block, or to the message at its end.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Delta {
@@ -58,7 +58,7 @@ pub(super) struct StopDetails {
     pub(super) explanation: Option<String>,
 }
 
-/// Counts so far. What is left out stays as it was told before; a float from a broken server must not cost the answer.
+/// The counts so far. A missing count keeps its last value. A float from a faulty server must not fail the answer.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 #[serde(default)]
 pub(super) struct WireUsage {
@@ -76,9 +76,9 @@ struct OutputDetails {
 }
 
 impl WireUsage {
-    /// What is known with what was told before: the larger figure, for all of them only grow.
+    /// Merges with the earlier counts: the larger figure of each, since counts only grow.
     pub(super) fn with(&self, known: Usage) -> Usage {
-        let larger = |told: Option<f64>, known: u64| told.map_or(0, |told| told as u64).max(known);
+        let larger = |count: Option<f64>, known: u64| count.map_or(0, |count| count as u64).max(known);
         let output = larger(self.output_tokens, known.output);
         let thought = self.output_tokens_details.and_then(|details| details.thinking_tokens);
         Usage {

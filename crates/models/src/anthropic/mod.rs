@@ -11,10 +11,10 @@ use engine::Candidate;
 use crate::model::Request;
 use crate::wire::{Decode, Format};
 
-/// What stands before the data of redacted thinking where it is kept as a signature; a real one is base64.
+/// The prefix of redacted thinking data that is kept as a signature; a real signature is base64.
 const REDACTED: &str = "redacted:";
 
-/// The format.
+/// The Anthropic Messages format.
 pub(crate) struct Anthropic;
 
 impl Format for Anthropic {

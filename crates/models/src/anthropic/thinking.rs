@@ -1,10 +1,10 @@
-//! How much a model is to think, in the words that it takes. Newer models take an effort and think as they need (adaptive);
-//! older ones take a budget of tokens, and so do other servers of this format.
+//! Requests a thinking level with the parameters of the model. Newer models take an effort and think adaptively; older ones
+//! and other servers of this format take a budget of tokens.
 
 use engine::{Candidate, Thinking as Level};
 use serde::Serialize;
 
-/// The part of a request that says it.
+/// The thinking parameters of a request.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Asked {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -17,7 +17,7 @@ pub(super) struct Asked {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Thinking {
     Disabled,
-    /// The newest models show nothing of it unless they are asked to.
+    /// The newest models do not send their thinking unless this is requested.
     Adaptive {
         display: &'static str,
     },
@@ -31,10 +31,10 @@ struct OutputConfig {
     effort: &'static str,
 }
 
-/// The least budget that is taken.
+/// The smallest budget that the API accepts, tokens.
 const LEAST_BUDGET: u64 = 1024;
 
-/// Models that take a budget, by the beginnings of their names.
+/// Models that take a budget, by prefixes of their names.
 const WITH_BUDGET: &[&str] = &[
     "claude-2",
     "claude-3",
@@ -48,17 +48,17 @@ const WITH_BUDGET: &[&str] = &[
     "claude-sonnet-4-5",
 ];
 
-/// Models that refuse not to think.
+/// Models whose thinking cannot be switched off.
 const ALWAYS: &[&str] = &["claude-fable", "claude-mythos"];
 
 /// Models that take an effort but not `xhigh`.
 const UP_TO_HIGH: &[&str] = &["claude-opus-4-6", "claude-sonnet-4-6", "claude-mythos-preview"];
 
-/// What to ask for. `can_begin` says that the turn that is gone on with began with thinking, or is a new one: with a budget
-/// it cannot be switched on in the middle of a turn.
+/// The parameters for a request. `can_begin` says that the turn is new or began with thinking: with a budget, thinking cannot
+/// be switched on in the middle of a turn.
 pub(super) fn asked(candidate: &Candidate, can_begin: bool) -> Asked {
     let Some(level) = candidate.thinking else { return Asked::default() };
-    // Gateways put a name of their own before it: `anthropic/claude-…`.
+    // Gateways add a prefix: `anthropic/claude-…`.
     let name = candidate.model.find("claude").map_or("", |at| &candidate.model[at..]);
     let is_one_of = |names: &[&str]| names.iter().any(|known| name.starts_with(known));
     if name.is_empty() || is_one_of(WITH_BUDGET) {
@@ -83,7 +83,7 @@ pub(super) fn asked(candidate: &Candidate, can_begin: bool) -> Asked {
     Asked { thinking, output_config: Some(OutputConfig { effort }) }
 }
 
-/// At most half of the output, which the budget is a part of.
+/// At most half of the output limit, since the budget counts towards it.
 fn budget(level: Level, max_output: u64, can_begin: bool) -> Thinking {
     let wanted = match level {
         Level::Off => return Thinking::Disabled,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_level_is_told_in_the_words_of_its_model() {
+    fn every_level_becomes_the_parameters_of_its_model() {
         let adaptive = |effort: &str| json!({ "thinking": { "type": "adaptive", "display": "summarized" }, "output_config": { "effort": effort } });
         let budget = |tokens: u64| json!({ "thinking": { "type": "enabled", "budget_tokens": tokens } });
         let disabled = json!({ "thinking": { "type": "disabled" } });

@@ -1,5 +1,5 @@
-//! What an error answer means: from status and body to a [`FailureClass`]. How a body is read is in [`body`], the words and the
-//! order of the rules are in [`table`].
+//! Classifies an error response by status and body as a [`FailureClass`]. [`body`] parses bodies; [`table`] has the rules in
+//! order.
 
 mod body;
 mod table;
@@ -12,7 +12,7 @@ use engine::FailureClass;
 use table::{RULES, Statuses};
 
 impl ErrorBody {
-    /// The class of an answer with this status; none = inside a stream that began well.
+    /// The class of a response with this status; none for an error inside a stream that began well.
     pub(crate) fn class(&self, status: Option<u16>) -> FailureClass {
         let status = status.or(self.status);
         if self.is_page && status.is_some_and(|status| status < 500 && ![404, 413, 429].contains(&status)) {
@@ -21,7 +21,7 @@ impl ErrorBody {
         self.class_by_words(status).unwrap_or_else(|| class_by_status(status))
     }
 
-    /// Words outweigh the status where providers use one status for several things.
+    /// The words of the body take precedence over the status, since providers use one status for several errors.
     fn class_by_words(&self, status: Option<u16>) -> Option<FailureClass> {
         let rule = RULES.iter().find(|rule| {
             let fits = match rule.statuses {
@@ -41,15 +41,15 @@ fn class_by_status(status: Option<u16>) -> FailureClass {
         Some(401) => FailureClass::Auth,
         Some(402) => FailureClass::Billing,
         Some(403) => FailureClass::AuthPermanent,
-        // Nothing is at this address of the provider's: that says nothing of another.
+        // The provider serves nothing at this address, which says nothing about other addresses.
         Some(404 | 405 | 410) => FailureClass::ModelNotFound,
-        // It is what stands before the provider that asks for more.
+        // A proxy in front of the provider asks for authentication.
         Some(407) => FailureClass::Network,
         Some(408) => FailureClass::Timeout,
         Some(413) => FailureClass::ContextOverflow,
         Some(429) => FailureClass::RateLimit,
         Some(503 | 529) => FailureClass::Overloaded,
-        // 409 and 425 are states of the server's that pass; an error in mid-stream without words that are known is its own.
+        // 409 and 425 are temporary states of the server; an error in mid-stream without known words is the server's error.
         Some(409 | 425 | 500..) | None => FailureClass::Server,
         Some(200..300) => FailureClass::Malformed,
         Some(_) => FailureClass::InvalidRequest,

@@ -1,30 +1,30 @@
-//! The rules: which words, with which status, are which class. One table; the first rule that fits decides.
+//! The table of rules that assign a class to words and a status. The first rule that matches decides.
 //!
-//! What a class leads to is what a rule is to be judged by: `billing` and `auth_permanent` take a key out of use for hours,
-//! `invalid_request` ends the run, `context_overflow` compacts the conversation, `rate_limit` waits. So the codes that say
-//! one thing only come before the words that a sentence may hold by the way, such as an address of a billing page.
-//! The wordings are those of the bodies in `tests/failures`.
+//! Judge a rule by the effect of its class: `billing` and `auth_permanent` disable a key for hours, `invalid_request` ends the
+//! run, `context_overflow` compacts the conversation, `rate_limit` waits. So unambiguous codes come before words that a
+//! sentence may contain incidentally, such as the address of a billing page.
+//! The words are taken from the bodies in `tests/it/failures`.
 
 use engine::FailureClass::{
     self, Auth, AuthPermanent, Billing, ContextOverflow, InvalidRequest, Malformed, ModelNotFound, Overloaded,
     RateLimit, Server, ThinkingUnsupported, Timeout,
 };
 
-/// Which answers a rule is for. An error inside a stream has no status, unless a relay tells one; then it counts.
+/// The statuses to which a rule applies. An error inside a stream has no status, unless a relay reports one.
 pub(super) enum Statuses {
     Any,
-    /// Below 500, or none.
+    /// Any status below 500, or no status.
     Refused,
-    /// These, or none.
+    /// One of these statuses, or no status.
     Only(&'static [u16]),
-    /// None.
+    /// No status.
     InStream,
 }
 
 pub(super) struct Rule {
     pub(super) class: FailureClass,
     pub(super) statuses: Statuses,
-    /// One word of each must be there.
+    /// The body must contain one word of each list.
     pub(super) all: &'static [&'static [&'static str]],
 }
 
@@ -33,10 +33,10 @@ const fn rule(class: FailureClass, statuses: Statuses, all: &'static [&'static [
 }
 
 pub(super) const RULES: &[Rule] = &[
-    // A filter of the provider's: OpenRouter says 403 of it, which is not about the key.
+    // A content filter of the provider: OpenRouter reports it as 403, which does not mean the key.
     rule(InvalidRequest, Statuses::Only(&[400, 403]), &[FILTER]),
     rule(Billing, Statuses::Refused, &[DEPLETED]),
-    // Gemini says "check your plan and billing details" of limits a minute long.
+    // Gemini writes "check your plan and billing details" also for limits per minute.
     rule(RateLimit, Statuses::Only(&[429]), &[&["resource_exhausted"]]),
     rule(ContextOverflow, Statuses::Only(&[400, 429]), &[LONG_CONTEXT]),
     rule(Billing, Statuses::Refused, &[CREDIT]),
@@ -47,13 +47,13 @@ pub(super) const RULES: &[Rule] = &[
     rule(ModelNotFound, Statuses::Only(&[400, 403, 404]), &[MODEL_CODES]),
     rule(ModelNotFound, Statuses::Only(&[400, 403, 404, 422]), &[&["model"], MISSING]),
     rule(AuthPermanent, Statuses::Only(&[400, 401, 403]), &[REVOKED]),
-    // Some say 400 or 403 of a wrong or expired key.
+    // Some servers report a wrong or expired key as 400 or 403.
     rule(Auth, Statuses::Only(&[400, 401, 403]), &[KEY]),
     rule(Auth, Statuses::Only(&[401, 403]), &[&["expired", "invalid token"]]),
     rule(Overloaded, Statuses::Any, &[CAPACITY]),
-    // The model broke the format of its calls, the server noticed: asked again it mostly does not.
+    // The server found that the model broke the format of its calls. A retry mostly succeeds.
     rule(Malformed, Statuses::Only(&[400]), &[&["tool_use_failed"]]),
-    // A relay that could not say what failed behind it, and took its default.
+    // A relay did not know what failed behind it and sent its default error.
     rule(Server, Statuses::Only(&[400]), &[&["upstream request failed"]]),
     rule(Timeout, Statuses::InStream, &[&["timeout", "timed out"]]),
     rule(AuthPermanent, Statuses::InStream, &[&["permission"]]),
@@ -69,10 +69,10 @@ const FILTER: &[&str] = &[
     "requires moderation",
 ];
 
-/// Whatever else is said: the money is spent.
+/// The account has no credit left, whatever else the body says.
 const DEPLETED: &[&str] = &["credits are depleted", "insufficient_quota"];
 
-/// A plan without long contexts: what is shorter it takes.
+/// The plan has no long contexts; shorter requests succeed.
 const LONG_CONTEXT: &[&str] = &["required for long context"];
 
 const CREDIT: &[&str] = &[
@@ -154,7 +154,7 @@ const MODEL_CODES: &[&str] = &[
     "unknown_model",
     "invalid_model",
     "deploymentnotfound",
-    // The provider has the model, but not for a request with tools, or nobody who may serve it to this account.
+    // The provider has the model, but not for requests with tools, or not for this account.
     "no endpoints found",
     "no endpoints available",
     "no allowed providers",

@@ -1,4 +1,4 @@
-//! From frames to what is said.
+//! Decodes frames into an answer.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +19,7 @@ pub(super) struct Decoder {
 impl Decode for Decoder {
     fn take(&mut self, frame: &wire::Frame<'_>) -> Result<(), Fault> {
         let data = frame.data.trim_ascii();
-        // The API has no such mark, relays add one.
+        // The API has no such mark, but relays add one.
         if data.is_empty() || data == b"[DONE]" {
             return Ok(());
         }
@@ -57,13 +57,13 @@ impl Decoder {
         Ok(())
     }
 
-    /// Parts of other kinds, such as code that the API runs itself, are not asked for and passed over.
+    /// Parts of other kinds, such as code that the API runs itself, are not requested and are skipped.
     fn take_part(&mut self, part: Part) -> Result<(), Fault> {
         let signature = part.thought_signature.unwrap_or_default();
         let is_thought = part.thought.unwrap_or_default();
         match (part.function_call, part.inline_data) {
             (Some(call), _) => self.take_call(call, &signature),
-            // The images of its thoughts are drafts.
+            // Images in thoughts are drafts.
             (None, Some(blob)) if is_thought || !blob.mime_type.starts_with("image/") => Ok(()),
             (None, Some(blob)) => self.take_image(&blob, &signature),
             (None, None) => self.take_text(part.text.unwrap_or_default(), is_thought, &signature),
@@ -81,7 +81,7 @@ impl Decoder {
         }
     }
 
-    /// A call comes whole.
+    /// A call arrives in one piece.
     fn take_call(&mut self, call: FunctionCall, signature: &str) -> Result<(), Fault> {
         let name = call.name.filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| malformed("asked for a call without a name"))?;
@@ -105,7 +105,7 @@ impl Decoder {
     }
 }
 
-/// Reasons with which a filter stops an answer.
+/// Finish reasons of a content filter.
 const FILTERED: &[&str] = &[
     "SAFETY",
     "RECITATION",
@@ -118,7 +118,7 @@ const FILTERED: &[&str] = &[
     "IMAGE_RECITATION",
 ];
 
-/// Reasons with which an answer breaks off in a call; asking again often helps.
+/// Finish reasons of an answer that broke off in a call; a retry often succeeds.
 const BROKEN: &[&str] =
     &["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"];
 

@@ -1,5 +1,5 @@
-//! One frame of the stream: a `GenerateContentResponse` (ai.google.dev/api/generate-content). Fields that are not needed are
-//! passed over, `null` is as good as absent.
+//! One frame of the stream: a `GenerateContentResponse` (ai.google.dev/api/generate-content). Unneeded fields are skipped, and
+//! `null` counts as absent.
 
 use engine::Usage;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use crate::wire::Json;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Frame {
-    /// One is asked for.
+    /// The request asks for one candidate.
     pub(super) candidates: Option<Vec<Candidate>>,
     pub(super) prompt_feedback: Option<PromptFeedback>,
     pub(super) usage_metadata: Option<UsageMetadata>,
@@ -35,7 +35,7 @@ pub(super) struct Content {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Part {
     pub(super) text: Option<String>,
-    /// The text is a summary of its reasoning.
+    /// Whether the text is a summary of the reasoning.
     pub(super) thought: Option<bool>,
     pub(super) thought_signature: Option<String>,
     pub(super) function_call: Option<FunctionCall>,
@@ -64,27 +64,27 @@ pub(super) struct PromptFeedback {
     pub(super) block_reason: Option<String>,
 }
 
-/// Counts as they come; a float or a negative number from a broken relay must not cost the answer.
+/// The counts as received. A float or a negative number from a faulty relay must not fail the answer.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct UsageMetadata {
     #[serde(rename = "promptTokenCount")]
     prompt: Option<f64>,
-    /// What the API's own tools read, beside the prompt.
+    /// Tokens that the API's own tools read, in addition to the prompt.
     #[serde(rename = "toolUsePromptTokenCount")]
     tool_use: Option<f64>,
-    /// A part of the prompt.
+    /// Included in the prompt.
     #[serde(rename = "cachedContentTokenCount")]
     cached: Option<f64>,
     #[serde(rename = "candidatesTokenCount")]
     candidates: Option<f64>,
-    /// Beside the candidates.
+    /// Not included in the candidates.
     #[serde(rename = "thoughtsTokenCount")]
     thoughts: Option<f64>,
 }
 
 impl UsageMetadata {
-    /// The counts without overlap; none if there are none.
+    /// The counts without overlap; none if the server sent none.
     pub(super) fn normalised(&self) -> Option<Usage> {
         let count = |number: Option<f64>| number.unwrap_or_default() as u64;
         let prompt = self.prompt? as u64 + count(self.tool_use);

@@ -11,11 +11,11 @@ use engine::Candidate;
 use crate::model::Request;
 use crate::wire::{Decode, Format};
 
-/// The format.
+/// The Gemini format.
 pub(crate) struct Gemini;
 
 impl Format for Gemini {
-    /// A name with a folder in it, `tunedModels/x`, is taken as it stands.
+    /// A name with a folder, such as `tunedModels/x`, is used as given.
     fn path(&self, candidate: &Candidate) -> (String, Option<&'static str>) {
         let model = &candidate.model;
         let folder = if model.contains('/') { "" } else { "models/" };

@@ -1,4 +1,4 @@
-//! What models of one generation want differently from those of another.
+//! The differences between the generations of Gemini models.
 
 use engine::{Candidate, Thinking};
 use serde::Serialize;
@@ -9,24 +9,24 @@ use crate::normalize::model_of;
 /// How a request is written for one model at one address.
 #[derive(Debug)]
 pub(super) struct Manner {
-    /// `PROVIDER/MODEL`, whose signatures are sent back.
+    /// The model, `PROVIDER/MODEL`; only its own signatures are sent back.
     pub(super) model: String,
     pub(super) generation: Generation,
-    /// Whether calls are paired by id beside name and order.
+    /// Whether calls and results are also paired by id, not only by name and order.
     pub(super) with_ids: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Generation {
-    /// Gemini 1 to 2.5: thinks by budget, takes calls without signature, and no images inside a result.
+    /// Gemini 1 to 2.5: takes a thinking budget, accepts calls without signature, and no images inside a result.
     ByBudget,
-    /// Gemini 3 and what follows: thinks by level, refuses a call of its own without signature.
+    /// Gemini 3 and later: takes a thinking level, and refuses its own calls without signature.
     ByLevel,
-    /// Other families, such as Gemma: levels, no signatures.
+    /// Other families, such as Gemma: thinking levels, no signatures.
     Other,
 }
 
-/// Names of the first generations; a name without a number (`gemini-flash-latest`) is of the newest.
+/// Names of the first generations. A name without a number (`gemini-flash-latest`) means the newest.
 const BY_BUDGET: &[&str] = &["gemini-1", "gemini-2"];
 
 impl Manner {
@@ -37,7 +37,7 @@ impl Manner {
         Self { model: model_of(&request.candidate), generation, with_ids }
     }
 
-    /// All that the rendering of a message depends on beside the message.
+    /// Everything except the message on which its rendering depends.
     pub(super) fn details(&self) -> String {
         format!("{} {:?} {}", self.model, self.generation, self.with_ids)
     }
@@ -62,7 +62,7 @@ pub(super) struct ThinkingConfig {
     thinking_level: Option<&'static str>,
 }
 
-/// The API's words for a level of thinking; nothing where none was chosen.
+/// The parameters of a thinking level; none if no level was chosen.
 pub(super) fn thinking(candidate: &Candidate) -> Option<ThinkingConfig> {
     let level = candidate.thinking?;
     let by_budget = generation(&candidate.model) == Generation::ByBudget;
@@ -77,7 +77,7 @@ pub(super) fn thinking(candidate: &Candidate) -> Option<ThinkingConfig> {
 /// so half of that stays for the answer.
 fn budget(candidate: &Candidate, level: Thinking) -> u64 {
     let is_pro = candidate.model.contains("-pro");
-    // Pro cannot be kept from thinking.
+    // The thinking of Pro cannot be switched off.
     let (least, most) = if is_pro { (128, 32_768) } else { (0, 24_576) };
     let tokens: u64 = match level {
         Thinking::Off => 0,
@@ -90,7 +90,7 @@ fn budget(candidate: &Candidate, level: Thinking) -> u64 {
     tokens.min(candidate.max_output / 2).max(least)
 }
 
-/// Thinking cannot be switched off there: the least is the nearest, which Pro has under another name.
+/// Thinking cannot be switched off, so the lowest level is used; Pro has another name for it.
 fn level_name(model: &str, level: Thinking) -> &'static str {
     match level {
         Thinking::Off | Thinking::Minimal if !model.contains("-pro") => "minimal",

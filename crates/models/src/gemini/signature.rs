@@ -1,19 +1,19 @@
-//! A signature as a block keeps it: with what it stood on, for a part with a signature may not be merged with one without
-//! when it is sent back (ai.google.dev/gemini-api/docs/thought-signatures).
+//! A signature as a block stores it, together with the part that carried it: a part with a signature must not be merged with
+//! one without when it is sent back (ai.google.dev/gemini-api/docs/thought-signatures).
 
-/// What a signature stood on.
+/// The part that carried a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignedPart {
-    /// The last bytes of the block's text; a call has none.
+    /// The length of that part at the end of the block's text, bytes; 0 for a call.
     Tail(usize),
-    /// An image, which is a block of its own without a place for a signature.
+    /// An image, whose own block cannot store a signature.
     Image,
 }
 
 const IMAGE: &str = "image";
 
 impl SignedPart {
-    /// The form that is kept: `BYTES SIGNATURE` or `image SIGNATURE`.
+    /// The stored form: `BYTES SIGNATURE` or `image SIGNATURE`.
     pub(super) fn sign(self, signature: &str) -> String {
         match self {
             Self::Tail(bytes) => format!("{bytes} {signature}"),
@@ -21,7 +21,7 @@ impl SignedPart {
         }
     }
 
-    /// Reads the form that is kept.
+    /// Parses the stored form.
     pub(super) fn read(kept: &str) -> Option<(Self, &str)> {
         let (part, signature) = kept.split_once(' ')?;
         let part = if part == IMAGE { Self::Image } else { Self::Tail(part.parse().ok()?) };
@@ -29,7 +29,7 @@ impl SignedPart {
     }
 }
 
-/// The text before its last bytes, and these; a tail that does not fit is the whole text.
+/// Splits the text before its last bytes; if that is not possible, the tail is the whole text.
 pub(super) fn tail(text: &str, bytes: usize) -> (&str, &str) {
     text.len().checked_sub(bytes).and_then(|at| text.split_at_checked(at)).unwrap_or(("", text))
 }

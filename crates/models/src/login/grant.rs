@@ -1,4 +1,4 @@
-//! One exchange with a token server (RFC 6749, section 6): what is asked, what is granted, what a refusal means.
+//! One exchange with a token server (RFC 6749, section 6): the request, the grant, and the meaning of a refusal.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,17 +13,17 @@ use crate::fault::Fault;
 use crate::limits::{BODY_BYTES, TOKEN_EARLY};
 use crate::wire::{Clients, broken, refusal, unreachable};
 
-/// An access token, and until when it is used.
+/// An access token and its time of last use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AccessToken {
     pub(super) token: Secret,
-    /// None = until the provider refuses it.
+    /// When to stop using it; none means until the provider refuses it.
     until: Option<SystemTime>,
 }
 
 impl AccessToken {
     pub(super) fn new(token: Secret, asked_at: SystemTime, lifetime: Option<Duration>) -> Self {
-        // One that lives for less than two such moments would never be used.
+        // A token with a shorter life than twice this margin would never be used.
         let used_for = |lifetime: Duration| lifetime.saturating_sub(TOKEN_EARLY.min(lifetime / 2));
         Self { token, until: lifetime.and_then(|lifetime| asked_at.checked_add(used_for(lifetime))) }
     }
@@ -33,16 +33,16 @@ impl AccessToken {
     }
 }
 
-/// What a token server gave.
+/// The grant of a token server.
 #[derive(Debug)]
 pub(super) struct Granted {
-    /// The access token, or what is wrong with it.
+    /// The access token, or why it cannot be used.
     pub(super) access: Result<AccessToken, Fault>,
-    /// The refresh token that counts from now on, if it is another one.
+    /// The new refresh token, if the server replaced it.
     pub(super) refresh: Option<Secret>,
 }
 
-/// Asks for an access token with this refresh token.
+/// Requests an access token with this refresh token.
 pub(super) async fn ask(clients: &Clients, login: &Login, refresh: &Secret) -> Result<Granted, Fault> {
     let asked_at = SystemTime::now();
     let exchange = async {
@@ -50,7 +50,7 @@ pub(super) async fn ask(clients: &Clients, login: &Login, refresh: &Secret) -> R
         if !response.status().is_success() {
             return Err(refused(refusal(response).await));
         }
-        // Its first words are not told, as elsewhere: they may be a token.
+        // Unlike elsewhere, the message does not quote the body: it may contain a token.
         granted(&read(&mut response).await?, asked_at)
             .ok_or_else(|| malformed("answered with something else than tokens"))
     };
@@ -58,7 +58,7 @@ pub(super) async fn ask(clients: &Clients, login: &Login, refresh: &Secret) -> R
     let granted = timeout(login.limit, exchange).await;
     granted
         .unwrap_or_else(|_| Err(Fault::new(FailureClass::Timeout, late)))
-        .map_err(|fault| told(login, refresh, fault))
+        .map_err(|fault| reported(login, refresh, fault))
 }
 
 async fn send(clients: &Clients, login: &Login, refresh: &Secret) -> Result<Response, Fault> {
@@ -72,7 +72,7 @@ async fn send(clients: &Clients, login: &Login, refresh: &Secret) -> Result<Resp
 }
 
 fn form(login: &Login, refresh: &Secret) -> String {
-    // The address itself is not used: it knows how a form is written.
+    // Only the form encoding of `Url` is used, not the address.
     let mut form = Url::parse("http://form").expect("it is an address");
     form.query_pairs_mut()
         .append_pair("grant_type", "refresh_token")
@@ -92,12 +92,12 @@ async fn read(response: &mut Response) -> Result<Vec<u8>, Fault> {
     Ok(body)
 }
 
-/// What a success holds; none if that is neither an access token nor a refresh token.
+/// Parses a success; none if it contains neither an access token nor a refresh token.
 fn granted(body: &[u8], asked_at: SystemTime) -> Option<Granted> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let token = |name: &str| {
         let token = value.get(name)?.as_str()?;
-        // Others could not be sent in a header.
+        // Other characters cannot be sent in a header.
         (!token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())).then(|| Secret::new(token))
     };
     let refresh = token("refresh_token");
@@ -121,7 +121,7 @@ fn malformed(what: &str) -> Fault {
     Fault::new(FailureClass::Malformed, what)
 }
 
-/// What a refusal leads to: what is not over by itself is for a person to mend.
+/// The class of a refusal. If it does not pass by itself, the user must act.
 fn refused(mut fault: Fault) -> Fault {
     use FailureClass as Class;
     let passes = matches!(
@@ -144,8 +144,8 @@ pub(super) fn is_of_token(fault: &Fault) -> bool {
     fault.says("invalid_grant")
 }
 
-/// The fault as the user of a model is told it.
-pub(super) fn told(login: &Login, refresh: &Secret, fault: Fault) -> Fault {
+/// The fault as it is reported to the user of the model.
+pub(super) fn reported(login: &Login, refresh: &Secret, fault: Fault) -> Fault {
     let remedy = match fault.class {
         FailureClass::AuthPermanent if is_of_token(&fault) => login.remedy(),
         FailureClass::AuthPermanent => login.remedy_of_server(),

@@ -1,4 +1,4 @@
-//! The access tokens of this process: who wants one that is not there waits for the one refresh that is under way.
+//! The access tokens of this process. All requests that need a missing token wait for the same refresh.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::endpoint::{Endpoint, Secret};
 use crate::fault::Fault;
 use crate::wire::Clients;
 
-/// The access tokens that are held, and the refreshes that are under way. Clones share them.
+/// The current access tokens and the running refreshes. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Logins {
     clients: Clients,
@@ -26,11 +26,11 @@ pub struct Logins {
 #[derive(Debug, Default)]
 struct Tokens {
     slots: BTreeMap<Login, Slot>,
-    /// Every token that was ever here.
+    /// Every token that this process has had.
     secrets: BTreeSet<Secret>,
 }
 
-/// What is known of one login.
+/// The state of one login.
 #[derive(Debug, Default)]
 struct Slot {
     held: Option<AccessToken>,
@@ -38,25 +38,25 @@ struct Slot {
     unkept: Option<Unkept>,
 }
 
-/// A refresh goes on by itself, whoever stops waiting for it.
+/// The running refresh. It continues if a request stops waiting for it.
 type Refreshing = Shared<BoxFuture<'static, Result<Secret, Fault>>>;
 
-/// What was granted and could not be written.
+/// A granted refresh token that could not be written.
 #[derive(Debug, Clone)]
 struct Unkept {
-    /// What the file held: used up by now.
+    /// The refresh token in the file, which is used up.
     spent: Secret,
     refresh: Secret,
     access: Result<AccessToken, Fault>,
 }
 
 impl Logins {
-    /// Every token that this process has had: what must be masked wherever it appears.
+    /// Every token that this process has had: all output must mask them.
     pub fn secrets(&self) -> Vec<String> {
         self.lock().secrets.iter().map(|secret| secret.reveal().to_owned()).collect()
     }
 
-    /// A token that can be used now: the one that is held, else the one that the refresh under way brings, else a new one.
+    /// A valid token: the current one, else the result of the running refresh, else of a new refresh.
     pub(crate) async fn token(&self, login: &Login) -> Result<Secret, Fault> {
         let refreshing = {
             let mut tokens = self.lock();
@@ -64,7 +64,7 @@ impl Logins {
             if let Some(held) = slot.held.as_ref().filter(|held| held.is_usable(SystemTime::now())) {
                 return Ok(held.token.clone());
             }
-            // One that has ended and is still here came to grief.
+            // A refresh that has ended and is still here has panicked.
             match slot.refreshing.clone().filter(|refreshing| refreshing.peek().is_none()) {
                 Some(refreshing) => refreshing,
                 None => slot.refreshing.insert(self.begin(login.clone(), slot.unkept.take())).clone(),
@@ -73,9 +73,9 @@ impl Logins {
         refreshing.await
     }
 
-    /// Hears what became of a request: a token that was refused is not used again. One that has been replaced meanwhile
-    /// says nothing of its successor.
-    pub(crate) fn told(&self, endpoint: &Endpoint, class: FailureClass) {
+    /// Observes the failure of a request: a refused token is not used again. If the token was replaced meanwhile, the failure does
+    /// not apply to its successor.
+    pub(crate) fn observe(&self, endpoint: &Endpoint, class: FailureClass) {
         let Some((login, used)) = endpoint.login.as_ref().zip(endpoint.key.as_ref()) else { return };
         if class != FailureClass::Auth {
             return;
@@ -85,12 +85,12 @@ impl Logins {
         }
     }
 
-    /// Waits for the refreshes that are under way, so long at most: what a token server grants may be granted once, and is on
-    /// the disk then.
+    /// Waits for the running refreshes, at most this long, so that their grants are on disk: a token server may grant a token only
+    /// once.
     pub(crate) async fn settle(&self, most: Duration) {
         let under_way = |slot: &Slot| slot.refreshing.clone();
         let under_way: Vec<Refreshing> = self.lock().slots.values().filter_map(under_way).collect();
-        // One that takes longer is lost to this process, and its token perhaps with it.
+        // A refresh that takes longer is lost, and perhaps its token too.
         let _ = timeout(most, join_all(under_way)).await;
     }
 
@@ -110,7 +110,7 @@ impl Logins {
 
     async fn refresh(&self, login: &Login, unkept: &mut Option<Unkept>) -> Result<AccessToken, Fault> {
         let file = TokenFile::lock(&login.place, login.limit).await.map_err(|why| not_had(login, why))?;
-        // Another process may have put a new one there, and so may a person.
+        // Another process or the user may have written a new token.
         let mut refresh = file.read().map_err(|why| not_had(login, why))?;
         self.keep_secret(&refresh);
         if let Some(before) = unkept.take().filter(|before| before.spent == refresh) {
@@ -138,8 +138,8 @@ impl Logins {
         for secret in granted.access.iter().map(|held| &held.token).chain(&granted.refresh) {
             self.keep_secret(secret);
         }
-        let access = granted.access.map_err(|fault| grant::told(login, &refresh, fault));
-        // From here to the disk without a pause: what ends this task ends it before or after. It is one file an hour.
+        let access = granted.access.map_err(|fault| grant::reported(login, &refresh, fault));
+        // No await from here to the disk, so that the task cannot be cancelled in between. It is one file an hour.
         if let Some(next) = granted.refresh.filter(|next| *next != refresh) {
             return keep(login, &file, Unkept { spent: refresh, refresh: next, access }, unkept)?.access;
         }
@@ -159,7 +159,7 @@ impl Logins {
     }
 }
 
-/// Writes what was granted, or holds it for the next try: the old token is used up.
+/// Writes the granted token, or keeps it for the next attempt: the old token is used up.
 fn keep(login: &Login, file: &TokenFile, granted: Unkept, unkept: &mut Option<Unkept>) -> Result<Unkept, Fault> {
     match file.put(&granted.refresh) {
         Ok(()) => Ok(granted),

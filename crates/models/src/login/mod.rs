@@ -1,5 +1,5 @@
-//! Profiles that are logged in (OAuth 2): access tokens are got with a refresh token, one refresh at a time. The tokens
-//! live here and in the refresh token's file; they are in no record.
+//! Profiles with a login (OAuth 2): a refresh token obtains access tokens, one refresh at a time. The tokens are only in
+//! memory and in the refresh token's file, never in the journal.
 
 mod grant;
 mod logins;
@@ -14,47 +14,47 @@ use reqwest::Url;
 
 pub use logins::Logins;
 
-/// What an access token of a profile is got with. The refresh token itself is read when it is needed.
+/// The data to obtain access tokens for a profile. The refresh token itself is read when it is needed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Login {
     /// The provider's name in the configuration.
     pub provider: String,
     /// The profile's name.
     pub profile: String,
-    /// Where tokens are asked for.
+    /// The URL of the token server.
     pub token_url: String,
-    /// Who asks, as the token server knows this program.
+    /// The client id of this program at the token server.
     pub client_id: String,
-    /// The file that holds the refresh token, and nothing else; a new one is put into its place.
+    /// The file that contains only the refresh token; a new token replaces it.
     pub place: PathBuf,
-    /// The address of an HTTP proxy; none = as the environment says.
+    /// The address of an HTTP proxy; none means that the environment decides.
     pub proxy: Option<String>,
-    /// How long a refresh may take.
+    /// The timeout of a refresh.
     pub limit: Duration,
 }
 
 impl Login {
-    /// The profile in words: where it stands in the configuration.
+    /// The profile by its key in the configuration.
     fn shown(&self) -> String {
         format!("profile `{}` in [[providers.{}.profiles]]", self.profile, self.provider)
     }
 
-    /// What a person does when the login does not hold any more.
+    /// The hint if the login is no longer valid.
     pub(crate) fn remedy(&self) -> String {
         format!("Log in again and put the new refresh token into {} ({}).", self.place.display(), self.shown())
     }
 
-    /// The same where it may be over with the next access token.
+    /// The hint if the next access token may solve it.
     pub(crate) fn remedy_of_token(&self) -> String {
         format!("A new access token is asked for; if that does not help: {}", self.remedy())
     }
 
-    /// What a person does when the token server refuses, and not for the token.
+    /// The hint if the token server refuses for another reason than the token.
     pub(crate) fn remedy_of_server(&self) -> String {
         format!("Check `token_url` and `client_id` of {}.", self.shown())
     }
 
-    /// The same where the token was sent before, and what came of that was not kept.
+    /// The hint if the token was sent before and the result was lost.
     fn remedy_of_loss(&self) -> String {
         format!(
             "It was sent before, and what that brought was not kept, as limulus was killed or the answer was lost on its way: a token that may be used once is used up by that. {}",
@@ -63,13 +63,13 @@ impl Login {
     }
 }
 
-/// An operation of a refresh is done. In this module's tests the process may end here.
+/// Marks a completed operation of a refresh. In the tests of this module the process may end here.
 fn step() {
     #[cfg(test)]
     tests::deaths::step();
 }
 
-/// Whether tokens may be sent to this address: over TLS, or not out of this machine.
+/// Whether tokens may be sent to this address: over TLS, or within this machine.
 pub fn may_hold_tokens(address: &str) -> bool {
     let Ok(url) = Url::parse(address.trim()) else { return false };
     let host = url.host_str().unwrap_or_default();

@@ -196,13 +196,13 @@ async fn r50_a_token_that_was_refused_is_replaced_once_whoever_says_so() {
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let first = endpoint(&login, &token(&logins, &login).await);
-    logins.told(&first, FailureClass::RateLimit);
+    logins.observe(&first, FailureClass::RateLimit);
     assert_eq!(token(&logins, &login).await, "access-1", "it was not the token");
-    logins.told(&first, FailureClass::Auth);
+    logins.observe(&first, FailureClass::Auth);
     assert_eq!(token(&logins, &login).await, "access-2");
-    // Nineteen others had sent the first one and hear of it late.
+    // Nineteen other requests had sent the first token and observe the refusal late.
     for _ in 0..19 {
-        logins.told(&first, FailureClass::Auth);
+        logins.observe(&first, FailureClass::Auth);
         assert_eq!(token(&logins, &login).await, "access-2");
     }
     assert_eq!((server.asked().len(), text(&login.place).as_str()), (2, "refresh-3"));
@@ -301,7 +301,7 @@ fn r50_r10_who_dies_in_a_refresh_leaves_a_token_that_is_used_again_only_where_no
             Ok(token) => {
                 assert_eq!((token.reveal(), text(&login.place).as_str()), ("access-2", "refresh-3"), "dies {dies}");
             }
-            // What was granted is lost with who was granted it; the user is told what to do.
+            // The grant is lost with the process that received it; the error says what to do.
             Err(fault) => {
                 let failure = failure(&login, fault);
                 assert_eq!(

@@ -1,5 +1,5 @@
-//! The file of a refresh token. Who changes it holds its lock, so that a token that may be used once is used once, by
-//! whichever process; and a new one is on the disk before anything is done with it.
+//! The file of a refresh token. A process locks it to change it, so that all processes together use a single-use token only
+//! once. A new token is on disk before it is used.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -13,35 +13,35 @@ use tokio::time::{sleep, timeout};
 use super::step;
 use crate::endpoint::Secret;
 
-/// Only its owner reads it.
+/// Only the owner of the file can read it.
 const MODE: u32 = 0o600;
 
-/// Bytes of a refresh token; the longest known, those that hold claims, have some thousands.
+/// Bytes of a refresh token; the longest known ones, which contain claims, have some thousands.
 const TOKEN_BYTES: u64 = 64 << 10;
 
-/// How often a lock that another process holds is tried again.
+/// The interval of attempts to get a lock that another process holds.
 const LOCK_AGAIN: Duration = Duration::from_millis(25);
 
 /// The file, locked until this is dropped.
 #[derive(Debug)]
 pub(super) struct TokenFile {
-    /// Where it really is: a link stays a link.
+    /// The real path, so that a link stays a link.
     path: PathBuf,
-    /// It names the token that was sent last, as long as nothing that this brought is kept.
+    /// The file that names the token that was sent last, until the result is stored.
     lock: File,
 }
 
-/// Why it is not had.
+/// Why the file could not be locked.
 #[derive(Debug)]
 pub(super) enum NotHad {
-    /// It is not there, or may not be read or changed.
+    /// It does not exist, or cannot be read or changed.
     Unusable(String),
-    /// Another process has held it all the time.
+    /// Another process held the lock the whole time.
     Busy,
 }
 
 impl TokenFile {
-    /// Waits until nobody else has it, so long at most.
+    /// Waits for the lock, at most this long.
     pub(super) async fn lock(path: &Path, most: Duration) -> Result<Self, NotHad> {
         let shown = path.display();
         let path = fs::canonicalize(path).map_err(|error| unusable(&format!("{shown} cannot be read"), &error))?;
@@ -63,26 +63,26 @@ impl TokenFile {
         Ok(Self { path, lock })
     }
 
-    /// Whether this token was sent before, and nothing that this brought was kept.
+    /// Whether this token was sent before and the result was not stored.
     pub(super) fn was_sent(&self, token: &Secret) -> bool {
         let mut name = String::new();
         let read = (&self.lock).rewind().and_then(|()| (&self.lock).take(TOKEN_BYTES).read_to_string(&mut name));
         read.is_ok() && name == name_of(token)
     }
 
-    /// This token is about to be sent. It is for a person to read, later: where it cannot be written nothing is lost but that.
+    /// Records that this token is about to be sent. The record only serves a later error message, so a failed write is ignored.
     pub(super) fn note_sent(&self, token: &Secret) {
         let _ = self.lock.set_len(0).and_then(|()| (&self.lock).write_all(name_of(token).as_bytes()));
         step();
     }
 
-    /// What came of the token that was sent is known: it is refused, or stays as it is.
+    /// Records that the result of the sent token is known: it was refused, or stays valid.
     pub(super) fn forget_sent(&self) {
         let _ = self.lock.set_len(0);
         step();
     }
 
-    /// The token that it holds now.
+    /// The current token in the file.
     pub(super) fn read(&self) -> Result<Secret, NotHad> {
         let shown = self.path.display();
         let mut text = String::new();
@@ -91,7 +91,7 @@ impl TokenFile {
         let token = Secret::new(&text);
         match token.reveal() {
             "" => Err(NotHad::Unusable(format!("{shown} is empty"))),
-            // The configuration, or the whole answer of a token server, is no token.
+            // Somebody may have written the configuration or a whole response of a token server; neither is a token.
             text if text.contains(char::is_whitespace) || text.len() as u64 > TOKEN_BYTES => {
                 Err(NotHad::Unusable(format!("{shown} holds something else than one refresh token")))
             }
@@ -102,10 +102,10 @@ impl TokenFile {
         }
     }
 
-    /// Puts another token into its place: there is always one of the two there, also after a loss of power.
+    /// Replaces the token atomically: the file contains one of the two, also after a power loss.
     pub(super) fn put(&self, token: &Secret) -> io::Result<()> {
         let next = beside(&self.path, ".new");
-        // Left by a process that died here; whoever has the lock is alone.
+        // A process that died here left it; the lock excludes others.
         match fs::remove_file(&next) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => step(),
@@ -124,7 +124,7 @@ impl TokenFile {
     }
 }
 
-/// A token, without giving it away.
+/// Identifies a token without revealing it.
 fn name_of(token: &Secret) -> String {
     Hash::of(token.reveal().as_bytes()).to_string()
 }
@@ -154,7 +154,7 @@ mod tests {
         fs::write(&place, " the-first\n").unwrap();
         fs::set_permissions(&place, fs::Permissions::from_mode(0o644)).unwrap();
         symlink(&place, &link).unwrap();
-        // What a process left that died in the middle.
+        // The leftovers of a process that died in the middle.
         fs::write(beside(&place, ".new"), "half").unwrap();
         let file = TokenFile::lock(&link, PATIENCE).await.unwrap();
         assert_eq!(file.read().unwrap().reveal(), "the-first");

@@ -1,4 +1,4 @@
-//! The words of the answers, in both languages, built from what the tools really gave back.
+//! Writes the answers in both languages from the actual results of the tools.
 
 use super::grammar::Act;
 use super::turn::{Language, Output};
@@ -43,14 +43,14 @@ pub(super) fn nothing_more(language: Language) -> String {
     language.pick("There is nothing more to say.", "没有更多内容了。").to_owned()
 }
 
-/// What was done before nothing more could be.
+/// Lists what was done before the run had to stop.
 pub(super) fn so_far(mut sections: Vec<String>, language: Language) -> String {
     let stopped = language.pick("I stopped here: nothing more may be spent.", "做到这里为止：已没有可用的额度。");
     sections.push(stopped.to_owned());
     sections.join("\n\n")
 }
 
-/// What an act came to.
+/// Describes the result of an act.
 pub(super) fn section(act: &Act, outputs: &[&Output], language: Language) -> String {
     if let Some(failed) = outputs.first().filter(|output| output.is_error) {
         return failure(act, &failed.text, language);
@@ -113,12 +113,12 @@ fn entries(listing: &str) -> impl Iterator<Item = &str> {
     listing.lines().filter(|line| !line.is_empty() && !line.starts_with('['))
 }
 
-/// The name of an entry: a file's size stands after two blanks.
+/// The name of an entry; two blanks separate it from the size of a file.
 fn name(entry: &str) -> &str {
     entry.split("  ").next().unwrap_or(entry).trim()
 }
 
-/// The README in a listing.
+/// The name of the README in a listing.
 pub(super) fn readme(listing: &str) -> Option<&str> {
     let names = || entries(listing).map(name);
     let is_readme = |name: &&str| name.to_lowercase().starts_with("readme") && !name.ends_with('/');

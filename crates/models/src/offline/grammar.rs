@@ -1,9 +1,9 @@
-//! From tokens to what is asked for. Straight rules, no guessing: what is not understood is left out.
+//! Parses tokens into requested acts by simple rules. Text that the rules do not match is ignored.
 
 use super::lexer::{Kind, Token, begins_request, tokens};
 use super::lexicon::{ABOUT, GO_ON, Role, Verb, is_han};
 
-/// One thing that is asked for.
+/// One requested act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Act {
     /// The entries of a folder; none = the workspace.
@@ -28,7 +28,7 @@ pub(super) enum Act {
     Introduce,
 }
 
-/// Everything that a message asks for, in order.
+/// All acts that a message requests, in order.
 pub(super) fn acts(message: &str) -> Vec<Act> {
     let tokens = tokens(message);
     let verbs: Vec<usize> = (0..tokens.len()).filter(|at| is_request(&tokens, *at)).collect();
@@ -48,13 +48,13 @@ pub(super) fn acts(message: &str) -> Vec<Act> {
     acts
 }
 
-/// Whether a message asks a cut answer to go on, and nothing else.
+/// Whether a message only asks to continue an interrupted answer.
 pub(super) fn asks_to_go_on(message: &str) -> bool {
     let lower = message.to_lowercase();
     message.chars().count() < 400 && GO_ON.iter().any(|words| lower.contains(words)) && acts(message).is_empty()
 }
 
-/// A verb that stands where a request can begin; a Chinese one of several characters may stand anywhere.
+/// Finds a verb where a request can begin; a Chinese verb of several characters can be anywhere.
 fn is_request(tokens: &[Token], at: usize) -> bool {
     let token = &tokens[at];
     if !matches!(token.kind, Kind::Known(Role::Verb(_))) {
@@ -78,7 +78,7 @@ fn clause_begin(tokens: &[Token], verb: usize) -> usize {
     lead.map_or(verb, |at| from + at)
 }
 
-/// Without the words that only lead to what follows.
+/// Removes words that only introduce what follows.
 fn trim(mut tokens: &[Token], is_followed: bool) -> &[Token] {
     while let [rest @ .., last] = tokens
         && (last.is_break() || last.is(Role::Then) || (last.is(Role::Filler) && (is_followed || last.text == "please")))
@@ -88,7 +88,7 @@ fn trim(mut tokens: &[Token], is_followed: bool) -> &[Token] {
     tokens
 }
 
-/// What is asked without a verb.
+/// A request without a verb.
 fn question(message: &str, tokens: &[Token]) -> Vec<Act> {
     let Some(last) = trim(tokens, false).last() else { return Vec::new() };
     let text = message[..last.span.end].to_lowercase();
@@ -155,7 +155,7 @@ impl Clause<'_> {
         name.map(|token| token.text.clone())
     }
 
-    /// All that can only be paths, else the first name. `first 20 lines` is a limit.
+    /// All names that can only be paths, else the first name. `first 20 lines` is a limit.
     fn read(&self) -> Vec<Act> {
         let number = |token: &Token| token.text.parse().ok().filter(|lines: &u64| *lines > 0);
         let sentence = self.sentence();
@@ -194,7 +194,7 @@ impl Clause<'_> {
         if text.is_empty() { Vec::new() } else { vec![Act::Search { text, path }] }
     }
 
-    /// The words from the first to the last name, as they stand in the message.
+    /// The words from the first to the last name, as written in the message.
     fn words(&self, tokens: &[Token]) -> String {
         let first = tokens.iter().position(Token::is_name).unwrap_or(0);
         let last = tokens.iter().rposition(Token::is_name).unwrap_or(tokens.len().saturating_sub(1));
@@ -209,7 +209,7 @@ impl Clause<'_> {
         }
     }
 
-    /// What is between marks, else everything up to a break.
+    /// The text between quotation marks, else everything up to a break.
     fn run(&self) -> Vec<Act> {
         let quoted: Vec<_> = self.after.iter().filter(|token| token.kind == Kind::Quoted).collect();
         let is_plain = self.sentence().first().is_some_and(|token| token.kind == Kind::Word);
@@ -261,7 +261,7 @@ impl Clause<'_> {
         act(&after[path], self.content(&after[path + 1..]))
     }
 
-    /// A quotation alone, else the words as they stand, without what leads to them.
+    /// A quotation, else the words as written, without introducing words.
     fn content(&self, tokens: &[Token]) -> String {
         if let Some(quoted) = tokens.iter().find(|token| token.kind == Kind::Quoted) {
             return quoted.text.clone();

@@ -1,4 +1,4 @@
-//! From a message to tokens: words, quotations and breaks, each with its place in the text.
+//! Splits a message into tokens: words, quotations and breaks, each with its position in the text.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::lexicon::{Role, Verb, chinese, english, is_han};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
-    /// Where it stands in the text, marks included.
+    /// Its range in the text, quotation marks included.
     pub(super) span: Range<usize>,
     /// The word, or what is between the marks.
     pub(super) text: String,
@@ -16,11 +16,11 @@ pub(super) struct Token {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A word that is known, and what for.
+    /// A known word with its role.
     Known(Role),
     /// Any other word: a name, most likely.
     Word,
-    /// Something between marks.
+    /// Text between quotation marks.
     Quoted,
     /// A comma.
     Comma,
@@ -98,7 +98,7 @@ impl Lexer<'_> {
         let Some((_, close)) = MARKS.iter().find(|(mark, _)| *mark == open) else { return false };
         let inner = &self.rest()[open.len_utf8()..];
         let Some(length) = inner.find(*close) else {
-            // A mark that is never closed means nothing.
+            // An unclosed quotation mark is ignored.
             self.at += open.len_utf8();
             return true;
         };
@@ -153,14 +153,14 @@ impl Lexer<'_> {
         }
     }
 
-    /// Chinese has no blanks: known words are cut out of a run, what is between them is a name.
+    /// Chinese has no blanks: known words are taken out of a run of characters; the text between them is a name.
     fn han(&mut self) {
         let rest = self.rest();
         let run = &rest[..rest.find(|c| !is_han(c)).unwrap_or(rest.len())];
         if let Some((role, word)) = self.known(run) {
             return self.push(Kind::Known(role), word.len(), word.to_owned());
         }
-        // What is searched may hold any word: only a word that begins another request ends it.
+        // The searched text may contain any word: only a word that begins another request ends it.
         let is_pattern = self.tokens.last().is_some_and(|last| last.is(Role::Verb(Verb::Search)));
         let starts = run.char_indices().map(|(at, _)| at).skip(1);
         let mut ends = starts.filter(|at| match chinese(&run[*at..]) {
@@ -186,7 +186,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Whether a word of one character is one here: the run ends, or another known word follows.
+/// Whether a single character counts as a word here: the run ends, or another known word follows.
 fn stands_alone(after: &str) -> bool {
     after.is_empty() || chinese(after).is_some()
 }

@@ -14,7 +14,7 @@ pub(super) enum Verb {
     Fetch,
 }
 
-/// What a known word is for.
+/// The role of a known word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Verb(Verb),
@@ -22,21 +22,21 @@ pub(super) enum Role {
     Then,
     /// May stand before a verb: `please`, `you`.
     Filler,
-    /// Leads to a place: `in`, `under`.
+    /// Introduces a folder: `in`, `under`.
     At,
-    /// Leads to where something is written: `to`, `into`.
+    /// Introduces the file to write: `to`, `into`.
     To,
-    /// Leads to what is searched: `for`.
+    /// Introduces the text to search: `for`.
     For,
     /// Stands before the content in `把 X 写入 Y`.
     Ba,
-    /// Leads to the content: `with`, `saying`.
+    /// Introduces the content: `with`, `saying`.
     With,
     /// Means a folder or what is in it.
     Folder,
-    /// Asks.
+    /// Begins a question.
     Question,
-    /// Says nothing that is needed.
+    /// Has no meaning for the request.
     Stop,
 }
 
@@ -189,7 +189,7 @@ pub(super) const ABOUT: &[&str] = &[
     "您好",
 ];
 
-/// What the runtime, or a person, says when a cut answer is to go on.
+/// The words of the runtime or a person to continue an interrupted answer.
 pub(super) const GO_ON: &[&str] = &["go on", "continue", "carry on", "继续"];
 
 /// The role of an English word, in lower case.

@@ -1,5 +1,5 @@
-//! The built-in offline model: no AI, no network, no key. It reads the last request, asks for one call a step, and
-//! answers in a few words built from the results. The same conversation always gives the same answer.
+//! The built-in offline model: no AI, no network, no key. It parses the last request, makes one call a step, and answers with
+//! a short text built from the results. The same conversation always gives the same answer.
 
 mod answer;
 mod grammar;
@@ -32,7 +32,7 @@ impl Offline {
         Self::default()
     }
 
-    /// A model that waits this long before each piece of an answer, as if it thought.
+    /// A model that waits this long before each piece of an answer, to simulate thinking.
     pub fn with_pace(pace: Duration) -> Self {
         Self { pace }
     }
@@ -44,7 +44,7 @@ impl Model for Offline {
         let said = answer(&request);
         stream::iter(said)
             .then(move |said| async move {
-                // Others get their turn between two pieces, whatever the pace.
+                // Yield between two pieces so that other tasks can run.
                 if pace.is_zero() {
                     tokio::task::yield_now().await;
                 } else {

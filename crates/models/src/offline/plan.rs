@@ -1,4 +1,4 @@
-//! What comes next in a turn: a call, or the answer.
+//! Decides the next step of a turn: a call, or the answer.
 
 use serde_json::{Value, json};
 
@@ -6,17 +6,17 @@ use super::answer;
 use super::grammar::Act;
 use super::turn::{Output, Turn};
 
-/// The next thing to do.
+/// The next step.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
     Call { tool: &'static str, arguments: Value },
     Answer(String),
 }
 
-/// Lines of a README that say what a folder is about.
+/// Lines of a README that are read to describe a folder.
 const README_LINES: u64 = 40;
 
-/// One call a step, in the order in which things were asked.
+/// Plans one call a step, in the order of the requests.
 pub(super) fn next(turn: &Turn) -> Next {
     let mut results = turn.results.iter();
     let mut sections = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn next(turn: &Turn) -> Next {
     })
 }
 
-/// The call that an act needs after these results; none when it has all.
+/// The next call that an act needs after these results; none if it is complete.
 fn call(act: &Act, outputs: &[&Output]) -> Option<(&'static str, Value)> {
     match (act, outputs) {
         (Act::List { path } | Act::Look { path }, []) => Some(("ls", with_path(json!({}), path.as_deref()))),
@@ -75,7 +75,7 @@ fn with_path(mut arguments: Value, path: Option<&str>) -> Value {
     arguments
 }
 
-/// A regular expression: `/…/` as it stands, anything else literally.
+/// A regular expression: `/…/` unchanged, any other text escaped.
 fn pattern(text: &str) -> String {
     if let Some(regex) =
         text.strip_prefix('/').and_then(|text| text.strip_suffix('/')).filter(|regex| !regex.is_empty())

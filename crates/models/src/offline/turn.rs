@@ -1,4 +1,4 @@
-//! What of a conversation is still to be answered: the requests, and what the tools gave back for them.
+//! The open part of a conversation: the requests that are not answered, and the results of the tools for them.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use crate::rendering::Cached;
 /// The mark of a message that came while the model worked.
 const STEER_MARK: &str = "[STEER] ";
 
-/// What calls are answered with that were not run and are asked for again: a message came before, or nothing was left for them.
+/// The results of calls that were not run and are requested again: a message came first, or the budget was used up.
 const SKIPPED: [&str; 2] = ["Skipped due to queued user message.", "Not run: the budget is used up."];
 
-/// How what limulus itself tells the model begins: nothing is asked for by it.
+/// The beginning of a note from limulus itself, which asks for nothing.
 const NOTE: &str = "Note from limulus: ";
 
 /// The part of a conversation since its last answer.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// What is asked for, in order.
+    /// The requested acts, in order.
     pub(super) acts: Vec<Act>,
-    /// What was run for it, in order.
+    /// The calls that were run for them, in order.
     pub(super) results: Vec<Output>,
-    /// What was already said of the answer before it was cut.
+    /// The text of the answer before it was interrupted.
     pub(super) said: String,
-    /// It is to say what was done, and call nothing.
+    /// Whether the answer must report what was done, without further calls.
     pub(super) closes: bool,
     pub(super) language: Language,
 }
 
-/// What a call gave back.
+/// The result of a call.
 #[derive(Debug, Clone)]
 pub(super) struct Output {
     pub(super) text: Arc<str>,
@@ -77,7 +77,7 @@ impl Turn {
     }
 }
 
-/// After the last answer; an answer that a person or the runtime asks to go on is a part of the turn.
+/// The part after the last answer. An answer that a person or the runtime asks to continue belongs to the turn.
 fn begin(messages: &[Cached<Message>]) -> usize {
     let is_answer =
         |message: &Message| matches!(message, Message::Assistant(answer) if answer.calls().next().is_none());

@@ -1,4 +1,4 @@
-//! From lines to what is said.
+//! Decodes lines into an answer.
 
 use super::frame::{Call, Frame, Message};
 use crate::classify::ErrorBody;
@@ -44,7 +44,7 @@ impl Decoder {
         message.tool_calls.into_iter().flatten().try_for_each(|call| self.take_call(call))
     }
 
-    /// A call comes whole.
+    /// A call arrives in one piece.
     fn take_call(&mut self, call: Call) -> Result<(), Fault> {
         if call.function.name.is_empty() {
             return Err(malformed("asked for a call without a name"));

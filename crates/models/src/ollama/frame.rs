@@ -1,4 +1,4 @@
-//! One line of the stream (docs.ollama.com/api/chat). Fields that are not needed are passed over, `null` is as good as absent.
+//! One line of the stream (docs.ollama.com/api/chat). Unneeded fields are skipped, and `null` counts as absent.
 
 use engine::Usage;
 use serde::Deserialize;
@@ -10,17 +10,17 @@ use crate::wire::Json;
 #[serde(default)]
 pub(super) struct Frame {
     pub(super) message: Option<Message>,
-    /// The last line.
+    /// Whether this is the last line.
     pub(super) done: Option<bool>,
     pub(super) done_reason: Option<String>,
-    /// A float or a negative number must not cost the answer.
+    /// A float or a negative number must not fail the answer.
     prompt_eval_count: Option<f64>,
     eval_count: Option<f64>,
     pub(super) error: Option<Value>,
 }
 
 impl Frame {
-    /// The counts; none if there are none. What was read from the server's cache is counted as read fresh.
+    /// The counts; none if the server sent none. Input from the server's cache counts as not cached.
     pub(super) fn usage(&self) -> Option<Usage> {
         let (input, output) = (self.prompt_eval_count?, self.eval_count.unwrap_or_default());
         Some(Usage { input: input as u64, output: output as u64, ..Usage::default() })

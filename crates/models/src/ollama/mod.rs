@@ -12,7 +12,7 @@ use engine::Candidate;
 use crate::model::Request;
 use crate::wire::{Decode, Format, Framing};
 
-/// The format.
+/// The Ollama format.
 pub(crate) struct Ollama;
 
 impl Format for Ollama {

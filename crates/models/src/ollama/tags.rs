@@ -1,4 +1,4 @@
-//! Which models a local Ollama has. What may not live here: how one of them is asked.
+//! Lists the models of a local Ollama.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::wire::tls;
 
-/// It is on this machine or near it: one that does not answer in this time is not there.
+/// The timeout: the server is on this machine or near it, so without a response in this time there is none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Bytes of the list; a model takes about 400.
@@ -23,8 +23,7 @@ struct Tag {
     name: String,
 }
 
-/// The names of the models that the Ollama at this address has, as it lists them: the one changed last comes first. None if
-/// there is no Ollama.
+/// The names of the models of the Ollama at this address, the one changed last first. None if no Ollama responds.
 pub async fn local_models(base_url: &str) -> Option<Vec<String>> {
     let url = Url::parse(base_url).ok()?.join("/api/tags").ok()?;
     let builder = tls::client_builder().no_proxy().redirect(redirect::Policy::none()).timeout(PATIENCE);

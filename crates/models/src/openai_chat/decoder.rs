@@ -1,4 +1,4 @@
-//! From frames to what is said.
+//! Decodes frames into an answer.
 
 use engine::Usage;
 
@@ -15,9 +15,9 @@ pub(super) struct Decoder {
 
 #[derive(Debug)]
 struct OpenCall {
-    /// The index on the wire, which need not be dense, or unique, or there.
+    /// The index on the wire, which may have gaps, repeat or be absent.
     wire_index: u64,
-    /// Its place in the answer.
+    /// Its position in the answer.
     place: u32,
     id: String,
     named: bool,
@@ -105,7 +105,7 @@ impl Decoder {
             call.id = id;
         }
         match name {
-            // The id may come again with every frame, the name too: they are told once, with the first part.
+            // Every frame may repeat the id and the name; they are reported once, with the first part.
             Some(name) if !call.named => {
                 call.named = true;
                 let arguments = std::mem::take(&mut call.held) + &arguments;
@@ -123,8 +123,8 @@ impl Decoder {
         self.calls.iter().any(|call| !call.named)
     }
 
-    /// Which call a delta belongs to. An index that comes again with another id is another call (Gemini's compatible API
-    /// gives 0 to all); without an index an id or a name begins one.
+    /// The call of a delta. The same index with another id is another call (Gemini's compatible API uses 0 for all). Without an
+    /// index, an id or a name begins a call.
     fn call_at(&mut self, index: Option<u64>, id: &str, has_name: bool) -> Result<usize, Fault> {
         let same = |call: &OpenCall| match index {
             Some(index) => call.wire_index == index && (id.is_empty() || call.id.is_empty() || call.id == id),
@@ -134,7 +134,7 @@ impl Decoder {
         if let Some(at) = self.calls.iter().rposition(same) {
             return Ok(at);
         }
-        // Calls are told in order, each with its name: what waits for one cannot be passed.
+        // Calls are reported in order, each with its name, so a call that lacks its name holds back the later ones.
         if self.has_nameless() {
             return Err(nameless());
         }

@@ -1,5 +1,5 @@
-//! One frame of a chat-completions stream, as lenient as the servers that speak it are different: whatever is not
-//! needed is skipped, `null` is as good as absent.
+//! One frame of a chat-completions stream. Parsing is lenient, since servers of this format differ: unneeded fields are
+//! skipped and `null` counts as absent.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use crate::wire::usage::{Counts, count};
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Frame {
-    /// One choice is asked for; the last frame of some servers has none.
+    /// The request asks for one choice; the last frame of some servers has none.
     pub(super) choices: Option<Vec<Choice>>,
     pub(super) usage: Option<WireUsage>,
     pub(super) x_groq: Option<GroqTail>,
     pub(super) error: Option<Value>,
-    /// `error` where the frame itself is one (vLLM).
+    /// `error` if the frame itself is an error (vLLM).
     pub(super) object: Option<String>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Frame {
 pub(super) struct Choice {
     pub(super) delta: Option<Delta>,
     pub(super) finish_reason: Option<String>,
-    /// Beside the finish reason `error`, where it is not beside the choices (OpenRouter).
+    /// With the finish reason `error`, unless it is next to the choices (OpenRouter).
     pub(super) error: Option<Value>,
 }
 
@@ -63,16 +63,16 @@ pub(super) struct GroqTail {
     pub(super) usage: Option<WireUsage>,
 }
 
-/// Counts as they come.
+/// The counts as received.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct WireUsage {
     prompt_tokens: Option<f64>,
     completion_tokens: Option<f64>,
     total_tokens: Option<f64>,
-    /// DeepSeek's name for what it read from its cache.
+    /// DeepSeek's name for tokens that were read from its cache.
     prompt_cache_hit_tokens: Option<f64>,
-    /// LiteLLM's and Anthropic's name for what was written to it.
+    /// LiteLLM's and Anthropic's name for tokens that were written to the cache.
     cache_creation_input_tokens: Option<f64>,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
@@ -92,13 +92,13 @@ struct CompletionDetails {
 }
 
 impl WireUsage {
-    /// The counts without overlap; none if there are none.
+    /// The counts without overlap; none if the server sent none.
     pub(super) fn normalised(&self) -> Option<Usage> {
         let prompt = count(Some(self.prompt_tokens?));
         let details = self.prompt_tokens_details.as_ref();
         let cached = details.and_then(|d| d.cached_tokens).or(self.prompt_cache_hit_tokens);
         let written = details.and_then(|d| d.cache_write_tokens).or(self.cache_creation_input_tokens);
-        // Where the total is more than the sum, reasoning was left out of the completion.
+        // If the total is more than the sum, the completion does not include the reasoning.
         let beyond_prompt = count(self.total_tokens).saturating_sub(prompt);
         let reasoning = self.completion_tokens_details.as_ref().and_then(|d| d.reasoning_tokens);
         let counts = Counts {
@@ -141,7 +141,7 @@ impl Content {
     }
 }
 
-/// What is added to a call's arguments; an object, where a server sends them parsed, is written out.
+/// An addition to a call's arguments. If a server sends an object, it is serialised.
 #[derive(Debug, Default)]
 pub(super) struct Arguments(pub(super) String);
 

@@ -9,7 +9,7 @@ use engine::Candidate;
 use crate::model::Request;
 use crate::wire::{Decode, Format};
 
-/// The format.
+/// The chat-completions format.
 pub(crate) struct OpenAiChat;
 
 impl Format for OpenAiChat {

@@ -1,4 +1,4 @@
-//! From events to what is said.
+//! Decodes events into an answer.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,12 +16,12 @@ pub(super) struct Decoder {
     open: Vec<OpenItem>,
 }
 
-/// An item that has begun and not ended.
+/// An open item of the answer.
 #[derive(Debug, Default)]
 struct OpenItem {
-    /// Its place in the answer; servers that leave it out have one open item at a time.
+    /// Its index in the answer; servers that omit it have one open item at a time.
     output_index: Option<u64>,
-    /// Something of it was told in pieces: its end does not tell it again.
+    /// Whether pieces of it were reported already, so that its end does not report it again.
     is_told: bool,
     call: Option<Call>,
 }
@@ -30,14 +30,14 @@ struct OpenItem {
 enum Call {
     /// Its name is not known yet.
     Nameless,
-    /// Its place among the calls.
-    Told(u32),
+    /// Its position among the calls.
+    Reported(u32),
 }
 
 impl Decode for Decoder {
     fn take(&mut self, frame: &Frame<'_>) -> Result<(), Fault> {
         let data = frame.data.trim_ascii();
-        // Some servers close with the mark of chat completions, which says nothing of the answer.
+        // Some servers end with the mark of chat completions, which says nothing about the answer.
         if data.is_empty() || data == b"[DONE]" || self.answer.is_done() {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl Decode for Decoder {
     }
 }
 
-/// Every event that is read; others are passed over.
+/// Every event that is handled; others are skipped.
 const READ: &[&str] = &[
     "response.output_item.added",
     "response.output_item.done",
@@ -77,7 +77,7 @@ const READ: &[&str] = &[
     "error",
 ];
 
-/// Whether an event that is not of the known shape is one that is not read anyway.
+/// Whether an event that cannot be parsed is one that is skipped anyway.
 fn is_other(frame: &Frame<'_>, data: &[u8]) -> bool {
     let kind = serde_json::from_slice::<Kind<'_>>(data).unwrap_or_default().r#type;
     let kind = if kind.is_empty() { String::from_utf8_lossy(frame.name) } else { kind };
@@ -92,14 +92,14 @@ impl Decoder {
             "response.output_item.added" => self.begin(output_index, item.unwrap_or_default()),
             "response.output_item.done" => self.finish(output_index, item.unwrap_or_default()),
             "response.output_text.delta" | "response.refusal.delta" => {
-                self.told(output_index, &delta)?;
+                self.report_delta(output_index, &delta)?;
                 self.answer.text(delta)
             }
             "response.reasoning_summary_part.added" if summary_index.is_some_and(|index| index > 0) => {
                 self.answer.reasoning(BETWEEN.to_owned())
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.told(output_index, &delta)?;
+                self.report_delta(output_index, &delta)?;
                 self.answer.reasoning(delta)
             }
             "response.function_call_arguments.delta" => self.take_arguments(output_index, delta),
@@ -133,7 +133,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The open item of this place, begun if it was not.
+    /// The open item with this index, created if there is none.
     fn open(&mut self, output_index: Option<u64>) -> Result<&mut OpenItem, Fault> {
         if let Some(at) = self.find(output_index) {
             return Ok(&mut self.open[at]);
@@ -151,32 +151,32 @@ impl Decoder {
         self.open.iter().rposition(|open| output_index.is_none() || open.output_index == output_index)
     }
 
-    fn told(&mut self, output_index: Option<u64>, delta: &str) -> Result<(), Fault> {
+    fn report_delta(&mut self, output_index: Option<u64>, delta: &str) -> Result<(), Fault> {
         self.open(output_index)?.is_told |= !delta.is_empty();
         Ok(())
     }
 
-    /// Tells the id, the name and the arguments that are there; nothing without the name.
+    /// Reports the id, the name and the arguments so far; nothing without the name.
     fn notify_call(&mut self, item: &mut Item) -> Result<Call, Fault> {
         let Some(name) = item.name.take().filter(|name| !name.is_empty()) else { return Ok(Call::Nameless) };
         let (place, arguments) = (self.answer.place()?, item.arguments.take().unwrap_or_default());
         self.answer.call(place, item.call_id(), name, arguments)?;
-        Ok(Call::Told(place))
+        Ok(Call::Reported(place))
     }
 
     fn take_arguments(&mut self, output_index: Option<u64>, delta: String) -> Result<(), Fault> {
         let open = self.open(output_index)?;
         match open.call {
-            Some(Call::Told(place)) => {
+            Some(Call::Reported(place)) => {
                 open.is_told |= !delta.is_empty();
                 self.answer.arguments(place, delta)
             }
-            // They come once more with the name, at the end.
+            // The end of the item repeats them with the name.
             Some(Call::Nameless) | None => self.answer.count(delta.len()),
         }
     }
 
-    /// An item is whole: what of it was not told, and what it is sent back with.
+    /// Handles a complete item: reports the parts that were not reported, and its signature.
     fn finish(&mut self, output_index: Option<u64>, item: Item) -> Result<(), Fault> {
         let OpenItem { is_told, call, .. } = self.close(output_index);
         match &*item.r#type {
@@ -207,13 +207,13 @@ impl Decoder {
 
     fn finish_call(&mut self, is_told: bool, call: Option<Call>, mut item: Item) -> Result<(), Fault> {
         let place = match call {
-            Some(Call::Told(place)) => {
+            Some(Call::Reported(place)) => {
                 let arguments = item.arguments.take().filter(|_| !is_told);
                 self.answer.arguments(place, arguments.unwrap_or_default())?;
                 place
             }
             Some(Call::Nameless) | None => match self.notify_call(&mut item)? {
-                Call::Told(place) => place,
+                Call::Reported(place) => place,
                 Call::Nameless => return Err(nameless()),
             },
         };
@@ -228,7 +228,7 @@ impl Decoder {
     }
 }
 
-/// Why an answer that is not complete is not.
+/// Why an answer is incomplete.
 fn why(response: &Response) -> Stop {
     let reason = response.incomplete_details.as_ref().and_then(|details| details.reason.as_deref());
     if reason == Some("content_filter") { Stop::Filtered } else { Stop::Length }

@@ -1,4 +1,4 @@
-//! One event of a stream of responses. Whatever is not needed is skipped, `null` is as good as absent.
+//! One event of a stream of responses. Unneeded fields are skipped, and `null` counts as absent.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use serde::Deserialize;
 use super::item::{self, Mark, Reasoning, Text};
 use crate::wire::usage::{Counts, count};
 
-/// An event, flat: which fields it has depends on its type.
+/// An event. Its type decides which fields it has.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Event<'a> {
     #[serde(borrow)]
     pub(super) r#type: Cow<'a, str>,
-    /// The place of its item in the answer.
+    /// The index of its item in the answer.
     pub(super) output_index: Option<u64>,
     /// The part of a summary.
     pub(super) summary_index: Option<u64>,
@@ -23,7 +23,7 @@ pub(super) struct Event<'a> {
     pub(super) response: Option<Response>,
 }
 
-/// The type alone: whether an event that does not read is one that need not be read.
+/// Only the type, to decide whether an event that cannot be parsed may be skipped.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Kind<'a> {
@@ -31,7 +31,7 @@ pub(super) struct Kind<'a> {
     pub(super) r#type: Cow<'a, str>,
 }
 
-/// An item of the answer: when it begins with what is known then, at its end whole.
+/// An item of the answer: partial when it begins, complete at its end.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Item {
@@ -57,7 +57,7 @@ struct Content {
 }
 
 impl Item {
-    /// What pairs a call with its result.
+    /// The id that pairs a call with its result.
     pub(super) fn call_id(&self) -> &str {
         self.call_id.as_deref().or(self.id.as_deref()).unwrap_or_default()
     }
@@ -68,7 +68,7 @@ impl Item {
         parts.filter_map(|part| part.text.as_deref().or(part.refusal.as_deref())).collect()
     }
 
-    /// The summary of a reasoning, else the reasoning itself, where the server shows it.
+    /// The summary of the reasoning, else the reasoning itself if the server sends it.
     pub(super) fn reasoning(&self) -> String {
         let texts = |parts: &Option<Vec<Content>>| {
             let texts = parts.iter().flatten().filter_map(|part| part.text.clone());
@@ -77,12 +77,12 @@ impl Item {
         Some(texts(&self.summary)).filter(|text| !text.is_empty()).unwrap_or_else(|| texts(&self.content))
     }
 
-    /// What must go back with a message or a call beside its content.
+    /// The data that must be sent back with a message or a call, in addition to its content.
     pub(super) fn mark(self) -> Mark {
         Mark { id: self.id, phase: self.phase }
     }
 
-    /// The item as it goes back; none if it is known to its server by its id alone, which keeps nothing.
+    /// The item as it is sent back; none if it has only an id, since the server stores nothing.
     pub(super) fn into_reasoning(self) -> Option<Reasoning> {
         let texts = |parts: Option<Vec<Content>>| -> Vec<String> {
             parts.into_iter().flatten().filter_map(|part| part.text).collect()
@@ -108,7 +108,7 @@ impl Item {
     }
 }
 
-/// The answer as a whole, as it stands at the end; its items were told before.
+/// The answer as a whole at its end; its items were reported before.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Response {
@@ -145,7 +145,7 @@ struct OutputDetails {
 }
 
 impl WireUsage {
-    /// The counts without overlap; none if there are none.
+    /// The counts without overlap; none if the server sent none.
     pub(super) fn normalised(&self) -> Option<Usage> {
         let details = self.input_tokens_details.as_ref();
         let reasoning = self.output_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);

@@ -1,19 +1,19 @@
-//! What is kept of an item as a block's signature, so that it goes back as it came. What may not live here: what is said.
+//! The data of an item that a block stores as its signature, so that the item is sent back unchanged.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What stands between two parts of a summary.
+/// The separator of two parts of a summary.
 pub(super) const BETWEEN: &str = "\n\n";
 
-/// Reasoning as it goes back, whole: its signature.
+/// The whole reasoning item as it is sent back: the signature of reasoning.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "reasoning")]
 pub(super) struct Reasoning {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<String>,
     pub(super) summary: Vec<Text>,
-    /// Only of servers that do not encrypt it.
+    /// Only from servers that do not encrypt it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) content: Vec<Text>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,13 +28,13 @@ pub(super) enum Text {
     ReasoningText { text: String },
 }
 
-/// What goes back with a message or a call beside its content: the signature of a text or a call.
+/// The data that is sent back with a message or a call: the signature of a text or a call.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mark {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<String>,
-    /// Whether it comments or answers; models end too early if it is lost.
+    /// Whether the message is commentary or the answer; models end too early if it is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) phase: Option<String>,
 }
@@ -44,7 +44,7 @@ pub(super) fn signature(of: &impl Serialize) -> String {
     serde_json::to_string(of).expect("strings can be written")
 }
 
-/// Reads a signature; none if it is another format's.
+/// Parses a signature; none if it is of another format.
 pub(super) fn read<T: DeserializeOwned>(signature: Option<&str>) -> Option<T> {
     serde_json::from_str(signature?).ok()
 }

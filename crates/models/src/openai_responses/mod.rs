@@ -1,5 +1,5 @@
-//! OpenAI Responses, streamed and kept nowhere: each request carries the whole conversation, with the reasoning of the model
-//! as the encrypted items that it gave.
+//! OpenAI Responses, streamed and not stored by the server: each request contains the whole conversation, with the model's
+//! reasoning as the encrypted items that it sent.
 
 mod body;
 mod decoder;
@@ -11,7 +11,7 @@ use engine::Candidate;
 use crate::model::Request;
 use crate::wire::{Decode, Format};
 
-/// The format.
+/// The Responses format.
 pub(crate) struct OpenAiResponses;
 
 impl Format for OpenAiResponses {

@@ -1,4 +1,4 @@
-//! The answer as far as it has come: what was said, within the limits, and whether it is whole.
+//! The answer so far: its content, within the limits, and whether it is complete.
 
 use std::collections::VecDeque;
 
@@ -8,20 +8,20 @@ use crate::fault::Fault;
 use crate::limits::{ANSWER_BYTES, CALLS};
 use crate::model::ModelEvent;
 
-/// How the provider says that it ended.
+/// The provider's finish reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It is done, or wants its calls run.
+    /// The model is done, or waits for the results of its calls.
     Finished,
-    /// It came to its output limit.
+    /// The answer reached its output limit.
     Length,
-    /// It filled the model's window.
+    /// The answer filled the model's window.
     Window,
-    /// A filter stopped it.
+    /// A content filter stopped it.
     Filtered,
 }
 
-/// What a decoder fills and the exchange hands on.
+/// The answer that a decoder fills and the exchange forwards.
 #[derive(Debug, Default)]
 pub(crate) struct DecodedResponse {
     said: VecDeque<ModelEvent>,
@@ -31,25 +31,25 @@ pub(crate) struct DecodedResponse {
     usage: Option<Usage>,
     bytes: usize,
     calls: u32,
-    /// There is text, an image or a call: something that a run can end or go on with.
+    /// Whether there is text, an image or a call, with which a run can end or continue.
     has_substance: bool,
 }
 
 impl DecodedResponse {
-    /// A frame of the answer has come.
+    /// Marks that a frame of the answer arrived.
     pub(crate) fn open(&mut self) {
         if !std::mem::replace(&mut self.is_open, true) {
             self.said.push_back(ModelEvent::Opened);
         }
     }
 
-    /// Text; none if it is empty.
+    /// Adds text, unless it is empty.
     pub(crate) fn text(&mut self, text: String) -> Result<(), Fault> {
         self.has_substance |= !text.is_empty();
         self.say(text, Part::Text)
     }
 
-    /// Reasoning; none if it is empty.
+    /// Adds reasoning, unless it is empty.
     pub(crate) fn reasoning(&mut self, text: String) -> Result<(), Fault> {
         self.say(text, Part::Reasoning)
     }
@@ -63,7 +63,7 @@ impl DecodedResponse {
         Ok(())
     }
 
-    /// The provider's signature of the last block of this kind.
+    /// Adds the provider's signature of the last block of this kind.
     pub(crate) fn signature(&mut self, block: BlockOf, signature: String) -> Result<(), Fault> {
         if signature.is_empty() {
             return Ok(());
@@ -73,7 +73,7 @@ impl DecodedResponse {
         Ok(())
     }
 
-    /// An image, whole.
+    /// Adds a whole image.
     pub(crate) fn image(&mut self, image: Attached) -> Result<(), Fault> {
         self.count(image.content.bytes.len())?;
         self.has_substance = true;
@@ -81,7 +81,7 @@ impl DecodedResponse {
         Ok(())
     }
 
-    /// A place for another call.
+    /// Reserves the position of another call.
     pub(crate) fn place(&mut self) -> Result<u32, Fault> {
         if self.calls as usize == CALLS {
             return Err(malformed(format!("asked for more than {CALLS} calls in one answer")));
@@ -91,7 +91,7 @@ impl DecodedResponse {
         Ok(self.calls - 1)
     }
 
-    /// The first part of a call.
+    /// Adds the first part of a call.
     pub(crate) fn call(&mut self, index: u32, id: &str, name: String, arguments: String) -> Result<(), Fault> {
         self.count(id.len() + name.len() + arguments.len())?;
         let provider_id = Some(id.to_owned()).filter(|id| !id.is_empty());
@@ -99,7 +99,7 @@ impl DecodedResponse {
         Ok(())
     }
 
-    /// What is added to its arguments.
+    /// Adds to the arguments of a call.
     pub(crate) fn arguments(&mut self, index: u32, arguments: String) -> Result<(), Fault> {
         if arguments.is_empty() {
             return Ok(());
@@ -109,7 +109,7 @@ impl DecodedResponse {
         Ok(())
     }
 
-    /// Counts what a decoder holds back.
+    /// Counts bytes that a decoder holds back.
     pub(crate) fn count(&mut self, bytes: usize) -> Result<(), Fault> {
         self.bytes += bytes;
         if self.bytes > ANSWER_BYTES {
@@ -123,22 +123,22 @@ impl DecodedResponse {
         self.said.push_back(ModelEvent::Part(part));
     }
 
-    /// The provider said why it stopped; only the usage may follow.
+    /// Sets the finish reason; only the usage may follow.
     pub(crate) fn stop(&mut self, stop: Stop) {
         self.stop = Some(stop);
     }
 
-    /// The end mark came: nothing follows.
+    /// Records the end mark: nothing follows.
     pub(crate) fn done(&mut self) {
         self.is_done = true;
     }
 
-    /// What it costs, as the provider counts it; the last figures stand.
+    /// Sets the usage that the provider reports; the last figures count.
     pub(crate) fn usage(&mut self, usage: Usage) {
         self.usage = Some(usage);
     }
 
-    /// Whether the provider said what it costs.
+    /// Whether the provider reported the usage.
     pub(crate) fn is_counted(&self) -> bool {
         self.usage.is_some()
     }
@@ -155,15 +155,15 @@ impl DecodedResponse {
         self.stop.is_some()
     }
 
-    /// No frame has come yet.
+    /// Whether no frame has arrived yet.
     pub(crate) fn is_untouched(&self) -> bool {
         !self.is_open && !self.is_done
     }
 
-    /// Whether it is whole, and what it cost.
+    /// Checks that the answer is complete; returns its usage.
     pub(crate) fn end(&self, request_bytes: usize) -> Result<Usage, Fault> {
         if self.stop.is_none() && !self.is_done {
-            return Err(Fault::cut());
+            return Err(Fault::interrupted());
         }
         match self.stop {
             _ if self.has_substance => {}
@@ -186,7 +186,7 @@ impl DecodedResponse {
     }
 }
 
-/// Something that is not the format.
+/// The fault for data that does not match the format.
 pub(crate) fn malformed(what: impl Into<String>) -> Fault {
     Fault::new(FailureClass::Malformed, what)
 }

@@ -1,4 +1,4 @@
-//! The HTTP side of a request: clients, address, headers, and what a failed send or an error answer means.
+//! The HTTP side of a request: clients, address, headers, and the faults of a failed send or an error response.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -18,8 +18,8 @@ use crate::wait;
 
 const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
 
-/// The clients, each made by the first request that needs it and then shared with its connections. The one for plain
-/// HTTP loads no root certificates, which takes longer than a whole local request.
+/// The HTTP clients. The first request that needs one creates it; later ones share its connections. The client for plain HTTP
+/// loads no root certificates, which would take longer than a whole local request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clients {
     plain: Arc<OnceLock<Client>>,
@@ -43,7 +43,7 @@ impl Clients {
             .tcp_nodelay(true)
             .connect_timeout(limits::CONNECT)
             .user_agent(USER_AGENT)
-            // A redirected POST would lose its body or send the key elsewhere; and whether to send again is not for here.
+            // A redirected POST would lose its body or send the key elsewhere; and the caller decides about retries.
             .redirect(redirect::Policy::none())
             .retry(retry::never());
         let builder = if is_secure { builder } else { builder.tls_certs_only([]) };
@@ -60,7 +60,7 @@ impl Clients {
         Arc::clone(proxied.entry(proxy.to_owned()).or_default())
     }
 
-    /// Sends a request; gives an answer whose status is a success.
+    /// Sends a request; returns a response whose status is a success.
     pub(super) async fn send(&self, format: &dyn Format, subject: &Subject, body: Vec<u8>) -> Result<Response, Fault> {
         let endpoint = subject.endpoint();
         let (path, query) = format.path(subject.candidate());
@@ -96,18 +96,18 @@ fn address(base_url: &str, path: &str, query: Option<&str>) -> Result<Url, Fault
     Ok(url)
 }
 
-/// Those of the format, the key, and those of the endpoint, which go before the others.
+/// The headers of the format, the key, and the headers of the endpoint, which take precedence.
 fn headers(format: &dyn Format, endpoint: &Endpoint) -> Result<HeaderMap, Fault> {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static(accepted(format.framing())));
-    // A stream that is compressed on its way waits until there is enough of it.
+    // A proxy that compresses a stream delays it until it has enough data.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     for (name, value) in format.headers() {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
     if let Some(key) = endpoint.key.as_ref().filter(|key| !key.reveal().is_empty()) {
-        // Access tokens go where they go everywhere (RFC 6750), whatever the format has for keys.
+        // Access tokens always use the standard header (RFC 6750), whatever header the format has for keys.
         let (name, before) = if endpoint.login.is_some() { BEARER } else { format.key_header() };
         headers.insert(HeaderName::from_static(name), secret(&format!("{before}{}", key.reveal()), "the key")?);
     }
@@ -151,7 +151,7 @@ pub(crate) fn unreachable(url: &Url, proxy: Option<&str>, error: &reqwest::Error
     Fault::new(FailureClass::Network, format!("{what} at {}{through}", shown(url))).with_detail(causes(error))
 }
 
-/// How an answer is encoded, if it is.
+/// The content encoding of a response, if it has one.
 fn encoding(response: &Response) -> Option<String> {
     let value = response.headers().get(header::CONTENT_ENCODING)?;
     let value = String::from_utf8_lossy(value.as_bytes()).trim().to_lowercase();
@@ -163,12 +163,12 @@ fn encoded(encoding: &str) -> Fault {
     Fault::new(FailureClass::Malformed, what)
 }
 
-/// A connection that broke while an answer came.
+/// The fault of a connection that broke during a response.
 pub(crate) fn broken(error: &reqwest::Error) -> Fault {
-    Fault::cut().with_detail(causes(error))
+    Fault::interrupted().with_detail(causes(error))
 }
 
-/// The last cause says the most (`Connection refused`); the ones before it repeat the address.
+/// The innermost cause is the most specific (`Connection refused`); the outer ones repeat the address.
 fn causes(error: &reqwest::Error) -> String {
     let mut cause = error.source();
     let mut text = error.to_string();
@@ -179,26 +179,26 @@ fn causes(error: &reqwest::Error) -> String {
     text
 }
 
-/// The address without a name and password in it, and without its query.
+/// The address without user name, password and query.
 fn shown(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-/// What an error answer means. Its body is read as far as it comes within the limits.
+/// The fault of an error response. It reads the body within the limits.
 pub(crate) async fn refusal(mut response: Response) -> Fault {
     let status = response.status();
     if status.is_redirection() {
         let target =
             response.headers().get(header::LOCATION).map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
         let what = format!("answered HTTP {}: a redirect, which is not followed", status.as_u16());
-        // It is said by what stands before the provider, or of its address: nothing about the request.
+        // A proxy in front of the provider sent it, or it concerns the address; it says nothing about the request.
         let mut fault = Fault::new(FailureClass::Malformed, what).with_detail(target.unwrap_or_default());
         fault.status = Some(status.as_u16());
         return fault;
     }
     let asked = wait::of_headers(response.headers(), Timestamp::now());
     let mut body = Vec::new();
-    // One that is encoded says nothing: the status alone does.
+    // An encoded body is not used, only the status.
     let is_readable = encoding(&response).is_none();
     let reading = async {
         while is_readable && body.len() < limits::BODY_BYTES {
@@ -206,7 +206,7 @@ pub(crate) async fn refusal(mut response: Response) -> Fault {
             body.extend_from_slice(&bytes[..bytes.len().min(limits::BODY_BYTES - body.len())]);
         }
     };
-    // What has come by then is enough.
+    // The part of the body that has arrived suffices.
     let _ = timeout(limits::ERROR_BODY, reading).await;
     Fault::of_status(status.as_u16(), &body, asked)
 }

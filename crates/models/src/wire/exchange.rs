@@ -1,4 +1,4 @@
-//! One request and its answer: send, read, decode, end. Dropping it closes the connection, which cancels the request.
+//! One request and its answer: sends, reads, decodes and ends it. Dropping it closes the connection, which cancels the request.
 
 use engine::{Failure, FailureClass};
 use reqwest::{Response, header};
@@ -16,7 +16,7 @@ use crate::model::{ModelEvent, Request};
 
 /// ```text
 /// Ready ──sent──▶ Reading ──end mark, end of the body──▶ Closing ──▶ Over
-///   └───────────────┴──fault──▶ Closing (what was said before it goes first)
+///   └───────────────┴──fault──▶ Closing (events before the fault are sent first)
 /// ```
 enum Stage {
     Ready(Vec<u8>),
@@ -39,13 +39,13 @@ impl Stage {
 struct Reading {
     response: Response,
     reader: Reader,
-    /// The beginning of the body until its first event, to tell what it is if it has none.
+    /// The beginning of the body until its first event, to describe a body without events.
     head: Vec<u8>,
-    /// When to stop waiting for what may follow the finish reason.
+    /// When to stop waiting for frames after the finish reason.
     patience: Option<Instant>,
 }
 
-/// Cuts the body into frames.
+/// Splits the body into frames.
 enum Reader {
     Events(SseReader),
     Lines(LineReader),
@@ -111,7 +111,7 @@ impl Exchange {
                 Stage::Reading(reading) => self.read(reading).await.unwrap_or_else(|fault| Stage::Closing(Err(fault))),
                 Stage::Closing(Ok(said)) => return Some(Ok(said)),
                 Stage::Closing(Err(fault)) => {
-                    self.logins.told(self.subject.endpoint(), fault.class);
+                    self.logins.observe(self.subject.endpoint(), fault.class);
                     return Some(Err(self.subject.failure(fault)));
                 }
                 Stage::Over => return None,
@@ -127,7 +127,7 @@ impl Exchange {
         self.clients.send(self.format, &self.subject, body).await
     }
 
-    /// Takes the next bytes.
+    /// Reads the next bytes.
     async fn read(&mut self, mut reading: Box<Reading>) -> Result<Stage, Fault> {
         let chunk = reading.response.chunk();
         let chunk = match reading.patience {
@@ -147,7 +147,7 @@ impl Exchange {
                 Ok(Stage::Reading(reading))
             }
             Ok(None) => self.end_of_body(&mut reading),
-            // What came before the connection broke may be whole, or say what is wrong.
+            // The data before the break may be a complete answer, or contain the error.
             Err(error) => self.end_of_body(&mut reading).map_err(|fault| match fault.class {
                 FailureClass::Network => broken(&error),
                 _ => fault,
@@ -175,9 +175,9 @@ impl Exchange {
         if let Some(frame) = reading.reader.last_frame() {
             let is_begun = frame.data.starts_with(b"{");
             if let Err(fault) = self.decoder.take(&frame) {
-                // A frame that is not closed and cannot be read was cut, if it begins as one.
+                // An unterminated frame that cannot be parsed was truncated, if it begins like a frame.
                 let is_cut = fault.class == FailureClass::Malformed && !self.decoder.answer().is_finished();
-                return Err(if is_cut && is_begun { Fault::cut() } else { fault });
+                return Err(if is_cut && is_begun { Fault::interrupted() } else { fault });
             }
         }
         if self.decoder.answer().is_untouched() {
@@ -195,7 +195,7 @@ impl Exchange {
     }
 }
 
-/// Waits a moment for the end of the body: a connection whose answer was read to its end serves the next request.
+/// Waits a moment for the end of the body: only then can the connection serve the next request.
 async fn drain(response: &mut Response) {
     let _ = timeout(DRAIN, async { while let Ok(Some(_)) = response.chunk().await {} }).await;
 }
@@ -209,17 +209,17 @@ fn too_long(begins: String) -> Fault {
     Fault::new(FailureClass::Malformed, what).with_detail(begins)
 }
 
-/// Fields that only a whole answer has, in one format or another.
+/// Fields that only a non-streamed answer has, in any format.
 const WHOLE: &[&str] = &["choices", "stop_reason", "output", "candidates"];
 
-/// A success without a single event: what came instead?
+/// The fault of a success without any event.
 fn not_a_stream(head: &[u8], content_type: &str) -> Fault {
     let malformed = |what: &str| Fault::new(FailureClass::Malformed, what);
     let text = head.trim_ascii();
     let is_stream = content_type.starts_with("text/event-stream")
         || [b"data".as_slice(), b"event", b"id", b"retry", b":"].iter().any(|field| text.starts_with(field));
     if text.is_empty() || (is_stream && !text.starts_with(b"<") && !text.starts_with(b"{")) {
-        return Fault::cut();
+        return Fault::interrupted();
     }
     if text.starts_with(b"<") {
         return malformed("answered with a web page");

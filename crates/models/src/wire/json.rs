@@ -1,4 +1,4 @@
-//! JSON in the order in which it was written: the arguments of a call go back to a model as it wrote them.
+//! JSON that keeps the order of fields, so that a model receives the arguments of its calls as it wrote them.
 
 use std::fmt;
 
@@ -16,14 +16,14 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// Arguments of a call as an object. Those that are none (the model broke off, or broke the format) would make a server
-    /// refuse the whole conversation for ever; the result that follows the call says what was wrong.
+    /// The arguments of a call as an object. Invalid arguments (the model broke off or broke the format) would make a server
+    /// refuse the whole conversation forever; the result after the call says what was wrong.
     pub(crate) fn arguments(text: &str) -> Self {
         let json = serde_json::from_str(text).ok();
         json.filter(|json| matches!(json, Self::Object(_))).unwrap_or_default()
     }
 
-    /// Its text, without blanks.
+    /// Serialises the value without white space.
     pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).expect("strings, numbers and JSON values can be written")
     }

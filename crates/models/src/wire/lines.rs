@@ -1,15 +1,15 @@
-//! A JSON object a line: from bytes in any pieces to lines, with bounded memory.
+//! Splits a byte stream with one JSON object a line into lines, with bounded memory.
 
 use super::{Frame, TooLong};
 use crate::limits::EVENT_BYTES;
 
-/// Takes bytes and gives lines without their ends; blank ones are passed over.
+/// Takes bytes and returns lines without line ends; blank lines are skipped.
 #[derive(Debug, Default)]
 pub(crate) struct LineReader {
     buffer: Vec<u8>,
-    /// Where the line that is being read begins.
+    /// The offset at which the current line begins.
     start: usize,
-    /// How far it was searched for its end.
+    /// The offset up to which the current line was searched for its end.
     scanned: usize,
 }
 
@@ -21,7 +21,7 @@ impl LineReader {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next line that is whole.
+    /// The next complete line.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
         loop {
             let found = self.buffer[self.scanned..].iter().position(|byte| *byte == b'\n');
@@ -41,7 +41,7 @@ impl LineReader {
         }
     }
 
-    /// At the end of the body: a line that no newline closed.
+    /// At the end of the body: the last line, if it has no newline.
     pub(crate) fn last_frame(&mut self) -> Option<Frame<'_>> {
         let from = std::mem::replace(&mut self.start, self.buffer.len());
         self.scanned = self.start;

@@ -1,8 +1,8 @@
-//! What all wire formats share: sending, framing, limits, ends. A format says how a request is written and what a frame
-//! means; it does no I/O.
+//! The shared part of all wire formats: sending, framing, limits, ends. A format renders requests and decodes frames; it does
+//! no I/O.
 //!
-//! The frames are read here and not by a client library: what counts as an end mark, how much memory a broken server
-//! may take, and the status and headers of an answer are what the runtime's promises rest on.
+//! This module reads the frames itself, without a client library: the guarantees of the runtime depend on the end mark, on
+//! bounded memory with a faulty server, and on the status and headers of a response.
 
 mod answer;
 mod client;
@@ -32,7 +32,7 @@ use crate::ollama::Ollama;
 use crate::openai_chat::OpenAiChat;
 use crate::openai_responses::OpenAiResponses;
 
-/// Where most formats have the key.
+/// The header in which most formats send the key.
 pub(crate) const BEARER: (&str, &str) = ("authorization", "Bearer ");
 
 /// A wire format.
@@ -40,12 +40,12 @@ pub(crate) trait Format: Sync {
     /// The path of the call below the base address, `chat/completions`, and its query, if it has one.
     fn path(&self, candidate: &Candidate) -> (String, Option<&'static str>);
 
-    /// The header that carries the key, and what stands before it there.
+    /// The header with the key, and the prefix of its value.
     fn key_header(&self) -> (&'static str, &'static str) {
         BEARER
     }
 
-    /// Headers that each request carries.
+    /// The headers of each request.
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -53,16 +53,16 @@ pub(crate) trait Format: Sync {
     /// The body of a request: JSON, UTF-8.
     fn body(&self, request: &Request) -> Vec<u8>;
 
-    /// How the answer is cut into frames.
+    /// How a response is split into frames.
     fn framing(&self) -> Framing {
         Framing::Events
     }
 
-    /// What reads the frames of one answer to this request.
+    /// A decoder for the response to this request.
     fn decoder(&self, request: &Request) -> Box<dyn Decode>;
 }
 
-/// How an answer is cut into frames.
+/// How a response is split into frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Server-sent events.
@@ -71,12 +71,12 @@ pub(crate) enum Framing {
     Lines,
 }
 
-/// One frame: for lines without a name.
+/// One frame; lines have no name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame<'a> {
-    /// What follows `event:`, mostly empty.
+    /// The value of `event:`, mostly empty.
     pub(crate) name: &'a [u8],
-    /// What follows `data:`, lines joined with a newline.
+    /// The value of `data:`, with lines joined by a newline.
     pub(crate) data: &'a [u8],
 }
 
@@ -84,16 +84,16 @@ pub(crate) struct Frame<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// Reads the frames of one answer. Knows when it is whole; knows nothing of sockets.
+/// Decodes the frames of one answer and knows when it is complete. It does no I/O.
 pub(crate) trait Decode: Send {
-    /// Takes the next frame. What it says is queued in [`Decode::answer`].
+    /// Decodes the next frame; its events are queued in [`Decode::answer`].
     fn take(&mut self, frame: &Frame<'_>) -> Result<(), Fault>;
 
-    /// The answer as far as it has come.
+    /// The answer so far.
     fn answer(&mut self) -> &mut DecodedResponse;
 
-    /// The end of the body, or of the patience with it: is the answer whole, and what did it cost? `request_bytes` is what
-    /// an estimate of the usage begins with.
+    /// Ends the answer at the end of the body or at a timeout: checks that it is complete and returns its usage. An estimate of
+    /// the usage starts from `request_bytes`.
     fn end(&mut self, request_bytes: usize) -> Result<Usage, Fault> {
         self.answer().end(request_bytes)
     }

@@ -1,33 +1,33 @@
-//! Server-sent events: from bytes in any pieces to events, with bounded memory. No meaning is given to them here.
+//! Splits a byte stream into server-sent events, with bounded memory. It does not interpret them.
 
 use super::{Frame, TooLong};
 use crate::limits::EVENT_BYTES;
 
-/// Takes bytes and gives events. Lines end with LF, CRLF or CR; comments and other fields are passed over.
+/// Takes bytes and returns events. Lines end with LF, CRLF or CR; comments and other fields are skipped.
 #[derive(Debug, Default)]
 pub(crate) struct SseReader {
     buffer: Vec<u8>,
-    /// Where the line that is being read begins.
+    /// The offset at which the current line begins.
     start: usize,
-    /// How far it was searched for its end.
+    /// The offset up to which the current line was searched for its end.
     scanned: usize,
-    /// The last line ended with CR: an LF that follows belongs to it.
+    /// Whether the last line ended with CR: a following LF belongs to it.
     after_cr: bool,
-    /// The first line, which may begin with a byte order mark, has been taken.
+    /// Whether the first line, which may begin with a byte order mark, was read.
     begun: bool,
     name: Vec<u8>,
     data: Vec<u8>,
     pending: Pending,
 }
 
-/// The event that is being read.
+/// The current event.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Pending {
-    /// No `data` field was seen yet: there is none.
+    /// Whether the current event has no `data` field yet.
     #[default]
     Nothing,
     Data,
-    /// It was given out and is forgotten at the next call.
+    /// Whether the current event was returned, so that the next call clears it.
     Given,
 }
 
@@ -39,7 +39,7 @@ impl SseReader {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next event that is whole: a blank line has closed it.
+    /// The next complete event, which a blank line ended.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
         self.forget_given();
         while let Some((from, to)) = self.next_line()? {
@@ -55,7 +55,7 @@ impl SseReader {
         Ok(None)
     }
 
-    /// At the end of the body: an event whose lines are whole though no blank line closed it.
+    /// At the end of the body: the last event, if its lines are complete and no blank line ended it.
     pub(crate) fn last_frame(&mut self) -> Option<Frame<'_>> {
         self.forget_given();
         if self.pending == Pending::Nothing {
@@ -130,7 +130,7 @@ impl SseReader {
 mod tests {
     use super::*;
 
-    /// What these bytes give when they come in pieces of `size` bytes.
+    /// The events of these bytes when they arrive in pieces of `size` bytes.
     fn events(bytes: &[u8], size: usize) -> Vec<(String, String)> {
         let mut reader = SseReader::default();
         let mut events = Vec::new();

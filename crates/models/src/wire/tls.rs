@@ -1,4 +1,4 @@
-//! The one TLS provider of the process. What may not live here: what a client is set up with besides.
+//! The TLS provider of the process.
 
 use reqwest::{Client, ClientBuilder};
 

@@ -1,8 +1,8 @@
-//! From counts as providers give them to counts without overlap.
+//! Converts the token counts of providers to counts without overlap.
 
 use engine::Usage;
 
-/// Tokens of formats whose prompt includes what was cached, and whose output includes the reasoning.
+/// The counts of formats whose prompt includes cached tokens and whose output includes the reasoning.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) prompt: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Each token counted once, whatever the figures say of each other.
+    /// Counts each token once, also if the figures contradict each other.
     pub(crate) fn usage(self) -> Usage {
         let cached = self.cached.min(self.prompt);
         let cache_written = self.cache_written.min(self.prompt - cached);
@@ -27,7 +27,7 @@ impl Counts {
     }
 }
 
-/// A count as it came; a float or a negative number from a broken server must not cost the answer.
+/// A count as received. A float or a negative number from a faulty server must not fail the answer.
 pub(crate) fn count(number: Option<f64>) -> u64 {
     number.map_or(0, |number| number as u64)
 }

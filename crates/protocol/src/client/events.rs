@@ -1,5 +1,5 @@
-//! The events that came to a client and were not read yet, within bounds: who reads nothing for long takes nothing more from
-//! the connection, so that the owner finds it slow. What may not live here: what an event says.
+//! The bounded queue of events that a client received and has not read. If the program reads no events, the client stops
+//! reading from the connection, so that the owner detects a slow client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,26 +12,26 @@ use crate::frame::EventFrame;
 use crate::limits::UNREAD_BYTES;
 use crate::notice::Notice;
 
-/// What happens, as it comes; ends with the connection.
+/// The incoming events of a connection. Ends with the connection.
 #[derive(Debug)]
 pub struct Events {
     frames: mpsc::UnboundedReceiver<(EventFrame, usize)>,
     unread: Arc<Unread>,
 }
 
-/// Where events are put in.
+/// The sending end of the queue.
 pub(super) struct Sender {
     frames: mpsc::UnboundedSender<(EventFrame, usize)>,
     unread: Arc<Unread>,
 }
 
-/// What was put in and not taken out.
+/// Accounts for the events that were sent and not read.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
     bytes: AtomicUsize,
-    /// Calls that wait for their answer: it may stand behind events that nobody will read before it is there.
+    /// The number of calls that wait for a response. The response may come after events that nobody reads before it arrives.
     calls: AtomicUsize,
-    /// Nobody reads any more.
+    /// Whether the receiver was dropped.
     closed: AtomicBool,
     changed: Notify,
 }
@@ -43,19 +43,19 @@ pub(super) fn channel() -> (Sender, Events) {
 }
 
 impl Events {
-    /// The next event; none when the connection has ended. One that is dropped loses nothing.
+    /// Waits for the next event; none when the connection has ended. Cancel-safe: a dropped future loses no event.
     pub async fn recv(&mut self) -> Option<EventFrame> {
         let (event, bytes) = self.frames.recv().await?;
         Some(self.taken(event, bytes))
     }
 
-    /// The next event that is there.
+    /// The next event, if one has arrived.
     pub fn try_recv(&mut self) -> Result<EventFrame, mpsc::error::TryRecvError> {
         let (event, bytes) = self.frames.try_recv()?;
         Ok(self.taken(event, bytes))
     }
 
-    /// Why the connection was closed, if that was the first that was told.
+    /// Why the connection was closed, if the first event says so.
     pub(super) fn closed(&mut self) -> Option<ErrorShape> {
         let event = self.try_recv().ok().filter(|event| event.event == <ErrorShape as Notice>::NAME)?;
         ErrorShape::deserialize(event.payload).ok()
@@ -80,10 +80,10 @@ impl Sender {
         Arc::clone(&self.unread)
     }
 
-    /// Puts an event in, then waits until less is unread than may be.
+    /// Adds an event, then waits until the unread events are within the bound.
     pub(super) async fn send(&self, event: EventFrame, bytes: usize) {
         self.unread.bytes.fetch_add(bytes, Ordering::AcqRel);
-        // Whoever does not listen to events has dropped their end.
+        // A client that reads no events has dropped the receiver.
         let _ = self.frames.send((event, bytes));
         while self.unread.is_too_much() {
             self.unread.changed.notified().await;
@@ -99,7 +99,7 @@ impl Unread {
     }
 }
 
-/// A call that waits for its answer.
+/// A call that waits for its response; counted in [`Unread::calls`] while it exists.
 pub(super) struct Calling<'a>(&'a Unread);
 
 impl<'a> Calling<'a> {
@@ -120,7 +120,7 @@ impl Drop for Calling<'_> {
 mod tests {
     use super::*;
 
-    /// Puts so many events in, each a quarter of what may be unread.
+    /// Sends `count` events, each with a quarter of the bytes that may be unread.
     async fn put(sender: &Arc<Sender>, count: usize) -> tokio::task::JoinHandle<()> {
         let sender = Arc::clone(sender);
         let putting = tokio::spawn(async move {
@@ -134,18 +134,18 @@ mod tests {
                 sender.send(event, UNREAD_BYTES / 4).await;
             }
         });
-        // One thread: it has come as far as it can.
+        // There is one thread, so the task has now sent all that fits.
         tokio::task::yield_now().await;
         putting
     }
 
     #[tokio::test]
-    async fn r43_who_reads_no_events_takes_no_more_from_the_connection_and_still_gets_answers() {
+    async fn r43_a_client_that_reads_no_events_stops_reading_the_connection_and_still_gets_responses() {
         let (sender, mut events) = channel();
         let (sender, unread) = (Arc::new(sender), Arc::clone(&events.unread));
         let putting = put(&sender, 20).await;
         assert_eq!(unread.bytes.load(Ordering::Acquire), UNREAD_BYTES / 4 * 5, "it stops behind the bound");
-        // An answer may stand behind all of them.
+        // A response may come after all of them.
         let calling = Calling::new(&unread);
         tokio::task::yield_now().await;
         assert!(putting.is_finished());

@@ -1,4 +1,4 @@
-//! What the methods that do something take and give. Names are camelCase here; times are milliseconds since 1970 UTC.
+//! Parameters and results of the methods that change something. Names are camelCase; times are milliseconds since 1970 UTC.
 
 use engine::{CallId, Hash, MessageId, Outcome, ReceiptState, RunId, Timestamp, Usage};
 #[cfg(feature = "schema")]
@@ -9,43 +9,43 @@ use crate::limits;
 #[cfg(feature = "schema")]
 use crate::show::names;
 
-/// Nothing.
+/// No parameters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NoParams {}
 
-/// Nothing but that it was done.
+/// An empty result: the request was carried out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct NoResult {}
 
-/// What `connect` takes.
+/// Parameters of `connect`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConnectParams {
     /// The oldest version that the client speaks.
     pub min_protocol: u32,
-    /// The newest.
+    /// The newest version that the client speaks.
     pub max_protocol: u32,
-    /// Who it is.
+    /// The identity of the client.
     pub client: ClientInfo,
-    /// What it can do.
+    /// What the peer can do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caps: Vec<Cap>,
 }
 
-/// Who a client is.
+/// The identity of a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientInfo {
-    /// Its name: `cli`, …
+    /// The name of the program: `cli`, …
     pub id: String,
     /// Its version.
     pub version: String,
-    /// Where it runs.
+    /// The platform that it runs on.
     pub platform: String,
     /// What it is used for: `cli`, `ui`, `backend`, `test`.
     pub mode: String,
@@ -56,11 +56,11 @@ pub struct ClientInfo {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Cap {
-    /// A person can answer questions there.
+    /// A person can answer approval requests there.
     Asks,
 }
 
-/// What `connect` gives.
+/// Result of `connect`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -68,13 +68,13 @@ pub struct HelloOk {
     /// `hello-ok`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The version that is spoken from here on.
+    /// The protocol version of this connection.
     pub protocol: u32,
-    /// Who answers.
+    /// The owner of the home.
     pub server: ServerInfo,
-    /// What it can do.
+    /// What the peer can do.
     pub features: Features,
-    /// What it bears.
+    /// The limits of the connection.
     pub policy: Policy,
 }
 
@@ -85,11 +85,11 @@ pub struct HelloOk {
 pub struct ServerInfo {
     /// Its version.
     pub version: String,
-    /// This connection.
+    /// The id of this connection.
     pub conn_id: String,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// How often the home has been opened.
+    /// The epoch of the owner, which counts how often the home was opened.
     pub epoch: u64,
 }
 
@@ -103,16 +103,16 @@ pub struct Features {
     pub events: Vec<String>,
 }
 
-/// What a connection bears.
+/// The limits of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
-    /// Bytes of a frame.
+    /// The largest frame, bytes.
     pub max_payload: u64,
-    /// Bytes that may wait for a client that does not read.
+    /// Bytes that the owner buffers for a client that does not read.
     pub max_buffered_bytes: u64,
-    /// How often a `tick` comes, milliseconds.
+    /// The interval of `tick` events, milliseconds.
     pub tick_interval_ms: u64,
 }
 
@@ -126,109 +126,109 @@ impl Default for Policy {
     }
 }
 
-/// What `health` gives.
+/// Result of `health`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
-    /// Whether everything that is accepted is recorded.
+    /// Whether the owner can record what it accepts.
     pub ok: bool,
-    /// Why not.
+    /// Why it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// How long this owner has the home, milliseconds.
+    /// How long this owner has owned the home, milliseconds.
     pub uptime_ms: u64,
-    /// Clients that are connected.
+    /// The number of connected clients.
     pub connections: u32,
-    /// Sessions that are in memory.
+    /// The number of sessions in memory.
     pub open_sessions: u32,
 }
 
-/// What `agent` takes.
+/// Parameters of `agent`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentParams {
-    /// The text.
+    /// The text of the message.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub message: String,
-    /// The session: a name, or agent:AGENT:NAME.
+    /// The key of the session: a name, or agent:AGENT:NAME.
     pub session_key: String,
-    /// The same key is the same message, also after a restart.
+    /// The idempotency key: two requests with the same key are the same message, also after a restart.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub idempotency_key: String,
-    /// What to do with it where a run is under way; without it as the session says, else the configuration.
+    /// The queue mode, if a run is active; without it the default of the session, else of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueModeName>"))]
     pub mode: Option<engine::QueueMode>,
-    /// PROVIDER/MODEL for this run.
+    /// The model of this run, PROVIDER/MODEL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The run's own limit, milliseconds.
+    /// The time limit of the run, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Whether everything that would be asked is allowed.
+    /// Whether every call that needs approval is approved automatically.
     #[serde(default)]
     pub allow: bool,
     /// The folder that the agent works in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// What goes with the message.
+    /// Files that are sent with the message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
 }
 
-/// A file that goes with a message.
+/// A file that is sent with a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Attachment {
-    /// Its name.
+    /// The name of the file.
     pub name: String,
-    /// Its bytes, base64.
+    /// The content, base64.
     pub content: String,
 }
 
-/// The two answers of `agent`; a chat command has one.
+/// The results of `agent`: two for a message, one for a chat command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "status", rename_all = "camelCase")]
 pub enum AgentAnswer {
-    /// It is recorded; its run has this id.
+    /// The message is recorded.
     #[serde(rename_all = "camelCase")]
     Accepted {
         /// The run that answers it.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         run_id: RunId,
-        /// When it was.
+        /// When it was accepted.
         #[cfg_attr(feature = "schema", schemars(with = "i64"))]
         accepted_at: Timestamp,
         /// The message.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
-        /// The mode that it was taken with.
+        /// The queue mode that applies.
         #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
         mode: engine::QueueMode,
-        /// What became of it at once.
+        /// Its state when it was accepted.
         #[cfg_attr(feature = "schema", schemars(with = "names::ReceiptStateName"))]
         state: ReceiptState,
-        /// Its place in the queue, from 1; none once it has started.
+        /// Its position in the queue, from 1; none once it has started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ahead: Option<u32>,
-        /// Whether what its session does is to be shown in detail.
+        /// Whether the client should show the session in detail.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         verbose: bool,
     },
-    /// It was a chat command: it is carried out, and this is the only answer.
+    /// The message was a chat command and was carried out. This is the only response.
     Command {
-        /// What is said of it.
+        /// The output of the command.
         text: String,
     },
     /// The run completed.
     Ok(Ended),
-    /// It failed, or was ended.
+    /// The run failed or was ended.
     Error(Ended),
-    /// It passed its limit.
+    /// The run exceeded its time limit.
     Timeout(Ended),
 }
 
@@ -237,10 +237,10 @@ pub enum AgentAnswer {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
-    /// The run.
+    /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
-    /// How.
+    /// The outcome of the run.
     #[cfg_attr(feature = "schema", schemars(with = "names::OutcomeName"))]
     pub outcome: Outcome,
     /// When it started.
@@ -249,25 +249,25 @@ pub struct Ended {
     /// When it ended.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub ended_at: Timestamp,
-    /// What it said.
+    /// The text of its answer.
     pub text: String,
-    /// What it took.
+    /// Its token usage.
     #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
     pub usage: Usage,
-    /// Why it did not complete.
+    /// Why the run did not complete; none if it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What `agent.wait` takes.
+/// Parameters of `agent.wait`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WaitParams {
-    /// The run.
+    /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
-    /// How long, milliseconds; 0 looks once.
+    /// The timeout, milliseconds; with 0 it only checks.
     #[serde(default = "wait_ms")]
     pub timeout_ms: u64,
 }
@@ -276,15 +276,15 @@ const fn wait_ms() -> u64 {
     limits::WAIT_MS
 }
 
-/// What `agent.wait` gives.
+/// Result of `agent.wait`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Waited {
-    /// The run.
+    /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
-    /// `timeout` without `endedAt`: the waiting ended, the run did not.
+    /// The result of the wait. `timeout` without `endedAt` means that the wait timed out and the run has not ended.
     pub status: WaitStatus,
     /// When it started, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -294,80 +294,80 @@ pub struct Waited {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub ended_at: Option<Timestamp>,
-    /// Why it did not complete.
+    /// Why the run did not complete; none if it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What became of a wait.
+/// The result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WaitStatus {
     /// The run completed.
     Ok,
-    /// It failed, or was ended.
+    /// The run failed or was ended.
     Error,
-    /// It passed its limit, or the waiting did.
+    /// The run or the wait exceeded its time limit.
     Timeout,
 }
 
-/// What `runs.abort` takes: a run, or a session whose active run is meant, else the one that its queue begins with. One that
-/// has not begun is taken back; other messages stay queued unless they are cleared too.
+/// Parameters of `runs.abort`: a run, or a session, which means its active run, else the first in its queue. A run that has
+/// not started is cancelled. Other messages stay queued unless `clear` is set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AbortParams {
-    /// The run's id, or as much of its beginning as is unique.
+    /// The id of the run, or a unique prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The session whose active, else next, run it is.
+    /// The session; its active run, else its next run, is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Whether all that waits in the session is taken back as well.
+    /// Whether all waiting messages of the session are cancelled too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub clear: bool,
 }
 
-/// What `runs.abort` gives, once it is recorded; the run ends within its limit.
+/// Result of `runs.abort`, once it is recorded. The run ends within its limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Aborted {
-    /// The run.
+    /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
     /// Its session.
     pub session_key: String,
-    /// The messages that were taken back with it, where that was asked for.
+    /// The messages that were cancelled with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub cancelled: Vec<MessageId>,
 }
 
-/// What `sessions.resume` takes.
+/// Parameters of `sessions.resume`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResumeParams {
-    /// The session; without it all that have unfinished work.
+    /// The session; without it all sessions with unfinished work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// Mend a session that needs a human.
+    /// Resume also a session that needs the user.
     #[serde(default)]
     pub force: bool,
 }
 
-/// What `sessions.resume` gives.
+/// Result of `sessions.resume`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Resumed {
-    /// The sessions that were taken up, or are under way.
+    /// The sessions that were resumed or are running.
     pub session_keys: Vec<String>,
 }
 
-/// What `sessions.end` takes.
+/// Parameters of `sessions.end`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -376,48 +376,48 @@ pub struct EndParams {
     pub session_key: String,
 }
 
-/// What `sessions.end` gives, when nothing of the session goes on any more.
+/// Result of `sessions.end`, once nothing of the session runs any more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEnded {
     /// The session's key.
     pub session_key: String,
-    /// The processes that could not be ended.
+    /// The background processes that could not be ended.
     pub left: Vec<String>,
 }
 
-/// What `sessions.cleanup` takes.
+/// Parameters of `sessions.cleanup`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CleanupParams {
-    /// What is older than so many days is old.
+    /// Erase what is older than this many days.
     #[cfg_attr(feature = "schema", schemars(range(max = 100_000)))]
     pub days: u32,
 }
 
-/// What `sessions.cleanup` gives.
+/// Result of `sessions.cleanup`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CleanedUp {
-    /// How many texts and outputs were erased.
+    /// The number of erased texts and outputs.
     pub bodies: u64,
-    /// Their bytes, as they were stored.
+    /// Their stored size, bytes.
     pub bytes: u64,
 }
 
-/// What `queue.cancel` takes.
+/// Parameters of `queue.cancel`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueueCancelParams {
-    /// The message's id.
+    /// The id of the message.
     pub message: String,
 }
 
-/// What `queue.clear` takes.
+/// Parameters of `queue.clear`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -426,7 +426,7 @@ pub struct QueueClearParams {
     pub session_key: String,
 }
 
-/// What was taken back.
+/// The cancelled messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -438,47 +438,47 @@ pub struct Cancelled {
     pub messages: Vec<MessageId>,
 }
 
-/// What `queue.mode` takes.
+/// Parameters of `queue.mode`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueueModeParams {
     /// The session's key.
     pub session_key: String,
-    /// The mode; without it the session goes by the configuration again.
+    /// The queue mode; without it the session uses the configuration again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueModeName>"))]
     pub mode: Option<engine::QueueMode>,
 }
 
-/// What `queue.mode` gives.
+/// Result of `queue.mode`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct QueueModeSet {
     /// The session's key.
     pub session_key: String,
-    /// The mode of its messages that name none.
+    /// The mode of messages that name none.
     #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: engine::QueueMode,
 }
 
-/// What `approvals.resolve` takes.
+/// Parameters of `approvals.resolve`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnswerParams {
-    /// The call that asks.
+    /// The id of the call that needs approval.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub call: CallId,
-    /// What the answer binds to.
+    /// The fingerprint of the call, as in the approval request.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub fingerprint: Hash,
-    /// Whether it may run.
+    /// Whether the call may run.
     pub allow: bool,
 }
 
-/// What `events.subscribe` takes: a session, a run, or neither for the whole home.
+/// Parameters of `events.subscribe`: a session, a run, or neither for the whole home.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -486,37 +486,37 @@ pub struct SubscribeParams {
     /// The session's key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The run's id.
+    /// The id of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The cursor of the last line that was seen. Without it: from now on.
+    /// The cursor of the last received line; without it, only new events are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// From the beginning of the session, the run or the home on; against `from`.
+    /// Send all events from the beginning of the session, the run or the home; excludes `from`.
     #[serde(default)]
     pub whole: bool,
-    /// Of a session or a run: `chat` events instead of `agent` ones, with the whole answer so far at most every 150 ms and at the
-    /// end of each run.
+    /// For a session or a run: send `chat` events instead of `agent` events. They contain the whole answer so far, at most every
+    /// 150 ms and at the end of each run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub chat: bool,
 }
 
-/// What `events.subscribe` gives, before the first event of it.
+/// Result of `events.subscribe`, before its first event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Subscribed {
-    /// Names it for `events.unsubscribe`.
+    /// The id of the subscription, for `events.unsubscribe`.
     pub subscription: u64,
-    /// Where it begins.
+    /// The cursor at which it begins.
     pub cursor: String,
 }
 
-/// What `events.unsubscribe` takes.
+/// Parameters of `events.unsubscribe`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UnsubscribeParams {
-    /// As `events.subscribe` gave it.
+    /// The id that `events.subscribe` returned.
     pub subscription: u64,
 }

@@ -1,12 +1,12 @@
-//! What the methods take and give that are about a session's history: how it is made shorter, and what the model sees of it.
-//! Names are camelCase here.
+//! Parameters and results of the methods on the history of a session: compaction, and the content of the next request. Names
+//! are camelCase.
 
 use engine::RunId;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What `sessions.compact` takes.
+/// Parameters of `sessions.compact`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -14,47 +14,47 @@ pub struct CompactParams {
     /// The session; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// What the summary is to keep above all.
+    /// What the summary must keep above all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
 }
 
-/// What `sessions.compact` gives.
+/// Result of `sessions.compact`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Compacted {
-    /// The session.
+    /// The key of the session.
     pub session_key: String,
-    /// The run that does it: one of its own, or the one that is under way.
+    /// The run that compacts: a new one, or the active one.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run_id: Option<RunId>,
-    /// What became of it; none where the run that is under way does it before its next request.
+    /// The result; none if the active run compacts before its next request.
     pub done: Option<Shorter>,
 }
 
-/// A history that is shorter.
+/// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Shorter {
-    /// About how many tokens it had.
+    /// The estimated number of tokens before.
     pub before: u64,
-    /// And has now.
+    /// The estimated number of tokens after.
     pub after: u64,
-    /// The model that summarised, `PROVIDER/MODEL`; none = an extract stands for the older part.
+    /// The model that wrote the summary, `PROVIDER/MODEL`; none if an extract replaces the older part.
     pub by: Option<String>,
 }
 
 impl Shorter {
-    /// Of the session of this key, as a sentence.
+    /// Describes the compaction of the session with this key in a sentence.
     pub fn sentence(&self, key: &str) -> String {
         let by = self.by.as_ref().map_or_else(|| "an extract, without a model".to_owned(), |by| format!("by {by}"));
         format!("the history of {key} is shorter: about {} → {} tokens, {by}", self.before, self.after)
     }
 }
 
-/// What `sessions.uncompact` takes.
+/// Parameters of `sessions.uncompact`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -64,20 +64,20 @@ pub struct UncompactParams {
     pub session_key: Option<String>,
 }
 
-/// What `sessions.uncompact` gives.
+/// Result of `sessions.uncompact`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Uncompacted {
-    /// The session.
+    /// The key of the session.
     pub session_key: String,
-    /// Messages and results that are told again.
+    /// The number of messages and results that are sent to the model again.
     pub items: usize,
-    /// About how many tokens the history has now.
+    /// The estimated number of tokens of the history now.
     pub tokens: u64,
 }
 
-/// What `sessions.context` takes.
+/// Parameters of `sessions.context`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -85,7 +85,7 @@ pub struct ContextParams {
     /// The session; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// Show what the last summary stands for instead.
+    /// Show the items that the last summary replaced instead.
     #[serde(default)]
     pub dropped: bool,
 }

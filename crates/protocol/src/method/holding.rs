@@ -1,4 +1,4 @@
-//! What the methods take and give that hold a run, let it go on, or tell it where to hold. Names are camelCase here.
+//! Parameters and results of the methods that pause and resume a run and set breakpoints. Names are camelCase.
 
 use engine::RunId;
 use engine::tables::transitions::RunState;
@@ -9,67 +9,67 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "schema")]
 use crate::show::names;
 
-/// What `runs.pause` takes: a run, or a session whose active run is meant.
+/// Parameters of `runs.pause`: a run, or a session, which means its active run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PauseParams {
-    /// The run's id, or as much of its beginning as is unique.
+    /// The id of the run, or a unique prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The session whose active run it is; without either agent:main:main.
+    /// The session, whose active run is meant; if neither is given, agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Whether its commands stand still as well, and their limits with them; else they go on, and what they give is kept.
+    /// Whether its commands and their limits are frozen too; otherwise the commands continue and their results are kept.
     #[serde(default)]
     pub freeze: bool,
 }
 
-/// What `runs.resume` takes: a run, or a session whose run is meant.
+/// Parameters of `runs.resume`: a run, or a session, which means its run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunResumeParams {
-    /// The run's id, or as much of its beginning as is unique.
+    /// The id of the run, or a unique prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The session whose run it is; without either agent:main:main.
+    /// The session, whose run is meant; if neither is given, agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// End it as interrupted instead: what came is kept, and what waits behind it is next.
+    /// End the run as interrupted instead: its partial results are kept, and the next message in the queue follows.
     #[serde(default)]
     pub drop: bool,
 }
 
-/// What `runs.break` takes: a run, or a session whose active run is meant; and one place, or none to take all of its places
-/// away.
+/// Parameters of `runs.break`: a run, or a session, which means its active run; and one breakpoint, or none to remove all its
+/// breakpoints.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BreakParams {
-    /// The run's id, or as much of its beginning as is unique.
+    /// The id of the run, or a unique prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The session whose active run it is; without either agent:main:main.
+    /// The session, whose active run is meant; if neither is given, agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Before a call of this tool starts.
+    /// Pause before a call of this tool starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_tool: Option<String>,
-    /// When it comes into this state: preparing, tool_exec, compacting, error, retry or awaiting.
+    /// Pause when the run enters this state: preparing, tool_exec, compacting, error, retry or awaiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::RunStateName>"))]
     pub on_state: Option<RunState>,
 }
 
-/// What is given once that which was asked of a run is recorded.
+/// The result once a request on a run is recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunAsked {
-    /// The run.
+    /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
-    /// Its session.
+    /// The key of its session.
     pub session_key: String,
 }

@@ -1,5 +1,5 @@
-//! What the methods that only read take and give. The shapes themselves are in `show`: their names are as `--json` prints
-//! them, those of parameters and results camelCase as everywhere.
+//! Parameters and results of the methods that only read. The shapes in `show` have the names that `--json` prints; parameters
+//! and results are camelCase as everywhere.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -7,47 +7,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::show::{AuditLine, Listed, RunSummary, TraceLine, Verification};
 
-/// Which run: by its id, or the active, else last one of a session.
+/// Selects a run: by its id, or the active, else the last run of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunParams {
-    /// The run's id, or as much of its beginning as is unique.
+    /// The id of the run, or a unique prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The session whose active, else last run is meant, where no run is named; without it agent:main:main.
+    /// The session whose active, else last run is meant if no run is named; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }
 
-/// What `runs.list` takes.
+/// Parameters of `runs.list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunsListParams {
-    /// The session; without it those of all.
+    /// The session; without it the runs of all sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// At most so many, the last ones.
+    /// The maximum number of runs; the last ones are returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// The page after the one that gave this as `next`: what stands before it in the list.
+    /// The `next` of another page, to get the older entries before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// What `runs.list` gives, in the order in which they started; those that wait for a place to begin are the last.
+/// Result of `runs.list`, in the order in which the runs started; waiting runs come last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunsListed {
     /// The runs.
     pub runs: Vec<RunSummary>,
-    /// What the next page is asked for with, which has older ones; none where there are no more.
+    /// The value to request the next page, with older entries; none if there are no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// What `runs.trace` gives.
+/// Result of `runs.trace`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Traced {
@@ -55,31 +55,31 @@ pub struct Traced {
     pub lines: Vec<TraceLine>,
 }
 
-/// What `sessions.list` takes.
+/// Parameters of `sessions.list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionsListParams {
-    /// At most so many, those that were made last.
+    /// The maximum number of sessions; those created last are returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// The page after the one that gave this as `next`: what stands before it in the list.
+    /// The `next` of another page, to get the older entries before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// What `sessions.list` gives, in the order in which they were made.
+/// Result of `sessions.list`, in the order in which the sessions were created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionsListed {
     /// The sessions.
     pub sessions: Vec<Listed>,
-    /// What the next page is asked for with, which has older ones; none where there are no more.
+    /// The value to request the next page, with older entries; none if there are no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// What `sessions.show` takes.
+/// Parameters of `sessions.show`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -87,12 +87,12 @@ pub struct SessionParams {
     /// The session; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// At most so many items of the conversation, the last ones.
+    /// The maximum number of items of the conversation; the last ones are returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
 
-/// What `sessions.audit` takes.
+/// Parameters of `sessions.audit`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -100,21 +100,21 @@ pub struct AuditParams {
     /// The session; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// A branch that the session has left, or that no session goes on in, instead of the current one.
+    /// A branch that is not the current one of its session, or that belongs to no session; without it the current branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The first entry of the current branch that is wanted.
+    /// The first entry of the current branch to return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// At most so many lines, the first ones.
+    /// The maximum number of lines; the first ones are returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// Whether hashes, chain and state are recomputed.
+    /// Whether to verify hashes, chain and state by computing them again.
     #[serde(default)]
     pub verify: bool,
 }
 
-/// What `sessions.audit` gives.
+/// Result of `sessions.audit`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -123,15 +123,15 @@ pub struct Audited {
     pub session_key: String,
     /// A line for each entry.
     pub lines: Vec<AuditLine>,
-    /// What was recomputed, if that was asked for.
+    /// The result of the verification, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verification>,
-    /// The first entry that is damaged, `BRANCH@SEQ`.
+    /// The first corrupt entry, `BRANCH@SEQ`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damaged_from: Option<String>,
 }
 
-/// What `sessions.state` takes.
+/// Parameters of `sessions.state`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -139,25 +139,25 @@ pub struct StateParams {
     /// The session; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// A branch that the session has left, or that no session goes on in, instead of the current one.
+    /// A branch that is not the current one of its session, or that belongs to no session; without it the current branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// The entry, `[BRANCH@]SEQ`.
     pub at: String,
 }
 
-/// What `receipts.get` takes: an id or a key.
+/// Parameters of `receipts.get`: an id or a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReceiptParams {
-    /// The message's id, or that of the run that it began.
+    /// The id of the message, or of the run that it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The key that it was sent with.
+    /// The idempotency key that it was sent with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The session that a key is looked for in; without it in all.
+    /// The session in which to search the key; without it all sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }

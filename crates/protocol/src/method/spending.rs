@@ -1,4 +1,4 @@
-//! What the methods take and give that are about what is spent: budgets, and what was used. Names are camelCase here.
+//! Parameters and results of the methods on budgets and usage. Names are camelCase.
 
 use engine::{Allowance, Resource, RunId, Scope, Usage};
 #[cfg(feature = "schema")]
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "schema")]
 use crate::show::names;
 
-/// What `budget.set` takes: what is not named stays as it is.
+/// Parameters of `budget.set`. Limits that are not named do not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -16,13 +16,13 @@ pub struct BudgetSetParams {
     /// The session; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// The run that is under way in it, in place of all of its runs together.
+    /// Limit the active run instead of the session, which is all its runs together.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub run: bool,
-    /// All runs of the session's agent in a day, in place of those of the session.
+    /// Limit all runs of the session's agent in a day instead of the session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub agent: bool,
-    /// All runs of the home in a day, in place of those of the session.
+    /// Limit all runs of the home in a day instead of the session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub day: bool,
     /// Tokens.
@@ -31,22 +31,22 @@ pub struct BudgetSetParams {
     /// Micro-dollars: a dollar is 1,000,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<u64>,
-    /// Calls of tools.
+    /// Tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
-    /// Milliseconds that runs may be at work.
+    /// Milliseconds of working time of runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<u64>,
-    /// Bytes of content in the journal: of a run or a session.
+    /// Bytes of content in the journal; for a run or a session only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// What is not limited any more.
+    /// The resources whose limits to remove.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<names::ResourceName>"))]
     pub lift: Vec<Resource>,
 }
 
-/// What `budget.show` takes.
+/// Parameters of `budget.show`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -56,42 +56,42 @@ pub struct BudgetShowParams {
     pub session_key: Option<String>,
 }
 
-/// What `budget.set` and `budget.show` give.
+/// Result of `budget.set` and `budget.show`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetStory {
-    /// The session.
+    /// The key of the session.
     pub session_key: String,
-    /// The run that is under way in it.
+    /// The id of its active run.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run_id: Option<RunId>,
-    /// Whether that run waits for more.
+    /// Whether that run waits for budget.
     pub waits: bool,
-    /// Of the run and of the session, what was spent of each resource and what may be; of the agent and the day (UTC) where
-    /// that is limited.
+    /// The use and the limit of each resource for the run and the session; for the agent and the day (UTC) only if they are
+    /// limited.
     pub lines: Vec<BudgetLine>,
 }
 
-/// What was spent of one resource.
+/// The use of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetLine {
-    /// By whom.
+    /// To whom the budget applies.
     #[cfg_attr(feature = "schema", schemars(with = "names::ScopeName"))]
     pub scope: Scope,
-    /// Of what: tokens, micro-dollars (`cost`), calls, milliseconds (`wall`), bytes.
+    /// The resource: tokens, micro-dollars (`cost`), calls, milliseconds (`wall`), bytes.
     #[cfg_attr(feature = "schema", schemars(with = "names::ResourceName"))]
     pub of: Resource,
-    /// So much.
+    /// The amount that was spent, in the unit of the resource.
     pub used: u64,
-    /// What may be; none = as much as it takes.
+    /// The limit, in the same unit; none means no limit.
     pub limit: Option<u64>,
 }
 
 impl BudgetSetParams {
-    /// The change as the engine takes it.
+    /// The change of limits for the engine.
     pub fn change(&self) -> Allowance {
         let lifted = |of| self.lift.contains(&of).then_some(engine::tables::budget::NO_LIMIT);
         Allowance {
@@ -104,56 +104,56 @@ impl BudgetSetParams {
     }
 }
 
-/// What `usage` takes.
+/// Parameters of `usage`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UsageParams {
-    /// What the runs are put together by; without it the model.
+    /// By what to group the runs; without it by model.
     #[serde(default)]
     pub by: UsageBy,
-    /// Only those of this session.
+    /// Only runs of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
 }
 
-/// What runs are put together by.
+/// By what runs are grouped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UsageBy {
-    /// The model that they ended with, or are on.
+    /// The last or current model of the run.
     #[default]
     Model,
-    /// Their session.
+    /// The session of the run.
     Session,
-    /// The day on which they started, UTC.
+    /// The day on which the run started, UTC.
     Day,
 }
 
-/// What `usage` gives.
+/// Result of `usage`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageStory {
-    /// One for each model, session or day, in the order of their names.
+    /// A row for each model, session or day, sorted by name.
     pub rows: Vec<UsageRow>,
-    /// All of them together.
+    /// The sum of all rows.
     pub all: UsageRow,
 }
 
-/// What some runs have taken.
+/// The usage of a group of runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageRow {
-    /// `PROVIDER/MODEL`, a session's key, or `YYYY-MM-DD`; of all together `all`.
+    /// `PROVIDER/MODEL`, a session's key, or `YYYY-MM-DD`; `all` for the sum.
     pub name: String,
-    /// How many runs.
+    /// The number of runs.
     pub runs: u64,
-    /// What they took, as the providers say.
+    /// Their token usage, as the providers report it.
     #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
     pub usage: Usage,
-    /// What that costs, micro-dollars: a dollar is 1,000,000. What became of a request is not known: what was set aside for it.
+    /// Their cost in micro-dollars: a dollar is 1,000,000. A request with an unknown outcome counts with its reservation.
     pub cost_micros: u64,
 }

@@ -1,4 +1,4 @@
-//! The audit log of a session.
+//! The shapes of the audit log of a session.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::{RunState, Trigger};
@@ -10,85 +10,86 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "schema")]
 use super::names;
 
-/// One entry of the audit log. Times are milliseconds since 1970 UTC. What cannot be known after a damaged entry is null.
+/// One entry of the audit log. Times are milliseconds since 1970 UTC. Fields that cannot be known after a corrupt entry are
+/// null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AuditLine {
-    /// The branch.
+    /// The id of the branch.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub branch: BranchId,
-    /// The entry's place in it.
+    /// The sequence number of the entry in its branch.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub seq: Seq,
-    /// Its place in the home.
+    /// Its position in the home.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub position: Position,
-    /// The owner that recorded it.
+    /// The epoch of the owner that recorded it.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub epoch: Epoch,
-    /// When.
+    /// When it was recorded.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub at: Timestamp,
     /// The kind of the entry.
     pub event: String,
-    /// The edge of the table that it takes, if it is one that can.
+    /// The edge of the transition table that it takes, if it takes one.
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::TriggerName>"))]
     pub trigger: Option<Trigger>,
     /// The run that it belongs to.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run: Option<RunId>,
-    /// The state of the run before it.
+    /// The state of the run before the entry.
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::RunStateName>"))]
     pub from: Option<RunState>,
-    /// And after it.
+    /// The state after the entry.
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::RunStateName>"))]
     pub to: Option<RunState>,
-    /// The lifecycle before it.
+    /// The lifecycle state before the entry.
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::LifecycleName>"))]
     pub lifecycle_from: Option<LifecycleKind>,
-    /// And after it.
+    /// The state after the entry.
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::LifecycleName>"))]
     pub lifecycle_to: Option<LifecycleKind>,
-    /// What happened, in a few words.
+    /// A short description.
     pub detail: Option<String>,
-    /// What is wrong with it; nothing, as a rule.
+    /// The defects of the entry; normally empty.
     pub damage: Vec<String>,
 }
 
-/// What was recomputed.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Verification {
     /// The session's key.
     pub key: String,
-    /// How many entries.
+    /// The number of entries.
     pub entries: u64,
-    /// In how many branches.
+    /// The number of branches.
     pub branches: usize,
-    /// How many bodies that they name.
+    /// The number of bodies that the entries name.
     pub bodies: u64,
     /// The last entry, `BRANCH@SEQ`.
     pub head: Option<String>,
-    /// The chain with it.
+    /// The hash of the chain up to the last entry.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub chain: Option<Hash>,
-    /// BLAKE3 of the state there.
+    /// BLAKE3 of the state after it.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub state_hash: Option<Hash>,
-    /// What is wrong; nothing, as a rule.
+    /// The defects; normally empty.
     pub faults: Vec<String>,
 }
 
-/// A state with its place.
+/// The state of a session after an entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StateAt {
-    /// The entry that it is the state after, `BRANCH@SEQ`.
+    /// The entry after which this is the state, `BRANCH@SEQ`.
     pub checkpoint: String,
-    /// BLAKE3 of the bytes that the state is kept as: the same entries give the same ones.
+    /// BLAKE3 of the serialised state: the same entries always give the same hash.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub state_hash: Hash,
-    /// The state, as the engine has it. Its fields may be other ones in the next version.
+    /// The state of the engine. Its fields may change with each version.
     #[cfg_attr(feature = "schema", schemars(with = "serde_json::Map<String, serde_json::Value>"))]
     pub session: Session,
 }

@@ -1,47 +1,47 @@
-//! What a model sees of a session, and what each part of it costs.
+//! The content of a session's next request, with the tokens of each part.
 
 use engine::Seq;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the next request of a session holds.
+/// The content of a session's next request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextStory {
     /// The session's key.
     pub key: String,
-    /// The model that its last run was with, `PROVIDER/MODEL`; none = it has had no run.
+    /// The model of its last run, `PROVIDER/MODEL`; none if it has had no run.
     pub model: Option<String>,
-    /// Tokens that the model can see.
+    /// The context window of the model, tokens.
     pub window: Option<u64>,
-    /// A request that would hold more is not sent before the history is made shorter.
+    /// The number of tokens above which the history is compacted before a request is sent.
     pub threshold: Option<u64>,
-    /// About how many tokens the next request holds.
+    /// The estimated number of tokens of the next request.
     pub tokens: u64,
-    /// What the provider counted of the last one, since the history was last changed.
+    /// The number of tokens that the provider counted in the last request; none if the history was changed since.
     pub counted: Option<u64>,
     /// The parts, in the order in which the model sees them.
     pub parts: Vec<ContextPart>,
 }
 
-/// A part of it.
+/// A part of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextPart {
-    /// What it is.
+    /// The kind of the part.
     pub what: ContextKind,
-    /// The entry that it came with, where it came with one.
+    /// The entry that it comes from, if it comes from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub seq: Option<Seq>,
-    /// About how many tokens it is.
+    /// Its estimated number of tokens.
     pub tokens: u64,
-    /// Its text; of a call its tool and arguments too.
+    /// Its text; for a call also its tool and arguments.
     pub text: String,
 }
 
-/// What a part of a request is.
+/// The kind of a part of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -50,14 +50,14 @@ pub enum ContextKind {
     System,
     /// The tools with their schemas.
     Tools,
-    /// What stands for the older part of the conversation.
+    /// The summary that replaces the older part of the conversation.
     Summary,
-    /// What limulus itself told the model.
+    /// A note from limulus itself to the model.
     Note,
     /// A message of the user.
     User,
-    /// What the model said, with the calls that it asked for.
+    /// A message of the model, with its calls.
     Assistant,
-    /// What a call gave back.
+    /// The result of a call.
     Tool,
 }

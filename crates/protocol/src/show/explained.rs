@@ -1,43 +1,43 @@
-//! Why a run stands where it stands.
+//! The explanation of a run's current state.
 
 use engine::{RunId, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a run is doing, what it waits for, and what can be done. Times are milliseconds since 1970 UTC.
+/// What a run is doing, what it waits for, and what the user can do. Times are milliseconds since 1970 UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Explained {
-    /// The run.
+    /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
-    /// Its session's key.
+    /// The key of its session.
     pub key: String,
-    /// A state of a run; `queued` as long as it has not begun, its outcome once it has ended.
+    /// The state of the run; `queued` until it has started, its outcome once it has ended.
     pub state: String,
-    /// Since when.
+    /// Since when it is in this state.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub since: Timestamp,
-    /// What it waits for, in words; none once it has ended.
+    /// A description of what it waits for; none once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// Until when at the latest, where that is known.
+    /// When the wait ends at the latest, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub until: Option<Timestamp>,
     /// What happens then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
-    /// What can be done.
+    /// The actions that the user can take.
     pub can: Vec<Way>,
 }
 
-/// Something that can be done.
+/// An action that the user can take.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Way {
-    /// What.
+    /// A description of the action.
     pub what: String,
     /// The command that does it.
     pub command: String,

@@ -1,4 +1,4 @@
-//! A wait for a place in a global lane. It is in no journal: only the owner of a home knows of it.
+//! A wait in a global lane. It is not in the journal: only the owner of a home knows it.
 
 use engine::{Lane, RunId, Timestamp};
 #[cfg(feature = "schema")]
@@ -8,44 +8,44 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "schema")]
 use super::names;
 
-/// A run that waits for its place in a lane.
+/// A run that waits in a lane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LaneWait {
-    /// The lane.
+    /// The name of the lane.
     #[cfg_attr(feature = "schema", schemars(with = "names::LaneName"))]
     pub lane: Lane,
-    /// The agent, where it waits for one of those places that this agent may have in the lane (`budget.agent.concurrent_runs`).
+    /// The agent, if the run waits because of the agent's own limit in the lane (`budget.agent.concurrent_runs`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Since when, milliseconds since 1970 UTC.
+    /// Since when it waits, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub since: Timestamp,
-    /// How many wait that have their turn before it.
+    /// The number of waiting runs that come before it.
     pub ahead: u32,
-    /// The runs that have the places that it waits for.
+    /// The runs that occupy the lane now.
     pub behind: Vec<LaneHolder>,
 }
 
-/// A run that has a place.
+/// A run that occupies a slot of the lane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LaneHolder {
     /// The key of its session.
     pub session: String,
-    /// The run.
+    /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
 }
 
 impl LaneWait {
-    /// What it waits for, in words.
+    /// Describes what it waits for.
     pub fn place(&self) -> String {
         let of = self.agent.as_ref().map(|agent| format!(" of the agent {agent}")).unwrap_or_default();
         format!("a place{of} in the lane {}", self.lane.name())
     }
 
-    /// Behind whom it waits, in words.
+    /// Describes the runs that it waits for.
     pub fn behind_whom(&self) -> String {
         match &self.behind[..] {
             [] => format!("who had a place in the lane {}", self.lane.name()),

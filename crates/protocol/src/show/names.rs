@@ -1,13 +1,13 @@
-//! The engine's words as schemas. Each is written here a second time, for its schema alone: where the engine has a word
-//! more, this does not compile.
+//! The schemas of the engine's enums. Each enum is repeated here for its schema only; if the engine gets another variant,
+//! this does not compile.
 #![allow(dead_code, reason = "serde's remote types check that no variant is missing; nothing is written through them")]
-#![allow(missing_docs, reason = "the engine documents its words; what is said here goes into the schema")]
+#![allow(missing_docs, reason = "the engine documents its enums; comments here go into the schema")]
 
 use engine::{CallOutcome, Flags, Leg, Outcome, QueueMode, ReceiptState, ToolClass, Usage};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// A table of the engine whose words are listed in it.
+/// Defines the schema of an enum of the engine that lists its names.
 macro_rules! listed {
     ($($name:ident of $table:ty;)+) => {$(
         pub(crate) struct $name;
@@ -98,19 +98,19 @@ pub(crate) enum ToolClassName {
     Once,
 }
 
-/// Tokens.
+/// Numbers of tokens.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Usage")]
 pub(crate) struct UsageShape {
-    /// Read fresh.
+    /// Input that was not cached.
     input: u64,
-    /// Read from the provider's cache.
+    /// Input that was read from the provider's cache.
     cached: u64,
-    /// Written to the provider's cache.
+    /// Input that was written to the provider's cache.
     cache_written: u64,
-    /// Written by the model, reasoning included.
+    /// Output of the model, including reasoning.
     output: u64,
-    /// Of these, reasoning.
+    /// The part of the output that is reasoning.
     reasoning: u64,
 }
 
@@ -121,16 +121,16 @@ pub(crate) struct UsageShape {
 pub(crate) struct FlagsShape {
     /// An answer streams in.
     is_streaming: bool,
-    /// The history is being summarised.
+    /// The history is being compacted.
     is_compacting: bool,
-    /// Something is out: a request without a byte yet, calls, a wait, a place in the lane.
+    /// The run waits: for the first byte of a response, for calls, for a time, or for its turn in the lane.
     is_waiting: bool,
-    /// It goes on only when leave, a quota or a budget is given.
+    /// The run continues only after an approval, or when a quota or a budget allows it.
     is_blocked: bool,
-    /// An abort would have something to end.
+    /// There is something that an abort would end.
     can_interrupt: bool,
-    /// A failure is being decided on or waits for its next try, or a human is needed.
+    /// A failure is being handled or waits for a retry, or the user must act.
     has_error: bool,
-    /// A human is needed, or the outcome of a call is not known.
+    /// The user must act, or the outcome of a call is unknown.
     needs_recovery: bool,
 }

@@ -1,4 +1,4 @@
-//! What became of one message.
+//! The shape of a receipt: what became of one message.
 
 use engine::tables::transitions::RunState;
 use engine::{MessageId, Outcome, QueueMode, QueueState, ReceiptState, RunId, SessionId, Timestamp};
@@ -13,39 +13,39 @@ use super::names;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ReceiptStory {
-    /// The message.
+    /// The id of the message.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub message: MessageId,
-    /// The sender's key.
+    /// The idempotency key of the sender.
     pub key: Option<String>,
-    /// Its session.
+    /// The id of its session.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub session: SessionId,
     /// The session's key.
     pub session_key: String,
-    /// What became of it.
+    /// The state of the receipt.
     #[cfg_attr(feature = "schema", schemars(with = "names::ReceiptStateName"))]
     pub state: ReceiptState,
-    /// What is done with it.
+    /// Its queue mode.
     #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: QueueMode,
-    /// Where it stands, in the words of its mode.
+    /// Its queue state, one of the states of its mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub queue_state: Option<QueueState>,
-    /// The same of its other leg, where it steers and follows up.
+    /// The queue state of its steering leg, if it has two legs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub steer_state: Option<QueueState>,
     /// When it was accepted.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub accepted_at: Timestamp,
-    /// Its place in the queue, from 1; none once it has started.
+    /// Its position in the queue, from 1; none once it has started.
     pub ahead: Option<u32>,
     /// The run that answers it.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
-    /// What that run is doing; `idle` as long as the message waits.
+    /// The state of that run; `idle` while the message waits.
     #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub run_state: RunState,
     /// How the run ended, if it has.
@@ -54,9 +54,9 @@ pub struct ReceiptStory {
     /// When the run started, if it has.
     #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub started_at: Option<Timestamp>,
-    /// When it ended, if it has.
+    /// When the run ended, if it has.
     #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub ended_at: Option<Timestamp>,
-    /// Why it did not complete.
+    /// Why the run did not complete.
     pub error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! A run.
+//! The shapes of a run.
 
 use engine::tables::transitions::RunState;
 use engine::{BranchId, CallId, CallOutcome, EffectId, Outcome, RunId, SessionId, Stage, Timestamp, ToolClass, Usage};
@@ -10,22 +10,22 @@ use super::LaneWait;
 #[cfg(feature = "schema")]
 use super::names;
 
-/// A run without its text. Times are milliseconds since 1970 UTC.
+/// A run in a list, without its text. Times are milliseconds since 1970 UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunSummary {
-    /// Its id.
+    /// The id.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
-    /// Its session.
+    /// The id of its session.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub session: SessionId,
     /// The session's key.
     pub key: String,
-    /// The branch that it is in.
+    /// The id of its branch.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub branch: BranchId,
-    /// `idle` as long as its message waits.
+    /// The state; `idle` while its message waits.
     #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub state: RunState,
     /// How it ended, if it has.
@@ -37,34 +37,34 @@ pub struct RunSummary {
     /// When it ended, if it has.
     #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub ended_at: Option<Timestamp>,
-    /// `PROVIDER/MODEL`.
+    /// The model, `PROVIDER/MODEL`.
     pub model: String,
-    /// What it took so far.
+    /// Its token usage so far.
     #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
     pub usage: Usage,
-    /// Its last failure, unless it completed all the same.
+    /// Its last failure, unless the run completed despite it.
     pub error: Option<String>,
-    /// Behind whom it waits for its place in a lane, if it does. Only the owner of the home knows.
+    /// Its wait in a lane, if it waits. Only the owner of the home knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane_wait: Option<LaneWait>,
 }
 
-/// A run with all that it said and did. Text that was struck is not in it.
+/// A run with its answer and calls. Retracted text is left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunStory {
-    /// What a list has of it.
+    /// The fields that a list shows.
     #[serde(flatten)]
     pub summary: RunSummary,
-    /// Its first entries were removed, up to this one, `BRANCH@SEQ`: what they said and did is not shown.
+    /// The entry up to which its first entries were removed, `BRANCH@SEQ`; their content is not shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_to: Option<String>,
-    /// What its answer says, or would say if it ended now without the open stream.
+    /// The text of the answer; while the run is active, without the text of the open request.
     pub text: String,
-    /// The request that is answered just now.
+    /// The id of the request whose response is streaming now.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub open_request: Option<EffectId>,
-    /// What has come of that.
+    /// The text of that response so far.
     pub open_text: String,
     /// The messages of the model.
     pub steps: Vec<StepStory>,
@@ -74,54 +74,54 @@ pub struct RunStory {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StepStory {
-    /// The request that it answers.
+    /// The id of the request that it answers.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub request: EffectId,
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// What it asks for.
+    /// Its calls.
     pub calls: Vec<CallStory>,
 }
 
-/// A call.
+/// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CallStory {
-    /// Its id.
+    /// The id.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub id: CallId,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// How it may be repeated.
+    /// The class of the tool: whether the call may be repeated.
     #[cfg_attr(feature = "schema", schemars(with = "names::ToolClassName"))]
     pub class: ToolClass,
-    /// How far it has come.
+    /// The stage of the call.
     pub stage: CallStage,
     /// How it ended, if it has.
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::CallOutcomeName>"))]
     pub outcome: Option<CallOutcome>,
-    /// As the model wrote them.
+    /// The arguments as the model wrote them.
     pub arguments: String,
-    /// What the model was told, once it is settled.
+    /// The output that the model received, once the call is settled.
     pub output: Option<String>,
 }
 
-/// How far a call has come.
+/// The stage of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallStage {
-    /// Its check is out.
+    /// The policy checks it.
     Guarding,
-    /// A human is asked.
+    /// It waits for approval.
     Asking,
     /// It may start.
     Ready,
-    /// It was started.
+    /// It runs.
     Started,
     /// It is being ended.
     Ending,
-    /// A crash cut it off; it is being looked up.
+    /// A crash interrupted it; the owner looks up its outcome.
     Lost,
     /// It has its result.
     Settled,
@@ -142,7 +142,7 @@ impl From<&Stage> for CallStage {
 }
 
 impl RunSummary {
-    /// Its state, or how it ended.
+    /// Its state, or its outcome once it has ended.
     pub fn status(&self) -> String {
         if let Some(wait) = &self.lane_wait {
             return format!("queued behind {}", wait.behind_whom());

@@ -1,4 +1,4 @@
-//! A session.
+//! The shapes of a session.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
@@ -14,90 +14,90 @@ use serde::{Deserialize, Serialize};
 use super::names;
 use super::run::{RunStory, RunSummary};
 
-/// A session of a list.
+/// A session in a list.
 pub type Listed = SessionSummary<RunSummary, QueuedSummary>;
-/// A session with everything.
+/// A session with its conversation, queue and run.
 pub type Shown = SessionSummary<RunStory, QueuedStory>;
 
-/// A session; `R` is how its run is shown, `Q` how a message that waits. Times are milliseconds since 1970 UTC.
+/// A session. `R` is the shape of its run, `Q` the shape of a waiting message. Times are milliseconds since 1970 UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "SessionWith{R}"))]
 pub struct SessionSummary<R, Q> {
-    /// Its id.
+    /// The id.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub session: SessionId,
-    /// Its key.
+    /// The key of the session.
     pub key: String,
-    /// Its agent.
+    /// The name of its agent.
     pub agent: String,
-    /// The branch that it goes on in.
+    /// The id of its current branch.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub branch: BranchId,
-    /// Where it is in its life.
+    /// The lifecycle state.
     #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
     pub lifecycle: LifecycleKind,
-    /// What its run is doing.
+    /// The state of its run.
     #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub run_state: RunState,
-    /// What follows from its state.
+    /// The flags, derived from its state.
     #[cfg_attr(feature = "schema", schemars(with = "names::FlagsShape"))]
     pub flags: Flags,
-    /// When it began.
+    /// When it was created or started.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub created_at: Timestamp,
-    /// When something last happened in it.
+    /// The time of its last entry.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub last_activity: Timestamp,
-    /// What is wrong, and the command that mends it.
+    /// What is wrong, and the command that repairs it.
     pub trouble: Option<String>,
-    /// The messages that wait, in order.
+    /// The waiting messages, in order.
     pub queue: Vec<Q>,
-    /// The entry up to which all were removed, `BRANCH@SEQ`: a snapshot stands for them.
+    /// The entry up to which all entries were removed, `BRANCH@SEQ`; a snapshot replaces them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_to: Option<String>,
-    /// The conversation.
+    /// The items of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transcript: Option<Vec<ItemStory>>,
-    /// What goes on in the background, and what has ended there.
+    /// The background commands, running and ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<Vec<ProcessStory>>,
-    /// The active run, else the last one.
+    /// The active run, else the last run.
     pub run: Option<R>,
 }
 
-/// A command in the background.
+/// A background command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProcessStory {
-    /// Its name.
+    /// The name.
     pub id: String,
-    /// The call that began it.
+    /// The id of the call that started it.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub call: CallId,
     /// The command.
     pub command: String,
-    /// Whether it still runs.
+    /// Whether the command still runs.
     pub state: ProcessStage,
-    /// How it has ended.
+    /// How it ended; none while it runs.
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::CallOutcomeName>"))]
     pub outcome: Option<CallOutcome>,
-    /// The same in words.
+    /// A description of how it ended.
     pub how: Option<String>,
-    /// When it began.
+    /// When it was created or started.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub started_at: Timestamp,
-    /// When it is ended at the latest.
+    /// When the owner ends it at the latest.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub until: Timestamp,
 }
 
-/// Whether a command in the background still runs.
+/// The stage of a background command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessStage {
-    /// It does, as far as anybody knows.
+    /// It runs, as far as the session knows.
     Running,
     /// It is being ended.
     Ending,
@@ -126,22 +126,22 @@ impl ProcessStage {
     }
 }
 
-/// A message that waits.
+/// A waiting message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct QueuedSummary {
-    /// Its id.
+    /// The id.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub message: MessageId,
-    /// The run that it will be answered by.
+    /// The id of the run that will answer it.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
-    /// The sender's key.
+    /// The idempotency key of the sender.
     pub key: Option<String>,
-    /// What is done with it.
+    /// Its queue mode.
     #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: QueueMode,
-    /// Where it stands, in the words of its mode.
+    /// Its queue state, one of the states of its mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub queue_state: Option<QueueState>,
@@ -150,14 +150,14 @@ pub struct QueuedSummary {
     pub accepted_at: Timestamp,
 }
 
-/// A message that waits, with its text.
+/// A waiting message with its text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct QueuedStory {
-    /// What a list has of it.
+    /// The fields that a list shows.
     #[serde(flatten)]
     pub summary: QueuedSummary,
-    /// What it says.
+    /// The text of the message.
     pub text: String,
 }
 
@@ -165,42 +165,42 @@ pub struct QueuedStory {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ItemStory {
-    /// The entry that put it there; null where that was removed.
+    /// The entry that it comes from; null if that entry was removed.
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub seq: Option<Seq>,
-    /// Who said it.
+    /// The author of an item.
     pub role: Role,
-    /// What was said.
+    /// The text.
     pub text: String,
-    /// The calls that an assistant's message asks for.
+    /// The calls in a message of the assistant.
     pub calls: Vec<AskedCall>,
     /// Images and files that belong to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<AttachedFile>,
-    /// The request that an assistant's message answers.
+    /// The id of the request that a message of the assistant answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub request: Option<EffectId>,
-    /// The call whose result this is.
+    /// The id of the call whose result this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub call: Option<CallId>,
-    /// Whether that result is an error.
+    /// Whether the result is an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
 }
 
-/// An image or a file, without its bytes: the journal has them under the hash.
+/// An image or a file without its bytes, which the journal stores under the hash.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AttachedFile {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is.
+    /// The media type.
     pub media_type: String,
-    /// How large it is.
+    /// The size in bytes.
     pub bytes: u64,
-    /// What it is found under.
+    /// The hash of the content.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub hash: Hash,
 }
@@ -212,32 +212,32 @@ impl From<&Attachment> for AttachedFile {
     }
 }
 
-/// Who said it.
+/// The author of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Whoever sent a message.
+    /// The user.
     User,
     /// The model.
     Assistant,
-    /// What a call gave.
+    /// A tool: the result of a call.
     Tool,
-    /// What stands for the older part of the conversation.
+    /// The summary that replaces the older part of the conversation.
     Summary,
-    /// What limulus itself told the model.
+    /// A note from limulus itself to the model.
     Note,
 }
 
-/// A call as the model asked for it.
+/// A call as the model made it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AskedCall {
-    /// Its id.
+    /// The id.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub id: CallId,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// As the model wrote them.
+    /// The arguments as the model wrote them.
     pub arguments: String,
 }

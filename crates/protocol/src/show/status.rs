@@ -1,4 +1,4 @@
-//! What a home is doing.
+//! The status of a home.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use super::LaneWait;
 #[cfg(feature = "schema")]
 use super::names;
 
-/// What a home is doing.
+/// The status of a home.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Status {
-    /// Its folder.
+    /// The path of the home.
     pub home: String,
-    /// Who owns it.
+    /// The process that owns the home; none if nobody does.
     pub owner: Option<Owner>,
-    /// Whether the home cannot be written, so that what its owner wrote last may be missing here.
+    /// Whether the home is read-only for this process, so that the owner's last entries may be missing here.
     pub immutable: bool,
     /// The last position of the journal.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub head: Position,
-    /// How many sessions there are in each lifecycle state.
+    /// The number of sessions in each lifecycle state.
     pub sessions: BTreeMap<String, usize>,
-    /// The sessions that someone must take up, or mend.
+    /// The sessions that must be resumed or repaired.
     pub unfinished: Vec<Unfinished>,
 }
 
@@ -36,42 +36,42 @@ pub struct Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Owner {
-    /// Its id.
+    /// The process id.
     pub pid: u32,
-    /// Since when: RFC 3339, UTC.
+    /// Since when it owns the home: RFC 3339, UTC.
     pub since: Option<String>,
-    /// Bytes that it has in memory, where the system says.
+    /// Its memory use in bytes, if the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<u64>,
 }
 
-/// A session that someone must take up, or mend.
+/// A session that must be resumed or repaired.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Unfinished {
-    /// Its key.
+    /// The key of the session.
     pub key: String,
-    /// Where it is in its life.
+    /// The lifecycle state.
     #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
     pub lifecycle: LifecycleKind,
-    /// What its run is doing.
+    /// The state of its run.
     #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub run_state: RunState,
-    /// The run that is under way.
+    /// The id of its active run.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run: Option<RunId>,
-    /// How many messages wait.
+    /// The number of waiting messages.
     pub queued: u32,
-    /// When something last happened in it, milliseconds since 1970 UTC.
+    /// The time of its last entry, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub last_activity: Timestamp,
-    /// What it waits for, in words.
+    /// A description of what it waits for.
     pub waits_for: String,
-    /// Until when, where that is known. The command line says it at the end of `waits_for`, in local time.
+    /// When the wait ends, if that is known. The command line shows it at the end of `waits_for`, in local time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub waits_until: Option<Timestamp>,
-    /// Behind whom its next run, or the one that goes on, waits for its place in a lane, if it does.
+    /// The wait of its next or resumed run in a lane, if it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane_wait: Option<LaneWait>,
 }

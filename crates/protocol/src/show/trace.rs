@@ -1,4 +1,4 @@
-//! The story of a run.
+//! The trace of a run.
 
 use engine::tables::transitions::{RunState, Trigger};
 use engine::{Epoch, Position, RunId, Seq, Timestamp};
@@ -9,65 +9,65 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "schema")]
 use super::names;
 
-/// One entry of a run. Times are milliseconds.
+/// One entry in the trace of a run. Times are milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TraceLine {
-    /// The run.
+    /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
-    /// The entry's place in its branch.
+    /// The sequence number of the entry in its branch.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub seq: Seq,
-    /// Its place in the home.
+    /// Its position in the home.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub position: Position,
-    /// The owner that recorded it.
+    /// The epoch of the owner that recorded it.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub epoch: Epoch,
-    /// When, since 1970 UTC.
+    /// When it was recorded, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub at: Timestamp,
-    /// Since the first line.
+    /// Milliseconds since the first line.
     pub ms: u64,
-    /// The state of the run before it.
+    /// The state of the run before the entry.
     #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub from: RunState,
-    /// And after it.
+    /// The state of the run after the entry.
     #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub to: RunState,
-    /// The node of the graph (R06) that the run is in after it, if it is in one.
+    /// The node of the graph (R06) that the run is in after the entry, if it is in one.
     pub node: Option<Node>,
     /// The kind of the entry.
     pub event: String,
-    /// The edge of the table that it takes, if it is one that can.
+    /// The edge of the transition table that it takes, if it takes one.
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::TriggerName>"))]
     pub trigger: Option<Trigger>,
-    /// Whether it is an opening after a crash.
+    /// Whether it records an opening after a crash.
     pub crash: bool,
-    /// What happened, in a few words.
+    /// A short description.
     pub detail: Option<String>,
-    /// Whether a person need not see it: it says what the line before said. `--json` prints all lines without this.
+    /// Whether the command line hides the line, because it repeats the line before. `--json` prints all lines, without this field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub echo: bool,
 }
 
-/// A node of the graph that the loop is.
+/// A node of the graph of the agent loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Node {
-    /// A request is being made.
+    /// A request is being prepared.
     Prepare,
-    /// It is sent.
+    /// The request is sent.
     CallModel,
     /// The answer streams in.
     ProcessStream,
-    /// Calls are checked, asked, run.
+    /// Calls are checked, approved and run.
     ExecuteTools,
-    /// The history is being summarised.
+    /// The history is being compacted.
     Compact,
-    /// A failure is being decided on.
+    /// A failure is being handled.
     Error,
     /// The run has ended.
     End,

@@ -1,4 +1,4 @@
-//! What tools did, held against what was recorded of them.
+//! Compares what tools did with what was recorded of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ pub(super) fn keys_stay(evidence: &Evidence<'_>) -> Result<(), Violation> {
     })
 }
 
-pub(super) fn leave_was_given(evidence: &Evidence<'_>) -> Result<(), Violation> {
+pub(super) fn approval_was_given(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let given = |call: CallId| {
         evidence
             .events()
@@ -44,7 +44,7 @@ pub(super) fn leave_was_given(evidence: &Evidence<'_>) -> Result<(), Violation> 
     let asked = evidence.starts().iter().filter(|start| start.asks);
     asked
         .map(|start| start.call)
-        .try_for_each(|call| Invariant::Leave.holds(given(call), || format!("{call} began without leave")))
+        .try_for_each(|call| Invariant::Leave.holds(given(call), || format!("{call} began without approval")))
 }
 
 pub(super) fn nothing_starts_after_the_end(evidence: &Evidence<'_>) -> Result<(), Violation> {
@@ -52,7 +52,8 @@ pub(super) fn nothing_starts_after_the_end(evidence: &Evidence<'_>) -> Result<()
     Invariant::Terminal.holds(late.is_none(), || format!("its run had ended, and it began: {late:?}"))
 }
 
-/// Done means done; nothing that never began is called done; only what nobody can know is called interrupted.
+/// A call that is recorded as done was done; a call that never started is never recorded as done; a call is recorded as
+/// interrupted only if its outcome cannot be known.
 pub(super) fn results_are_true(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let tools = &evidence.outside.tools;
     let mut settled = BTreeSet::new();
@@ -73,13 +74,13 @@ pub(super) fn results_are_true(evidence: &Evidence<'_>) -> Result<(), Violation>
     Invariant::Result.holds(unsettled.is_none(), || format!("no result for {unsettled:?}"))
 }
 
-/// Whether a result is one that this call can have.
+/// Whether this call can have this result.
 fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
     let Outside { tools, plan, past, .. } = evidence.outside;
     let call = result.call;
     let began = tools.starts.iter().any(|start| start.call == call);
     let Some(planned) = planned_of(evidence, call) else {
-        // One that is wrong is answered with that; the end of the run, or of what it may spend, can come before.
+        // The result of a wrong call says what is wrong with it, unless the run or its budget ended first.
         let is_wrong = arguments_of(evidence, call).is_some_and(|arguments| plan.wrong_call(&arguments).is_some());
         return is_wrong && !began && matches!(result.outcome, CallOutcome::Denied | CallOutcome::Skipped);
     };
@@ -87,7 +88,7 @@ fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
         CallOutcome::Done if adopted(evidence, call) => began && planned.background,
         CallOutcome::Done | CallOutcome::Failed => tools.done.contains(&call) && planned.outcome() == result.outcome,
         CallOutcome::Denied => !began && planned.asks && plan.seed.leave == Leave::Denied,
-        // A try that a crash cut off, of a call that may run again, is no result; the end of the run came before the next.
+        // If a crash interrupted a try of a repeatable call, that try has no result; the run ended before the next try.
         CallOutcome::Skipped => match planned.class {
             ToolClass::ReadOnly => true,
             ToolClass::Idempotent => !tools.done.contains(&call),
@@ -104,7 +105,7 @@ fn adopted(evidence: &Evidence<'_>, call: CallId) -> bool {
     evidence.events().any(|event| matches!(event, Event::ProcessAdopted(e) if e.call == call))
 }
 
-/// What was put into the background has one end, and that is how it ended.
+/// Every command in the background has exactly one end, and the recorded end is how it ended.
 pub(super) fn processes_have_ended(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let tools = &evidence.outside.tools;
     let mut held = BTreeMap::new();
@@ -134,7 +135,7 @@ pub(super) fn processes_have_ended(evidence: &Evidence<'_>) -> Result<(), Violat
     Invariant::Process.holds(held.is_empty(), || format!("in the background for ever: {held:?}"))
 }
 
-/// The call of the script that this one is.
+/// The scripted call that belongs to this call.
 fn planned_of<'a>(evidence: &Evidence<'a>, call: CallId) -> Option<&'a Planned> {
     evidence.outside.plan.call(&arguments_of(evidence, call)?)
 }
@@ -146,7 +147,7 @@ fn arguments_of(evidence: &Evidence<'_>, call: CallId) -> Option<Hash> {
     })
 }
 
-/// A call in the process that may run once, or a command that died with the machine.
+/// Whether the outcome cannot be known: a call of class `Once` in the process, or a command that died with the machine.
 fn nobody_knows(evidence: &Evidence<'_>, call: CallId) -> bool {
     planned_of(evidence, call).is_some_and(|planned| match planned.life {
         Life::Process => planned.class == ToolClass::Once,

@@ -1,4 +1,4 @@
-//! Who is asked after whom: a second account of it, from the entries alone.
+//! Which candidate is asked next: a second implementation, from the entries alone.
 
 use std::collections::BTreeMap;
 
@@ -12,30 +12,31 @@ use crate::invariant::{Invariant, Violation};
 use crate::plan::Plan;
 use crate::workload::Asked;
 
-/// How often a provider can say in one run that a request is too long: a few summaries, two other ways, and the end.
+/// How often a provider can report in one run that a request is too long: for a few summaries, for two other ways, and
+/// at the end.
 const OVERFLOWS: u32 = OVERFLOW_SUMMARIES + 3;
 
-/// How far the run under way is with its candidates.
+/// The candidates of the run in progress.
 struct Chain<'a> {
     candidates: &'a [Asked],
-    /// Tries of a candidate that are allowed.
+    /// The most tries of a candidate.
     most: u32,
     current: usize,
-    /// The level that it was told to take, where it refused another.
+    /// The thinking level that it must use because it refused another.
     level: Option<Thinking>,
-    /// Failures of the candidate in a row, and how many of them for its key.
+    /// Failures of the candidate in a row, and how many of these were refusals of its key.
     failed: u32,
     refused: u32,
     overflows: u32,
     last: Option<FailureClass>,
     given_up: BTreeMap<usize, Option<Timestamp>>,
     until: Timestamp,
-    /// For a quota: a user may say that the wait is over.
+    /// Whether it waits for a quota: a user may end that wait.
     waits: bool,
 }
 
-/// No candidate is tried more often than the limit over any number of openings, no wait is cut short by one, none that was
-/// given up is asked before its time, and nobody gives up while one is left.
+/// No candidate is tried more often than the limit over any number of openings, no opening shortens a wait, no
+/// candidate in cooldown is asked early, and no run gives up while a candidate is left.
 pub(super) fn counters_survive(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let mut chain = Chain::new(&evidence.outside.plan);
     evidence.entries.iter().try_for_each(|entry| {
@@ -45,7 +46,7 @@ pub(super) fn counters_survive(evidence: &Evidence<'_>) -> Result<(), Violation>
     })
 }
 
-/// How much the candidate in use is to think, by these entries, where it refused what it was to.
+/// The thinking level of the current candidate according to these entries, if it refused the configured one.
 pub fn level(plan: &Plan, entries: &[Entry]) -> Option<Thinking> {
     let mut chain = Chain::new(plan);
     for entry in entries {
@@ -74,10 +75,10 @@ impl<'a> Chain<'a> {
     fn may(&self, entry: &Entry) -> Result<(), Violation> {
         match &entry.event {
             Event::RequestSent(e) => Invariant::Counters.holds(self.is_free(e.candidate as usize, entry.at), || {
-                format!("{} was given up and is asked", e.candidate)
+                format!("{} is in cooldown and is asked", e.candidate)
             }),
             Event::WaitEnded(e) if matches!(e.on, WaitFor::Retry | WaitFor::Quota) => Invariant::Counters
-                .holds(entry.at >= self.until, || format!("it was to wait until {:?}, not {:?}", self.until, entry.at)),
+                .holds(entry.at >= self.until, || format!("it had to wait until {:?}, not {:?}", self.until, entry.at)),
             Event::RetryScheduled(e) => self.may_lower(e.thinking),
             Event::WaitBegan(e) if e.on == WaitFor::Quota => self.nobody_is_left("waits", entry.at),
             Event::RunEnded(e) if self.ends_of_failures(e) => self.nobody_is_left("ends", entry.at),
@@ -103,7 +104,8 @@ impl<'a> Chain<'a> {
                 let own = e.candidate as usize;
                 let gone: Vec<usize> = if own == self.current { with_it.collect() } else { vec![own] };
                 for of in gone {
-                    // A time that was said of it before is not shortened, and outlasts what the next answer ends.
+                    // The new entry does not shorten an earlier cooldown, which also outlasts what the next answer
+                    // ends.
                     let known =
                         self.given_up.get(&of).copied().flatten().filter(|known| of != own && *known > entry.at);
                     self.given_up.insert(of, e.until.max(known));
@@ -115,7 +117,7 @@ impl<'a> Chain<'a> {
             }
             Event::RequestSent(e) => self.asked(e),
             Event::RetryScheduled(e) => self.retried(e),
-            // A human who lets a held run go on has it tried once more, whatever was counted.
+            // If a human resumes a held run, the candidate is tried once more, whatever was counted.
             Event::LifecycleChanged(e) if e.to == LifecycleKind::Error => self.begin_anew(),
             Event::WaitBegan(e) if e.on == WaitFor::Quota => {
                 (self.until, self.waits) = (e.until.unwrap_or(self.until), true);
@@ -147,7 +149,7 @@ impl<'a> Chain<'a> {
     }
 
     fn failed(&mut self, e: &Failed) {
-        // What is too long is no try of a candidate; how often that may be said has a bound of its own.
+        // A request that is too long does not count as a try of the candidate; it has its own limit.
         if e.failure.class == FailureClass::ContextOverflow {
             self.overflows += 1;
         } else if e.request.is_some() {
@@ -183,7 +185,7 @@ impl<'a> Chain<'a> {
         self.given_up.get(&candidate).is_none_or(|until| until.is_some_and(|until| until <= at))
     }
 
-    /// Whether a run ends for the failure of all that it may ask.
+    /// Whether a run ends because all of its candidates failed.
     fn ends_of_failures(&self, e: &RunEnded) -> bool {
         use FailureClass::{
             Auth, AuthPermanent, Billing, Malformed, ModelNotFound, Network, Overloaded, RateLimit, Server, Stalled,
@@ -208,7 +210,7 @@ impl<'a> Chain<'a> {
             )
     }
 
-    /// Whoever shares what failed last with the candidate in use is given up with it.
+    /// Whether the failure also concerns this candidate, because it shares the failed part with the current one.
     fn goes(&self, candidate: usize) -> bool {
         use FailureClass::{Auth, AuthPermanent, Billing, ModelNotFound};
         let [this, current] = [candidate, self.current].map(|at| self.candidates.get(at));

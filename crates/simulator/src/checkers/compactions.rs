@@ -1,4 +1,4 @@
-//! Histories that were shortened: the old one, then the new one, and nothing between.
+//! Compacted histories: first the old history is in use, then the new one, and nothing between.
 
 use engine::{EffectId, Event, Note};
 
@@ -6,7 +6,7 @@ use super::Evidence;
 use crate::invariant::{Invariant, Violation};
 use crate::world::text_of;
 
-/// A history is replaced by what its compaction made, and that is shorter and says something.
+/// A compaction replaces the history by a shorter one with a non-empty summary.
 pub(super) fn are_whole(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let journal = evidence.outside.disk.journal();
     let mut begun = None;
@@ -29,20 +29,20 @@ pub(super) fn are_whole(evidence: &Evidence<'_>) -> Result<(), Violation> {
             Event::ResultsCut(e) => (e.compaction, e.before, e.after),
             _ => continue,
         };
-        Invariant::Compaction.holds(begun.take() == Some(made), || format!("{made} was not under way"))?;
+        Invariant::Compaction.holds(begun.take() == Some(made), || format!("{made} was not in progress"))?;
         Invariant::Compaction.holds(after < before, || format!("{made} made {after} tokens of {before}"))?;
     }
     Ok(())
 }
 
-/// The model is asked once to write down what a summary may lose, for each time that the history is another.
+/// The model is asked exactly once per history to save what a summary may lose.
 pub(super) fn are_announced_once(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let mut is_asked = false;
     for event in evidence.events() {
         match event {
             Event::Noted(e) if e.note == Note::MemoryFlush => {
                 let again = std::mem::replace(&mut is_asked, true);
-                Invariant::Compaction.holds(!again, || "the same writing down is asked for twice".into())?;
+                Invariant::Compaction.holds(!again, || "the model is asked twice to save the same".into())?;
             }
             Event::Compacted(_) | Event::ResultsCut(_) | Event::Uncompacted(_) | Event::Reset(_) => is_asked = false,
             _ => {}
@@ -51,7 +51,7 @@ pub(super) fn are_announced_once(evidence: &Evidence<'_>) -> Result<(), Violatio
     Ok(())
 }
 
-/// No run ends while its history is being shortened, but by a decision that cuts everything short.
+/// No run ends during a compaction, except by a decision that interrupts everything.
 pub(super) fn run_does_not_end_in_one(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let mut open: Option<EffectId> = None;
     let mut decided = false;
@@ -65,7 +65,7 @@ pub(super) fn run_does_not_end_in_one(evidence: &Evidence<'_>) -> Result<(), Vio
                 let decided = std::mem::take(&mut decided);
                 let pending = open.take().filter(|_| !decided);
                 Invariant::Compaction
-                    .holds(pending.is_none(), || format!("run {} ended while {pending:?} was under way", e.run))?;
+                    .holds(pending.is_none(), || format!("run {} ended while {pending:?} was in progress", e.run))?;
             }
             _ => {}
         }

@@ -1,5 +1,5 @@
 //! What must hold once the world is quiet. The checkers see only what is outside of the machine: the journal, what
-//! callers and subscribers were told, and what the tools and the provider did.
+//! callers and subscribers received, and what the tools and the provider did.
 
 mod calls;
 pub mod chain;
@@ -19,7 +19,7 @@ use crate::invariant::{Invariant, Violation};
 use crate::plan::{message_id, session_id};
 use crate::world::{Caller, Outside, Start};
 
-/// All that is known of a case.
+/// Everything that is known about a case.
 struct Evidence<'a> {
     outside: &'a Outside,
     entries: Vec<Entry>,
@@ -27,7 +27,7 @@ struct Evidence<'a> {
 
 type Checker = fn(&Evidence<'_>) -> Result<(), Violation>;
 
-/// Every checker, in the order in which they are run.
+/// All checkers, in the order in which they run.
 const CHECKERS: &[Checker] = &[
     journal_holds_what_was_appended,
     all_was_shown,
@@ -46,7 +46,7 @@ const CHECKERS: &[Checker] = &[
     calls::starts_were_recorded,
     calls::once_is_once,
     calls::keys_stay,
-    calls::leave_was_given,
+    calls::approval_was_given,
     calls::nothing_starts_after_the_end,
     calls::results_are_true,
     calls::processes_have_ended,
@@ -57,10 +57,10 @@ const CHECKERS: &[Checker] = &[
     views_are_those_of_the_entries,
 ];
 
-/// Below this many milliseconds a limit can come in the middle of ordinary work.
+/// Limits below this many milliseconds may expire in the middle of ordinary work.
 const TIGHT_MS: u64 = 20_000;
 
-/// Milliseconds that ordinary work can be late.
+/// Milliseconds by which ordinary work may be late.
 const SLACK_MS: u64 = 2_000;
 
 /// Checks a quiet world.
@@ -103,7 +103,7 @@ impl<'a> Evidence<'a> {
         self.outside.plan.workload.runs.len()
     }
 
-    /// The ends that were decided before they were taken, by run.
+    /// The outcomes that were decided before the runs ended, by run.
     fn decided(&self) -> BTreeMap<RunId, Outcome> {
         let mut decided = BTreeMap::new();
         let mut run = None;
@@ -129,7 +129,7 @@ fn journal_holds_what_was_appended(evidence: &Evidence<'_>) -> Result<(), Violat
     Invariant::Journal.holds(open.is_none(), || format!("progress that nothing sealed is left: {open:?}"))
 }
 
-/// The rows that the appends have left are the rows that the entries give.
+/// The stored rows of the views match the entries.
 fn views_are_those_of_the_entries(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let journal = evidence.outside.disk.journal();
     let unreadable = |error: journal::Error| Invariant::Journal.violated(error.to_string());
@@ -139,7 +139,7 @@ fn views_are_those_of_the_entries(evidence: &Evidence<'_>) -> Result<(), Violati
         anew.0.extend(views.session);
         anew.1.extend(views.runs);
         anew.2.extend(views.receipts);
-        // Only what is open is listed.
+        // Only open requests are listed.
         anew.3.extend(views.approvals.into_iter().filter(|row| row.allowed.is_none()));
     }
     let kept = (
@@ -148,7 +148,7 @@ fn views_are_those_of_the_entries(evidence: &Evidence<'_>) -> Result<(), Violati
         journal.receipts(session_id()).map_err(unreadable)?,
         journal.approvals(None).map_err(unreadable)?,
     );
-    Invariant::Journal.holds(kept == anew, || format!("the views are {kept:#?}, the entries give {anew:#?}"))
+    Invariant::Journal.holds(kept == anew, || format!("the views are {kept:#?}, the entries imply {anew:#?}"))
 }
 
 fn all_was_shown(evidence: &Evidence<'_>) -> Result<(), Violation> {
@@ -162,10 +162,10 @@ fn acknowledged_is_kept(evidence: &Evidence<'_>) -> Result<(), Violation> {
     acknowledged(evidence.outside, &evidence.entries)
 }
 
-/// Whatever a caller was told is in these entries of the journal. Checked at each opening too.
+/// Whatever a caller was answered is in these entries of the journal. Also checked at each opening.
 pub fn acknowledged(outside: &Outside, entries: &[Entry]) -> Result<(), Violation> {
     let any = |is: &dyn Fn(&Event) -> bool| entries.iter().any(|entry| is(&entry.event));
-    for (caller, told) in outside.callers.told().iter().filter(|(_, told)| told.answer.is_ok()) {
+    for (caller, answered) in outside.callers.answers().iter().filter(|(_, answered)| answered.answer.is_ok()) {
         let kept = match caller {
             Caller::Message(index) | Caller::Repeat(index) => {
                 any(&|event| matches!(event, Event::MessageAccepted(e) if e.message == message_id(*index)))
@@ -182,13 +182,12 @@ pub fn acknowledged(outside: &Outside, entries: &[Entry]) -> Result<(), Violatio
             Caller::Raise(_, scope) => any(&|event| matches!(event, Event::BudgetSet(e) if e.scope == *scope)),
             Caller::Conflict(_) | Caller::Mistake(_) => false,
         };
-        Invariant::Acknowledged
-            .holds(kept, || format!("{caller:?} was told {told:?}, the journal has nothing of it"))?;
+        Invariant::Acknowledged.holds(kept, || format!("{caller:?} got {answered:?}, the journal does not have it"))?;
     }
     Ok(())
 }
 
-/// Whether an end of this run was decided on.
+/// Whether an end of this run was decided.
 fn ending_of(entries: &[Entry], run: RunId) -> bool {
     let from = entries.iter().position(|entry| matches!(&entry.event, Event::RunStarted(e) if e.run == run));
     let of_run = from.map_or(&[][..], |from| &entries[from + 1..]);
@@ -196,17 +195,17 @@ fn ending_of(entries: &[Entry], run: RunId) -> bool {
     of_run[..until].iter().any(|entry| matches!(entry.event, Event::EndingSet(_)))
 }
 
-/// The last entries, one a line, for whoever reads a failure.
+/// The last entries, one per line, for the report of a failure.
 pub fn last_entries(outside: &Outside, count: usize) -> Vec<String> {
     let entries = outside.disk.entries().unwrap_or_default();
     let skip = entries.len().saturating_sub(count);
     entries[skip..]
         .iter()
-        .map(|entry| format!("{} {} (epoch {})", entry.seq, told(&entry.event), entry.epoch))
+        .map(|entry| format!("{} {} (epoch {})", entry.seq, in_words(&entry.event), entry.epoch))
         .collect()
 }
 
-fn told(event: &Event) -> String {
+fn in_words(event: &Event) -> String {
     let payload = String::from_utf8_lossy(&event.payload()).into_owned();
     let short: String = payload.chars().take(160).collect();
     format!("{} {short}", event.kind())

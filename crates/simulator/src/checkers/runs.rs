@@ -1,4 +1,4 @@
-//! Runs from their acceptance to their one end.
+//! Runs from the acceptance of their message to their single end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +20,13 @@ pub(super) fn a_key_is_one_run(evidence: &Evidence<'_>) -> Result<(), Violation>
     let planned = |run: RunId| evidence.outside.plan.script_of(run).is_some();
     let wrong = accepted.iter().find(|(run, times)| **times != 1 || !planned(**run));
     Invariant::SameKey.holds(wrong.is_none(), || format!("accepted, and not once: {wrong:?}"))?;
-    for (caller, told) in evidence.outside.callers.told() {
+    for (caller, answered) in evidence.outside.callers.answers() {
         if let (Caller::Message(index) | Caller::Repeat(index), Ok(Acknowledgement::Receipt(receipt))) =
-            (caller, &told.answer)
+            (caller, &answered.answer)
         {
             let run: RunId = message_id(*index).into();
-            Invariant::SameKey.holds(receipt.run == run, || format!("{caller:?} was told of run {}", receipt.run))?;
+            Invariant::SameKey
+                .holds(receipt.run == run, || format!("{caller:?} got the receipt of run {}", receipt.run))?;
         }
     }
     Ok(())
@@ -39,7 +40,8 @@ fn cancelled(evidence: &Evidence<'_>) -> BTreeSet<RunId> {
     taken_back.collect()
 }
 
-/// All that was accepted is over, but for what waits for a human who never comes; that is said by name.
+/// Everything that was accepted has ended, except what waits for a human who never comes; the views name that human's
+/// task.
 pub(super) fn all_has_ended(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let unreadable = |error: journal::Error| Invariant::Journal.violated(error.to_string());
     let accepted: BTreeSet<RunId> = evidence.accepted().collect();
@@ -55,7 +57,7 @@ pub(super) fn all_has_ended(evidence: &Evidence<'_>) -> Result<(), Violation> {
         .holds(waits || accepted.len() == evidence.runs(), || format!("{} were accepted", accepted.len()))?;
     Invariant::Settled.holds(waits || accepted == over, || format!("accepted {accepted:?}, over {over:?}"))?;
     let rests = row.is_some_and(|row| !row.unfinished && row.queued == 0 && row.run.is_none() && row.trouble.is_none());
-    Invariant::Settled.holds(waits || rests, || "the session's row says that it is not at rest".into())?;
+    Invariant::Settled.holds(waits || rests, || "the session's row says that it is not idle".into())?;
     let runs = journal.runs(None).map_err(unreadable)?;
     let fits = |row: &engine::RunRow| match row.outcome {
         Some(outcome) => evidence.ends().any(|e| e.run == row.run && e.outcome == outcome),
@@ -65,7 +67,7 @@ pub(super) fn all_has_ended(evidence: &Evidence<'_>) -> Result<(), Violation> {
     Invariant::Settled.holds(whole && runs.iter().all(fits), || format!("the rows of the runs say {runs:?}"))
 }
 
-/// Whether the session waits for a human who, by the script, does not come; the views must name what is waited for.
+/// Whether the session waits for a human who, by the script, does not come; the views must name what it waits for.
 fn waits_by_name(evidence: &Evidence<'_>, row: &SessionRow) -> Result<bool, Violation> {
     let Outside { plan, disk, .. } = evidence.outside;
     let run = row.run.and_then(|run| plan.script_of(run));
@@ -75,7 +77,7 @@ fn waits_by_name(evidence: &Evidence<'_>, row: &SessionRow) -> Result<bool, Viol
     }
     let open = disk.journal().approvals(None).map_err(|e| Invariant::Journal.violated(e.to_string()))?;
     let named = open.iter().any(|approval| Some(approval.call.run) == row.run);
-    Invariant::Settled.holds(named, || "the session waits for leave, and no question is open".into())?;
+    Invariant::Settled.holds(named, || "the session waits for an approval, and no request is open".into())?;
     Ok(named)
 }
 
@@ -132,7 +134,7 @@ fn is_of(end: &RunEnded, class: FailureClass) -> bool {
     end.failure.as_ref().is_some_and(|failure| failure.class == class)
 }
 
-/// Whether a run of the script can end so.
+/// Whether a run of the script can end like this.
 fn may_end(evidence: &Evidence<'_>, end: &RunEnded, decided: Option<Outcome>) -> bool {
     let Outside { plan, past, .. } = evidence.outside;
     let Some(run) = plan.script_of(end.run) else { return false };
@@ -155,7 +157,7 @@ fn may_end(evidence: &Evidence<'_>, end: &RunEnded, decided: Option<Outcome>) ->
     }
 }
 
-/// A run whose abort was acknowledged ends by a decision, and soon, where nothing went wrong since.
+/// A run whose abort was acknowledged ends by a decision, and soon, unless a fault came in between.
 pub(super) fn aborts_are_kept(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let Outside { callers, past, plan, .. } = evidence.outside;
     let decided = evidence.decided();
@@ -163,11 +165,13 @@ pub(super) fn aborts_are_kept(evidence: &Evidence<'_>) -> Result<(), Violation> 
     for index in promised {
         let run = RunId::from(message_id(index));
         Invariant::Abort.holds(decided.contains_key(&run), || format!("the abort of {run} decided nothing"))?;
-        let told = callers.told().get(&Caller::Abort(index)).map_or(Timestamp(0), |told| told.at);
+        let acknowledged = callers.answers().get(&Caller::Abort(index)).map_or(Timestamp(0), |answered| answered.at);
         let ended = evidence.entries.iter().find(|entry| matches!(&entry.event, Event::RunEnded(e) if e.run == run));
-        let late = ended.is_none_or(|entry| entry.at.since(told) > END_GRACE_MS + SLACK_MS);
-        let disturbed = past.until > told || past.gaps > 0;
-        Invariant::Abort.holds(disturbed || !late, || format!("the abort of {run} was told at {told:?}: {ended:?}"))?;
+        let late = ended.is_none_or(|entry| entry.at.since(acknowledged) > END_GRACE_MS + SLACK_MS);
+        let disturbed = past.until > acknowledged || past.gaps > 0;
+        Invariant::Abort.holds(disturbed || !late, || {
+            format!("the abort of {run} was acknowledged at {acknowledged:?}: {ended:?}")
+        })?;
     }
     Ok(())
 }

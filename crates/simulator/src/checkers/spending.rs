@@ -1,4 +1,4 @@
-//! What runs may spend: a second account of it, from the entries alone.
+//! What runs may spend: a second implementation, from the entries alone.
 
 use std::collections::BTreeSet;
 
@@ -12,34 +12,34 @@ use journal::Entry;
 use super::Evidence;
 use crate::invariant::{Invariant, Violation};
 
-/// Tokens of what limulus itself adds to a request after it was weighed.
+/// Tokens that Limulus itself adds to a request after estimating it.
 const NOTE_TOKENS: u64 = 200;
 
-/// A request of the script is taken to have fewer tokens: a run does not wait while so many are left.
+/// An upper bound on the tokens of a scripted request: no run waits while this many are left.
 const MOST_TOKENS: u64 = 6_000;
 
-/// The part of a limit that is for the request that says what was done: a twentieth.
+/// The reserved part of a limit is one in this many: a twentieth. It is for the request that reports what was done.
 const KEPT_BACK: u64 = 20;
 
-/// The account of a session.
+/// The spending of a session.
 #[derive(Default)]
 struct Account {
-    /// What is configured, and what was said in its place: of the run, and of the session.
+    /// The limits of the run and of the session, as configured or as changed by a user.
     limits: [Allowance; 2],
     said: [Allowance; 2],
-    /// Tokens and calls: of the run under way, and of those before it.
+    /// Tokens and calls of the run in progress, and of the runs before it.
     run: [u64; 2],
     before: [u64; 2],
-    /// What was set aside for the request that is out, and whether it was heard of.
+    /// The tokens reserved for the open request, and whether the provider has responded to it.
     out: Option<(u64, bool)>,
-    /// And for the summary that is being made.
+    /// The tokens reserved for the summary in progress.
     summary: Option<u64>,
     is_active: bool,
     started: BTreeSet<CallId>,
     closing: Closing,
 }
 
-/// How far the run under way is with saying what was done.
+/// How far the run in progress is with its closing report.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 enum Closing {
     #[default]
@@ -48,7 +48,7 @@ enum Closing {
     Said,
 }
 
-/// No request goes out and no call starts that too little is left for, and no run waits or ends where there is enough.
+/// No request is sent and no call starts without enough budget, and no run waits or ends while there is enough.
 pub(super) fn is_within_its_limits(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let budget = &evidence.outside.plan.settings.budget;
     let mut account = Account { limits: [budget.run, budget.session], ..Account::default() };
@@ -59,7 +59,7 @@ pub(super) fn is_within_its_limits(evidence: &Evidence<'_>) -> Result<(), Violat
     })
 }
 
-/// What the state says was spent is what the entries give.
+/// The spending in the state matches the entries.
 pub fn is_as_the_state_says(session: &Session, entries: &[Entry]) -> Result<(), Violation> {
     let mut account = Account::default();
     for entry in entries {
@@ -73,7 +73,7 @@ pub fn is_as_the_state_says(session: &Session, entries: &[Entry]) -> Result<(), 
 }
 
 impl Account {
-    /// Each limit with what was spent of it.
+    /// Each limit with the amount spent.
     fn limited(&self, of: Resource) -> impl Iterator<Item = (u64, u64)> {
         let at = usize::from(of == Resource::Calls);
         let spent = [self.run[at], self.before[at] + self.run[at]];
@@ -85,7 +85,7 @@ impl Account {
         self.limited(Resource::Tokens).chain(self.limited(Resource::Calls)).next().is_some()
     }
 
-    /// Whether so much more is left, but for what is kept back.
+    /// Whether this many tokens are left above the reserve.
     fn is_free(&self, tokens: u64) -> bool {
         let fits = |(limit, spent): (u64, u64)| spent + tokens <= limit - limit / KEPT_BACK + NOTE_TOKENS;
         self.limited(Resource::Tokens).all(fits) && self.limited(Resource::Calls).all(|(limit, spent)| spent < limit)
@@ -96,25 +96,25 @@ impl Account {
             Event::RequestSent(e) => self.may_send(e),
             Event::CallStarted(e) if !self.started.contains(&e.call) => {
                 let left = self.limited(Resource::Calls).all(|(limit, spent)| spent < limit);
-                Invariant::Budget.holds(left, || format!("{} starts, and no call is left", e.call))
+                Invariant::Budget.holds(left, || format!("{} starts although no call is left", e.call))
             }
-            Event::WaitBegan(e) if e.on == WaitFor::Budget => self.is_needed("waits for more"),
+            Event::WaitBegan(e) if e.on == WaitFor::Budget => self.is_needed("waits for budget"),
             Event::RunEnded(e) if e.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Budget) => {
-                self.is_needed("ends for want of more")
+                self.is_needed("ends for lack of budget")
             }
             _ => Ok(()),
         }
     }
 
     fn may_send(&self, e: &RequestSent) -> Result<(), Violation> {
-        let set_aside = e.reserved.map_or(0, |reserved| reserved.tokens);
-        let is_kept = if self.is_limited() { set_aside > e.tokens } else { set_aside == 0 };
+        let reserved = e.reserved.map_or(0, |reserved| reserved.tokens);
+        let is_kept = if self.is_limited() { reserved > e.tokens } else { reserved == 0 };
         Invariant::Budget
-            .holds(is_kept, || format!("{} holds {} tokens, {set_aside} are set aside", e.request, e.tokens))?;
-        let closes = |(limit, spent): (u64, u64)| spent + set_aside <= limit + NOTE_TOKENS;
+            .holds(is_kept, || format!("{} holds {} tokens, {reserved} are reserved", e.request, e.tokens))?;
+        let closes = |(limit, spent): (u64, u64)| spent + reserved <= limit + NOTE_TOKENS;
         let closes = self.closing == Closing::Asked && self.limited(Resource::Tokens).all(closes);
         Invariant::Budget
-            .holds(closes || self.is_free(set_aside), || format!("{} goes out, and too little is left", e.request))
+            .holds(closes || self.is_free(reserved), || format!("{} is sent without enough budget", e.request))
     }
 
     fn is_needed(&self, does: &str) -> Result<(), Violation> {
@@ -151,7 +151,7 @@ impl Account {
                 let lost = self.summary.take().filter(|_| is_unknown(&e.failure)).unwrap_or_default();
                 self.run[0] += lost.max(e.usage.prompt() + e.usage.output);
             }
-            // What was begun is begun anew, and nobody knows what the first one has taken.
+            // A compaction in progress starts again, and the tokens of its first attempt are unknown.
             Event::Resumed(_) => self.lose_summary(),
             Event::Opened(_) if self.is_active => self.lose_summary(),
             Event::LifecycleChanged(e) => {
@@ -185,13 +185,13 @@ impl Account {
         self.run[0] += self.summary.unwrap_or_default();
     }
 
-    /// Nobody will say what the request that is out has taken.
+    /// The outcome of the open request will never be known.
     fn lose(&mut self) {
         self.run[0] += self.out.take().map_or(0, |(tokens, _)| tokens);
     }
 }
 
-/// Whether the provider may have worked on a request that ended so before anything was heard of it.
+/// Whether the provider may have processed a request that failed like this before any response came.
 fn is_unknown(failure: &Failure) -> bool {
     use FailureClass::{Malformed, Network, Stalled, Timeout, Unknown};
     [Malformed, Network, Stalled, Timeout, Unknown].contains(&failure.class)

@@ -1,4 +1,4 @@
-//! What the model said, held against what was recorded of it.
+//! Compares what the model sent with what was recorded of it.
 
 use engine::{EffectId, Event, Next, Note, Outcome, Timestamp};
 
@@ -13,7 +13,7 @@ pub(super) fn answers_are_whole(evidence: &Evidence<'_>) -> Result<(), Violation
     for event in evidence.events() {
         match event {
             Event::RunStarted(_) => (step, before) = (vec![], vec![]),
-            // A run that said what it had to say when it was asked to stop, or waited then for more, has only to close.
+            // A run that has made its closing report, or then waited for more budget, only has to close.
             Event::Noted(e) if e.note == Note::Raised => is_raised = true,
             Event::Noted(e) if e.note == Note::Closing => closes = true,
             Event::StepBegun(_) => {
@@ -41,7 +41,7 @@ pub(super) fn answers_are_whole(evidence: &Evidence<'_>) -> Result<(), Violation
     Ok(())
 }
 
-/// A message that leads on is the answer to a request whose end mark came.
+/// A message after which the run continues is the answer to a request whose end mark came.
 pub(super) fn complete_means_an_end_mark(evidence: &Evidence<'_>) -> Result<(), Violation> {
     evidence.events().try_for_each(|event| match event {
         Event::MessageSealed(e) if e.next != Next::Cut => {
@@ -52,7 +52,7 @@ pub(super) fn complete_means_an_end_mark(evidence: &Evidence<'_>) -> Result<(), 
     })
 }
 
-/// A stream that fell silent is closed within its limit. Where time was not even, nothing can be said.
+/// A silent stream is closed within its limit. If time did not pass evenly, this checks nothing.
 pub(super) fn silence_has_a_limit(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let outside = evidence.outside;
     if outside.past.gaps > 0 {
@@ -68,7 +68,7 @@ pub(super) fn silence_has_a_limit(evidence: &Evidence<'_>) -> Result<(), Violati
     })
 }
 
-/// When a request was closed by an entry.
+/// When an entry closed this request.
 fn closed_at(evidence: &Evidence<'_>, request: EffectId) -> Option<Timestamp> {
     evidence.entries.iter().find(|entry| entry.event.seals() == Some(request)).map(|entry| entry.at)
 }

@@ -1,4 +1,4 @@
-//! Each checker is able to fail: a good world is changed, and what must be found is named.
+//! Each checker can fail: a good world is changed, and the test names the invariant that must be violated.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::*;
 use crate::plan::{Plan, SESSION_KEY, branch_id, session_id};
 use crate::world::{Recorded, View, Watch, World};
 
-/// A change of a good world that breaks this invariant.
-type Planted = (Invariant, fn(&mut Outside));
+/// A change of a good world that violates this invariant.
+type Violate = (Invariant, fn(&mut Outside));
 
-/// What is found once all is quiet.
-pub(crate) const PLANTED: &[Planted] = &[
+/// Violations that are found once everything is quiet.
+pub(crate) const VIOLATIONS: &[Violate] = &[
     (Invariant::Lanes, |outside| [0; 2].iter().for_each(|_| append(outside, event_of(outside, "run_started")))),
     (Invariant::Published, |outside| outside.view = View::default()),
     (Invariant::Acknowledged, |outside| {
@@ -74,7 +74,7 @@ pub(crate) const PLANTED: &[Planted] = &[
         outside.callers.answered(Caller::Abort(0), Ok(Acknowledgement::Done), outside.now).unwrap();
     }),
     (Invariant::Abort, |outside| {
-        // It ended as it was told, but long after.
+        // It ended as requested, but too late.
         let aborted = Caller::Abort(2);
         assert!(outside.callers.was_promised(aborted));
         outside.callers.answered(aborted, Ok(Acknowledgement::Done), Timestamp(0)).unwrap();
@@ -187,7 +187,7 @@ fn quiet() -> Outside {
     world.outside().clone()
 }
 
-/// Appends as a machine that went wrong would, and tells the subscriber.
+/// Appends as a faulty machine would, and notifies the subscriber.
 pub(crate) fn append(outside: &mut Outside, event: Event) {
     append_with(outside, event, Views::default());
 }
@@ -202,7 +202,7 @@ fn append_with(outside: &mut Outside, event: Event, views: Views) {
     let now = outside.now;
     outside.disk.append(&batch, epoch, now).unwrap();
     let Outside { view, disk, .. } = outside;
-    view.told(&batch, disk.journal()).unwrap();
+    view.receive(&batch, disk.journal()).unwrap();
 }
 
 fn start_of(outside: &Outside, class: ToolClass) -> Start {
@@ -213,7 +213,7 @@ pub(crate) fn event_of(outside: &Outside, kind: &str) -> Event {
     outside.disk.entries().unwrap().into_iter().find(|entry| entry.event.kind() == kind).unwrap().event
 }
 
-/// An event that changes nothing while nothing runs, so that a row beside it is all that is wrong.
+/// An event that changes nothing while nothing runs, so that only a row beside it is wrong.
 fn idle_event(outside: &Outside) -> Event {
     event_of(outside, "request_opened")
 }
@@ -231,13 +231,13 @@ fn begun(outside: &Outside) -> CompactionBegun {
     CompactionBegun { try_no: 1, compaction, cause, compaction_step, items: 1, tokens: 9, focus: None, reserved: None }
 }
 
-/// The model is asked to write down what must not be lost.
+/// The model is asked to save what must not be lost.
 fn flush(outside: &Outside) -> Event {
     let Event::MessageAccepted(accepted) = event_of(outside, "message_accepted") else { unreachable!() };
     Noted { note: Note::MemoryFlush, body: accepted.body }.into()
 }
 
-/// A request whose run has ended.
+/// A request of a run that has ended.
 fn request_of(outside: &Outside) -> EffectId {
     *outside.model.whole.first().unwrap()
 }
@@ -254,11 +254,11 @@ fn found(change: fn(&mut Outside)) -> Vec<Option<Invariant>> {
 #[test]
 fn r10_what_must_hold_at_the_end_is_found_where_it_does_not_and_no_checker_is_idle() {
     let mut idle: BTreeSet<usize> = (0..CHECKERS.len()).collect();
-    for (number, (invariant, change)) in PLANTED.iter().enumerate() {
+    for (number, (invariant, change)) in VIOLATIONS.iter().enumerate() {
         let found = found(*change);
         let finders: Vec<usize> = (0..found.len()).filter(|at| found[*at] == Some(*invariant)).collect();
-        assert!(!finders.is_empty(), "{invariant:?}, planted as number {number}, is not among {found:?}");
+        assert!(!finders.is_empty(), "{invariant:?}, violated by change {number}, is not among {found:?}");
         idle.retain(|at| !finders.contains(at));
     }
-    assert!(idle.is_empty(), "nothing is planted that these checkers find: {idle:?}");
+    assert!(idle.is_empty(), "no change violates what these checkers check: {idle:?}");
 }

@@ -1,10 +1,10 @@
-//! What became of each leg, as the second model has it: a leg ends once.
+//! The outcome of each leg according to the oracle: a leg ends once.
 
 use std::collections::BTreeMap;
 
 use engine::{Message, MessageId, ReceiptState, RunId};
 
-/// A leg: the message, and whether it is the steer of one that has two.
+/// A leg: its message, and whether it is the steer of a message with two legs.
 pub(super) type Key = (MessageId, bool);
 
 /// Every leg that was ever accepted.
@@ -41,7 +41,7 @@ impl Legs {
             return Err(format!("{key:?} was {:?} and is {state:?} now: a leg ends once", leg.0));
         }
         *leg = (state, run);
-        // A steer that went with the followup of its own message ends with it.
+        // A steer that went together with the followup of its own message ends with it.
         let own = (key.0, true);
         if !key.1 && over(state) && self.0.get(&own) == Some(&(ReceiptState::Merged, key.0.into())) {
             self.0.insert(own, (state, run));
@@ -49,7 +49,7 @@ impl Legs {
         Ok(())
     }
 
-    /// What became of each is what the session says.
+    /// Compares the outcome of each leg with the session's receipts.
     pub(super) fn compare(&self, messages: &BTreeMap<MessageId, Message>) -> Result<(), String> {
         let legs = |(id, message): (&MessageId, &Message)| {
             let steer = message.steer.map(|steer| ((*id, true), (steer.state, steer.run)));
@@ -65,7 +65,7 @@ impl Legs {
         Err(format!("the receipts: is {:?}, should be {:?}", is.get(at), expected.get(at)))
     }
 
-    /// The legs that nothing has become of.
+    /// The legs that have no outcome yet.
     pub(super) fn open(&self) -> Vec<Key> {
         let over = [ReceiptState::Ended, ReceiptState::Cancelled, ReceiptState::Dropped];
         self.0.iter().filter(|(_, (state, _))| !over.contains(state)).map(|(key, _)| *key).collect()

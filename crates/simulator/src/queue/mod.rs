@@ -1,5 +1,6 @@
-//! The queue alone, many times over: messages of every mode in any interleaving with runs, pauses, breakpoints, aborts,
-//! resets, restarts and what is asked of the queue, judged by a second model of the routing that shares nothing with the engine's.
+//! Many interleavings of the queue alone: messages of every mode, mixed with runs, pauses, breakpoints, aborts, resets,
+//! restarts and requests about the queue, judged by a second implementation of the routing that shares no code with the
+//! engine's.
 
 mod legs;
 mod oracle;
@@ -9,23 +10,23 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use play::KINDS;
-pub use play::{Interleaving, play, tell};
+pub use play::{Interleaving, describe, play};
 
-/// What was played.
+/// Counts of what was played.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Played {
-    /// Interleavings.
     pub cases: u64,
     /// Messages that were sent.
     pub messages: u64,
-    /// Inputs that were decided on.
+    /// Inputs that the machine decided on.
     pub inputs: u64,
-    /// What was done beside that, in the order of [`Played::kinds`].
+    /// Other actions, in the order of [`Played::kinds`].
     moves: [u64; KINDS.len()],
 }
 
 impl Played {
-    /// What was done beside sending messages, by name: how often.
+    /// Other actions by name, with their counts.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, u64)> {
         KINDS.into_iter().zip(self.moves)
     }
@@ -43,14 +44,14 @@ impl AddAssign for Played {
 /// An interleaving that broke a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{case}: {what}")]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Broken {
-    /// Which.
     pub case: Interleaving,
-    /// The rule, and where.
+    /// The rule, and where it was broken.
     pub what: String,
 }
 
-/// Plays interleavings from this seed on, on every core, until one breaks a rule or there were enough.
+/// Plays interleavings starting with this seed, on every core, until one breaks a rule or the limit is reached.
 pub fn sweep(seed: u64, cases: u64, time: Duration) -> (Played, Option<Broken>) {
     crate::sweep::sweep(seed, (cases, time), |seed, played, _| play(Interleaving { seed }, played))
 }
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r16_r30_r31_r32_r33_r34_r62_the_second_model_of_the_queue_agrees_with_the_engine() {
+    fn r16_r30_r31_r32_r33_r34_r62_the_oracle_of_the_queue_agrees_with_the_engine() {
         let (played, broken) = sweep(1, 2_000, Duration::MAX);
         assert_eq!(broken, None);
         assert!(played.messages > 10 * played.cases, "{played:?}");

@@ -1,5 +1,5 @@
-//! What a seed gives: a workload and its faults. Each use has a row of numbers of its own, so that a draw more in one
-//! of them does not change the others.
+//! Random workloads and faults of a seed. Each use has its own sequence of numbers, so that one more draw in one use
+//! does not change the others.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use crate::workload::{
 };
 use crate::world::Rng;
 
-/// Words of the model; their lengths differ.
+/// Words of the model, of different lengths.
 const WORDS: [&str; 6] = ["I ", "look ", "around ", "and ", "then ", "decide "];
 
-/// An hour and ten years, in milliseconds.
+/// Up to an hour and ten years, in milliseconds.
 const JUMPS: [i64; 6] = [-1_000, 1_000, -3_600_000, 3_600_000, -315_576_000_000, 315_576_000_000];
 
-/// The workload of a case, without what it leaves out.
+/// The workload of a case, without the parts that it leaves out.
 pub fn plan_of(trial: &Trial) -> Plan {
     let row = |of: &str| Rng::new(trial.seed, of);
     let mut settings = row("settings");
@@ -75,7 +75,7 @@ fn limits(rng: &mut Rng) -> Limits {
     }
 }
 
-/// What may be spent: a few requests of the some 1,300 tokens that each of the script is taken to have, or a few calls.
+/// A budget: a few requests of about 1,300 tokens, as each scripted request is estimated, or a few calls.
 fn budget(rng: &mut Rng) -> Budget {
     let run = Allowance {
         tokens: (!rng.one_in(3)).then(|| 900 + rng.pick(6_000) as u64),
@@ -88,7 +88,7 @@ fn budget(rng: &mut Rng) -> Budget {
     Budget { run, session, at_limit, wrap_up: rng.of(&[0, 80]), ..Budget::default() }
 }
 
-/// What a provider says of a key or a model, some of it only once.
+/// What a provider reports of a key or a model, some of it only once.
 const FLAWS: [(FailureClass, u32); 7] = [
     (FailureClass::Auth, 1),
     (FailureClass::Auth, 1),
@@ -99,7 +99,7 @@ const FLAWS: [(FailureClass, u32); 7] = [
     (FailureClass::RateLimit, 3),
 ];
 
-/// One to three keys of one or two models; one of them at least is in order.
+/// One to three keys of one or two models; at least one of them works.
 fn asked(rng: &mut Rng) -> Vec<Asked> {
     let models = &["script", "other"][..=rng.pick(2)];
     let profiles = &["first", "second", "third"][..=rng.pick(3)];
@@ -119,7 +119,8 @@ fn asked(rng: &mut Rng) -> Vec<Asked> {
     asked
 }
 
-/// Every answer is preceded by the provider's word that the request is too long, some more often than can be mended.
+/// Before every answer the provider reports that the request is too long, in some runs more often than compaction can
+/// fix.
 fn make_long(runs: &mut [Script], rng: &mut Rng) {
     for turn in runs.iter_mut().flat_map(|run| &mut run.turns) {
         let class = FailureClass::ContextOverflow;
@@ -131,7 +132,7 @@ fn make_long(runs: &mut [Script], rng: &mut Rng) {
 fn script(index: usize, rng: &mut Rng) -> Script {
     let count = 1 + rng.pick(3);
     let mut turns: Vec<Turn> = (0..count).map(|_| turn(rng)).collect();
-    // What asks for calls goes on after them, what does not is the end: all but the last have some.
+    // A turn with calls continues after them, a turn without is the end: all but the last have some.
     for turn in &mut turns[..count - 1] {
         if turn.calls.is_empty() {
             turn.calls.push(call(rng));
@@ -167,7 +168,7 @@ fn call(rng: &mut Rng) -> TurnCall {
     TurnCall { tool: tool.to_owned(), asks: tool != "look" && rng.one_in(4), ends, background: false }
 }
 
-/// What goes by when it is tried again.
+/// Failures that pass when the request is retried.
 const GOING_BY: &[FailureClass] = &[
     FailureClass::Network,
     FailureClass::Network,
@@ -180,7 +181,7 @@ const GOING_BY: &[FailureClass] = &[
     FailureClass::Timeout,
 ];
 
-/// What a provider says that has to do with the key, the model or the request.
+/// Failures that concern the key, the model or the request.
 const OTHERS: &[FailureClass] = &[
     FailureClass::Auth,
     FailureClass::Auth,
@@ -199,12 +200,12 @@ fn failure(rng: &mut Rng) -> TurnFailure {
     let class = if rng.one_in(3) { rng.of(OTHERS) } else { rng.of(GOING_BY) };
     let (after, cut) = (rng.pick(8), rng.pick(12));
     let (after, cut) = if class == FailureClass::Timeout { (0, 0) } else { (after, cut) };
-    // Nothing said, at once, soon, longer than there is patience while others can be asked, longer than there is at all.
+    // Not given, at once, soon, longer than a run waits while other candidates are left, longer than it waits at all.
     let retry_after_ms = rng.of(&[None, None, None, Some(0), Some(700), Some(60_001), Some(3_600_001)]);
     TurnFailure { class, after, cut, retry_after_ms, times: 1 + rng.pick(3) as u32 }
 }
 
-/// Some commands go on when their calls are settled. One that cannot be ended either would stay for ever.
+/// Some commands continue after their calls are settled. One that also cannot be stopped would stay for ever.
 fn put_into_the_background(runs: &mut [Script], rng: &mut Rng) {
     let calls = runs.iter_mut().flat_map(|run| &mut run.turns).flat_map(|turn| &mut turn.calls);
     for call in calls.filter(|call| call.tool == "command" && call.ends != Ends::Stubborn) {
@@ -233,7 +234,7 @@ fn users_of(script: &mut Script, mode: Mode, rng: &mut Rng) {
     }
 }
 
-/// The parts are named by their places in the drawn workload, so the last ones go first.
+/// Leaves parts out. They are named by their indices in the drawn workload, so the last ones are removed first.
 fn leave_out(workload: &mut Workload, dropped: &[Part]) {
     let parts: BTreeSet<Part> = dropped.iter().copied().collect();
     for part in &parts {
@@ -301,7 +302,7 @@ pub fn faults_of(trial: &Trial) -> Vec<PlannedFault> {
     faults
 }
 
-/// Something at one of the next operations of the disk: an append has some twenty, a new journal some hundred.
+/// A fault at one of the next operations of the disk: an append has about twenty, a new journal about a hundred.
 fn hit(at: u32, rng: &mut Rng) -> PlannedFault {
     let harms: Vec<Harm> = Harm::all().collect();
     let (harm, within) = (rng.of(&harms), rng.of(&[10, 50, 400]));
@@ -368,7 +369,7 @@ mod tests {
         for seed in 0..400 {
             let Workload { runs, candidates, .. } = plan_of(&Trial::new(Mode::Random, seed)).workload;
             odd.extend(runs.iter().flat_map(|run| &run.turns).filter_map(|turn| turn.odd));
-            assert!(candidates.iter().any(|asked| asked.flaw.is_none()), "seed {seed}: nobody is in order");
+            assert!(candidates.iter().any(|asked| asked.flaw.is_none()), "seed {seed}: no candidate works");
             flaws.extend(candidates.iter().filter_map(|asked| asked.flaw).map(|flaw| (flaw.class as u8, flaw.times)));
             lowered +=
                 candidates.iter().filter(|asked| asked.accepts.is_some_and(|most| asked.thinking > Some(most))).count();

@@ -1,8 +1,8 @@
-//! Every harm at every operation of the disk, from the making of the journal to its last close, in one workload.
+//! Every harm at every operation of the disk, from the creation of the journal to its last close, in one workload.
 
 use super::run::{Counts, run};
 use super::trial::{Failed, Mode, Trial};
-use crate::explore::Tell;
+use crate::explore::Describe;
 use crate::fault::{Fault, PlannedFault};
 use crate::hit::{Harm, Hit};
 use crate::world::File;
@@ -10,11 +10,11 @@ use crate::world::File;
 /// The seed of a small workload: one run, a call in the process, a supervised one, an answer.
 pub const SMALL: u64 = 24;
 
-/// The cases of a seed's workload: each harm at the first operation that it can happen to, at the second, and so on to
-/// the last one that there is without it.
+/// The cases of a seed's workload: each harm at the first operation to which it applies, at the second, and so on to
+/// the last one of the undisturbed workload.
 pub fn every_operation(seed: u64) -> Result<Vec<Trial>, Failed> {
     let whole = Trial { faults: Some(vec![]), ..Trial::new(Mode::Disk, seed) };
-    let world = run(&whole, Tell::Nothing, &mut Counts::default()).1;
+    let world = run(&whole, Describe::Nothing, &mut Counts::default()).1;
     let world = world.map_err(|violation| Failed { trial: whole.clone(), violation })?;
     let operations = world.outside().disk.file().map_or_else(Vec::new, File::log);
     let mut trials = vec![];
@@ -44,12 +44,13 @@ mod tests {
         Form::Power { keep: 2 },
         Form::Power { keep: 3 },
     ];
-    /// Workloads in which a history is made shorter, and cannot be by some way first.
+    /// Workloads in which a history is compacted, after some other way failed.
     const WORKLOADS: usize = 6;
 
     fn events(trial: &Trial) -> (Vec<Event>, u64) {
         let mut counts = Counts::default();
-        let world = run(trial, Tell::Nothing, &mut counts).1.unwrap_or_else(|violation| panic!("{trial} {violation}"));
+        let world =
+            run(trial, Describe::Nothing, &mut counts).1.unwrap_or_else(|violation| panic!("{trial} {violation}"));
         let entries = world.outside().disk.entries().expect("they can be read");
         (entries.into_iter().map(|entry| entry.event).collect(), counts.operations)
     }
@@ -59,7 +60,7 @@ mod tests {
         any(|event| matches!(event, Event::Compacted(_))) && any(|event| matches!(event, Event::CompactionFailed(_)))
     }
 
-    /// Owners that came while a history was being made shorter, and the old one was in force.
+    /// How many owners came during a compaction, while the old history was in force.
     fn came_in_between(events: &[Event]) -> usize {
         let (mut is_begun, mut came) = (false, 0);
         for event in events {
@@ -75,7 +76,8 @@ mod tests {
         came
     }
 
-    /// R14, R25: the old history or the new one, never half, whenever it is: all that must hold is checked after each.
+    /// R14, R25: the old history or the new one is in force, never a mixture, whenever the crash comes: all invariants
+    /// are checked after each.
     #[test]
     fn r14_r25_a_crash_before_every_operation_of_a_compaction_leaves_one_history_whole() {
         let whole = |seed| Trial { faults: Some(vec![]), ..Trial::new(Mode::Random, seed) };

@@ -1,4 +1,4 @@
-//! Runs random cases: each one twice, until a number of them or a time is spent.
+//! Runs random cases, each twice, until a number of cases or a time is reached.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,32 +11,30 @@ use engine::tables::limits::{BACKOFF_MOST_MS, END_GRACE_MS};
 use super::draw::{faults_of, plan_of};
 use super::trial::{Failed, Mode, Trial};
 use crate::checkers;
-use crate::explore::{Tell, same};
+use crate::explore::{Describe, same};
 use crate::fault::{Fault, PlannedFault};
 use crate::invariant::{Invariant, Violation};
 use crate::world::{Disk, Watch, World};
 
-/// How much is run.
+/// How much to run.
 #[derive(Debug, Clone, Copy)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Sweep {
-    /// What is drawn.
+    /// The mode of the cases.
     pub mode: Mode,
-    /// The first seed.
     pub seed: u64,
-    /// At most so many cases.
     pub cases: u64,
-    /// At most so long.
     pub time: Duration,
 }
 
 /// What was run.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
-    /// Cases, each run twice.
+    /// Cases; each was run twice.
     pub cases: u64,
-    /// Operations, the second runs not counted.
+    /// Operations, without those of the second runs.
     pub operations: u64,
-    /// Faults that came, by name.
+    /// Faults that happened, by name.
     pub faults: BTreeMap<&'static str, u64>,
 }
 
@@ -50,13 +48,13 @@ impl Counts {
     }
 }
 
-/// Draws cases and runs them on every processor. The failure that is given is that of the lowest seed that was found.
+/// Draws cases and runs them on every core. Returns the failure with the lowest seed among those found.
 pub fn sweep(sweep: Sweep) -> (Counts, Option<Failed>) {
     let drawn = |at| (at < sweep.cases).then(|| Trial::new(sweep.mode, sweep.seed.wrapping_add(at)));
     sweep_over(drawn, twice, Instant::now() + sweep.time)
 }
 
-/// Runs each of these cases once, on every processor. The failure that is given is the first that was found.
+/// Runs each of these cases once, on every core. Returns the first failure that was found.
 pub fn sweep_all(trials: &[Trial]) -> (Counts, Option<Failed>) {
     let end = Instant::now() + Duration::from_hours(24);
     sweep_over(|at| trials.get(at as usize).cloned(), once, end)
@@ -74,7 +72,7 @@ fn sweep_over(
         let mut counts = Counts::default();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            // The others stop at their next case.
+            // The other threads stop at their next case.
             let is_over = found.load(Ordering::Relaxed) || Instant::now() >= end;
             let Some(trial) = trial(at).filter(|_| !is_over) else { return (counts, None) };
             if let Err(violation) = run(&trial, &mut counts) {
@@ -101,19 +99,19 @@ fn sweep_over(
 /// Runs a case once.
 fn once(trial: &Trial, counts: &mut Counts) -> Result<(), Violation> {
     counts.cases += 1;
-    run(trial, Tell::Nothing, counts).1.map(drop)
+    run(trial, Describe::Nothing, counts).1.map(drop)
 }
 
-/// Runs a case two times: it must do the same.
+/// Runs a case twice: it must do the same both times.
 pub fn twice(trial: &Trial, counts: &mut Counts) -> Result<(), Violation> {
     counts.cases += 1;
-    let first = run(trial, Tell::Nothing, counts).1?;
-    let again = run(trial, Tell::Nothing, &mut Counts::default()).1?;
+    let first = run(trial, Describe::Nothing, counts).1?;
+    let again = run(trial, Describe::Nothing, &mut Counts::default()).1?;
     same(&first, &again)
 }
 
-/// Runs a case once, and tells it if that is wanted. A panic anywhere is a step outside of the tables.
-pub fn run(trial: &Trial, tell: Tell, counts: &mut Counts) -> (Vec<String>, Result<World, Violation>) {
+/// Runs a case once, and describes it if requested. A panic anywhere counts as a step outside of the tables.
+pub fn run(trial: &Trial, describe: Describe, counts: &mut Counts) -> (Vec<String>, Result<World, Violation>) {
     let plan = Arc::new(plan_of(trial));
     let mut faults = faults_of(trial);
     let mut disk = Disk::new(trial.mode.medium(), trial.seed);
@@ -122,21 +120,22 @@ pub fn run(trial: &Trial, tell: Tell, counts: &mut Counts) -> (Vec<String>, Resu
         Ok(world) => world,
         Err(violation) => return (vec![], Err(violation)),
     };
-    if tell == Tell::Story {
-        world.tell();
+    if describe == Describe::Story {
+        world.describe();
     }
     let done = catch_unwind(AssertUnwindSafe(|| inject_and_settle(&mut world, &faults, counts)));
     let done = done.unwrap_or_else(|_| Err(Invariant::Edge.violated("the machine panicked")));
     counts.operations += u64::from(world.operations());
     let mut story = world.story().to_vec();
-    if tell == Tell::Story {
+    if describe == Describe::Story {
         story.push("the journal ends with".into());
         story.extend(checkers::last_entries(world.outside(), 60));
     }
     (story, done.map(|()| world))
 }
 
-/// What hits the disk before the first operation of the world meets the making of the journal, if it is a file.
+/// Sets a fault before the first operation of the world: if the journal is a file, it happens while the journal is
+/// created.
 fn is_set_before(inject: PlannedFault, disk: &mut Disk, counts: &mut Counts) -> bool {
     let PlannedFault { at: 0, fault: Fault::Disk(hit) } = inject else { return false };
     *counts.faults.entry(inject.fault.name()).or_default() += 1;
@@ -154,12 +153,13 @@ fn inject_and_settle(world: &mut World, faults: &[PlannedFault], counts: &mut Co
         world.inject(inject.fault)?;
     }
     world.settle()?;
-    comes_to_rest_in_time(world)?;
+    settles_in_time(world)?;
     checkers::check(world.outside())
 }
 
-/// After the last fault, every run has had its own clock, the waits of its tries, and an end.
-pub(crate) fn comes_to_rest_in_time(world: &World) -> Result<(), Violation> {
+/// Checks that the world became quiet in time: after the last fault every run had its own deadline, the waits of its
+/// tries, and an end.
+pub(crate) fn settles_in_time(world: &World) -> Result<(), Violation> {
     let plan = &world.outside().plan;
     let limits = plan.limits();
     let tries: u64 = plan.workload.runs.iter().map(|run| run.turns.len() as u64 * u64::from(limits.retries + 1)).sum();
@@ -168,5 +168,5 @@ pub(crate) fn comes_to_rest_in_time(world: &World) -> Result<(), Violation> {
     let most = most + plan.background_ms() + plan.waits_ms();
     let took = world.outside().now.since(world.outside().past.until);
     Invariant::Liveness
-        .holds(took <= most, || format!("it took {took} ms after the last fault, at most {most} are fair"))
+        .holds(took <= most, || format!("it took {took} ms after the last fault, at most {most} are allowed"))
 }

@@ -1,18 +1,18 @@
-//! Makes a failing case smaller: what can go without the same invariant holding again, goes.
+//! Shrinks a failing case: removes whatever can go while the same invariant is still violated.
 
 use super::draw::{faults_of, plan_of};
 use super::run::{Counts, run};
 use super::trial::{Failed, Part, Trial};
-use crate::explore::Tell;
+use crate::explore::Describe;
 use crate::fault::PlannedFault;
 use crate::invariant::Invariant;
 
-/// Cases that are tried at most on the way.
+/// The most cases that are tried.
 const MOST_TRIES: u32 = 3_000;
 
-/// The smallest case found that breaks the same invariant.
+/// The smallest case found that violates the same invariant.
 pub fn smallest(failed: Failed) -> Failed {
-    // A case that does not do the same twice cannot be compared with itself.
+    // A case that does not repeat cannot be compared with itself.
     if failed.violation.invariant == Invariant::Repeat {
         return failed;
     }
@@ -27,7 +27,7 @@ struct Search {
 }
 
 impl Search {
-    /// Tries everything that is one step smaller; says whether anything was found.
+    /// Tries all cases that are one step smaller; returns whether one of them fails.
     fn round(&mut self) -> bool {
         let mut found = false;
         while let Some(better) = smaller(&self.best.trial).into_iter().find_map(|trial| self.still_fails(trial)) {
@@ -42,12 +42,12 @@ impl Search {
             return None;
         }
         self.tries += 1;
-        let violation = run(&trial, Tell::Nothing, &mut Counts::default()).1.err()?;
+        let violation = run(&trial, Describe::Nothing, &mut Counts::default()).1.err()?;
         (violation.invariant == self.best.violation.invariant).then_some(Failed { trial, violation })
     }
 }
 
-/// Every case that is one step smaller, the largest steps first.
+/// All cases that are one step smaller, the largest steps first.
 fn smaller(trial: &Trial) -> Vec<Trial> {
     let faults = faults_of(trial);
     let with = |faults: Vec<PlannedFault>| Trial { faults: Some(faults), ..trial.clone() };

@@ -1,4 +1,4 @@
-//! One random case as a text: a mode, a seed, and what was changed of that which the seed gives.
+//! A random case as text: a mode, a seed, and what was changed of what the seed gives.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,19 +8,19 @@ use crate::fault::PlannedFault;
 use crate::invariant::Violation;
 use crate::world::Medium;
 
-/// What kind of cases are drawn.
+/// The kinds of random cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// A few faults anywhere.
     Random,
-    /// Many faults in a row and users who go away, then peace: whatever can end must end.
+    /// Many faults in a row and absent users, then no more faults: whatever can end must end.
     Liveness,
-    /// The real journal over a disk on which something goes wrong at any operation of it.
+    /// The real journal over a disk that can fail at any operation.
     Disk,
 }
 
 impl Mode {
-    /// Every one.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Random, Self::Liveness, Self::Disk];
 
     /// Its name on the command line.
@@ -32,7 +32,7 @@ impl Mode {
         }
     }
 
-    /// What its journal is on.
+    /// Where its journal is stored.
     pub fn medium(self) -> Medium {
         match self {
             Self::Random | Self::Liveness => Medium::Memory,
@@ -46,47 +46,45 @@ impl Mode {
 pub enum Part {
     /// A message with its run.
     Message(usize),
-    /// A turn of it.
+    /// A turn of a run.
     Turn(usize, usize),
     /// The calls of a turn.
     Calls(usize, usize),
     /// The failure of a turn.
     Failure(usize, usize),
-    /// What is odd about the answer of a turn.
+    /// The odd behaviour of the answer of a turn.
     Odd(usize, usize),
-    /// What the user does beside sending it.
+    /// What the user does besides sending the message.
     User(usize),
     /// A candidate.
     Candidate(usize),
 }
 
-/// One random case.
+/// A random case.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Trial {
-    /// What it is drawn as.
     pub mode: Mode,
-    /// What it is drawn from.
     pub seed: u64,
-    /// The faults, in order, where they are not those of the seed.
+    /// The faults, in order, if they are not those of the seed.
     pub faults: Option<Vec<PlannedFault>>,
     /// The parts of the workload that are left out.
     pub dropped: Vec<Part>,
 }
 
 impl Trial {
-    /// The case of this seed as it is drawn.
+    /// The case that this seed gives.
     pub fn new(mode: Mode, seed: u64) -> Self {
         Self { mode, seed, faults: None, dropped: vec![] }
     }
 }
 
-/// A random case that broke an invariant.
+/// A random case that violated an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{trial} {violation}")]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Failed {
-    /// The case.
     pub trial: Trial,
-    /// What does not hold.
     pub violation: Violation,
 }
 

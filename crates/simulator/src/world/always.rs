@@ -1,4 +1,4 @@
-//! What must hold after every single operation, judged by what the process shows of itself.
+//! What must hold after every single operation, judged by the visible state of the process.
 
 use engine::{Lifecycle, Phase, Session, Stage, WaitFor};
 
@@ -6,9 +6,9 @@ use super::Outside;
 use super::process::Process;
 use crate::invariant::{Invariant, Violation};
 
-/// Checks the world as it stands.
+/// Checks the current state of the world.
 pub fn check(process: &Process, outside: &Outside) -> Result<(), Violation> {
-    if let Some(session) = process.session().filter(|_| process.is_at_rest() && !process.is_ending()) {
+    if let Some(session) = process.session().filter(|_| process.is_idle() && !process.is_ending()) {
         accounts_are_even(session)?;
         someone_looks_after_it(session, process, outside)?;
         session.check().map_err(|violation| Invariant::State.violated(violation.to_string()))?;
@@ -16,7 +16,7 @@ pub fn check(process: &Process, outside: &Outside) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Every message that was accepted has ended, was taken back, is under way or waits.
+/// Every accepted message has ended, was cancelled, is in progress or waits.
 fn accounts_are_even(session: &Session) -> Result<(), Violation> {
     use engine::ReceiptState as State;
     let in_state = |state: State| session.messages.values().filter(|message| message.state == state).count();
@@ -24,19 +24,19 @@ fn accounts_are_even(session: &Session) -> Result<(), Violation> {
     let (active, queued) = (usize::from(session.run().is_some()), session.queue.len());
     let accepted = session.messages.len();
     Invariant::Accounts.holds(accepted == ended + cancelled + active + queued, || {
-        format!("{accepted} accepted, {ended} ended, {cancelled} taken back, {active} under way, {queued} waiting")
+        format!("{accepted} accepted, {ended} ended, {cancelled} cancelled, {active} in progress, {queued} waiting")
     })
 }
 
-/// Whatever is not over has something under way for it, an armed time, or a human to wait for by name.
+/// Everything unfinished has a running effect, an armed timer, or a named task for a human.
 fn someone_looks_after_it(session: &Session, process: &Process, outside: &Outside) -> Result<(), Violation> {
     let processes = session.processes.iter().any(|process| !process.is_ended());
     let open = session.run().is_some() || !session.queue.is_empty() || processes;
     let cared = !open || process.is_moving() || outside.tools.moving().next().is_some() || waits_for_a_human(session);
-    Invariant::Owner.holds(cared, || format!("nothing is under way for {:#?}", session.lifecycle))
+    Invariant::Owner.holds(cared, || format!("nothing is in progress for {:#?}", session.lifecycle))
 }
 
-/// Whether only a human can move it on, and the state says which one.
+/// Whether only a human can continue it, and the state names that human's task.
 pub fn waits_for_a_human(session: &Session) -> bool {
     match &session.lifecycle {
         Lifecycle::Suspended(_) | Lifecycle::Error { .. } => true,

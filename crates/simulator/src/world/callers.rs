@@ -1,4 +1,5 @@
-//! The users: what they ask for, when, and what they were told. A caller that gets no answer asks again, with its key.
+//! The users: what they ask for, when, and the answers that they got. A caller that gets no answer asks again, with its
+//! key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,25 +22,25 @@ const ENOUGH: Option<u64> = Some(1_000_000);
 pub enum Caller {
     /// The sender of a message.
     Message(usize),
-    /// The same sender again, after it was told: it must hear of the same run.
+    /// The same sender again, after its acknowledgement: it must get the same run.
     Repeat(usize),
-    /// The sender of another text with a key that was used.
+    /// A sender of another text with a used key.
     Conflict(usize),
-    /// The sender who takes its message back.
+    /// The sender who cancels its message.
     Cancel(usize),
     /// A terminal that answers with the fingerprint of another call.
     Mistake(CallId),
-    /// The terminal that is asked for leave.
+    /// The terminal that is asked for approval.
     Leave(CallId),
-    /// The user who holds a run.
+    /// The user who pauses a run.
     Pause(usize),
-    /// The user who lets go of the run that this entry held.
+    /// The user who resumes the run that this entry paused.
     Resume(Seq),
     /// The user who aborts a run.
     Abort(usize),
-    /// The human who mends the session that this entry took out of service.
+    /// The human who repairs the session that this entry put into the error state.
     Repair(Seq),
-    /// The user who lets the run that waits since this entry, or its session, spend more.
+    /// The user who raises the budget of a run that waits since this entry, or of its session.
     Raise(Seq, Scope),
 }
 
@@ -62,39 +63,39 @@ impl Caller {
     }
 }
 
-/// What a caller was told in the end.
+/// The final answer to a caller.
 #[derive(Debug, Clone)]
-pub struct Told {
-    /// The answer.
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct Answered {
+    /// The answer or refusal.
     pub answer: Result<Acknowledgement, Refusal>,
-    /// When.
     pub at: Timestamp,
 }
 
 /// All users and what they know.
 #[derive(Debug, Clone, Default)]
 pub struct Callers {
-    told: BTreeMap<Caller, Told>,
+    answers: BTreeMap<Caller, Answered>,
     waiting: BTreeSet<Caller>,
 }
 
 impl Callers {
-    /// What each was told in the end.
-    pub fn told(&self) -> &BTreeMap<Caller, Told> {
-        &self.told
+    /// The final answer to each caller.
+    pub fn answers(&self) -> &BTreeMap<Caller, Answered> {
+        &self.answers
     }
 
-    /// Whether this one was told that it is done.
+    /// Whether this caller's request was acknowledged.
     pub fn was_promised(&self, caller: Caller) -> bool {
-        self.told.get(&caller).is_some_and(|told| told.answer.is_ok())
+        self.answers.get(&caller).is_some_and(|answered| answered.answer.is_ok())
     }
 
-    /// Their connections are gone; what was not answered is asked again.
+    /// Closes their connections; what was not answered is asked again.
     pub fn crash(&mut self) {
         self.waiting.clear();
     }
 
-    /// Who would ask for something now.
+    /// The callers that would ask for something now.
     pub fn willing(&self, view: &View, plan: &Plan) -> Vec<Caller> {
         let mut willing = vec![];
         for index in 0..plan.workload.runs.len() {
@@ -103,7 +104,7 @@ impl Callers {
         for call in view.asks.keys() {
             match plan.seed.leave {
                 Leave::Never => {}
-                Leave::Mistaken if !self.told.contains_key(&Caller::Mistake(*call)) => {
+                Leave::Mistaken if !self.answers.contains_key(&Caller::Mistake(*call)) => {
                     willing.push(Caller::Mistake(*call));
                 }
                 Leave::Given | Leave::Denied | Leave::Mistaken => willing.push(Caller::Leave(*call)),
@@ -114,7 +115,7 @@ impl Callers {
         willing.extend(
             view.poor.into_iter().flat_map(|seq| [Scope::Run, Scope::Session].map(|of| Caller::Raise(seq, of))),
         );
-        willing.retain(|caller| !self.told.contains_key(caller) && !self.waiting.contains(caller));
+        willing.retain(|caller| !self.answers.contains_key(caller) && !self.waiting.contains(caller));
         willing
     }
 
@@ -124,14 +125,14 @@ impl Callers {
         let run = RunId::from(message_id(index));
         let before = index.checked_sub(1);
         let may_send = before.is_none_or(|before| match script.after {
-            After::Accepted => self.told.contains_key(&Caller::Message(before)),
+            After::Accepted => self.answers.contains_key(&Caller::Message(before)),
             After::Ended => view.is_over(message_id(before).into()),
         });
-        // A session that needs a human takes no message.
+        // A session that needs a human accepts no message.
         if may_send && view.trouble.is_none() {
             willing.push(Caller::Message(index));
         }
-        if !self.told.contains_key(&Caller::Message(index)) {
+        if !self.answers.contains_key(&Caller::Message(index)) {
             return;
         }
         match script.again {
@@ -153,7 +154,7 @@ impl Callers {
         }
     }
 
-    /// What this caller asks for.
+    /// The command of this caller.
     pub fn ask(&mut self, caller: Caller, view: &View, plan: &Plan) -> Command {
         self.waiting.insert(caller);
         let fingerprint = |call: &CallId| view.asks.get(call).copied().unwrap_or(Hash([0; 32]));
@@ -188,7 +189,8 @@ impl Callers {
         }
     }
 
-    /// A caller is answered. One whose session could not record it, or needs a human first, asks again.
+    /// Handles the answer to a caller. If the session could not record the request, or needs a human first, the caller
+    /// asks again.
     pub fn answered(
         &mut self,
         caller: Caller,
@@ -224,18 +226,18 @@ impl Callers {
             (_, answer) => answer.is_ok(),
         };
         Invariant::Acknowledged.holds(fits, || format!("{caller:?} was refused: {answer:?}"))?;
-        self.told.insert(caller, Told { answer, at });
+        self.answers.insert(caller, Answered { answer, at });
         Ok(())
     }
 }
 
-/// The entry that holds a run which someone lets go of.
+/// The entry that paused a run which someone resumes.
 fn held(view: &View, plan: &Plan) -> Option<Seq> {
     let run = view.run.and_then(|run| plan.script_of(run));
     view.held.filter(|_| run.is_none_or(|run| !plan.stays_held(run)))
 }
 
-/// The same message under another id.
+/// The same message with another id.
 fn another_id(index: usize) -> MessageId {
     MessageId(Uuid::from_u128(0x200 + index as u128))
 }

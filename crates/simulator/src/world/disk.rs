@@ -15,29 +15,29 @@ use crate::hit::Hit;
 use crate::invariant::{Invariant, Violation};
 use crate::plan::{branch_id, session_id};
 
-/// How far an event had come when something else happened.
+/// How far an event was recorded when something else happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Recorded {
-    /// It was nowhere.
+    /// It was not recorded.
     No,
     /// It would survive a kill.
     Written,
-    /// It would survive power loss.
+    /// It would survive a loss of power.
     Synced,
 }
 
-/// What holds the journal.
+/// Where the journal is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Medium {
-    /// The twin in memory.
+    /// The journal in memory.
     Memory,
-    /// The real one, over a file.
+    /// The real journal, over a file.
     File,
 }
 
-/// The journal, and every batch that it took and did not lose, in order.
+/// The journal, and every batch that it stored and did not lose, in order.
 ///
-/// Over a file the twin in memory takes what the file took, and says what must be found again.
+/// Over a file the journal in memory stores the same, and determines what must be found again.
 #[derive(Debug, Clone, Default)]
 pub struct Disk {
     memory: Memory,
@@ -47,12 +47,12 @@ pub struct Disk {
     failing: Option<Lost>,
     /// When there is space again.
     pub space_at: Option<Timestamp>,
-    /// When the append that is under way is through.
+    /// When the append in progress is finished.
     pub ready_at: Option<Timestamp>,
 }
 
 impl Disk {
-    /// An empty one; over a file its chance follows from the seed.
+    /// An empty journal; over a file its random numbers come from the seed.
     pub fn new(medium: Medium, seed: u64) -> Self {
         let file = (medium == Medium::File).then(|| File::new(seed));
         Self { file, ..Self::default() }
@@ -66,7 +66,7 @@ impl Disk {
         }
     }
 
-    /// Takes the journal over. A file was taken when the crash before was over.
+    /// Becomes the owner. Over a file that already happened when the previous crash was over.
     pub fn open(&mut self) -> Result<Epoch, Violation> {
         match &self.file {
             None => Ok(self.memory.open()),
@@ -75,12 +75,12 @@ impl Disk {
         }
     }
 
-    /// The number of the owner.
+    /// The epoch of the owner.
     pub fn epoch(&self) -> Epoch {
         self.memory.epoch()
     }
 
-    /// The next append fails for good.
+    /// Makes the next append fail permanently.
     pub fn fail_next(&mut self, lost: Lost) {
         match &self.file {
             Some(file) => file.fail_next(lost),
@@ -88,24 +88,24 @@ impl Disk {
         }
     }
 
-    /// Something goes wrong at one of the next operations of the file.
+    /// Sets a fault at one of the next operations of the file.
     pub fn set(&mut self, hit: Hit) {
         if let Some(file) = &mut self.file {
             file.set(hit);
         }
     }
 
-    /// The file, if it is one.
+    /// The file, if the journal is one.
     pub fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// Batches that power loss can take.
+    /// Batches that a loss of power can take.
     pub fn unsynced(&self) -> usize {
         self.memory.unsynced()
     }
 
-    /// Appends at a time, unless it is to fail. From a process that died meanwhile nobody hears ([`journal::Error::Gone`]).
+    /// Appends at a time, unless it must fail. A process that died meanwhile gets no reply ([`journal::Error::Gone`]).
     pub fn append(&mut self, batch: &Arc<Batch>, epoch: Epoch, now: Timestamp) -> Result<Position, journal::Error> {
         self.ready_at = None;
         let full = self.space_at.is_some_and(|at| now < at);
@@ -118,7 +118,7 @@ impl Disk {
             }
             return match file.append(batch, epoch) {
                 Kept::Acknowledged(position) => self.keep(batch, epoch).map(|_| position),
-                Kept::Untold => self.keep(batch, epoch).and(Err(journal::Error::Gone)),
+                Kept::Unreported => self.keep(batch, epoch).and(Err(journal::Error::Gone)),
                 Kept::Died => Err(journal::Error::Gone),
                 Kept::Refused(error) => Err(error),
             };
@@ -131,29 +131,29 @@ impl Disk {
             self.failing = Some(Lost::All);
         }
         if self.failing.take().is_some() {
-            let (path, detail) = ("the simulated disk".into(), "it wants it so".into());
+            let (path, detail) = ("the simulated disk".into(), "the test wants it so".into());
             self.memory.fail_next(journal::Error::Failed { path, detail });
         }
         self.keep(batch, epoch)
     }
 
-    /// The twin in memory answers at once.
+    /// Appends to the journal in memory, which replies at once.
     fn keep(&mut self, batch: &Arc<Batch>, epoch: Epoch) -> Result<Position, journal::Error> {
-        let (told, answer) = mpsc::channel();
-        let done = Box::new(move |result| drop(told.send(result)));
+        let (sender, answer) = mpsc::channel();
+        let done = Box::new(move |result| drop(sender.send(result)));
         self.memory.append(Append { batch: Arc::clone(batch), epoch }, done);
         let position = answer.try_recv().unwrap_or(Err(journal::Error::Gone))?;
         self.log.push(Arc::clone(batch));
         Ok(position)
     }
 
-    /// The process ends by itself, its journal failed or closed; a real one may crash on the way.
+    /// The process ends by itself, because its journal failed or was closed; a real one may crash on the way.
     pub fn end(&mut self) -> Form {
         self.file.as_mut().map_or(Form::Process, File::end)
     }
 
-    /// Takes away what this crash takes, and says what it was: a file can lose its power while the next owner opens it.
-    /// What is left is durable from then on.
+    /// Applies a crash, and returns which one it was in the end: a file can lose its power while the next owner opens
+    /// it. What is left is durable from then on.
     pub fn crash(&mut self, form: Form) -> Result<Form, Violation> {
         (self.failing, self.ready_at) = (None, None);
         let Some(file) = &mut self.file else {
@@ -166,7 +166,7 @@ impl Disk {
         let before = self.memory.epoch();
         Invariant::Fence.holds(epoch > before, || format!("the owner after {before} is {epoch}"))?;
         while self.memory.open() < epoch {}
-        self.same_as_twin()?;
+        self.same_as_memory()?;
         Ok(form)
     }
 
@@ -181,8 +181,8 @@ impl Disk {
         }
     }
 
-    /// Brings the twin to what is found in the file: all that was acknowledged, and perhaps the batch whose writing failed;
-    /// after a loss of power perhaps less, but never less than was synced.
+    /// Makes the journal in memory match the file: it has everything that was acknowledged, and perhaps the batch whose
+    /// writing failed; after a loss of power perhaps less, but never less than was synced.
     fn survivors(&mut self, form: Form, doubtful: Option<(Arc<Batch>, Epoch)>) -> Result<Form, Violation> {
         let least = if matches!(form, Form::Power { .. }) { 0 } else { self.memory.unsynced() };
         let mut candidates = vec![];
@@ -208,14 +208,14 @@ impl Disk {
         )))
     }
 
-    /// A file holds what its twin holds.
-    fn same_as_twin(&self) -> Result<(), Violation> {
+    /// Checks that a file holds the same as the journal in memory.
+    fn same_as_memory(&self) -> Result<(), Violation> {
         let (found, expected) = (Found::of(self.journal())?, Found::of(&self.memory)?);
         Invariant::Journal
-            .holds(found == expected, || format!("the file holds {found:#?}, its twin in memory {expected:#?}"))
+            .holds(found == expected, || format!("the file holds {found:#?}, the journal in memory {expected:#?}"))
     }
 
-    /// Keeps a snapshot behind what was appended. A process that dies of it hears no more ([`journal::Error::Gone`]).
+    /// Keeps a snapshot behind what was appended. A process that dies of it gets no reply ([`journal::Error::Gone`]).
     pub fn keep_snapshot(&self, snapshot: Snapshot) -> Result<(), journal::Error> {
         if let Some(file) = &self.file {
             return file.keep_snapshot(snapshot);
@@ -224,7 +224,7 @@ impl Disk {
         Ok(())
     }
 
-    /// What the session's state is folded from, from its newest snapshot on.
+    /// The line of the session, from its newest snapshot on.
     pub fn line(&self) -> Result<StoredLineage, Violation> {
         self.journal().line(branch_id()).map_err(|error| unreadable(&error))
     }
@@ -252,7 +252,7 @@ impl Disk {
         }
     }
 
-    /// The latest time that it holds.
+    /// The latest time in the journal.
     pub fn latest(&self) -> Result<Timestamp, Violation> {
         self.journal().latest().map_err(|error| unreadable(&error))
     }
@@ -267,10 +267,10 @@ impl Disk {
         self.journal().progress(branch_id()).map_err(|error| unreadable(&error))
     }
 
-    /// Whether the journal holds exactly what was appended and survived.
+    /// Checks that the journal holds exactly what was appended and survived.
     pub fn check(&self, entries: &[Entry]) -> Result<(), Violation> {
         self.file.as_ref().map_or(Ok(()), File::is_sound)?;
-        self.same_as_twin()?;
+        self.same_as_memory()?;
         let appended: Vec<&Record> =
             self.log.iter().flat_map(|batch| &batch.records).filter(|record| record.seq.is_some()).collect();
         Invariant::Journal.holds(appended.len() == entries.len(), || {
@@ -286,7 +286,7 @@ impl Disk {
     }
 }
 
-/// A crash of which it is known what it left.
+/// A crash with what it left, if that is known.
 fn kept(form: Form, keep: usize) -> Form {
     match form {
         Form::Process | Form::Ended => form,
@@ -352,7 +352,7 @@ mod tests {
         Arc::clone(disk.log.last().unwrap())
     }
 
-    /// The last batch once more, as what would follow it.
+    /// The last batch again, as what would follow it.
     fn more(disk: &Disk) -> Arc<Batch> {
         let mut batch = Batch::clone(&last(disk));
         let first = disk.entries().unwrap().len() as u64 + 1;
@@ -370,12 +370,12 @@ mod tests {
     }
 
     #[test]
-    fn r10_what_the_twin_holds_and_the_file_does_not_is_found() {
+    fn r10_what_the_memory_journal_holds_and_the_file_does_not_is_found() {
         let mut disk = quiet();
         disk.check(&disk.entries().unwrap()).unwrap();
         let (batch, epoch) = (more(&disk), disk.epoch());
         disk.keep(&batch, epoch).unwrap();
-        assert_found(disk.same_as_twin(), Invariant::Journal, "its twin in memory");
+        assert_found(disk.same_as_memory(), Invariant::Journal, "the journal in memory");
         let lost = disk.crash(Form::Process).map(drop);
         assert_found(lost, Invariant::Journal, "which are not those of");
     }

@@ -1,6 +1,4 @@
-//! A real home: the product's journal in SQLite, on a disk that fails, dies and loses its power at any operation.
-//!
-//! What may not live here: what was appended to it, which the world knows; what must have survived follows from that.
+//! A real home: the product's journal in SQLite, on a disk that can fail, die and lose its power at any operation.
 
 use std::fs;
 use std::path::Path;
@@ -17,45 +15,45 @@ use crate::fault::Lost;
 use crate::hit::{Harm, Hit};
 use crate::invariant::{Invariant, Violation};
 
-/// A file in the home that says that the disk is full.
+/// A file in the home that marks the disk as full.
 const FULL: &str = "full";
 
-/// What is free on a full disk once it is given up.
+/// The file whose space becomes free when the journal releases its reserve.
 const RESERVE: &str = "journal.reserve";
 
-/// What the journal writes past SQLite.
+/// The file that the journal writes without SQLite.
 const MARK: &str = "journal.mark";
 
-/// Tries at opening after which it is not the faults that it fails of.
+/// After this many failed attempts to open it, the faults cannot be the reason.
 const MOST_TRIES: u32 = 1_000;
 
-/// One in so many appends is followed by quiet moments.
+/// One in this many appends is followed by background work.
 const QUIET_ONE_IN: usize = 12;
 
-/// A home, its disk, and its owner. What is shared by clones is the home: only worlds in memory are cloned.
+/// A home, its disk, and its owner. Clones share the home: only worlds in memory are cloned.
 #[derive(Debug, Clone)]
 pub struct File {
-    // In this order: a journal closes while its disk is there, and a disk leaves before its folder.
+    // The order matters: a journal closes while its disk exists, and the disk is removed before its folder.
     owner: Option<Arc<Sqlite>>,
     disk: Arc<Disk>,
     home: Arc<TempDir>,
-    /// Crashes that were set, each with the operation that it comes at, of all operations of this world.
+    /// Crashes that were set, each with the number of its operation among all operations of this world.
     crashes: Vec<(u64, Harm)>,
-    /// Operations on homes that the power was lost of.
+    /// Operations on homes that lost their power.
     before: u64,
-    /// A batch that nobody was told of, and that may be there.
+    /// A batch without a reply, which may be stored.
     pub doubtful: Option<(Arc<Batch>, Epoch)>,
     rng: Rng,
 }
 
-/// What became of an append.
+/// The result of an append.
 #[derive(Debug)]
 pub enum Kept {
     /// It was acknowledged.
     Acknowledged(Position),
-    /// It was acknowledged, and then the process died, before anybody else heard of it.
-    Untold,
-    /// The process has died; the batch may be there.
+    /// It was acknowledged, and then the process died, before anybody else was notified.
+    Unreported,
+    /// The process has died; the batch may be stored.
     Died,
     /// It was refused.
     Refused(Error),
@@ -78,7 +76,7 @@ impl File {
         self.disk.plan(hit.fault());
     }
 
-    /// The next append fails: before it is written, or with its sync.
+    /// Makes the next append fail: before it is written, or with its sync.
     pub fn fail_next(&self, lost: Lost) {
         let kind = match lost {
             Lost::All => OperationKind::Write,
@@ -87,7 +85,7 @@ impl File {
         self.disk.plan(Fault::at(1, What::Eio).on(kind));
     }
 
-    /// Whether there is a harm that has not struck yet.
+    /// Whether a harm is set that has not happened yet.
     pub fn waits(&self) -> bool {
         self.disk.waiting() > 0
     }
@@ -97,22 +95,22 @@ impl File {
         self.before + self.disk.counted()
     }
 
-    /// Every operation of the disk since the power was last lost.
+    /// Every operation of the disk since the last loss of power.
     pub fn log(&self) -> Vec<Operation> {
         self.disk.operations()
     }
 
-    /// The journal; there is one from the first opening on.
+    /// The journal; it exists from the first opening on.
     pub fn owner(&self) -> &Sqlite {
         self.owner.as_deref().expect("it is opened before it is asked, and at once after each crash")
     }
 
-    /// From now on there is no space, but for the reserve.
+    /// Fills the disk: from now on there is no space, except for the reserve.
     pub fn fill(&self) {
         fs::write(self.home.path().join(FULL), "").expect("the folder is ours");
     }
 
-    /// There is space.
+    /// Frees the disk.
     pub fn free(&self) {
         let full = self.home.path().join(FULL);
         if full.exists() {
@@ -120,7 +118,7 @@ impl File {
         }
     }
 
-    /// Appends, and now and then has a quiet moment afterwards.
+    /// Appends, and sometimes does background work afterwards.
     pub fn append(&mut self, batch: &Arc<Batch>, epoch: Epoch) -> Kept {
         if epoch != self.owner().epoch() {
             return self.append_now(batch, epoch).map_or_else(Kept::Refused, Kept::Acknowledged);
@@ -128,12 +126,12 @@ impl File {
         self.disk.resume();
         let answer = self.append_now(batch, epoch);
         if answer.is_ok() && self.rng.one_in(QUIET_ONE_IN) {
-            (0..=self.rng.pick(8)).for_each(|_| self.owner().rest());
+            (0..=self.rng.pick(8)).for_each(|_| self.owner().background_work());
         }
         self.disk.suspend();
         match (answer, self.disk.is_crashed()) {
             (Ok(position), false) => Kept::Acknowledged(position),
-            (Ok(_), true) => Kept::Untold,
+            (Ok(_), true) => Kept::Unreported,
             (Err(_), true) => {
                 self.doubtful = Some((Arc::clone(batch), epoch));
                 Kept::Died
@@ -150,10 +148,10 @@ impl File {
         if self.disk.is_crashed() { Err(Error::Gone) } else { Ok(()) }
     }
 
-    /// An error of a disk that was struck, of whatever kind, is a failed write; one without a fault is none.
+    /// After a fault of the disk any error counts as a failed write; an error without a fault is returned as it is.
     fn refused(&mut self, error: Error, batch: &Arc<Batch>, epoch: Epoch) -> Error {
-        let told = matches!(error, Error::Full { .. }) || error.is_refusal();
-        if told || self.disk.struck().is_none() {
+        let is_expected = matches!(error, Error::Full { .. }) || error.is_refusal();
+        if is_expected || self.disk.first_failure().is_none() {
             return error;
         }
         self.doubtful = Some((Arc::clone(batch), epoch));
@@ -161,13 +159,13 @@ impl File {
     }
 
     fn append_now(&self, batch: &Arc<Batch>, epoch: Epoch) -> Result<Position, Error> {
-        let (told, answer) = mpsc::channel();
-        let done = Box::new(move |result| drop(told.send(result)));
+        let (sender, answer) = mpsc::channel();
+        let done = Box::new(move |result| drop(sender.send(result)));
         self.owner().append(Append { batch: Arc::clone(batch), epoch }, done);
         answer.try_recv().unwrap_or(Err(Error::Gone))
     }
 
-    /// The owner's process ends by itself; what that was in the end.
+    /// The owner's process ends by itself; returns how.
     pub fn end(&mut self) -> Form {
         self.disk.resume();
         drop(self.owner.take());
@@ -175,15 +173,15 @@ impl File {
         if self.disk.is_crashed() { self.crash_of() } else { Form::Process }
     }
 
-    /// The crash that struck just now.
+    /// The crash that has just happened.
     fn crash_of(&mut self) -> Form {
         let now = self.operations();
         let harm = self.crashes.iter().find(|(at, _)| *at == now).map(|(_, harm)| *harm);
         harm.and_then(Harm::crash).unwrap_or(Form::Process)
     }
 
-    /// A crash, if the process has not ended already; then the next owner, however often its opening goes wrong. Says
-    /// what took the process in the end: where any of the crashes was a loss of power, that.
+    /// Crashes, if the process has not ended already; then opens the journal as the next owner, as often as that fails.
+    /// Returns what ended the process: a loss of power, if any of the crashes was one.
     pub fn crash(&mut self, form: Form) -> Result<(Epoch, Form), Violation> {
         let mut worst = form;
         if self.owner.is_some() && !self.disk.is_crashed() {
@@ -208,19 +206,19 @@ impl File {
                     self.owner = Some(Arc::new(owner));
                     return Ok((epoch, worst));
                 }
-                Err(_) if self.disk.struck().is_some() => {}
+                Err(_) if self.disk.first_failure().is_some() => {}
                 Err(error) => return Err(Invariant::Journal.violated(format!("the next owner is refused: {error}"))),
             }
         }
         Err(Invariant::Journal.violated(format!("no owner after {MOST_TRIES} tries")))
     }
 
-    /// The crash that struck, if one did, takes what it takes; which of the two was worse.
+    /// Applies the crash that was set, if it happened; returns the worse one.
     fn lose_as_set(&mut self, before: Form) -> Form {
         let now = self.operations();
-        let struck = self.disk.is_crashed().then(|| self.crashes.iter().find(|(at, _)| *at == now)).flatten();
+        let happened = self.disk.is_crashed().then(|| self.crashes.iter().find(|(at, _)| *at == now)).flatten();
         drop(self.owner.take());
-        let Some((_, harm)) = struck.copied() else { return before };
+        let Some((_, harm)) = happened.copied() else { return before };
         if let Some(cut) = harm.cut(self.rng.draw()) {
             self.cut(cut);
         }
@@ -231,7 +229,7 @@ impl File {
         }
     }
 
-    /// A crash between two operations takes what it takes.
+    /// Applies a crash between two operations.
     fn lose(&mut self, form: Form) {
         drop(self.owner.take());
         match form {
@@ -242,23 +240,23 @@ impl File {
         }
     }
 
-    /// What `limulus doctor` looks at finds nothing wrong, whatever happened before. It looks at a copy, as somebody else does
-    /// who opens the files: closing one of them here would give up the locks of the owner.
+    /// Checks that `limulus doctor` finds nothing wrong, whatever happened before. It checks a copy, because closing
+    /// one of the files here would release the locks of the owner.
     pub fn is_sound(&self) -> Result<(), Violation> {
         let copy = folder();
         self.disk.power_cut(Cut::Everything, copy.path()).expect("the folder is ours alone");
-        // Where the journal is not made yet there is nothing to look at.
+        // Before the journal is created there is nothing to check.
         let Ok(report) = check::check(copy.path(), &mut |_| {}) else { return Ok(()) };
         Invariant::Journal.holds(report.findings.is_empty(), || format!("doctor finds {:#?}", report.findings))
     }
 
-    /// The mark names an entry that never was.
+    /// Damages the mark: it names an entry that never existed.
     #[cfg(test)]
     pub(super) fn damage(&self) {
         fs::write(self.home.path().join(MARK), [1; 40]).expect("the folder is ours");
     }
 
-    /// What a loss of power leaves is another folder.
+    /// Replaces the folder by what a loss of power leaves.
     fn cut(&mut self, cut: Cut) {
         let (home, disk) = installed(|home| {
             self.disk.power_cut(cut, home)?;
@@ -269,7 +267,7 @@ impl File {
     }
 }
 
-/// A folder in memory where there is such a place: what the system makes durable is not in question.
+/// A folder in memory if possible: the durability of the system is not the subject here.
 fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("there is a place for files")
 }

@@ -1,7 +1,7 @@
-//! The world of one case: virtual time, the runtime's process, and all that is outside of it.
+//! The world of one case: virtual time, the runtime's process, and everything outside of it.
 //!
-//! What is outside survives a crash; the process is thrown away and made again from the journal. One step is one
-//! operation, drawn among all that could happen next.
+//! What is outside survives a crash; the process is discarded and made again from the journal. One step is one
+//! operation, drawn among all that are possible next.
 
 pub mod always;
 pub mod callers;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use engine::{Moment, Session, Timestamp};
 
-pub use callers::{Caller, Told};
+pub use callers::{Answered, Caller};
 pub use disk::{Disk, Medium, Recorded};
 pub use disk_file::File;
 pub use model::Model;
@@ -35,7 +35,7 @@ use crate::plan::Plan;
 use callers::Callers;
 use process::{Over, Owner, Process};
 
-/// Operations after which a world that is still busy will never be quiet.
+/// If a world is still busy after this many operations, it never becomes quiet.
 const MOST_OPERATIONS: u32 = 20_000;
 
 /// When the world begins, milliseconds since 1970.
@@ -43,39 +43,36 @@ const BEGINNING: i64 = 1_767_225_600_000;
 
 /// What a crash does not touch, or touches in its own way.
 #[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Outside {
     /// What everybody is going to do.
     pub plan: Arc<Plan>,
-    /// The store.
     pub disk: Disk,
-    /// A subscriber's record.
     pub view: View,
-    /// The callers' records.
     pub callers: Callers,
     /// What the tools did.
     pub tools: Tools,
     /// What the provider did.
     pub model: Model,
-    /// What time it is.
     pub now: Timestamp,
-    /// What has gone wrong so far.
+    /// The faults so far.
     pub past: Past,
-    /// How far the wall clock will be set when the next process looks at it, milliseconds.
+    /// The offset of the wall clock when the next process reads it, milliseconds.
     skew: i64,
-    /// Which operation comes next.
+    /// Draws the next operation.
     order: Rng,
-    /// What the machine draws.
+    /// Random numbers for the machine.
     draws: Rng,
     trace: Trace,
     operations: u32,
 }
 
-/// What has gone wrong in a world, as far as it excuses anything.
+/// The faults of a world, as far as they excuse anything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Past {
-    /// When something last went wrong, or a process last came up.
+    /// The time of the last fault, or of the last start of a process.
     pub until: Timestamp,
-    /// How often the wall clock was set, or time passed while the disk was slow or full.
+    /// How often the wall clock jumped, or time passed while the disk was slow or full.
     pub gaps: u32,
 }
 
@@ -99,26 +96,26 @@ impl Outside {
         }
     }
 
-    /// What was done so far, as one hash.
+    /// A hash of all operations so far.
     pub fn trace(&self) -> Trace {
         self.trace
     }
 
-    /// Every way in which this world can crash now.
+    /// All forms in which this world can crash now.
     pub fn forms(&self) -> Vec<Form> {
         let ended = self.tools.moving().next().map(|_| Form::Ended);
         let power = (0..=self.disk.unsynced()).map(|keep| Form::Power { keep });
         std::iter::once(Form::Process).chain(ended).chain(power).collect()
     }
 
-    /// A crash takes what it takes; says what it was in the end.
+    /// Applies a crash; returns which one it was in the end.
     fn crash(&mut self, form: Form) -> Result<Form, Violation> {
         let form = self.disk.crash(form)?;
         self.tools.crash(form, &self.plan, &self.disk);
         self.callers.crash();
         let before = self.now.plus(100);
         let wall = Timestamp(before.0.saturating_add(std::mem::take(&mut self.skew)));
-        // As the runtime's clock does: it never goes back behind what is recorded.
+        // As the runtime's clock does: it never goes back before what is recorded.
         self.now = wall.max(self.disk.latest()?);
         self.disk.space_at = self.disk.space_at.map(|at| Timestamp(at.0 + self.now.0 - before.0));
         self.past.until = self.now;
@@ -131,7 +128,7 @@ impl Outside {
     }
 }
 
-/// How closely a world is watched.
+/// How closely a world is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
     /// At the end, and at each opening.
@@ -146,7 +143,7 @@ pub struct World {
     outside: Outside,
     process: Process,
     watch: Watch,
-    /// What was done, in words; kept only for a case that is told.
+    /// The operations in words; only kept for a described case.
     story: Option<Vec<String>>,
 }
 
@@ -156,14 +153,14 @@ impl World {
         Self::begin_on(Disk::default(), plan, watch)
     }
 
-    /// The same on this disk, which is empty.
+    /// The same on this empty disk.
     pub fn begin_on(disk: Disk, plan: &Arc<Plan>, watch: Watch) -> Result<Self, Violation> {
         let mut outside = Outside::new(plan, disk);
         let process = Process::open(&mut outside, Form::Process, Owner::New)?;
         Ok(Self { outside, process, watch, story: None })
     }
 
-    /// This world after a crash, with its next process; the world itself goes on as if nothing had happened.
+    /// A copy of this world after a crash, with its next process; this world continues as if nothing had happened.
     pub fn crashed(&self, form: Form) -> Result<Self, Violation> {
         let mut outside = self.outside.clone();
         let form = outside.crash(form)?;
@@ -176,7 +173,7 @@ impl World {
         Ok(Self { outside, process, watch: Watch::Ends, story })
     }
 
-    /// Lets something go wrong.
+    /// Injects a fault.
     pub fn inject(&mut self, fault: Fault) -> Result<(), Violation> {
         let outside = &mut self.outside;
         outside.trace.add(fault.name().as_bytes());
@@ -218,7 +215,7 @@ impl World {
         }
     }
 
-    /// The process ends and the next one comes up.
+    /// Ends the process and starts the next one.
     fn reopen(&mut self, form: Form) -> Result<(), Violation> {
         let form = self.outside.crash(form)?;
         if let Some(story) = &mut self.story {
@@ -229,17 +226,17 @@ impl World {
         before.is_fenced(&mut self.outside)
     }
 
-    /// Operations so far.
+    /// The number of operations so far.
     pub fn operations(&self) -> u32 {
         self.outside.operations
     }
 
-    /// Tells from now on what is done, in words.
-    pub fn tell(&mut self) {
+    /// Describes the operations from now on.
+    pub fn describe(&mut self) {
         self.story = Some(vec![]);
     }
 
-    /// What was done, if it is told.
+    /// The operations, if they are described.
     pub fn story(&self) -> &[String] {
         self.story.as_deref().unwrap_or_default()
     }
@@ -249,7 +246,7 @@ impl World {
         &self.outside
     }
 
-    /// The process and what is outside of it, to be put out of order.
+    /// The process and what is outside of it, so that a test can corrupt them.
     #[cfg(test)]
     pub(crate) fn parts(&mut self) -> (&mut Process, &mut Outside) {
         (&mut self.process, &mut self.outside)
@@ -260,12 +257,13 @@ impl World {
         self.process.session()
     }
 
-    /// The phase that the session is in, by name.
+    /// The name of the session's phase.
     pub fn phase(&self) -> &'static str {
         self.session().map_or("none", |session| session.run_state().name())
     }
 
-    /// Does one operation, drawn among all that could come next, and names it; none when the world is quiet.
+    /// Does one operation, drawn among all that are possible next, and returns its name; `None` when the world is
+    /// quiet.
     pub fn step(&mut self) -> Result<Option<&'static str>, Violation> {
         match self.process.over(&self.outside) {
             Some(Over::Closed | Over::Failed | Over::Died) => {
@@ -299,11 +297,11 @@ impl World {
         Ok(Some(name))
     }
 
-    /// Goes on without faults until the world is quiet.
+    /// Continues without faults until the world is quiet.
     pub fn settle(&mut self) -> Result<(), Violation> {
         while self.step()?.is_some() {}
         self.process.check_fold(&self.outside)?;
-        let Some(session) = self.session().filter(|_| self.process.is_at_rest()) else { return Ok(()) };
+        let Some(session) = self.session().filter(|_| self.process.is_idle()) else { return Ok(()) };
         spending::is_as_the_state_says(session, &self.outside.disk.entries()?)
     }
 }

@@ -1,4 +1,4 @@
-//! The scripted model: what it answers follows from the request alone, and from which of its planned failures are spent.
+//! The scripted model: its answer follows from the request alone, and from which of its planned failures are used up.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,14 +13,14 @@ use crate::invariant::{Invariant, Violation};
 use crate::plan::Plan;
 use crate::workload::{Odd, Turn};
 
-/// What a call that was cut off before it ran, or for which nothing was left, is answered with; such a call is asked for
-/// again.
+/// The result of a call that did not run because the turn was interrupted or the budget was used up; the model asks for
+/// such a call again.
 const NOT_RUN: [&str; 2] = ["Not run: the turn was cut.", "Not run: the budget is used up."];
 
-/// What the model says when it is asked to go on and has said everything.
+/// What the model says when it is asked to continue and has said everything.
 const NOTHING_MORE: &str = "That is all.";
 
-/// The provider's side of the world: which planned failures have happened, and which answers were whole.
+/// The provider's side of the world: which planned failures have happened, and which answers were complete.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     spent: BTreeMap<Cause, u32>,
@@ -28,29 +28,29 @@ pub struct Model {
     pub whole: BTreeSet<EffectId>,
     /// Requests that fell silent, and since when.
     pub silent: BTreeMap<EffectId, Timestamp>,
-    /// What its summaries stand for: the run, and where in its script that was.
-    summaries: BTreeMap<Hash, (usize, Told)>,
+    /// What its summaries stand for: the run, and the position in its script.
+    summaries: BTreeMap<Hash, (usize, ScriptPosition)>,
 }
 
-/// An answer on its way.
+/// An answer in progress.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Reply {
     /// What is reported, piece by piece.
     pub reports: VecDeque<Report>,
-    /// How it ends.
     pub end: ReplyEnd,
 }
 
-/// What a request fails of.
+/// The cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// What is planned for this run and turn.
+    /// The planned failure of this run and turn.
     Turn(usize, usize),
-    /// What is odd about the answer of this run and turn.
+    /// The odd answer of this run and turn.
     Odd(usize, usize),
-    /// What is wrong with this candidate.
+    /// The defect of this candidate.
     Candidate(u32),
-    /// It is to think more than this candidate can.
+    /// The thinking level is above what this candidate accepts.
     Thinking(u32),
 }
 
@@ -59,7 +59,7 @@ pub enum Cause {
 pub enum ReplyEnd {
     /// With its end mark.
     Whole,
-    /// With its end mark, and is none.
+    /// With its end mark, but malformed.
     Odd(Cause),
     /// With the planned failure.
     Fails(Cause),
@@ -69,24 +69,23 @@ pub enum ReplyEnd {
 
 /// A request as the provider sees it.
 #[derive(Debug, Clone, Copy)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Asking<'a> {
-    /// Which.
     pub request: EffectId,
-    /// The place of the model and the key.
+    /// The index of the candidate.
     pub candidate: u32,
-    /// How much it is to think, where that is not what its settings say.
+    /// The thinking level, if it differs from the settings.
     pub thinking: Option<Thinking>,
-    /// The conversation.
     pub items: &'a [Item],
 }
 
 impl Model {
-    /// The failure has happened once more.
+    /// Counts one more occurrence of the failure.
     pub fn spend(&mut self, failure: Cause) {
         *self.spent.entry(failure).or_default() += 1;
     }
 
-    /// Whether the failure is still to happen.
+    /// Whether the failure still has to happen.
     fn is_left(&self, failure: Cause, times: u32) -> bool {
         self.spent.get(&failure).copied().unwrap_or_default() < times
     }
@@ -95,19 +94,19 @@ impl Model {
     pub fn reply(&self, asking: Asking<'_>, plan: &Plan, journal: &dyn Read) -> Result<Reply, Violation> {
         let Asking { request, items, .. } = asking;
         let run = script_of(plan, request)?;
-        let told = Told::read(run, items, (plan, &self.summaries), journal)?;
+        let position = ScriptPosition::read(run, items, (plan, &self.summaries), journal)?;
         if let Some((cause, class)) = self.refusal(asking, plan) {
             let failure = Failure::new(class, "the candidate is not in order");
             let reports = VecDeque::from([Report::RequestFailed { effect: request, failure }]);
             return Ok(Reply { reports, end: ReplyEnd::Fails(cause) });
         }
-        let turn = &plan.workload.runs[run].turns[told.turn];
-        let mut pieces = told.pieces(run, turn);
-        let place = Cause::Turn(run, told.turn);
+        let turn = &plan.workload.runs[run].turns[position.turn];
+        let mut pieces = position.pieces(run, turn);
+        let place = Cause::Turn(run, position.turn);
         let Some(failure) = turn.failure.filter(|failure| self.is_left(place, failure.times)) else {
-            let odd = Cause::Odd(run, told.turn);
+            let odd = Cause::Odd(run, position.turn);
             let end = if turn.odd.is_some_and(Odd::is_failure) && self.is_left(odd, 1) {
-                pieces = if turn.odd == Some(Odd::Empty) { vec![] } else { too_many(run, told.turn) };
+                pieces = if turn.odd == Some(Odd::Empty) { vec![] } else { too_many(run, position.turn) };
                 ReplyEnd::Odd(odd)
             } else {
                 ReplyEnd::Whole
@@ -125,12 +124,12 @@ impl Model {
             return Ok(Reply { reports, end: ReplyEnd::Silent(place) });
         }
         let retry_after_ms = failure.retry_after_ms;
-        let failed = Failure { retry_after_ms, ..Failure::new(failure.class, "the script wants it so") };
+        let failed = Failure { retry_after_ms, ..Failure::new(failure.class, "the script says so") };
         reports.push_back(Report::RequestFailed { effect: request, failure: failed });
         Ok(Reply { reports, end: ReplyEnd::Fails(place) })
     }
 
-    /// What the provider says against the candidate, whatever is asked of it.
+    /// The provider's refusal of the candidate, whatever is asked of it.
     fn refusal(&self, asking: Asking<'_>, plan: &Plan) -> Option<(Cause, FailureClass)> {
         let asked = plan.workload.candidates.get(asking.candidate as usize)?;
         let cause = Cause::Candidate(asking.candidate);
@@ -141,7 +140,7 @@ impl Model {
         is_too_much.then_some((Cause::Thinking(asking.candidate), FailureClass::ThinkingUnsupported))
     }
 
-    /// Summarises items, or fails to: that follows from which effect it is.
+    /// Summarises items, or fails to: the effect determines which.
     pub fn summarise(
         &mut self,
         effect: EffectId,
@@ -152,7 +151,8 @@ impl Model {
         let run = script_of(plan, effect)?;
         let asks = |item: &Item| matches!(item, Item::User { message, .. } if RunId::from(*message) == effect.run);
         let of_run = items.iter().any(asks);
-        let told = of_run.then(|| Told::read(run, items, (plan, &self.summaries), journal)).transpose()?;
+        let position =
+            of_run.then(|| ScriptPosition::read(run, items, (plan, &self.summaries), journal)).transpose()?;
         let failed = |class| Report::RequestFailed { effect, failure: Failure::new(class, "no summary") };
         let summary = |text: &str| CompactionResult::Summary {
             text: Content::text(BodyKind::Message, text),
@@ -165,10 +165,10 @@ impl Model {
             2 => Report::Compacted { effect, made: summary(" ") },
             3 => Report::Compacted { effect, made: summary(&"no shorter than before ".repeat(100)) },
             _ => {
-                // No two say the same, also where a summary tells nothing of the run.
+                // All summaries are different, even if one says nothing of the run.
                 let made = summary(&self.summaries.len().to_string());
                 if let CompactionResult::Summary { text, .. } = &made {
-                    self.summaries.insert(text.body.hash, (run, told.unwrap_or_default()));
+                    self.summaries.insert(text.body.hash, (run, position.unwrap_or_default()));
                 }
                 Report::Compacted { effect, made }
             }
@@ -176,13 +176,13 @@ impl Model {
     }
 }
 
-/// The place in the workload of the run that wants this effect.
+/// The index in the workload of the run that wants this effect.
 fn script_of(plan: &Plan, effect: EffectId) -> Result<usize, Violation> {
     let unknown = || Invariant::Request.violated(format!("{effect} is of no run of the workload"));
     plan.script_of(effect.run).ok_or_else(unknown)
 }
 
-/// The beginning of a piece, so many bytes and not all of them.
+/// The first `bytes` bytes of a piece, never the whole piece.
 fn cut(piece: &Part, bytes: usize) -> Option<Part> {
     match piece {
         Part::Text(text) if bytes > 0 => {
@@ -199,18 +199,18 @@ fn said(effect: EffectId, pieces: Vec<Part>) -> VecDeque<Report> {
     std::iter::once(Report::RequestOpened { effect }).chain(pieces).collect()
 }
 
-/// Where in the script a request stands.
+/// The position of a request in the script.
 #[derive(Debug, Clone, Default)]
-struct Told {
+struct ScriptPosition {
     turn: usize,
     said: String,
     asked: BTreeMap<CallId, Hash>,
     done: BTreeSet<Hash>,
-    /// Turns of which the calls that are wrong were asked for.
+    /// Turns whose wrong calls were made already.
     wrong: BTreeSet<usize>,
 }
 
-impl Told {
+impl ScriptPosition {
     fn read(
         run: usize,
         items: &[Item],
@@ -224,7 +224,7 @@ impl Told {
             Some(Item::Summary { body, .. }) => summaries.get(&body.hash).filter(|(of, _)| *of == run),
             _ => None,
         };
-        let mut told = summary.map(|(_, told)| told.clone()).unwrap_or_default();
+        let mut position = summary.map(|(_, position)| position.clone()).unwrap_or_default();
         for item in &items[begin..] {
             match item {
                 Item::User { body, .. } => {
@@ -234,25 +234,25 @@ impl Told {
                 }
                 Item::Assistant { text, calls, .. } => {
                     if let Some(text) = text {
-                        told.said.push_str(&text_of(journal, text)?);
+                        position.said.push_str(&text_of(journal, text)?);
                     }
-                    told.asked.extend(calls.iter().map(|call| (call.id, call.arguments.hash)));
+                    position.asked.extend(calls.iter().map(|call| (call.id, call.arguments.hash)));
                     let wrong = calls.iter().filter_map(|call| plan.wrong_call(&call.arguments.hash));
-                    told.wrong.extend(wrong.filter(|(of, _)| *of == run).map(|(_, turn)| turn));
+                    position.wrong.extend(wrong.filter(|(of, _)| *of == run).map(|(_, turn)| turn));
                 }
                 Item::Result { call, output, .. } if !cut.contains(&output.hash) => {
-                    told.done.extend(told.asked.get(call));
+                    position.done.extend(position.asked.get(call));
                 }
                 Item::Result { .. } | Item::Summary { .. } | Item::Note { .. } => {}
             }
-            told.turn_over(run, turns);
+            position.turn_over(run, turns);
         }
-        let whole = turns[told.turn].text();
-        let fits = whole.starts_with(&told.said) || only_closes(&whole, &told.said);
+        let whole = turns[position.turn].text();
+        let fits = whole.starts_with(&position.said) || only_closes(&whole, &position.said);
         Invariant::Request.holds(fits, || {
-            format!("turn {} of run {run} says `{whole}`, the request says `{}`", told.turn, told.said)
+            format!("turn {} of run {run} says `{whole}`, the request says `{}`", position.turn, position.said)
         })?;
-        Ok(told)
+        Ok(position)
     }
 
     fn is_done(&self, run: usize, call: usize) -> bool {
@@ -268,7 +268,7 @@ impl Told {
         }
     }
 
-    /// What of the turn is still to be said.
+    /// The rest of the turn.
     fn pieces(&self, run: usize, turn: &Turn) -> Vec<Part> {
         if turn.odd == Some(Odd::WrongCalls) && !self.wrong.contains(&self.turn) {
             let broken = call_parts(0, "look", &Plan::broken_arguments(run, self.turn));
@@ -296,7 +296,7 @@ impl Told {
     }
 }
 
-/// Whether this text is the whole of another and nothing more but closing words.
+/// Whether this text is the whole of another followed only by closing words.
 pub fn only_closes(whole: &str, text: &str) -> bool {
     text.strip_prefix(whole).is_some_and(|rest| rest.replace(NOTHING_MORE, "").is_empty())
 }
@@ -322,13 +322,13 @@ fn arranged(calls: Vec<[Part; 2]>, odd: Option<Odd>) -> Vec<Part> {
     parts
 }
 
-/// More calls than are taken.
+/// More calls than the limit.
 fn too_many(run: usize, turn: usize) -> Vec<Part> {
     let calls = (0..=CALLS_PER_MESSAGE as u32).map(|index| call_parts(index, "look", &Plan::arguments(run, turn, 0)));
     calls.flatten().collect()
 }
 
-/// A call in two parts, as providers stream them.
+/// A call in two parts, as providers stream it.
 fn call_parts(index: u32, tool: &str, arguments: &str) -> [Part; 2] {
     let (first, second) = arguments.split_at(arguments.len() / 2);
     let provider_id = Some(format!("provider_{index}"));
@@ -338,7 +338,7 @@ fn call_parts(index: u32, tool: &str, arguments: &str) -> [Part; 2] {
     ]
 }
 
-/// The text behind a body.
+/// The text of a body.
 pub fn text_of(journal: &dyn Read, body: &Body) -> Result<String, Violation> {
     let bytes = journal.body(&body.hash).ok().flatten();
     let bytes =

@@ -1,4 +1,4 @@
-//! What the runtime does for an effect, step by step. Everything here dies with the process.
+//! How the simulated runtime carries out an effect, step by step. Everything here dies with the process.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,65 +15,59 @@ use crate::invariant::{Invariant, Violation};
 use crate::plan::Planned;
 use crate::workload::{Ends, Life};
 
-/// An effect that is being carried out.
+/// An effect in progress.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub enum Performer {
-    /// What is reported is known.
+    /// All of its reports are known.
     Known(VecDeque<Report>),
     /// A request.
     Request(Reply),
-    /// A call in the process of the runtime.
+    /// A call in the runtime's process.
     InProcess {
-        /// Which.
         call: CallId,
-        /// Its arguments.
         arguments: Body,
-        /// How many steps it has taken.
+        /// The number of steps so far.
         steps: usize,
     },
     /// A supervised command that the runtime watches.
     Watched {
-        /// Its arguments.
         arguments: Body,
         /// Bytes of its output that are recorded.
         reported: u64,
     },
-    /// A look-up.
+    /// A look-up of a call.
     Find {
-        /// Which call.
         call: CallId,
         /// The effect that ran it.
         started: EffectId,
-        /// Its arguments.
         arguments: Body,
     },
     /// The end of a call.
     End {
-        /// Which call.
         call: CallId,
         /// The effect that runs it.
         started: EffectId,
-        /// Its arguments.
         arguments: Body,
     },
-    /// A process that is followed.
+    /// A process that is observed.
     Held(EffectId),
-    /// A process that is ended.
+    /// A process that is being ended.
     Ending(EffectId),
 }
 
-/// What a step of a performer amounts to.
+/// The result of a step.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Stepped {
-    /// The operation's name.
     pub name: &'static str,
-    /// What it reports.
+    /// What it reports; `None` if nothing.
     pub report: Option<Report>,
-    /// Whether it was the last.
+    /// Whether it was the last step.
     pub last: bool,
 }
 
 impl Performer {
-    /// Begins an effect; nothing, if its call has been settled since.
+    /// Starts an effect; `None` if its call has been settled since.
     pub fn start(effect: &Effect, outside: &mut Outside, session: &Session) -> Result<Option<Self>, Violation> {
         let call_of = |id: CallId| session.run().and_then(|run| run.call(id));
         let started = match effect {
@@ -100,7 +94,7 @@ impl Performer {
             Effect::EndCall { call, started, .. } => {
                 call_of(*call).map(|known| Self::End { call: *call, started: *started, arguments: known.arguments })
             }
-            // Nothing stands still here: what runs reports when it is resumed.
+            // Nothing is frozen here: a running call reports when it is resumed.
             Effect::FreezeCall { .. } => None,
             Effect::Report { id, .. } => Some(Self::Known([Report::Reported { effect: *id }].into())),
             Effect::HoldProcess { process, .. } => Some(Self::Held(*process)),
@@ -177,7 +171,7 @@ fn process_ended(effect: EffectId, process: EffectId, name: &'static str, outsid
     Stepped { name, report, last: true }
 }
 
-/// The next piece of an answer.
+/// Reports the next piece of an answer.
 fn says(effect: EffectId, reply: &mut Reply, outside: &mut Outside) -> Stepped {
     let report = reply.reports.pop_front();
     let spoken = reply.reports.is_empty();
@@ -199,7 +193,7 @@ fn falls_silent(effect: EffectId, failure: Cause, outside: &mut Outside) {
 
 fn request(asking: Asking<'_>, outside: &mut Outside) -> Result<Performer, Violation> {
     paired(asking.request, asking.items)?;
-    told_once(asking.request, asking.items)?;
+    each_message_once(asking.request, asking.items)?;
     if outside.plan.workload.candidates.iter().any(|asked| asked.thinking.is_some()) {
         let level = chain::level(&outside.plan, &outside.disk.entries()?);
         Invariant::Chain.holds(asking.thinking == level, || {
@@ -213,14 +207,14 @@ fn request(asking: Asking<'_>, outside: &mut Outside) -> Result<Performer, Viola
     Ok(Performer::Request(reply))
 }
 
-/// A summary of these items; a provider takes what it is told of them without looking for pairs.
+/// Summarises these items; a provider accepts them without checking for pairs.
 fn compact(id: EffectId, items: u32, outside: &mut Outside, session: &Session) -> Result<Performer, Violation> {
     let items = session.transcript.items().get(..items as usize).unwrap_or_default();
     let report = outside.model.summarise(id, items, &outside.plan, outside.disk.journal())?;
     Ok(Performer::Known([report].into()))
 }
 
-/// Every call has exactly one result before the next message, as providers ask for it.
+/// Checks that every call has exactly one result before the next message, as providers require.
 fn paired(request: EffectId, items: &[Item]) -> Result<(), Violation> {
     let mut open: Vec<CallId> = vec![];
     for item in items {
@@ -242,18 +236,18 @@ fn paired(request: EffectId, items: &[Item]) -> Result<(), Violation> {
     Invariant::Pairing.holds(open.is_empty(), || format!("{request} holds no result for {open:?}"))
 }
 
-/// Each message is in it once.
-pub(crate) fn told_once(request: EffectId, items: &[Item]) -> Result<(), Violation> {
+/// Checks that each message is in the request once.
+pub(crate) fn each_message_once(request: EffectId, items: &[Item]) -> Result<(), Violation> {
     let messages = items.iter().filter_map(|item| match item {
         Item::User { message, .. } => Some(*message),
         _ => None,
     });
-    let mut told = BTreeSet::new();
-    let twice = messages.into_iter().find(|message| !told.insert(*message));
-    Invariant::Compaction.holds(twice.is_none(), || format!("{request} tells the message {twice:?} twice"))
+    let mut seen = BTreeSet::new();
+    let twice = messages.into_iter().find(|message| !seen.insert(*message));
+    Invariant::Compaction.holds(twice.is_none(), || format!("{request} holds the message {twice:?} twice"))
 }
 
-/// The call of the script that this one is. A call with any other arguments is one that nobody asked for.
+/// The scripted call that belongs to this call. Nobody asked for a call with other arguments.
 fn planned_of<'a>(call: &Call, outside: &'a Outside) -> Result<&'a Planned, Violation> {
     let unknown =
         || Invariant::Arguments.violated(format!("{} has arguments that the model never gave whole", call.id));
@@ -290,7 +284,7 @@ fn run(effect: EffectId, call: &Call, outside: &mut Outside) -> Result<Performer
     }
 }
 
-/// A call in the process: it begins, it says something, it has done what it does, it is reported.
+/// A step of a call in the process: it starts, writes output, finishes, and is reported.
 fn in_process(effect: EffectId, (call, arguments): (CallId, Body), step: usize, outside: &mut Outside) -> Stepped {
     let Outside { plan, tools, disk, .. } = outside;
     let Some(planned) = plan.call(&arguments.hash) else {
@@ -317,7 +311,7 @@ fn done(effect: EffectId, planned: &Planned) -> Report {
     Report::CallEnded { effect, given: ToolResult::new(planned.outcome(), planned.result()) }
 }
 
-/// The next thing that a watcher of a command sees, if there is anything new.
+/// The next change that a watcher of a command sees, if there is one.
 fn watched(effect: EffectId, arguments: &Body, reported: u64, outside: &Outside) -> Option<Report> {
     let planned = outside.plan.call(&arguments.hash)?;
     let record = outside.tools.commands.get(&effect).map(|command| command.record);
@@ -331,7 +325,7 @@ fn watched(effect: EffectId, arguments: &Body, reported: u64, outside: &Outside)
     }
     let outcome = match record {
         Some(Record::Running { pieces }) => {
-            let given = planned.put_aside(pieces)?;
+            let given = planned.background_result(pieces)?;
             return Some(Report::CallEnded { effect, given });
         }
         Some(Record::Spawned) => return None,

@@ -1,4 +1,4 @@
-//! The runtime's process around the real pump: it keeps to the pump's contract, and everything in it dies in a crash.
+//! The runtime's process around the real pump: it obeys the pump's contract, and everything in it dies in a crash.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,13 +28,13 @@ pub struct Process {
     /// Whether something was offered since the pump last decided.
     offered: bool,
     writing: Option<Arc<Batch>>,
-    /// What the next snapshot would spare.
+    /// What the next snapshot would save.
     unsaved: Unsaved,
     performers: BTreeMap<EffectId, Performer>,
     armed: Option<Timestamp>,
     /// The last reports, newest first.
     observed: VecDeque<Report>,
-    /// Whether the next effect that is stopped has one more report under way.
+    /// Whether the next effect that is stopped sends one more report.
     one_more: bool,
     /// Why it can do nothing more.
     end: Option<End>,
@@ -43,29 +43,29 @@ pub struct Process {
 /// Why a process can do nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// It leaves in order.
+    /// It shuts down properly.
     Leaving,
     /// The journal failed.
     Failed,
-    /// There was no space; it waits for some.
+    /// The disk was full; it waits for space.
     Parked,
-    /// It died while its journal was at work.
+    /// It died during an operation of its journal.
     Died,
 }
 
-/// Whom an opening makes the owner.
+/// Who becomes the owner at an opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// A new process.
     New,
-    /// The same process, which threw its machine away.
+    /// The same process, which discarded its machine.
     Same,
 }
 
-/// What comes after a process that is over.
+/// What follows a process that is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
-    /// It has left in order.
+    /// It has shut down properly.
     Closed,
     /// Its journal failed.
     Failed,
@@ -75,14 +75,14 @@ pub enum Over {
     Died,
 }
 
-/// Each entry counts as so many, so that cases of a hundred entries have snapshots at rest and in the middle of runs. Owners
-/// that come later, and are many, make fewer.
+/// Each entry counts as this many, so that cases of a hundred entries have snapshots between and in the middle of runs.
+/// Later owners, of which there are many, make fewer.
 const ENTRY_COUNTS: u64 = 16;
 
-/// Reports that an echo can bring back.
-const HEARD: usize = 8;
+/// How many of the last reports an echo can repeat.
+const ECHOES: usize = 8;
 
-/// What could come next.
+/// The possible next operations.
 #[derive(Debug, Clone, Copy)]
 enum Next {
     Task,
@@ -93,11 +93,11 @@ enum Next {
     Ask(Caller),
 }
 
-/// The name of an operation, and what it was about.
+/// The name of an operation, and its subject.
 pub type Done = (&'static str, String);
 
 impl Process {
-    /// Takes the journal over, brings the session back and takes it up.
+    /// Becomes the owner of the journal, recovers the session and opens it.
     pub fn open(outside: &mut Outside, form: Form, owner: Owner) -> Result<Self, Violation> {
         let epoch = match owner {
             Owner::New => outside.disk.open()?,
@@ -135,7 +135,7 @@ impl Process {
         }
     }
 
-    /// Tells the machine that it has this owner.
+    /// Opens the session for this owner.
     pub(crate) fn resume(&mut self, outside: &mut Outside) -> Result<(), Violation> {
         self.offer(Report::Opened { epoch: self.epoch, cooling: vec![] }.into(), None, outside);
         self.decide()
@@ -146,13 +146,13 @@ impl Process {
         self.pump.session()
     }
 
-    /// What was in flight when this process ended does not come through any more.
+    /// Checks that appends in flight when this process ended are refused.
     pub fn is_fenced(&self, outside: &mut Outside) -> Result<(), Violation> {
         let Some(batch) = &self.writing else { return Ok(()) };
         self.is_refused(batch, Invariant::Fence, outside)
     }
 
-    /// The disk takes nothing more of this process.
+    /// Checks that the disk accepts nothing more of this process.
     pub(crate) fn is_refused(
         &self,
         batch: &Arc<Batch>,
@@ -163,12 +163,12 @@ impl Process {
         invariant.holds(answer.is_err(), || format!("epoch {} appended {batch:?} after its end", self.epoch))
     }
 
-    /// Whether it is over, and what comes then.
+    /// Whether it is over, and what follows.
     pub fn over(&self, outside: &Outside) -> Option<Over> {
         match self.end? {
             End::Leaving => {
                 let closed = self.session().is_none_or(|session| session.closed);
-                (closed && self.is_at_rest()).then_some(Over::Closed)
+                (closed && self.is_idle()).then_some(Over::Closed)
             }
             End::Failed => Some(Over::Failed),
             End::Died => Some(Over::Died),
@@ -179,22 +179,22 @@ impl Process {
         }
     }
 
-    /// Whether everything that it was told is decided on, recorded and carried out.
-    pub fn is_at_rest(&self) -> bool {
+    /// Whether everything offered is decided, recorded and carried out.
+    pub fn is_idle(&self) -> bool {
         !self.offered && self.writing.is_none() && self.tasks.is_empty()
     }
 
-    /// Whether it goes on by itself: something is under way, or a time is armed.
+    /// Whether it continues by itself: an effect runs, or a timer is armed.
     pub fn is_moving(&self) -> bool {
         !self.performers.is_empty() || self.armed.is_some()
     }
 
-    /// Whether it has nothing to look after any more.
+    /// Whether it has nothing more to do.
     pub fn is_ending(&self) -> bool {
         self.end.is_some()
     }
 
-    /// A report comes a second time.
+    /// Repeats a report.
     pub fn echo(&mut self, back: usize, outside: &mut Outside) -> Result<(), Violation> {
         if let (Some(report), None) = (self.observed.get(back).cloned(), self.end) {
             self.offer(report.into(), None, outside);
@@ -202,19 +202,19 @@ impl Process {
         self.decide()
     }
 
-    /// It is told something, true or not.
+    /// Offers a report, true or not.
     #[cfg(test)]
-    pub(crate) fn is_told(&mut self, report: Report, outside: &mut Outside) -> Result<(), Violation> {
+    pub(crate) fn report(&mut self, report: Report, outside: &mut Outside) -> Result<(), Violation> {
         self.offer(report.into(), None, outside);
         self.decide()
     }
 
-    /// The next effect that is stopped had one more report under way.
+    /// The next effect that is stopped sends one more report.
     pub fn one_more(&mut self) {
         self.one_more = true;
     }
 
-    /// It leaves in order.
+    /// Shuts down properly.
     pub fn leave(&mut self, outside: &mut Outside) -> Result<(), Violation> {
         if self.end.is_none() {
             self.offer(Report::Closing.into(), None, outside);
@@ -223,7 +223,7 @@ impl Process {
         self.decide()
     }
 
-    /// Does one thing, drawn among all that could come next; none when nothing can come any more.
+    /// Does one operation, drawn among all that are possible next; `None` when there is none.
     pub fn step(&mut self, outside: &mut Outside) -> Result<Option<Done>, Violation> {
         let mut choices = self.choices(outside);
         if let Some(at) = outside
@@ -231,7 +231,7 @@ impl Process {
             .ready_at
             .filter(|at| self.writing.is_some() && choices.is_empty() && self.armed.is_none_or(|armed| armed > *at))
         {
-            // Nothing but the disk is waited for.
+            // It only waits for the disk.
             outside.now = outside.now.max(at);
             choices.push(Next::Append);
         }
@@ -291,7 +291,7 @@ impl Process {
         self.offered = true;
     }
 
-    /// Lets the pump decide, whenever its contract asks for it.
+    /// Lets the pump decide whenever its contract requires it.
     fn decide(&mut self) -> Result<(), Violation> {
         while self.offered && self.writing.is_none() && self.tasks.is_empty() {
             self.offered = false;
@@ -336,7 +336,7 @@ impl Process {
                 self.give_up(&error, End::Failed, outside)?;
                 Ok(("append_failed", kinds))
             }
-            // The dead tell nobody.
+            // A dead process notifies nobody.
             Err(journal::Error::Gone) => {
                 (self.end, self.writing) = (Some(End::Died), Some(batch));
                 Ok(("append_died", kinds))
@@ -345,14 +345,14 @@ impl Process {
         }
     }
 
-    /// Keeps the state where that pays: it is that of the journal, whose last batch this is. The process can die of it.
+    /// Keeps a snapshot if one is due; the journal ends with this batch. The process can die of it.
     fn keep_snapshot(&mut self, batch: &Batch, outside: &Outside) -> Result<(), journal::Error> {
         (0..ENTRY_COUNTS.div_ceil(self.epoch.0)).for_each(|_| self.unsaved.add(batch));
         let snapshot = self.pump.session().and_then(|session| self.unsaved.take_due(session));
         snapshot.map_or(Ok(()), |snapshot| outside.disk.keep_snapshot(snapshot))
     }
 
-    /// The machine is ahead of the journal and is thrown away. Its callers are told.
+    /// Discards the machine, which is ahead of the journal. Its callers are notified.
     fn give_up(&mut self, error: &journal::Error, end: End, outside: &mut Outside) -> Result<(), Violation> {
         self.pump.failed(&error.to_string());
         self.end = Some(end);
@@ -394,7 +394,7 @@ impl Process {
             Some(Do::Publish(batch)) => {
                 let kept = outside.disk.holds(&batch);
                 Invariant::Published.holds(kept, || "a batch was shown before it was written".into())?;
-                outside.view.told(&batch, outside.disk.journal())?;
+                outside.view.receive(&batch, outside.disk.journal())?;
                 Ok(("publish", String::new()))
             }
             Some(Do::Answer(caller, answer)) => {
@@ -412,17 +412,17 @@ impl Process {
             self.performers.remove(&effect);
         }
         if let Some(report) = report {
-            // What streams comes once, in its order: its sender is one task.
+            // Streamed reports come once and in order: their sender is one task.
             if !matches!(report, Report::Said { .. }) {
                 self.observed.push_front(report.clone());
-                self.observed.truncate(HEARD);
+                self.observed.truncate(ECHOES);
             }
             self.offer(report.into(), None, outside);
         }
         (name, effect.to_string())
     }
 
-    /// Where the machine is not ahead of the journal, the journal folds to its state.
+    /// Checks that the journal folds to the machine's state, unless the machine is ahead of it.
     pub fn check_fold(&self, outside: &Outside) -> Result<(), Violation> {
         if self.writing.is_some() || self.end.is_some() {
             return Ok(());
@@ -435,7 +435,7 @@ impl Process {
     }
 }
 
-/// A process that is said to have ended does not live.
+/// Checks that a process that is reported as ended does not live.
 fn what_has_ended_is_over(batch: &Batch, outside: &Outside) -> Result<(), Violation> {
     let lives = |process| outside.tools.running().any(|(effect, _)| effect == process);
     let ended = batch.records.iter().filter_map(|record| match &record.event {
@@ -446,14 +446,14 @@ fn what_has_ended_is_over(batch: &Batch, outside: &Outside) -> Result<(), Violat
     Invariant::Process.holds(early.is_none(), || format!("it is said to have ended, and lives: {early:?}"))
 }
 
-/// Once a run has ended, nothing of it lives but what its session holds, and what could not be ended.
+/// Checks that no process of an ended run lives unless its session holds it or it could not be ended.
 fn no_process_is_left(batch: &Batch, outside: &Outside) -> Result<(), Violation> {
     let ended = |run| batch.records.iter().any(|record| matches!(&record.event, Event::RunEnded(e) if e.run == run));
     let mut left = outside.tools.running().filter(|(_, command)| ended(command.call.run)).peekable();
     if left.peek().is_none() {
         return Ok(());
     }
-    // What could not be ended in its time is said to be so: a slow disk can take that time.
+    // A process that could not be ended in time is reported as such: a slow disk can use up that time.
     let entries = outside.disk.entries()?;
     let unended = |call| {
         let says = |event: &Event| matches!(event, Event::CallSettled(e) if e.call == call && e.outcome == CallOutcome::Unended);

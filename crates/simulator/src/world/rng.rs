@@ -1,11 +1,11 @@
-//! Every draw of a world comes from its seed (SplitMix64), and every operation goes into its trace.
+//! All random numbers of a world come from its seed (SplitMix64), and every operation goes into its trace.
 
-/// A row of numbers that follows from a seed.
+/// A sequence of numbers that follows from a seed.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The row of this seed for this use of it: a draw more in one use changes no other.
+    /// The sequence of this seed for this use: one more draw in one use changes no other.
     pub fn new(seed: u64, of: &str) -> Self {
         let mut name = Trace::default();
         name.add(of.as_bytes());
@@ -22,23 +22,23 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of `count` places; `count` is not 0.
+    /// A random index below `count`, which is not 0.
     pub fn pick(&mut self, count: usize) -> usize {
         (self.draw() % count as u64) as usize
     }
 
-    /// One of these; there is one.
+    /// A random one of these choices, of which there is at least one.
     pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.pick(choices.len())]
     }
 
-    /// Whether one of so many chances has come.
+    /// True with a probability of one in `many`.
     pub fn one_in(&mut self, many: usize) -> bool {
         self.pick(many) == 0
     }
 }
 
-/// A running hash of what was done (FNV-1a).
+/// A running hash of the operations (FNV-1a).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace(u64);
 
@@ -49,7 +49,7 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// Adds one more thing.
+    /// Adds an operation.
     pub fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);

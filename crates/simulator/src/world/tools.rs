@@ -1,4 +1,5 @@
-//! The tools' side of the world: what they really did, kept outside the machine, and the supervisors' own records.
+//! The tools' side of the world: what they really did, recorded outside of the machine, and the supervisors' own
+//! records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +12,18 @@ use crate::workload::{Ends, Life};
 
 /// One start of a call, as the tool itself saw it.
 #[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Start {
-    /// Which call.
     pub call: CallId,
     /// The effect that started it.
     pub effect: EffectId,
-    /// How it may be repeated.
+    /// Whether it may be repeated.
     pub class: ToolClass,
-    /// The key that it carried.
+    /// The idempotency key that it carried.
     pub key: Hash,
-    /// How far its intent was recorded at that instant.
+    /// How far its start was recorded at that instant.
     pub recorded: Recorded,
-    /// Whether it needs leave.
+    /// Whether it needs approval.
     pub asks: bool,
     /// Whether its run had ended by then.
     pub late: bool,
@@ -30,34 +31,33 @@ pub struct Start {
 
 /// A supervised command.
 #[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Command {
-    /// The call that it is.
     pub call: CallId,
     /// The hash of the call's arguments.
     pub arguments: Hash,
-    /// What its supervisor's record says.
+    /// The content of its supervisor's record.
     pub record: Record,
-    /// How it ends.
     pub ends: Ends,
 }
 
-/// How far a supervised command has come.
+/// The progress of a supervised command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
-    /// Its supervisor is on the way and has made no record yet.
+    /// Its supervisor is starting and has made no record yet.
     Spawned,
-    /// It runs and has written so many pieces of output.
+    /// It runs.
     Running {
-        /// Pieces of output.
+        /// Pieces of output written so far.
         pieces: usize,
     },
-    /// Its exit record is there.
+    /// Its exit record exists.
     Exited,
-    /// It was ended before it was done.
+    /// It was stopped before it was done.
     Killed,
-    /// No exit record, and nothing holds the record: it died with the machine.
+    /// It has no exit record, and nothing holds the record: it died with the machine.
     Died,
-    /// Someone looked for it first and took its place: it can never start.
+    /// A look-up came first and took its place: it can never start.
     Barred,
 }
 
@@ -66,7 +66,7 @@ pub enum Record {
 pub struct Tools {
     /// Every start, in order.
     pub starts: Vec<Start>,
-    /// Calls that came to their own end.
+    /// Calls that finished by themselves.
     pub done: BTreeSet<CallId>,
     /// Commands that died with the machine.
     pub died: BTreeSet<CallId>,
@@ -74,11 +74,11 @@ pub struct Tools {
     pub commands: BTreeMap<EffectId, Command>,
 }
 
-/// What a look-up gives, as the engine wants it.
+/// The result of a look-up, as the engine expects it.
 pub type Lookup = (Found, Option<ToolResult>);
 
 impl Tools {
-    /// A call begins to act.
+    /// Starts a call.
     pub fn begin(&mut self, call: CallId, effect: EffectId, planned: &Planned, disk: &Disk) {
         self.starts.push(Start {
             call,
@@ -91,13 +91,13 @@ impl Tools {
         });
     }
 
-    /// A supervisor is asked to run a command; where it has a record already it is attached to.
+    /// Asks a supervisor to run a command; if it has a record already, attaches to it.
     pub fn spawn(&mut self, call: CallId, effect: EffectId, planned: &Planned) {
         let (arguments, ends) = (Hash::of(planned.arguments.as_bytes()), planned.ends);
         self.commands.entry(effect).or_insert(Command { call, arguments, record: Record::Spawned, ends });
     }
 
-    /// Commands that do something by themselves.
+    /// Commands that can take a step by themselves.
     pub fn moving(&self) -> impl Iterator<Item = EffectId> + '_ {
         let hangs = |command: &Command| {
             matches!(command.ends, Ends::Hangs | Ends::Stubborn) && command.record == Record::Running { pieces: 1 }
@@ -135,7 +135,7 @@ impl Tools {
         name
     }
 
-    /// A crash reaches the tools: what outlives the process runs on, ends, or dies with the machine.
+    /// Applies a crash to the tools: what outlives the process keeps running, ends, or dies with the machine.
     pub fn crash(&mut self, form: Form, plan: &Plan, disk: &Disk) {
         let running: Vec<EffectId> = self.running().map(|(effect, _)| effect).collect();
         for effect in running {
@@ -168,13 +168,13 @@ impl Tools {
         }
     }
 
-    /// Takes the place of a command that has not begun: from now on it cannot.
+    /// Takes the place of a command that has not started: from now on it cannot start.
     fn bar(&mut self, call: CallId, effect: EffectId, planned: &Planned) {
         let arguments = Hash::of(planned.arguments.as_bytes());
         self.commands.insert(effect, Command { call, arguments, record: Record::Barred, ends: planned.ends });
     }
 
-    /// What can be known of a call that a crash cut off.
+    /// What can be found out about a call that a crash interrupted.
     pub fn look_up(&mut self, call: CallId, started: EffectId, planned: &Planned) -> Lookup {
         let ended = |outcome| Some(ToolResult::new(outcome, planned.result()));
         match (planned.life, planned.class) {
@@ -183,7 +183,7 @@ impl Tools {
                     self.bar(call, started, planned);
                     (Found::NeverStarted, None)
                 }
-                Some(Record::Running { pieces }) => (Found::Running, planned.put_aside(pieces)),
+                Some(Record::Running { pieces }) => (Found::Running, planned.background_result(pieces)),
                 Some(Record::Exited) => (Found::Ended, ended(planned.outcome())),
                 Some(Record::Killed) => (Found::Ended, ended(CallOutcome::Failed)),
                 Some(Record::Died) => (Found::Unknown, None),
@@ -194,7 +194,7 @@ impl Tools {
         }
     }
 
-    /// How a process has ended; nothing while it lives.
+    /// How a process has ended; `None` while it lives.
     pub fn ended(&self, process: EffectId, plan: &Plan) -> Option<CallOutcome> {
         let command = self.commands.get(&process)?;
         match command.record {
@@ -212,7 +212,7 @@ impl Tools {
         }
     }
 
-    /// Ends a call; says how it stands then.
+    /// Ends a call; returns its outcome.
     pub fn end(&mut self, call: CallId, started: EffectId, planned: &Planned) -> CallOutcome {
         if planned.life == Life::Process {
             return CallOutcome::Failed;

@@ -1,7 +1,7 @@
-//! A subscriber's own record: what it was told, and what it may rely on.
+//! A subscriber's own record: what it received, and what it may rely on.
 //!
-//! It survives every crash. When the journal is opened again it compares, as a client with a cursor does, and reads on
-//! from there.
+//! It survives every crash. When the journal is opened again, it compares as a client with a cursor does, and continues
+//! reading from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::case::Form;
 use crate::invariant::{Invariant, Violation};
 use crate::workload::When;
 
-/// The output of one effect, as it came in.
+/// The output of one effect, as it was received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Streamed {
-    /// The text.
     pub text: String,
-    /// Bytes of everything, calls and reasoning too.
+    /// Bytes of everything, including calls and reasoning.
     bytes: u64,
     /// Bytes of text that no crash may take away.
     safe: usize,
     /// Whether an entry has sealed it.
     sealed: bool,
-    /// Whether that entry put something else in its place (a call that was cut off, or ended).
+    /// Whether that entry replaced it by something else (a call that was interrupted, or stopped).
     replaced: bool,
 }
 
@@ -37,35 +37,35 @@ pub struct Streamed {
 #[derive(Debug, Clone, Default)]
 pub struct View {
     entries: Vec<Arc<Event>>,
-    /// So many of the entries no crash may take away.
+    /// The number of entries that no crash may take away.
     safe: usize,
     streams: BTreeMap<EffectId, Streamed>,
-    /// Open questions, with what an answer binds to.
+    /// Open approval requests, each with its fingerprint.
     pub asks: BTreeMap<CallId, Hash>,
-    /// Calls of class `Once` that were told to have started.
+    /// Calls of class `Once` whose start was published.
     pub started: BTreeSet<CallId>,
     /// Settled calls of each run.
     pub settled: BTreeMap<RunId, u32>,
-    /// Runs that were told to have ended.
+    /// Runs whose end was published.
     pub ended: BTreeSet<RunId>,
-    /// Messages that were told to be accepted.
+    /// Messages whose acceptance was published.
     pub accepted: BTreeSet<MessageId>,
-    /// Messages that were told to be taken back.
+    /// Messages whose cancellation was published.
     pub cancelled: BTreeSet<MessageId>,
-    /// Runs that were told to have started.
+    /// Runs whose start was published.
     pub begun: BTreeSet<RunId>,
-    /// The run that is under way.
+    /// The run in progress.
     pub run: Option<RunId>,
-    /// The entry that holds it.
+    /// The entry that paused it.
     pub held: Option<Seq>,
-    /// The entry since which a run waits for more to spend.
+    /// The entry since which a run waits for more budget.
     pub poor: Option<Seq>,
     /// The entry after which only a human can help.
     pub trouble: Option<Seq>,
 }
 
 impl View {
-    /// The entries that it was told.
+    /// The entries that it received.
     pub fn entries(&self) -> &[Arc<Event>] {
         &self.entries
     }
@@ -79,12 +79,12 @@ impl View {
         open.map(|(_, stream)| stream.text.len()).sum()
     }
 
-    /// Whether a run has ended or will never begin.
+    /// Whether a run has ended or will never start.
     pub fn is_over(&self, run: RunId) -> bool {
         self.ended.contains(&run) || self.cancelled.contains(&run.into())
     }
 
-    /// Whether a run shows this sign now.
+    /// Whether a run is in this state now.
     pub fn has_come(&self, when: When, run: RunId) -> bool {
         let settled = self.settled.get(&run).copied().unwrap_or_default();
         match when {
@@ -97,8 +97,8 @@ impl View {
         }
     }
 
-    /// It is told of a batch.
-    pub fn told(&mut self, batch: &Batch, journal: &dyn Read) -> Result<(), Violation> {
+    /// Receives a batch.
+    pub fn receive(&mut self, batch: &Batch, journal: &dyn Read) -> Result<(), Violation> {
         for record in &batch.records {
             if let Some(seq) = record.seq {
                 let next = self.entries.len() as u64 + 1;
@@ -113,7 +113,7 @@ impl View {
         Ok(())
     }
 
-    /// It comes back after a crash: what it saw must be in the journal; then it reads what it missed.
+    /// Comes back after a crash: what it saw must be in the journal; then it reads what it missed.
     pub fn come_back(
         &mut self,
         entries: &[Entry],
@@ -126,7 +126,8 @@ impl View {
             now.see(event, journal)?;
         }
         self.compare(&now, form)?;
-        // A process that only threw its machine away has synced nothing. What was shown of a call that was then lost is gone.
+        // A process that only discarded its machine has synced nothing. The output of a call that was then lost is
+        // gone.
         now.safe = self.safe.min(now.entries.len());
         for (effect, stream) in &self.streams {
             let kept = now.streams.entry(*effect).or_default();
@@ -136,7 +137,7 @@ impl View {
         Ok(())
     }
 
-    /// What it knows is on the disk: it survived a crash.
+    /// Marks everything that it knows as durable: it survived a crash.
     pub fn relies_on_all(&mut self) {
         self.safe = self.entries.len();
         self.streams.values_mut().for_each(|stream| stream.safe = stream.text.len());
@@ -221,7 +222,7 @@ impl View {
         Ok(())
     }
 
-    /// The entry that seals a stream names the text that was shown, or more when some of it was missed.
+    /// Checks that the entry that seals a stream names the text that was shown, or more if some of it was missed.
     fn seal(&mut self, request: EffectId, text: Option<Body>, journal: &dyn Read) -> Result<(), Violation> {
         let sealed = text.map_or(Ok(String::new()), |text| text_of(journal, &text))?;
         let stream = self.streams.entry(request).or_default();
@@ -234,7 +235,7 @@ impl View {
         Ok(())
     }
 
-    /// The output that was shown while a call ran is the beginning of its result.
+    /// Checks that the output that was shown while a call ran is the beginning of its result.
     fn seal_output(&mut self, effect: EffectId, output: &str) -> Result<(), Violation> {
         let stream = self.streams.entry(effect).or_default();
         Invariant::Stream.holds(output.starts_with(&stream.text), || {
@@ -324,8 +325,8 @@ mod tests {
     fn check_comes_back(kept: (&[Entry], &[Record]), form: Form, expected: Option<Invariant>) {
         let journal = Memory::new();
         let mut view = View::default();
-        view.told(&batch(vec![record(Some(1), closed(1))]), &journal).unwrap();
-        view.told(&batch(vec![record(None, text(0, "ab")), record(None, text(2, "cd"))]), &journal).unwrap();
+        view.receive(&batch(vec![record(Some(1), closed(1))]), &journal).unwrap();
+        view.receive(&batch(vec![record(None, text(0, "ab")), record(None, text(2, "cd"))]), &journal).unwrap();
         let back = view.come_back(kept.0, kept.1, form, &journal);
         assert_eq!(back.err().map(|violation| violation.invariant), expected, "{kept:?} after {form}");
     }
@@ -348,10 +349,10 @@ mod tests {
     fn r12_text_that_comes_twice_or_leaves_a_gap_is_found() {
         for (offset, fits) in [(2, true), (0, false), (1, false), (3, false)] {
             let mut view = View::default();
-            view.told(&batch(vec![record(None, text(0, "ab"))]), &Memory::new()).unwrap();
-            let told = view.told(&batch(vec![record(None, text(offset, "cd"))]), &Memory::new());
+            view.receive(&batch(vec![record(None, text(0, "ab"))]), &Memory::new()).unwrap();
+            let received = view.receive(&batch(vec![record(None, text(offset, "cd"))]), &Memory::new());
             assert_eq!(
-                told.err().map(|violation| violation.invariant),
+                received.err().map(|violation| violation.invariant),
                 (!fits).then_some(Invariant::Stream),
                 "{offset}"
             );

@@ -1,5 +1,4 @@
-//! What is let and what is not, over real connections where there are any. What may not live here: the tool as a call, which
-//! is in `tests/fetch.rs`.
+//! Tests which addresses are allowed and refused, with real connections. `tests/it/fetch.rs` tests the tool as a call.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -8,7 +7,7 @@ use std::sync::mpsc;
 use super::*;
 
 #[test]
-fn text_is_decoded_by_what_it_says() {
+fn text_is_decoded_by_its_declared_charset() {
     for (content_type, bytes, expected) in [
         ("text/html; charset=iso-8859-1", b"caf\xe9".as_slice(), "café"),
         ("text/html", b"<meta charset=\"windows-1251\">\xcf", "<meta charset=\"windows-1251\">П"),
@@ -20,9 +19,9 @@ fn text_is_decoded_by_what_it_says() {
     }
 }
 
-/// A server that takes the connection and says nothing, and one that never stops.
+/// One server accepts the connection and sends nothing; another never stops sending.
 #[tokio::test]
-async fn r45_a_page_that_does_not_come_to_its_end_is_given_up() {
+async fn r45_a_page_that_never_ends_times_out() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endless = TcpListener::bind("127.0.0.1:0").unwrap();
     let addresses = [silent.local_addr().unwrap(), endless.local_addr().unwrap()];
@@ -30,7 +29,7 @@ async fn r45_a_page_that_does_not_come_to_its_end_is_given_up() {
         let mut stream = endless.accept().unwrap().0;
         let _ = stream.read(&mut [0; 4096]).unwrap();
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n");
-        // Until the client leaves.
+        // Until the client disconnects.
         while stream.write_all(b".").is_ok() {
             std::thread::yield_now();
         }
@@ -43,7 +42,7 @@ async fn r45_a_page_that_does_not_come_to_its_end_is_given_up() {
     }
 }
 
-/// Whatever form the number of an address has, it is the same address.
+/// An address can be written as a number in several forms.
 #[test]
 fn an_address_that_is_not_public_is_refused_in_every_form() {
     for url in [
@@ -72,10 +71,10 @@ fn an_address_that_is_not_public_is_refused_in_every_form() {
     }
 }
 
-/// A server at an address of its own on this machine.
+/// A server at its own loopback address.
 struct Site {
     address: SocketAddr,
-    /// The paths that it was asked for.
+    /// The paths of the requests that it received.
     asked: mpsc::Receiver<String>,
 }
 
@@ -97,7 +96,7 @@ impl Site {
                     || "200 OK\r\ncontent-type: text/plain".to_owned(),
                     |target| format!("302 Found\r\nlocation: {target}"),
                 );
-                // Told before it is answered: whoever has the answer finds it here.
+                // Sent before the response: whoever has the response finds the path.
                 let _ = asking.send(path);
                 let answer = format!("HTTP/1.1 {first}\r\ncontent-length: 4\r\nconnection: close\r\n\r\npage");
                 let _ = stream.write_all(answer.as_bytes());
@@ -111,7 +110,7 @@ impl Site {
     }
 }
 
-/// R45, R41: a page that may be fetched cannot send the fetch to where it may not go.
+/// R45, R41: an allowed page cannot redirect the fetch to an address that is not allowed.
 #[tokio::test]
 async fn r45_a_redirect_is_checked_like_the_first_address() {
     let (open, inner) = (Site::at([127, 0, 0, 2]), Site::at([127, 0, 0, 1]));
@@ -124,26 +123,26 @@ async fn r45_a_redirect_is_checked_like_the_first_address() {
     assert_eq!(open.asked(), [&format!("/to/{elsewhere}"), "/end"]);
 
     let port = inner.address.port();
-    let not_let = "is not on the public internet";
-    for (target, told) in [
-        (format!("http://127.0.0.1:{port}/"), not_let),
-        (format!("http://2130706433:{port}/"), not_let),
-        (format!("http://[::ffff:127.0.0.1]:{port}/"), not_let),
-        (format!("//127.0.0.1:{port}/"), not_let),
-        // By a name, which is looked up first.
-        (format!("http://localhost:{port}/"), not_let),
-        (format!("http://{}/to/http://localhost:{port}/", open.address), not_let),
-        ("http://169.254.169.254/latest/meta-data".to_owned(), not_let),
+    let refused = "is not on the public internet";
+    for (target, expected) in [
+        (format!("http://127.0.0.1:{port}/"), refused),
+        (format!("http://2130706433:{port}/"), refused),
+        (format!("http://[::ffff:127.0.0.1]:{port}/"), refused),
+        (format!("//127.0.0.1:{port}/"), refused),
+        // By a name, which is resolved first.
+        (format!("http://localhost:{port}/"), refused),
+        (format!("http://{}/to/http://localhost:{port}/", open.address), refused),
+        ("http://169.254.169.254/latest/meta-data".to_owned(), refused),
         ("file:///etc/passwd".to_owned(), "only http:// and https://"),
         ("ftp://127.0.0.2/".to_owned(), "only http:// and https://"),
         ("data:text/plain,hello".to_owned(), "only http:// and https://"),
     ] {
         let error = redirected(&target).await.unwrap_err().to_string();
-        assert!(error.contains(told), "{target}: {error}");
-        assert!(open.asked().contains(&format!("/to/{target}")), "{target}: it was redirected there");
+        assert!(error.contains(expected), "{target}: {error}");
+        assert!(open.asked().contains(&format!("/to/{target}")), "{target}: the redirect was followed");
     }
-    assert_eq!(inner.asked(), [""; 0], "nothing of it was even connected to");
-    // It is there: what is allowed to go anywhere is led to it.
+    assert_eq!(inner.asked(), [""; 0], "no connection was made");
+    // The inner server works: a fetch that is allowed everywhere reaches it.
     let anywhere = format!("http://{}/to/http://{}/", open.address, inner.address);
     assert_eq!(fetch(&anywhere, NetworkPolicy::Anywhere).await.unwrap().text, "page");
     assert_eq!(inner.asked(), ["/"]);

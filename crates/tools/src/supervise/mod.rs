@@ -1,9 +1,9 @@
-//! The supervisor: a small process of its own above every command, so that the command outlives the runtime and its end is
-//! recorded whatever happens to the runtime. No async runtime here, and nothing of the journal.
+//! The supervisor: a small separate process that runs one command, so that the command survives the runtime and its end is
+//! recorded whatever happens to the runtime. It uses no async runtime and no journal.
 //!
 //! ```text
 //! read the job → claim calls/ID → start `sh -c` ─┬─ it ends ───────┐
-//!                                                ├─ asked to end ──┼→ SIGTERM to what is left → SIGKILL → exit.json
+//!                                                ├─ asked to end ──┼→ SIGTERM to the rest → SIGKILL → exit.json
 //!                                                └─ past its limit ┘
 //! ```
 
@@ -26,16 +26,16 @@ use serde::{Deserialize, Serialize};
 use crate::folder::{CallFolder, ClaimedFolder, ExitRecord};
 use crate::supervise::processes::MARK;
 
-/// What the supervisor is to do: one line of JSON on its standard input.
+/// The job of a supervisor, which it reads as JSON from its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
-    /// For `sh -c`.
+    /// The command for `sh -c`.
     pub(crate) command: String,
     /// The folder to run it in.
     pub(crate) folder: PathBuf,
-    /// Milliseconds after which it is ended even if no runtime asks for it.
+    /// Milliseconds after which the supervisor ends the command even if no runtime asks for it.
     pub(crate) limit_ms: u64,
-    /// Whether it has a standard input that can be written to: it may go into the background.
+    /// Whether the command gets a standard input that can be written to, because it may continue in the background.
     #[serde(default)]
     pub(crate) input: bool,
 }
@@ -43,8 +43,8 @@ pub(crate) struct Job {
 /// The body of the hidden subcommand `limulus supervise FOLDER`: runs the job on its standard input and records its end in
 /// FOLDER. `arguments` are those after the word `supervise`.
 ///
-/// Before the folder is claimed, standard output takes one line on why it could not be; after that, one byte whenever
-/// there is news in the folder. Nobody needs to read it.
+/// If it cannot claim the folder, it writes one line to standard output that says why. After that it writes one byte
+/// whenever the folder changes. Nobody has to read them.
 pub fn supervise_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter();
     let (Some(folder), None) = (arguments.next(), arguments.next()) else {
@@ -61,14 +61,15 @@ pub fn supervise_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode
 }
 
 fn supervise(folder: CallFolder) -> Result<(), String> {
-    // Out of the terminal's session: neither its Ctrl-C nor its end reach the command. It fails only where that is so already.
+    // Leave the session of the terminal, so that neither Ctrl-C nor its end affects the command. It fails only if this process
+    // leads a session already.
     let _ = setsid();
     let job = read_job()?;
     let call = folder.name();
     let claimed = ClaimedFolder::claim(folder)
-        .map_err(|error| format!("the folder of the call could not be made: {error}"))?
-        .ok_or("the call was taken by another supervisor, or given up")?;
-    // A runtime that does not read must not stop us.
+        .map_err(|error| format!("the folder of the call could not be created: {error}"))?
+        .ok_or("another supervisor runs the call, or it was cancelled before it started")?;
+    // A runtime that does not read must not block the supervisor.
     if let Ok(flags) = fcntl_getfl(io::stdout()) {
         let _ = fcntl_setfl(io::stdout(), flags | OFlags::NONBLOCK);
     }
@@ -99,11 +100,11 @@ fn read_job() -> Result<Job, String> {
 struct Started {
     child: Child,
     output: PipeReader,
-    /// What keeps its input open.
+    /// The handle that keeps its input open.
     input: Option<File>,
 }
 
-/// Both outputs of the command go into one pipe, so their order is kept.
+/// Starts the command. Both its outputs go into one pipe, which keeps their order.
 fn start(job: &Job, call: &str, claimed: &ClaimedFolder) -> io::Result<Started> {
     let (output, writer) = io::pipe()?;
     let (stdin, input) = if job.input {
@@ -125,10 +126,10 @@ fn start(job: &Job, call: &str, claimed: &ClaimedFolder) -> io::Result<Started> 
     Ok(Started { child, output, input })
 }
 
-/// One byte for whoever follows: there is something new in the folder.
+/// Writes one byte to standard output: the folder has changed.
 fn notify_update() {
     let mut stdout = io::stdout();
-    // Nobody may be there any more.
+    // The reader may have exited.
     let _ = stdout.write_all(b".").and_then(|()| stdout.flush());
 }
 

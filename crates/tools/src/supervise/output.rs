@@ -1,5 +1,5 @@
-//! What a command writes, kept within a bound: the beginning, and a ring with the end. The command never waits for a disk
-//! that is full: then the bytes are counted and the loss is told.
+//! Stores the output of a command within a bound: the beginning, and a ring buffer with the end. If the disk is full, the
+//! command does not wait: the supervisor counts the bytes and reports the loss.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use crate::folder::place;
 pub(crate) struct OutputLog {
     /// Bytes that the command wrote.
     pub(crate) bytes: u64,
-    /// Why some of them are not kept.
+    /// Why some bytes could not be stored; none if all were.
     pub(crate) trouble: Option<String>,
 }
 
@@ -40,7 +40,7 @@ mod tests {
     use crate::folder::CallFolder;
     use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES};
 
-    /// Writes so many bytes, each four of them its own number, in pieces of uneven size, and reads what was kept.
+    /// Writes `total` bytes, four bytes for each number, in pieces of uneven size, and reads the kept output.
     fn kept(total: u64) -> (crate::folder::KeptOutput, Vec<u8>) {
         let home = tempfile::tempdir().unwrap();
         let file = File::create(home.path().join("output")).unwrap();
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn of_more_the_beginning_and_the_end_are_kept() {
+    fn of_a_long_output_the_beginning_and_the_end_are_kept() {
         let most = KEPT_HEAD_BYTES + KEPT_TAIL_BYTES;
         for over in [4, 65_536, KEPT_TAIL_BYTES - 4, KEPT_TAIL_BYTES, KEPT_TAIL_BYTES + 12] {
             let (kept, all) = kept(most + over);

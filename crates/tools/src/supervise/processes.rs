@@ -1,29 +1,29 @@
-//! The processes of a command, as Linux shows them in /proc. Everything that only Linux has is here and in the loop.
+//! Finds and signals the processes of a command through /proc. Code that works on Linux only is here and in `watch.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, wait};
 
-/// The variable by which every process of a command is known, also after its supervisor died.
+/// The environment variable that marks every process of a command, so that it can be found after its supervisor died.
 pub(crate) const MARK: &str = "SUPERVISED_CALL";
 
-/// A process below another.
+/// A descendant of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Descendant {
     pid: Pid,
     group: Pid,
 }
 
-/// What reaping found.
+/// The result of [`reap`].
 pub(crate) struct Reaped {
-    /// The status of the process that was asked about, if it ended now.
+    /// The status of the main process, if it has ended now.
     pub(crate) main: Option<WaitStatus>,
-    /// Whether no child is left. Orphans come to the supervisor, so then no descendant is.
+    /// Whether no child is left. The supervisor inherits orphans, so then no descendant is left either.
     pub(crate) none_left: bool,
 }
 
-/// Takes the status of every child that has ended.
+/// Reaps every child that has ended.
 pub(crate) fn reap(main: Pid) -> Reaped {
     let mut reaped = Reaped { main: None, none_left: false };
     loop {
@@ -39,26 +39,26 @@ pub(crate) fn reap(main: Pid) -> Reaped {
     }
 }
 
-/// Sends a signal to every process below this one. The command's own group takes it in one piece, so that what forks in it
-/// cannot run ahead of us.
+/// Sends a signal to every descendant. The process group of the command receives it atomically, so that a process that forks
+/// in it cannot escape.
 pub(crate) fn signal_descendants(main: Pid, signal: Signal) {
     let descendants = descendants();
-    // With no member left, the number could be that of another group by now.
+    // If the group has no member left, its number may belong to another group by now.
     if descendants.iter().any(|process| process.group == main) {
         let _ = kill_process_group(main, signal);
     }
     for process in descendants.iter().filter(|process| process.group != main) {
-        // It may have ended by itself meanwhile.
+        // The process may have ended meanwhile.
         let _ = kill_process(process.pid, signal);
     }
 }
 
-/// The processes below this one, as plain numbers.
+/// The ids of the descendants.
 pub(crate) fn survivors() -> Vec<i32> {
     descendants().iter().map(|process| process.pid.as_raw_pid()).collect()
 }
 
-/// Ends every process that carries the mark of this call: what a supervisor that was killed left behind.
+/// Kills every process with the mark of this call, after its supervisor was killed.
 pub(crate) fn kill_marked(call: &str) {
     let mark = format!("{MARK}={call}");
     for pid in all_processes() {
@@ -94,8 +94,8 @@ fn all_processes() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// Reads `PID (NAME) STATE PARENT GROUP …`; the name may hold anything, brackets too. None for what has ended and only
-/// waits to be reaped, or is gone.
+/// Parses `PID (NAME) STATE PARENT GROUP …`; the name may contain any character, also brackets. None if the process is gone,
+/// or has ended and waits to be reaped.
 fn parent_and_group(pid: Pid) -> Option<(i32, Pid)> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();

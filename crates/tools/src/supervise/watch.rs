@@ -1,4 +1,5 @@
-//! The loop of the supervisor: one command, its output, its limit, a request to end it, and what it leaves behind.
+//! The loop of the supervisor: it handles the command's output, its limit, requests through the FIFO, and the processes that
+//! the command leaves.
 
 use std::fs::File;
 use std::io::{PipeReader, Read as _};
@@ -15,28 +16,28 @@ use crate::limits::{
     DRAIN_BYTES, ENDING_TICK_MS, FREEZE_LOOKS, KILL_MS, LIVE_BYTES, PIPE_BYTES, REAP_TICK_MS, TERM_MS,
 };
 
-/// How far the end has come.
+/// The stage of ending the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The command runs.
     Running,
-    /// What is left was asked to end.
+    /// The remaining processes received SIGTERM.
     Terminating { until: Instant },
-    /// What is left is killed.
+    /// The remaining processes receive SIGKILL.
     Killing { until: Instant },
-    /// Nothing is left, or nothing that can be ended.
+    /// No process is left, or none that can be ended.
     Over,
 }
 
-/// A command whose processes are stopped.
+/// The state of a command whose processes are stopped.
 #[derive(Debug, Clone, Copy)]
 struct Frozen {
     since: Instant,
-    /// A process that was being made while the others were stopped is found by another look.
+    /// How many more searches for processes remain: a process that started while the others were stopped must be found too.
     looks: u32,
 }
 
-/// What a wait ended with.
+/// What a wait found to be ready.
 #[derive(Debug, Clone, Copy)]
 struct Readiness {
     control: bool,
@@ -47,13 +48,13 @@ struct Readiness {
 pub(super) struct Watch<'a> {
     folder: &'a ClaimedFolder,
     main: Pid,
-    /// Readable once the command has ended. None where the kernel has no such thing: then the wait is cut into ticks.
+    /// Readable once the command has ended. None if the kernel has no pidfds: the supervisor then polls.
     main_end: Option<OwnedFd>,
     /// None once every writer has closed it.
     output: Option<PipeReader>,
-    /// Keeps the input of the command open; none once it is to end, or where there is none.
+    /// Keeps the input of the command open; none once it is closed, or if the command has no input.
     input: Option<File>,
-    /// Whether it may go into the background, so that others read its output as it grows.
+    /// Whether the command may continue in the background, so that others read its output while it grows.
     may_stay: bool,
     log: OutputLog,
     buffer: Vec<u8>,
@@ -61,7 +62,7 @@ pub(super) struct Watch<'a> {
     status: Option<WaitStatus>,
     ended_by: Option<EndedBy>,
     limit: Instant,
-    /// Its limit stands still meanwhile.
+    /// Set while the command is frozen; its limit does not run then.
     frozen: Option<Frozen>,
 }
 
@@ -85,7 +86,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Runs until the command and all that it started have ended, or cannot be.
+    /// Runs until the command and all its processes have ended, or cannot be ended.
     pub(super) fn until_ended(mut self) -> ExitRecord {
         while self.stage != Stage::Over {
             let ready = self.wait(self.timeout());
@@ -124,14 +125,14 @@ impl<'a> Watch<'a> {
                 self.look_again();
                 let is_past = self.frozen.is_none() && now >= self.limit;
                 self.ended_by = match (self.status, asked, is_past) {
-                    // It ended by itself; only what it left is to be ended.
+                    // The command ended by itself; only its remaining processes have to be ended.
                     (Some(_), _, _) => None,
                     (None, true, _) => Some(EndedBy::Request),
                     (None, false, true) => Some(EndedBy::Limit),
                     (None, false, false) => return,
                 };
                 processes::signal_descendants(self.main, Signal::TERM);
-                // What is stopped hears of it only when it goes on.
+                // A stopped process handles SIGTERM only after it is continued.
                 self.thaw();
                 self.stage = Stage::Terminating { until: now + Duration::from_millis(TERM_MS) };
             }
@@ -140,7 +141,7 @@ impl<'a> Watch<'a> {
                 processes::signal_descendants(self.main, Signal::KILL);
                 self.stage = Stage::Killing { until: now + Duration::from_millis(KILL_MS) };
             }
-            // Again and again: what is killed may have forked just before.
+            // Repeat: a killed process may have forked just before.
             Stage::Killing { until } if now < until => processes::signal_descendants(self.main, Signal::KILL),
             Stage::Killing { .. } | Stage::Over => self.stage = Stage::Over,
         }
@@ -177,7 +178,7 @@ impl<'a> Watch<'a> {
         Readiness { control: ready(0), output: output.is_some_and(ready) }
     }
 
-    /// Takes what came through the control FIFO; whether the end is asked for.
+    /// Reads the requests from the control FIFO; returns whether one asks for the end.
     fn asked(&mut self) -> bool {
         let mut bytes = [0; 16];
         let count = (&self.folder.control).read(&mut bytes).unwrap_or(0);
@@ -188,7 +189,7 @@ impl<'a> Watch<'a> {
                 FREEZE => self.freeze(),
                 THAW => self.thaw(),
                 END => is_to_end = true,
-                // Of a later version.
+                // A request of a later version.
                 _ => {}
             }
         }
@@ -216,7 +217,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Takes one piece of output, of which the pipe is known to hold some.
+    /// Reads one piece of output from the pipe, which is ready.
     fn take_output(&mut self) {
         let Some(output) = &mut self.output else { return };
         match output.read(&mut self.buffer) {
@@ -225,7 +226,7 @@ impl<'a> Watch<'a> {
                 let live = self.log.bytes < LIVE_BYTES;
                 self.log.append(&self.folder.output, &self.buffer[..count]);
                 if self.may_stay {
-                    // It is for those who look on: what cannot be noted is told wrong, and the command goes on.
+                    // Only readers of the live output use it. If it fails, they see a wrong number, and the command continues.
                     let _ = self.folder.note_written(self.log.bytes);
                 }
                 if live {
@@ -237,7 +238,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Takes what the pipe still holds.
+    /// Reads the rest of the pipe.
     fn drain(&mut self) {
         let most = self.log.bytes + DRAIN_BYTES;
         while self.log.bytes < most && self.wait(Duration::ZERO).output {

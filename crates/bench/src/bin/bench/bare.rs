@@ -1,16 +1,16 @@
-//! The floor under W4: the request of a turn, sent by a client that does nothing else, to the same server. What it takes is
-//! the network's and the server's; the rest of a turn is ours.
+//! The baseline of W4: the request of a turn, sent by a minimal client to the same server. Its time is that of the
+//! network and the server; the rest of a turn is ours.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Instant;
 
-use bench::prose::Prose;
+use model_server::prose::Prose;
 use serde_json::json;
 
 use super::Problem;
 
-/// Requests that are measured; their median counts.
+/// Requests that are measured; the result is their median.
 const TIMES: usize = 11;
 
 /// A client with one connection.
@@ -28,7 +28,7 @@ impl Bare {
         Ok(Self { stream, host })
     }
 
-    /// How long a request takes that holds so many turns, to the end of its answer, ms.
+    /// The time of a request that holds this many turns, to the end of its answer, ms.
     pub(super) fn request(&mut self, turns: usize, question: usize, answer: usize) -> Result<f64, Problem> {
         let body = body(turns, question, answer);
         let head = format!(
@@ -54,11 +54,11 @@ impl Bare {
         let (mut seen, mut piece) = (vec![], [0; 16 << 10]);
         while !seen.ends_with(b"\r\n0\r\n\r\n") {
             match self.stream.read(&mut piece)? {
-                0 => return Err("the server has left".into()),
+                0 => return Err("the server has closed the connection".into()),
                 length => seen.extend_from_slice(&piece[..length]),
             }
         }
-        if seen.starts_with(b"HTTP/1.1 200") { Ok(()) } else { Err("the server has refused".into()) }
+        if seen.starts_with(b"HTTP/1.1 200") { Ok(()) } else { Err("the server has refused the request".into()) }
     }
 }
 

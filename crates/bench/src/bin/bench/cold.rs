@@ -10,7 +10,7 @@ use super::table::{Line, Row, Samples, Target};
 /// Measurements.
 const STARTS: usize = 30;
 
-/// The figure; homes are made in this folder, which must be on a disk.
+/// Measures; it creates homes in this folder, which must be on a disk.
 pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
     let starts = (0..STARTS).map(|at| start(binary, &folder.join(format!("cold-{at}"))));
     Ok(vec![

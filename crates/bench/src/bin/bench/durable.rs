@@ -9,9 +9,9 @@ use super::once::Once;
 use super::table::{Line, Row, Samples, Target};
 use super::warm::{Server, Warm, cpu_seconds, tokio};
 
-/// Measurements of W1; the first are not counted, they warm the process.
+/// Warm-up and measured repetitions of W1.
 const SINGLE: (usize, usize) = (3, 21);
-/// Measurements of W2, likewise.
+/// The same for W2.
 const MANY: (usize, usize) = (1, 5);
 /// Sessions of W2, how many of them run at once, and the rounds of each.
 const SESSIONS: usize = 200;
@@ -43,7 +43,7 @@ struct Spans {
     cpu: Vec<f64>,
 }
 
-/// The figures; the home is made in this folder, which must be on a disk.
+/// Measures; it creates a home in this folder, which must be on a disk.
 pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
     let server = Server::start()?;
     let tokio = tokio()?;

@@ -14,9 +14,9 @@ use super::warm::{Counts, Server, Warm, cpu_seconds, message, tokio};
 
 /// Sessions, all at once.
 const SESSIONS: usize = 64;
-/// What each is asked: so many tool rounds, each with a little streamed text, and an answer.
+/// The message to each: tool rounds, each with a little streamed text, and an answer.
 const WORK: &str = "rounds=10 tool=ls preamble=5 tokens=50";
-/// Measurements; the first is not counted, it warms the process.
+/// Measurements; the first only warms the process.
 const TIMES: usize = 6;
 /// Acknowledgements that each session waits for, one after the other.
 const ACKNOWLEDGEMENTS: usize = 100;
@@ -29,7 +29,7 @@ struct Span {
     cpu: f64,
 }
 
-/// The figures; homes are made in this folder, which must be on a disk.
+/// Measures; it creates homes in this folder, which must be on a disk.
 pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
     let server = Server::start()?;
     let spans = tokio()?.block_on(spans(&folder.join("events"), &server.base_url, TIMES))?;
@@ -45,7 +45,7 @@ pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
             measured: Samples::new("events/s", rate),
         }
         .into(),
-        Row { what: "end to end: CPU an event", target: Target::Told, measured: Samples::new("µs", micros) }.into(),
+        Row { what: "end to end: CPU an event", target: Target::None, measured: Samples::new("µs", micros) }.into(),
         syncs(folder, &server.base_url)?,
         Row {
             what: "acknowledgement of a message, 64 producers, p50",
@@ -74,7 +74,7 @@ async fn spans(folder: &Path, base_url: &str, times: usize) -> Result<Vec<Span>,
     Ok(spans)
 }
 
-/// Counts the calls of the system that sync, in a process of its own: whatever syncs is in it, also opening and closing.
+/// Counts the sync calls to the system in a separate process: this includes opening and closing.
 fn syncs(folder: &Path, base_url: &str) -> Result<Line, Problem> {
     let counted = folder.join("syncs");
     let mut strace = Command::new("strace");
@@ -102,14 +102,15 @@ fn said(Done { batches, entries, progress, .. }: &Done, syncs: u64) -> String {
     )
 }
 
-/// The calls in the summary of strace.
+/// The number of calls in the summary of strace.
 fn calls(summary: &str) -> u64 {
     let lines = summary.lines().filter(|line| line.ends_with("sync"));
     lines.filter_map(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok()).sum()
 }
 
-/// Milliseconds from a message to its acknowledgement. Each session has a run under way whose model never answers, so
-/// that messages wait behind it; each producer takes its message back before the next, which is acknowledged as well.
+/// Milliseconds from a message to its acknowledgement. Each session has a run in progress whose model never answers, so
+/// that messages queue behind it; each producer cancels its message before the next, and the cancellation is
+/// acknowledged too.
 async fn waits(folder: &Path, base_url: &str) -> Result<Vec<f64>, Problem> {
     let mut warm = Warm::new(folder, base_url, SESSIONS)?;
     let mut handles = vec![];
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn syncs_are_told_beside_what_they_made_durable() {
+    fn syncs_are_printed_beside_what_they_made_durable() {
         let done = Done { batches: 30, entries: 80, progress: 20, peak_mib: 1.0 };
         let said = said(&done, 10);
         assert!(said.ends_with("10.0 events a sync"), "{said}");

@@ -1,4 +1,4 @@
-//! How many inputs a second the engine decides on, through the pump, without a store.
+//! How many inputs per second the engine handles, through the pump, without a store.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ const DELTAS: u64 = 200_000;
 /// Rounds of all inputs in one measurement; few, so that the history stays near its size.
 const ROUNDS: u32 = 5;
 
-/// The figures.
+/// Measures.
 pub(super) fn measure() -> Vec<Line> {
     let rows = [
         Row {

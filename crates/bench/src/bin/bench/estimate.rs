@@ -1,5 +1,5 @@
-//! How far the estimate of tokens is off: against the tokenizers of several families of models, and once a provider has
-//! counted the request before.
+//! The error of the token estimate: against the tokenizers of several families of models, and after a provider has
+//! counted the previous request.
 
 use engine::{Budget, Candidate, Compaction, Limits, Policy, ResumeMode, Settings, Transcript, text_tokens};
 use serde_json::json;
@@ -12,10 +12,10 @@ use super::table::{Line, Row, Samples, Target};
 const PIECE_BYTES: usize = 1_500;
 /// Pieces of each kind of text.
 const PIECES: usize = 20;
-/// Off by so much, a request of 100,000 tokens is still well within what is kept free.
+/// With this error a request of 100,000 tokens is still well within the reserve.
 const COUNTED_PERCENT: f64 = 5.0;
 
-/// A family of models: what the row says, a model of it, and its tokenizer.
+/// A family of models: the name of its row, one of its models, and its tokenizer.
 struct Family {
     what: &'static str,
     model: &'static str,
@@ -34,7 +34,7 @@ const FAMILIES: &[Family] = &[
 /// Makes a text of one kind.
 type Text = fn() -> String;
 
-/// What a row of one kind of text says, and where such text is.
+/// The name of the row of each kind of text, and where such text comes from.
 const KINDS: &[(&str, Text)] = &[
     ("tokens estimated, English prose, all families: off by", || include_str!("../../../../../README.md").to_owned()),
     ("the same, code", || include_str!("../../../../engine/src/state/transcript.rs").to_owned()),
@@ -43,14 +43,14 @@ const KINDS: &[(&str, Text)] = &[
     ("the same, numbers", numbers),
 ];
 
-/// The rows of every family, of every kind of text, and of requests whose beginning a provider has counted.
+/// Measures every family, every kind of text, and requests whose beginning a provider has counted.
 pub(super) fn measure() -> Result<Vec<Line>, Problem> {
     let texts: Vec<Vec<String>> = KINDS.iter().map(|(_, text)| pieces(&text())).collect();
     let all: Vec<&String> = (0..PIECES).flat_map(|at| texts.iter().filter_map(move |kind| kind.get(at))).collect();
     let mut lines = vec![];
     for family in FAMILIES {
         let tokenizer = family.tokenizer()?;
-        lines.push(row(family.what, Target::Told, all.iter().map(|text| family.error(tokenizer, text)).collect()));
+        lines.push(row(family.what, Target::None, all.iter().map(|text| family.error(tokenizer, text)).collect()));
     }
     for ((what, _), texts) in KINDS.iter().zip(&texts) {
         let mut errors = vec![];
@@ -58,7 +58,7 @@ pub(super) fn measure() -> Result<Vec<Line>, Problem> {
             let tokenizer = family.tokenizer()?;
             errors.extend(texts.iter().map(|text| family.error(tokenizer, text)));
         }
-        lines.push(row(what, Target::Told, errors));
+        lines.push(row(what, Target::None, errors));
     }
     let mut counted = vec![];
     for family in FAMILIES {
@@ -79,14 +79,15 @@ impl Family {
         get_encoding(self.encoding).ok_or_else(|| format!("there is no tokenizer {}", self.encoding).into())
     }
 
-    /// By how many percent the estimate of a text is off.
+    /// The error of the estimate of a text, in percent.
     fn error(&self, tokenizer: &CoreBpe, text: &str) -> f64 {
         let rate = u64::from(models::token_rate(self.model));
         off_by(text_tokens(text.as_bytes()) * rate / 1_000, tokenizer.count(text) as u64)
     }
 
-    /// The same of each request of a conversation that grows by one text at a time, from the second request on: the
-    /// provider has counted the one before. The first few, of which a new text is a large part, are not judged.
+    /// The error for each request of a conversation that grows by one text at a time, from the second request on, when
+    /// the provider has counted the previous one. The first few are left out, because a new text is a large part of
+    /// them.
     fn errors_when_counted(&self, tokenizer: &CoreBpe, texts: &[&String]) -> Result<Vec<f64>, Problem> {
         let settings = settings(self.model);
         let hash = settings.content().body.hash;
@@ -99,9 +100,9 @@ impl Family {
             if errors.is_empty() && known == 0 {
                 continue;
             }
-            let told = json!({ "tokens": known, "items": before, "settings": hash, "candidate": 0 });
+            let usage = json!({ "tokens": known, "items": before, "settings": hash, "candidate": 0 });
             let transcript: Transcript = serde_json::from_value(json!({
-                "items": [], "seqs": [], "tokens": estimated, "sent": 0, "sent_tokens": before, "counted": told,
+                "items": [], "seqs": [], "tokens": estimated, "sent": 0, "sent_tokens": before, "counted": usage,
                 "resets": 0, "flush": "not"
             }))?;
             errors.push(off_by(transcript.request_tokens((hash, &settings), 0, None), counted));
@@ -189,7 +190,7 @@ mod tests {
     fn r41_what_a_provider_has_counted_makes_the_next_estimate_a_close_one() {
         let texts: Vec<String> = KINDS.iter().flat_map(|(_, text)| pieces(&text()).into_iter().take(4)).collect();
         let texts: Vec<&String> = texts.iter().collect();
-        // A family that its rate does not fit: only what it counts itself brings the estimate close.
+        // The rate of this family does not fit its tokenizer: only its own counts bring the estimate close.
         let family = Family { what: "", model: "claude-sonnet-4-5", encoding: "o200k_base" };
         let tokenizer = family.tokenizer().unwrap();
         let whole = texts.iter().map(|text| text.as_str()).collect::<String>();

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use bench::model_server::{ModelServer, Script};
+use model_server::{ModelServer, Script};
 use serde_json::Value;
 
 use super::Problem;
@@ -12,10 +12,10 @@ use super::table::{Line, Row, Samples, Target};
 
 /// Kills of each kind.
 const TIMES: usize = 5;
-/// Pieces of text that are told before the kill.
+/// Pieces of text that are received before the kill.
 const PIECES: usize = 40;
 
-/// The figures.
+/// Measures.
 pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
     let server = ModelServer::start()?;
     let (mut ms, mut in_tool, mut in_stream) = (vec![], vec![], vec![]);
@@ -30,29 +30,29 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
         verdict("W6: kill -9 while a model answers", "resumes alone, at the point; the text kept", &in_stream),
         Row {
             what: "W6: from the restart to the next request, whole process",
-            target: Target::Told,
+            target: Target::None,
             measured: Samples::new("ms", ms),
         }
         .into(),
     ])
 }
 
-/// What came of one kill.
+/// The result of one kill.
 struct Came {
-    /// In words that stand in the table.
+    /// The words for the table.
     words: Vec<String>,
     is_met: bool,
 }
 
 fn verdict(what: &'static str, asked: &'static str, came: &[Came]) -> Line {
     let is_met = came.iter().all(|came| came.is_met);
-    // Where kills differ, the one that went wrong is the one to read.
-    let told = came.iter().find(|came| !came.is_met).or(came.first());
-    let found = told.map(|came| came.words.join("; ")).unwrap_or_default();
+    // If kills differ, the one that went wrong is shown.
+    let shown = came.iter().find(|came| !came.is_met).or(came.first());
+    let found = shown.map(|came| came.words.join("; ")).unwrap_or_default();
     Line::Words { what, asked, found: format!("{found} ({} kills)", came.len()), is_met }
 }
 
-/// The tool goes on under its supervisor; its result is taken up, and the tool is not run again.
+/// The tool continues under its supervisor; its result is recovered, and the tool does not run again.
 fn mid_tool(place: &KillHome<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
     let (ledger, ended) = (place.folder.join("ledger"), place.folder.join("ended"));
     let command = format!("echo run >> {}; sleep 0.2; echo done; : > {}", ledger.display(), ended.display());
@@ -78,24 +78,25 @@ fn mid_tool(place: &KillHome<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Re
     })
 }
 
-/// What was told of the answer stays its beginning, and the model goes on behind it.
+/// The received text stays the start of the answer, and the model continues after it.
 fn mid_stream(place: &KillHome<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
     let mut agent = place.start(&["agent", "--json", "--yes", "-m", "tokens=200 delay_ms=2"])?;
     let mut lines = BufReader::new(agent.stdout.take().ok_or("no stdout")?).lines();
-    let mut told = String::new();
+    let mut received = String::new();
     let mut pieces = lines.by_ref().map_while(Result::ok).filter_map(|line| piece(&line));
-    told.extend(pieces.by_ref().take(PIECES));
+    received.extend(pieces.by_ref().take(PIECES));
     agent.kill()?;
-    told.extend(pieces);
+    received.extend(pieces);
     agent.wait()?;
     let Resumed { owner, wall_ms, .. } = resume(place, server)?;
     ms.push(wall_ms);
     let is_alone = owner.wait_with_output()?.status.success();
     let run = shown(place)?;
-    let is_kept = run["text"].as_str().is_some_and(|text| text.starts_with(&told)) && !told.is_empty();
+    let is_kept = run["text"].as_str().is_some_and(|text| text.starts_with(&received)) && !received.is_empty();
     let is_whole = run["outcome"] == "completed";
     let kept = if is_kept { "all of it kept" } else { "not all of it kept" };
-    let words = vec![resumed(is_alone && is_whole), format!("{} bytes of text had been told, {kept}", told.len())];
+    let words =
+        vec![resumed(is_alone && is_whole), format!("{} bytes of text had been received, {kept}", received.len())];
     Ok(Came { words, is_met: is_alone && is_whole && is_kept })
 }
 
@@ -110,7 +111,7 @@ fn piece(line: &str) -> Option<String> {
     is_text.then(|| line["text"].as_str().unwrap_or_default().to_owned())
 }
 
-/// `runs show` of the only run.
+/// The output of `runs show` for the only run.
 fn shown(place: &KillHome<'_>) -> Result<Value, Problem> {
     let runs = place.ask(&["runs", "list", "--json"])?;
     let run = runs[0]["run"].as_str().ok_or("no run is listed")?;

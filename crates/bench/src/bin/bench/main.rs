@@ -30,7 +30,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use table::Line;
 
-/// What keeps a figure from being measured: there is nobody to act on its kind, so its words are enough.
+/// An error that prevents a measurement: nothing depends on its type, so its text is enough.
 type Problem = Box<dyn std::error::Error>;
 
 /// Prints the figures of this machine as a table
@@ -39,7 +39,7 @@ struct Args {
     /// The `limulus` whose start is measured; default: the one beside this program
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Measure only this
+    /// Measure only this figure
     #[arg(long, value_enum)]
     only: Option<Figure>,
     #[command(subcommand)]
@@ -48,12 +48,12 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Program {
-    /// Be a model server until stdin ends; its address is the first line of stdout
+    /// Run a model server until stdin ends, and print its address as the first line of stdout
     Server,
-    /// Do some work once, for someone who counts
+    /// Do some work once, so that a caller can count its cost
     #[command(hide = true)]
     Once {
-        /// What each session is asked
+        /// The message to each session
         #[arg(long)]
         message: String,
         #[command(flatten)]
@@ -81,7 +81,7 @@ enum Figure {
     Rounds,
     /// A run of 1,000 steps in a window of 200,000 tokens
     Steps,
-    /// 64 sessions: events a second, syncs, acknowledgements
+    /// 64 sessions: events per second, syncs, acknowledgements
     EndToEnd,
     /// 10,000 live events, 100,000 parked sessions
     Opening,
@@ -89,7 +89,7 @@ enum Figure {
     Cold,
     /// W6
     Killed,
-    /// `limulus serve`: acknowledgements, subscribers, turns, and what it costs at rest
+    /// `limulus serve`: acknowledgements, subscribers, turns, and its cost when idle
     Serve,
 }
 
@@ -109,11 +109,11 @@ fn main() -> ExitCode {
 
 fn print(args: &Args) -> Result<(), Problem> {
     if cfg!(debug_assertions) {
-        eprintln!("bench: this is no release build; figures mean something under `cargo run --release -p bench`");
+        eprintln!("bench: this is no release build; run `cargo run --release -p bench`");
     }
     let program = std::env::current_exe()?;
     let beside = program.parent().ok_or("this program has no folder")?;
-    // Not the system's folder for temporary files: that one may be in memory, where a sync costs nothing.
+    // Not the system's temporary folder: it may be in memory, where a sync costs nothing.
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?;
     let binary = args.binary.clone().unwrap_or_else(|| beside.join("limulus"));
     // Programs are started in folders of their own.

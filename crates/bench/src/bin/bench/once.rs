@@ -1,4 +1,4 @@
-//! Some work once, in a process of its own: for what can only be told of a whole process, its syncs and its peak of memory.
+//! Work that is done once, in a separate process, to measure a whole process: its syncs and its peak memory.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,36 +7,36 @@ use std::process::Command;
 use super::Problem;
 use super::warm::{Warm, peak_mib, tokio};
 
-/// What is to be done, and where.
+/// What to do, and where.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(super) struct Once {
-    /// Where the home is made
+    /// The folder of the home
     #[arg(long)]
     pub(super) folder: PathBuf,
-    /// The model server
+    /// The URL of the model server
     #[arg(long)]
     pub(super) base_url: String,
-    /// How many sessions get the message
+    /// The number of sessions that get the message
     #[arg(long)]
     pub(super) sessions: usize,
-    /// How many of them run at once
+    /// The number of them that run at once
     #[arg(long)]
     pub(super) lane: usize,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Done {
     pub(super) batches: u64,
     pub(super) entries: u64,
     pub(super) progress: u64,
-    /// The most memory that the process has had.
+    /// The peak memory of the process, MiB.
     pub(super) peak_mib: f64,
 }
 
 impl Once {
-    /// The arguments of this program for it; the message goes with them.
+    /// The arguments of this program for this work and message.
     pub(super) fn arguments(&self, message: &str) -> Vec<OsString> {
         let (sessions, lane) = (self.sessions.to_string(), self.lane.to_string());
         let words =
@@ -53,7 +53,7 @@ impl Once {
         Done::parse(&String::from_utf8_lossy(&output.stdout))
     }
 
-    /// Does it here and prints what came of it.
+    /// Does it here and prints the result.
     pub(super) fn run(&self, message: &str) -> Result<(), Problem> {
         let counts = tokio()?.block_on(async {
             let mut warm = Warm::new(&self.folder, &self.base_url, self.lane)?;

@@ -1,6 +1,6 @@
-//! What opening costs: a home that was killed with 10,000 live events in one session, from the start of the real
-//! `limulus resume` to the moment in which its first request reaches the model server; alone, beside 100,000 parked
-//! sessions, and in process. Each time a fresh copy whose pages are not in memory.
+//! The cost of opening a home that was killed with 10,000 live events in one session, from the start of the real
+//! `limulus resume` until its first request reaches the model server: alone, beside 100,000 idle sessions, and in
+//! process. Each time on a fresh copy whose pages are not in memory.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use bench::model_server::ModelServer;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{Batch, BranchId, Created, Event, Position, Record, Seq, SessionId, SessionRow, Timestamp, Views};
 use journal::{Append, Journal as _, Read as _, Reader, Sqlite};
+use model_server::ModelServer;
 use rustix::fs::{Advice, fadvise};
 use uuid::Uuid;
 
@@ -24,14 +24,14 @@ use super::warm::{Warm, tokio};
 
 /// Live events, at least.
 const LIVE: u64 = 10_000;
-/// Sessions that are parked beside.
+/// Idle sessions beside it.
 const PARKED: u64 = 100_000;
 /// Measurements of each.
 const TIMES: usize = 21;
 /// The session.
 const KEY: &str = "agent:main:long";
 
-/// The figures; homes are made in this folder, which must be on a disk.
+/// Measures; it creates homes in this folder, which must be on a disk.
 pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
     let server = ModelServer::start()?;
     let place = KillHome::new(folder.join("killed"), binary, &server, "restart")?;
@@ -46,15 +46,15 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
     let most = Target::AtMost(100.0);
     Ok(vec![
         row("opening: 10,000 live events, from exec to the first request at the server", most, alone.wall),
-        row("opening: the same, CPU of the process until then", Target::Told, alone.cpu),
+        row("opening: the same, CPU of the process until then", Target::None, alone.cpu),
         row("opening: the same, with 100,000 parked sessions beside", most, beside.wall),
-        row("opening: beside them, CPU of the process until then", Target::Told, beside.cpu),
+        row("opening: beside them, CPU of the process until then", Target::None, beside.cpu),
         row("opening: the same without them, in process, to the first request sent", most, inside),
         Line::Words {
             what: "opening: what was there",
             asked: "",
             found: format!(
-                "{entries} entries, {snapshots} snapshots taken away; {}",
+                "{entries} entries, {snapshots} snapshots removed; {}",
                 dropped.first().cloned().unwrap_or_default()
             ),
             is_met: dropped.windows(2).all(|two| two[0] == two[1]),
@@ -62,11 +62,11 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
     ])
 }
 
-/// One run with tool rounds, killed when it has so many entries. Gives their number.
+/// One run with tool rounds, killed when it has enough entries. Returns their number.
 fn live_home(place: &KillHome<'_>) -> Result<u64, Problem> {
     let mut agent =
         place.start(&["agent", "--json", "--yes", "--session", "long", "-m", "rounds=3000 tool=ls tokens=1"])?;
-    // Nobody reads a pipe here: it must not fill.
+    // The pipe must not fill up, so a thread drains it.
     let stdout = agent.stdout.take().ok_or("no stdout")?;
     let drain = std::thread::spawn(move || std::io::copy(&mut { stdout }, &mut std::io::sink()));
     let mut head = 0;
@@ -89,7 +89,7 @@ struct Openings {
     cpu: Vec<f64>,
 }
 
-/// Takes the snapshots away, so that all entries are live. Gives how many there were.
+/// Removes the snapshots, so that all entries are live. Returns how many there were.
 fn folds_all(place: &KillHome<'_>) -> Result<usize, Problem> {
     let connection = rusqlite::Connection::open(place.home().join("journal.db"))?;
     Ok(connection.execute("DELETE FROM snapshots", [])?)
@@ -134,7 +134,7 @@ fn openings_inside(place: &KillHome<'_>, server: &ModelServer) -> Result<Vec<f64
     Ok(times)
 }
 
-/// Asks the kernel to forget the pages of the journal, and says what it kept of them.
+/// Asks the kernel to drop the journal's pages from memory, and returns how much is left there.
 fn drop_cache(place: &KillHome<'_>) -> Result<String, Problem> {
     let files = ["journal.db", "journal.db-wal"].map(|file| place.home().join(file));
     for file in files.iter().filter(|file| file.exists()) {
@@ -143,21 +143,21 @@ fn drop_cache(place: &KillHome<'_>) -> Result<String, Problem> {
         fadvise(&file, 0, None, Advice::DontNeed)?;
     }
     let asked = Command::new("fincore").args(["--bytes", "--noheadings", "--output", "RES"]).args(&files).output();
-    let Ok(asked) = asked else { return Ok("the cache was to be dropped, nobody could say whether it was".to_owned()) };
+    let Ok(asked) = asked else { return Ok("the cache was to be dropped, nothing could confirm it".to_owned()) };
     let left: u64 =
         String::from_utf8_lossy(&asked.stdout).split_whitespace().filter_map(|n| n.parse::<u64>().ok()).sum();
     Ok(format!("the file cache was dropped: {left} bytes of the journal were in memory (fincore)"))
 }
 
-/// Sessions that wait for nothing.
+/// Adds sessions that wait for nothing.
 pub(super) fn park(home: &Path, sessions: u64) -> Result<(), Problem> {
     let journal = Sqlite::own(home)?;
     let (done, answers) = mpsc::channel();
     for at in 0..sessions {
         let done = done.clone();
         let append = Append { batch: Arc::new(parked(at)), epoch: journal.epoch() };
-        let told = move |answer: Result<Position, journal::Error>| drop(done.send(answer));
-        journal.append(append, Box::new(told));
+        let done = move |answer: Result<Position, journal::Error>| drop(done.send(answer));
+        journal.append(append, Box::new(done));
     }
     for _ in 0..sessions {
         answers.recv()??;

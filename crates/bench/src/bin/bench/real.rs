@@ -1,17 +1,17 @@
-//! The real binary in a home of its own, with a model server of this process that says what it has seen.
+//! The real binary in a separate home, with a model server in this process that records its requests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use serde_json::Value;
 
 use super::Problem;
 
-/// How long anything may take before the figure is given up.
+/// How long to wait for anything before the measurement fails.
 const LIMIT: Duration = Duration::from_mins(2);
-/// How often a condition is looked at.
+/// How often a condition is checked.
 const LOOK: Duration = Duration::from_micros(100);
 
 /// A folder with a home and a workspace.
@@ -21,7 +21,7 @@ pub(super) struct KillHome<'a> {
 }
 
 impl<'a> KillHome<'a> {
-    /// Makes it, with a configuration in which every run is on this server and nothing is asked.
+    /// Creates it, with a configuration in which every run uses this server and no call needs approval.
     pub(super) fn new(folder: PathBuf, binary: &'a Path, server: &ModelServer, resume: &str) -> Result<Self, Problem> {
         let place = Self { folder, binary };
         std::fs::create_dir_all(place.home())?;
@@ -38,7 +38,7 @@ impl<'a> KillHome<'a> {
         Ok(place)
     }
 
-    /// The same place with a copy of this home: its journal as it lies there, also as a kill left it.
+    /// The same place with a copy of this home, also of one that a kill left behind.
     pub(super) fn with_home_of(&self, folder: PathBuf) -> Result<Self, Problem> {
         let copy = Self { folder, binary: self.binary };
         std::fs::create_dir_all(copy.home())?;
@@ -66,14 +66,14 @@ impl<'a> KillHome<'a> {
         Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?)
     }
 
-    /// What the binary says as JSON.
+    /// Runs the binary and parses its output as JSON.
     pub(super) fn ask(&self, arguments: &[&str]) -> Result<Value, Problem> {
         let output = self.start(arguments)?.wait_with_output()?;
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 }
 
-/// Waits until something is so; gives how long that took.
+/// Waits until a condition holds; returns how long that took.
 pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<Duration, Problem> {
     let started = Instant::now();
     while !is_so() {
@@ -85,12 +85,12 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<Durat
     Ok(started.elapsed())
 }
 
-/// An owner that has taken up what was there.
+/// An owner that has resumed what was there.
 pub(super) struct Resumed {
     pub(super) owner: Child,
-    /// From its start to the next request that reached the server.
+    /// From its start until its next request reached the server.
     pub(super) wall_ms: f64,
-    /// What it and its threads had spent by then.
+    /// The CPU time of all its threads until then.
     pub(super) cpu_ms: f64,
 }
 
@@ -110,7 +110,7 @@ pub(super) fn resume(place: &KillHome<'_>, server: &ModelServer) -> Result<Resum
     Ok(Resumed { owner, wall_ms, cpu_ms: cpu_ms? })
 }
 
-/// What the threads of a process have spent so far; those that have ended are not in it.
+/// The CPU time of a process's current threads so far.
 fn cpu_ms(pid: u32) -> Result<f64, Problem> {
     let mut ns = 0;
     for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {

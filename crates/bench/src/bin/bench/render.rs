@@ -1,4 +1,5 @@
-//! Rendering a request of 200,000 tokens: the first time, and as a conversation renders it that has sent the one before.
+//! Rendering a request of 200,000 tokens: the first time, and again in a conversation that has sent the previous
+//! request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,11 +8,11 @@ use engine::{Candidate, estimate_tokens};
 use models::{Api, AssistantMessage, Cached, CallOf, Endpoint, Message, ModelSet, Request};
 
 use super::table::{Line, Row, Samples, Target};
-use bench::prose::Prose;
+use model_server::prose::Prose;
 
 /// Length of a request, tokens of four bytes.
 const TOKENS: u64 = 200_000;
-/// Bytes of a message, and of what a call gives back.
+/// Bytes of a message, and of the result of a call.
 const TEXT_BYTES: usize = 600;
 const OUTPUT_BYTES: usize = 2_000;
 /// Conversations that are measured.
@@ -29,7 +30,7 @@ fn lines(next: &'static str, first: &'static str, render: Render) -> Vec<Line> {
     let row = |what, target, of: &dyn Fn(&(f64, f64)) -> f64| {
         Line::from(Row { what, target, measured: Samples::new("ms", times.iter().map(of).collect()) })
     };
-    vec![row(next, Target::AtMost(2.0), &|times| times.1), row(first, Target::Told, &|times| times.0)]
+    vec![row(next, Target::AtMost(2.0), &|times| times.1), row(first, Target::None, &|times| times.0)]
 }
 
 /// Milliseconds of the first request of a conversation, and of the one after it, which is one round longer.

@@ -1,5 +1,6 @@
-//! Whether round 1,000 of a run costs what round 10 did: bytes for the journal, and CPU of engine and store. Driven
-//! through the pump into a journal on disk, without rendering requests and without HTTP: those grow with the history.
+//! Whether round 1,000 of a run costs as much as round 10: bytes for the journal, and CPU of engine and store. It runs
+//! through the pump into a journal on disk, without rendering requests and without HTTP, whose costs grow with the
+//! history.
 
 use std::path::Path;
 
@@ -9,28 +10,29 @@ use super::Problem;
 use super::table::{Line, Row, Samples, Target};
 use super::warm::cpu_seconds;
 use super::world::{Store, World};
-use bench::prose::Prose;
+use model_server::prose::Prose;
 
-/// Rounds around the 10th and the 1,000th. Of bytes their mean counts; of CPU the median of the same rounds in all runs,
-/// since the WAL is brought over every hundred rounds or so, in none of the early ones: that is told in a row of its own.
+/// Rounds around the 10th and the 1,000th. The result for bytes is their mean; that for CPU is the median of the same
+/// rounds in all runs, because the WAL is checkpointed about every hundred rounds, but never in the early ones; another
+/// row reports that.
 const EARLY: std::ops::RangeInclusive<usize> = 5..=15;
 const LATE: std::ops::RangeInclusive<usize> = 990..=1_000;
 /// Runs that are measured.
 const TIMES: usize = 9;
-/// Bytes that each call gives back.
+/// Bytes of each call's result.
 const OUTPUT_BYTES: usize = 2_000;
 
-/// What one round cost.
+/// The cost of one round.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     cpu_ms: f64,
-    /// As the batches have it, before it is packed.
+    /// Bytes of the batches before compression.
     bytes: f64,
-    /// As the process wrote it: WAL, checkpoints, mark.
+    /// Bytes that the process wrote: WAL, checkpoints, mark.
     written: f64,
 }
 
-/// The figures; homes are made in this folder, which must be on a disk.
+/// Measures; it creates homes in this folder, which must be on a disk.
 pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
     let mut runs = vec![];
     for time in 0..TIMES {
@@ -51,22 +53,22 @@ pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
             most,
             ratio(|cost| cost.cpu_ms),
         ),
-        row("round 10: journal bytes", Target::Told, Samples::new("B", early(|cost| cost.bytes))),
+        row("round 10: journal bytes", Target::None, Samples::new("B", early(|cost| cost.bytes))),
         row(
             "round 10: bytes written to files (WAL, mark)",
-            Target::Told,
+            Target::None,
             Samples::new("B", early(|cost| cost.written)),
         ),
         row(
             "round 1,000 to round 10: bytes written to files, checkpoints as they fall",
-            Target::Told,
+            Target::None,
             ratio(|cost| cost.written),
         ),
-        row("round 10: engine + store CPU, no HTTP", Target::Told, Samples::new("ms", early(|cost| cost.cpu_ms))),
+        row("round 10: engine + store CPU, no HTTP", Target::None, Samples::new("ms", early(|cost| cost.cpu_ms))),
     ])
 }
 
-/// The CPU of a late round to that of an early one, run by run.
+/// The CPU of a late round divided by that of an early one, run by run.
 fn ratio_of_medians(runs: &[Vec<Cost>]) -> Samples {
     let median = |costs: &[Cost]| {
         let mut values: Vec<f64> = costs.iter().map(|cost| cost.cpu_ms).collect();
@@ -80,7 +82,7 @@ fn mean(costs: &[Cost], of: fn(&Cost) -> f64) -> f64 {
     costs.iter().map(of).sum::<f64>() / costs.len() as f64
 }
 
-/// What each round of one run cost; the first stands for what comes before round 1.
+/// The costs of each round of one run; the first stands for what comes before round 1.
 fn costs(home: &Path) -> Result<Vec<Cost>, Problem> {
     let mut world = World::new(Store::Home(Box::new(Sqlite::own(home)?)));
     let mut prose = Prose::new(7);
@@ -99,7 +101,7 @@ fn costs(home: &Path) -> Result<Vec<Cost>, Problem> {
     Ok(costs)
 }
 
-/// Bytes that this process gave to the system to write, so far.
+/// Bytes that this process has passed to the system for writing so far.
 fn written() -> Result<u64, Problem> {
     let io = std::fs::read_to_string("/proc/self/io")?;
     let line = io.lines().find_map(|line| line.strip_prefix("wchar: ")).ok_or("/proc/self/io has no wchar")?;

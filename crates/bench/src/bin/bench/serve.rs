@@ -1,5 +1,5 @@
-//! What it costs to speak with `limulus serve`: acknowledgements, events to subscribers, whole turns, and what a service that
-//! does nothing costs. The service is a process of its own, the clients are in this one.
+//! The costs of `limulus serve`: acknowledgements, events to subscribers, whole turns, and an idle service. The service
+//! is a separate process; the clients are in this one.
 
 mod control;
 mod owner;
@@ -8,7 +8,7 @@ mod stamped;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use protocol::method::{Agent, AgentAnswer, AgentParams, EventsSubscribe, SubscribeParams};
 use protocol::{Client, Events};
 use tokio::task::JoinSet;
@@ -22,18 +22,18 @@ use stamped::Stamped;
 
 /// Acknowledgements that are timed.
 const ACKNOWLEDGED: usize = 300;
-/// Sessions that have turns at once.
+/// Sessions that have turns at the same time.
 const SESSIONS: usize = 64;
 /// How long they have them.
 const TURNS: Duration = Duration::from_secs(10);
-/// Subscribers that do nothing, and those that read the same run.
+/// Idle subscribers, and subscribers that read the same run.
 const SUBSCRIBERS: usize = 100;
-/// Sessions at rest.
+/// Idle sessions.
 const PARKED: u64 = 10_000;
-/// How long a service is looked at that does nothing.
+/// How long an idle service is observed.
 const IDLE: Duration = Duration::from_mins(1);
 
-/// The figures; homes are made in this folder, which must be on a disk.
+/// Measures; it creates homes in this folder, which must be on a disk.
 pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
     let runtime = tokio()?;
     let server = Server::start()?;
@@ -76,7 +76,7 @@ fn message(session: &str, text: &str) -> AgentParams {
     }
 }
 
-/// From the request to the answer that it is recorded, one after the other over a few sessions.
+/// The time from a request to its acknowledgement, one after the other over a few sessions.
 async fn acknowledgements(owner: &Owner) -> Result<Line, Problem> {
     let (client, _events) = owner.connect().await?;
     let mut ms = vec![];
@@ -93,7 +93,8 @@ async fn acknowledgements(owner: &Owner) -> Result<Line, Problem> {
     Ok(Row { what, target: Target::AtMost(2.0), measured }.into())
 }
 
-/// How old each piece of an answer is when a subscriber reads it, ms: all that lies between is in it, the journal too.
+/// The age of each piece of an answer when a subscriber reads it, ms: this includes everything in between, also the
+/// journal.
 async fn pieces(owner: &Owner, subscribers: usize) -> Result<Vec<f64>, Problem> {
     let mut reading = JoinSet::new();
     for _ in 0..subscribers {
@@ -130,7 +131,7 @@ async fn ages(client: Client, mut events: Events) -> Vec<f64> {
     ages
 }
 
-/// Turns without tools, as many as there can be, and what the service's process spends on one.
+/// As many turns without tools as possible, and the CPU time of the service for one.
 async fn turns(owner: &Owner) -> Result<Vec<Line>, Problem> {
     let mut sessions = JoinSet::new();
     let (started, cpu) = (Instant::now(), owner.cpu_ms()?);
@@ -139,7 +140,7 @@ async fn turns(owner: &Owner) -> Result<Vec<Line>, Problem> {
         sessions.spawn(async move {
             let _events = events;
             let mut turns = 0_u32;
-            // A new session now and then: what is measured is turns, not the length of a history.
+            // A new session now and then: this measures turns, not the length of a history.
             while started.elapsed() < TURNS {
                 let session = format!("s{at}-{}", turns / 20);
                 let Ok(mut answers) = client.ask::<Agent>(message(&session, "tokens=4")) else { break };
@@ -168,12 +169,12 @@ async fn turns(owner: &Owner) -> Result<Vec<Line>, Problem> {
             measured: rate,
         }
         .into(),
-        Row { what: "serve: CPU of the service for one of them", target: Target::Told, measured: spent }.into(),
+        Row { what: "serve: CPU of the service for one of them", target: Target::None, measured: spent }.into(),
     ])
 }
 
 async fn subscribers_at_rest(owner: &Owner) -> Result<Line, Problem> {
-    // What the first client costs once is not counted.
+    // The one-time cost of the first client is not counted.
     let (client, _events) = owner.connect().await?;
     client.call::<EventsSubscribe>(session("main")).await?;
     let before = owner.resident_mib()?;
@@ -187,7 +188,7 @@ async fn subscribers_at_rest(owner: &Owner) -> Result<Line, Problem> {
     Ok(Row { what: "serve: memory for 100 idle subscribers", target: Target::AtMost(10.0), measured }.into())
 }
 
-/// A service with sessions at rest that nobody asks for anything.
+/// A service with idle sessions and no requests.
 fn at_rest(owner: &Owner) -> Result<Vec<Line>, Problem> {
     let before = owner.cpu_ms()?;
     std::thread::sleep(IDLE);

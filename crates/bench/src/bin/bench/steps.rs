@@ -1,11 +1,11 @@
-//! One run of 1,000 steps with a model of 200,000 tokens: each step reads another file, and the history is made shorter each
-//! time that it outgrows the window. What is on disk at the end beside what was read, and whether a late step costs what an
-//! early one did: whole steps, with the rendering of the request and HTTP, the model server in another process.
+//! One run of 1,000 steps with a model of 200,000 tokens: each step reads another file, and the history is compacted
+//! each time that it outgrows the window. It compares the size on disk with the text that was read, and the cost of
+//! late and early steps: whole steps, with the rendering of the request and HTTP, the model server in another process.
 
 use std::path::Path;
 
-use bench::prose::Prose;
 use engine::{Event, Outcome};
+use model_server::prose::Prose;
 use rusqlite::Connection;
 
 use super::Problem;
@@ -20,29 +20,29 @@ const WINDOW: u64 = 200_000;
 /// Runs, each in a home of its own.
 const TIMES: usize = 3;
 
-/// What a run came to.
+/// The result of a run.
 struct Run {
     /// CPU of each step, ms.
     steps: Vec<f64>,
-    /// Before which step the history was made shorter.
-    shortened: Vec<usize>,
+    /// The steps before which the history was compacted.
+    compactions: Vec<usize>,
     /// Bytes of the home, closed.
     disk: u64,
-    /// Bytes of its content, each text once, unpacked.
+    /// Bytes of its content, each text once, uncompressed.
     unique: u64,
     whereabouts: String,
 }
 
-/// The figures; homes are made in this folder, which must be on a disk.
+/// Measures; it creates homes in this folder, which must be on a disk.
 pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
     let server = Server::start()?;
     let mut runs = vec![];
     for time in 0..TIMES {
         let folder = folder.join(time.to_string());
-        let (steps, shortened) = tokio()?.block_on(work(&folder, &server.base_url))?;
+        let (steps, compactions) = tokio()?.block_on(work(&folder, &server.base_url))?;
         runs.push(Run {
             steps,
-            shortened,
+            compactions,
             disk: on_disk(&folder)?,
             unique: unique(&folder)?,
             whereabouts: whereabouts(&folder)?,
@@ -59,18 +59,18 @@ pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
             "×",
             &|run| run.disk as f64 / run.unique as f64,
         ),
-        row("1,000 steps: disk to what was read alone", Target::Told, "×", &|run| run.disk as f64 / read),
+        row("1,000 steps: disk to what was read alone", Target::None, "×", &|run| run.disk as f64 / read),
         row(
             "1,000 steps: CPU of a step between the last two summaries to one between the first two",
             Target::AtMost(1.2),
             "×",
-            &|run| run.between(run.shortened.len() - 2) / run.between(0),
+            &|run| run.between(run.compactions.len() - 2) / run.between(0),
         ),
-        row("1,000 steps: CPU of a step, rendering and HTTP included", Target::Told, "ms", &|run| {
+        row("1,000 steps: CPU of a step, rendering and HTTP included", Target::None, "ms", &|run| {
             run.steps.iter().sum::<f64>() / run.steps.len() as f64
         }),
-        row("1,000 steps: how often the history was made shorter", Target::Told, "times", &|run| {
-            run.shortened.len() as f64
+        row("1,000 steps: how often the history was compacted", Target::None, "times", &|run| {
+            run.compactions.len() as f64
         }),
         Line::Words {
             what: "1,000 steps: where the bytes are",
@@ -90,12 +90,12 @@ fn unique(folder: &Path) -> Result<u64, Problem> {
 impl Run {
     /// The mean CPU of a step between two summaries: there the history is equally long.
     fn between(&self, at: usize) -> f64 {
-        let steps = &self.steps[self.shortened[at]..self.shortened[at + 1]];
+        let steps = &self.steps[self.compactions[at]..self.compactions[at + 1]];
         steps.iter().sum::<f64>() / steps.len() as f64
     }
 }
 
-/// The CPU of each step, and before which the history was made shorter.
+/// The CPU of each step, and the steps before which the history was compacted.
 async fn work(folder: &Path, base_url: &str) -> Result<(Vec<f64>, Vec<usize>), Problem> {
     let mut warm = Warm::with_window(folder, base_url, 1, WINDOW)?;
     let mut prose = Prose::new(13);
@@ -104,7 +104,7 @@ async fn work(folder: &Path, base_url: &str) -> Result<(Vec<f64>, Vec<usize>), P
     }
     let key = warm.next_key();
     warm.runtime.open(&key, "main", vec![message(&format!("reads={STEPS}"))]).await?;
-    let (mut steps, mut shortened, mut before) = (vec![], vec![], cpu_seconds());
+    let (mut steps, mut compactions, mut before) = (vec![], vec![], cpu_seconds());
     loop {
         let published = warm.published.recv().await.ok_or("the runtime has stopped")?;
         for record in &published.batch.records {
@@ -114,13 +114,13 @@ async fn work(folder: &Path, base_url: &str) -> Result<(Vec<f64>, Vec<usize>), P
                     steps.push((now - before) * 1e3);
                     before = now;
                 }
-                Event::Compacted(_) => shortened.push(steps.len()),
-                Event::RunEnded(ended) if ended.outcome == Outcome::Completed && shortened.len() > 3 => {
+                Event::Compacted(_) => compactions.push(steps.len()),
+                Event::RunEnded(ended) if ended.outcome == Outcome::Completed && compactions.len() > 3 => {
                     warm.runtime.shutdown().await?;
-                    return Ok((steps, shortened));
+                    return Ok((steps, compactions));
                 }
                 Event::RunEnded(ended) => {
-                    let (outcome, times) = (ended.outcome, shortened.len());
+                    let (outcome, times) = (ended.outcome, compactions.len());
                     return Err(format!("it ended as {outcome:?} after {times} summaries: {:?}", ended.failure).into());
                 }
                 _ => {}

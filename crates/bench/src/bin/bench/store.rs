@@ -28,7 +28,7 @@ struct Producer {
 
 type Answer = (usize, Result<Position, journal::Error>);
 
-/// The figure; homes are made in this folder, which must be on a disk.
+/// Measures; it creates a home in this folder, which must be on a disk.
 pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
     let rates = (0..TIMES).map(|at| rate(&folder.join(format!("store-{at}"))));
     Ok(vec![

@@ -1,13 +1,11 @@
-//! The printed table: what is asked for, what was measured, whether it is met.
+//! The printed table: targets, measurements, and whether the targets are met.
 
 /// One figure.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// What was done.
+    /// The work that was measured.
     pub(super) what: &'static str,
-    /// What is asked for.
     pub(super) target: Target,
-    /// What was measured.
     pub(super) measured: Samples,
 }
 
@@ -16,28 +14,26 @@ pub(super) struct Row {
 pub(super) enum Line {
     /// A figure.
     Figure(Row),
-    /// Something that is said in words.
+    /// A result in words.
     Words {
-        /// What was done.
         what: &'static str,
-        /// What is asked for; empty if it is only told.
+        /// The requirement; empty if there is none.
         asked: &'static str,
-        /// What came of it.
         found: String,
-        /// Whether that is what is asked for.
+        /// Whether the result meets the requirement.
         is_met: bool,
     },
 }
 
-/// What is asked for, in the row's unit.
+/// The required value, in the row's unit.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Target {
-    /// So much or less.
+    /// This much or less.
     AtMost(f64),
-    /// So much or more.
+    /// This much or more.
     AtLeast(f64),
-    /// Nothing: it is told beside another figure.
-    Told,
+    /// No requirement: it is printed for comparison.
+    None,
 }
 
 /// Measurements of one thing in one unit.
@@ -45,24 +41,24 @@ pub(super) enum Target {
 pub(super) struct Samples {
     unit: &'static str,
     values: Vec<f64>,
-    /// Which share of the values is at most the one that counts.
+    /// The quantile that counts, as a share of the values.
     share: f64,
 }
 
 impl Samples {
-    /// Takes the values in this unit; there must be one.
+    /// Takes values in this unit; at least one.
     pub(super) fn new(unit: &'static str, mut values: Vec<f64>) -> Self {
         assert!(!values.is_empty(), "a figure needs a measurement");
         values.sort_by(f64::total_cmp);
         Self { unit, values, share: 0.5 }
     }
 
-    /// The same, judged by the value that 99 of 100 do not pass.
+    /// The same, judged by the 99th percentile.
     pub(super) fn p99(self) -> Self {
         Self { share: 0.99, ..self }
     }
 
-    /// The value that counts: the median, or what was asked for.
+    /// The value that counts: the median, or the chosen quantile.
     fn value(&self) -> f64 {
         let at = (self.values.len() as f64 * self.share) as usize;
         self.values[at.min(self.values.len() - 1)]
@@ -74,7 +70,7 @@ impl Row {
         match self.target {
             Target::AtMost(most) => self.measured.value() <= most,
             Target::AtLeast(least) => self.measured.value() >= least,
-            Target::Told => true,
+            Target::None => true,
         }
     }
 
@@ -83,7 +79,7 @@ impl Row {
         let target = match self.target {
             Target::AtMost(most) => format!("≤ {} {unit}", figure(most)),
             Target::AtLeast(least) => format!("≥ {} {unit}", figure(least)),
-            Target::Told => String::new(),
+            Target::None => String::new(),
         };
         let values = &self.measured.values;
         let (low, high) = (values[0], values[values.len() - 1]);
@@ -94,7 +90,7 @@ impl Row {
             figure(low),
             figure(high),
             values.len(),
-            if matches!(self.target, Target::Told) { "" } else { verdict(self.is_met()) },
+            if matches!(self.target, Target::None) { "" } else { verdict(self.is_met()) },
         )
     }
 }
@@ -128,7 +124,7 @@ pub(super) fn markdown(lines: &[Line]) -> String {
     head.into_iter().map(str::to_owned).chain(lines.iter().map(Line::text)).collect::<Vec<_>>().join("\n")
 }
 
-/// Three significant digits, thousands apart.
+/// Three significant digits, with thousands separators.
 fn figure(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_owned();

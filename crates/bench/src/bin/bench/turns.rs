@@ -1,13 +1,13 @@
-//! W4: one session, 500 turns without tools. How long a turn takes early and late, and what is on disk at the end, beside
-//! the raw text (all questions and answers as they are, UTF-8).
+//! W4: one session, 500 turns without tools. It measures the time of early and late turns, and the size on disk at the
+//! end beside the raw text (all questions and answers in UTF-8).
 //!
 //! A turn is a question and its streamed answer: of prose (600 bytes and 3,000 bytes), or short (60 and 300). The prose
-//! packs like pages do, see `bench::prose`.
+//! packs like pages do, see `model_server::prose`.
 
 use std::path::Path;
 use std::time::Instant;
 
-use bench::prose::Prose;
+use model_server::prose::Prose;
 use rusqlite::Connection;
 
 use super::Problem;
@@ -18,11 +18,11 @@ use super::warm::{Server, Warm, cpu_seconds, message, tokio};
 const TURNS: usize = 500;
 /// Sessions of each kind, each in a home of its own.
 const TIMES: usize = 3;
-/// Turns, from 0, around the 10th and at the end, whose median counts.
+/// Turns, from 0, around the 10th and at the end; the median of each counts.
 const EARLY: std::ops::Range<usize> = 4..15;
 const LATE: std::ops::Range<usize> = 489..500;
 
-/// Sizes of a turn, with what its rows are called.
+/// The sizes of a turn, with the names of its rows.
 struct Kind {
     name: &'static str,
     question: usize,
@@ -65,11 +65,11 @@ const SHORT: Kind = Kind {
     whereabouts: "W4: short, where the bytes are",
 };
 
-/// What a session of 500 turns came to.
+/// The result of a session of 500 turns.
 struct Session {
     /// Wall and CPU of each turn, ms.
     turns: Vec<(f64, f64)>,
-    /// What the requests of the 10th and of the last turn take by themselves, ms.
+    /// The time of the requests of the 10th and of the last turn by themselves, ms.
     bare: (f64, f64),
     raw: u64,
     open: u64,
@@ -77,7 +77,7 @@ struct Session {
     whereabouts: String,
 }
 
-/// The figures; homes are made in this folder, which must be on a disk.
+/// Measures; it creates homes in this folder, which must be on a disk.
 pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
     let server = Server::start()?;
     let mut lines = vec![];
@@ -104,15 +104,15 @@ fn lines_of(kind: &Kind, sessions: &[Session]) -> Vec<Line> {
     let early = |session: &Session| medians(&session.turns[EARLY]);
     let late = |session: &Session| medians(&session.turns[LATE]);
     let to_raw = |bytes: u64, session: &Session| bytes as f64 / session.raw as f64;
-    let disk = if kind.name == PROSE.name { Target::AtMost(2.0) } else { Target::Told };
+    let disk = if kind.name == PROSE.name { Target::AtMost(2.0) } else { Target::None };
     vec![
         row(kind.ratio, Target::AtMost(1.5), "×", &|s| late(s).0 / early(s).0),
-        row(kind.bare, Target::Told, "×", &|s| s.bare.1 / s.bare.0),
-        row(kind.own, Target::Told, "×", &|s| (late(s).0 - s.bare.1) / (early(s).0 - s.bare.0)),
-        row(kind.early, Target::Told, "ms", &|s| early(s).0),
-        row(kind.cpu, Target::Told, "×", &|s| late(s).1 / early(s).1),
+        row(kind.bare, Target::None, "×", &|s| s.bare.1 / s.bare.0),
+        row(kind.own, Target::None, "×", &|s| (late(s).0 - s.bare.1) / (early(s).0 - s.bare.0)),
+        row(kind.early, Target::None, "ms", &|s| early(s).0),
+        row(kind.cpu, Target::None, "×", &|s| late(s).1 / early(s).1),
         row(kind.disk, disk, "×", &|s| to_raw(s.closed, s)),
-        row(kind.open, Target::Told, "×", &|s| to_raw(s.open, s)),
+        row(kind.open, Target::None, "×", &|s| to_raw(s.open, s)),
         Line::Words {
             what: kind.whereabouts,
             asked: "",
@@ -151,7 +151,7 @@ async fn converse(folder: &Path, base_url: &str, kind: &Kind) -> Result<Session,
     Ok(session)
 }
 
-/// Bytes of the home's files. Not counted: the index of the WAL, which is memory, and the reserve, which a home has once.
+/// Bytes of the home's files, except the index of the WAL, which is memory, and the reserve, which each home has once.
 pub(super) fn on_disk(folder: &Path) -> Result<u64, Problem> {
     let mut bytes = 0;
     for file in std::fs::read_dir(folder.join("home"))? {
@@ -164,7 +164,7 @@ pub(super) fn on_disk(folder: &Path) -> Result<u64, Problem> {
     Ok(bytes)
 }
 
-/// Kilobytes of each table and index, and of what is free.
+/// Kilobytes of each table and index, and of free pages.
 pub(super) fn whereabouts(folder: &Path) -> Result<String, Problem> {
     let connection = Connection::open(folder.join("home/journal.db"))?;
     let sql = "SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 7";

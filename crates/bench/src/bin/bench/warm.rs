@@ -1,16 +1,17 @@
-//! What the figures of whole runs share: a model server in a process of its own, and a warm process with a home on disk.
+//! Shared by the measurements of whole runs: a model server in a separate process, and a warm process with a home on
+//! disk.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use bench::model_server::ModelServer;
 use engine::{
     BodyKind, Candidate, Command as Asked, Content, Event, Failure, LaneBounds, Limits, MessageId, Outcome, Overrides,
     Policy, ResumeMode, Settings,
 };
 use journal::Sqlite;
+use model_server::ModelServer;
 use runtime::{IdlePolicy, Options, Published, Runtime};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
@@ -18,7 +19,7 @@ use uuid::Uuid;
 
 use super::Problem;
 
-/// The program that answers as a model server until its stdin ends.
+/// Runs a model server until stdin ends.
 pub(super) fn serve() -> Result<(), Problem> {
     let server = ModelServer::start()?;
     let mut stdout = std::io::stdout();
@@ -28,7 +29,7 @@ pub(super) fn serve() -> Result<(), Problem> {
     Ok(())
 }
 
-/// A model server in a process of its own.
+/// A model server in a separate process.
 pub(super) struct Server {
     child: Child,
     pub(super) base_url: String,
@@ -48,19 +49,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Its stdin ends, and so does it.
+        // Closing its stdin ends it.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// The configuration: one model on the server, all tools, nothing asked.
+/// The configuration: one model on the server, all tools, no approvals.
 struct Local {
     base_url: String,
     workspace: PathBuf,
-    /// Of the model, tokens.
+    /// The context window of the model, tokens.
     window: u64,
-    /// How many runs may be under way at once.
+    /// How many runs may execute at once.
     lane: usize,
 }
 
@@ -114,13 +115,13 @@ pub(super) struct Warm {
 }
 
 impl Warm {
-    /// A fresh home in this folder, in which so many runs may be under way at once.
+    /// A fresh home in this folder, in which this many runs may execute at once.
     pub(super) fn new(folder: &Path, base_url: &str, lane: usize) -> Result<Self, Problem> {
-        // Far more than any figure sends: nothing is to be refused for its length.
+        // Far more than any measurement sends: nothing may be refused for its length.
         Self::with_window(folder, base_url, lane, 100_000_000)
     }
 
-    /// The same with a model of such a window, tokens.
+    /// The same with a model that has this context window, tokens.
     pub(super) fn with_window(folder: &Path, base_url: &str, lane: usize, window: u64) -> Result<Self, Problem> {
         let workspace = folder.join("workspace");
         std::fs::create_dir_all(&workspace)?;
@@ -139,13 +140,13 @@ impl Warm {
         Ok(Self { runtime: Runtime::new(journal, options), published, sessions: 0 })
     }
 
-    /// The key of a session that there is not yet.
+    /// The key of a new session.
     pub(super) fn next_key(&mut self) -> String {
         self.sessions += 1;
         format!("agent:main:bench-{}", self.sessions)
     }
 
-    /// Sends the message to so many new sessions and waits for the ends of their runs.
+    /// Sends the message to this many new sessions and waits for the ends of their runs.
     pub(super) async fn run(&mut self, sessions: usize, text: &str) -> Result<Counts, Problem> {
         for _ in 0..sessions {
             let key = self.next_key();
@@ -154,7 +155,7 @@ impl Warm {
         self.until_ended(sessions).await
     }
 
-    /// Waits until so many runs have ended, each completed.
+    /// Waits until this many runs have ended, each completed.
     pub(super) async fn until_ended(&mut self, mut running: usize) -> Result<Counts, Problem> {
         let mut counts = Counts::default();
         while running > 0 {
@@ -177,7 +178,7 @@ impl Warm {
     }
 }
 
-/// What was made durable and then told.
+/// What was made durable and then published.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Counts {
     pub(super) batches: u64,
@@ -211,13 +212,13 @@ pub(super) fn tokio() -> Result<tokio::runtime::Runtime, Problem> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-/// User and system time of this process so far.
+/// User and system time of this process so far, seconds.
 pub(super) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The most memory that this process has had, MiB.
+/// The peak memory of this process, MiB.
 pub(super) fn peak_mib() -> Result<f64, Problem> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("/proc/self/status has no VmHWM")?;

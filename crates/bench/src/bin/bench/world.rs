@@ -1,4 +1,4 @@
-//! A world for the pump, without a runtime: whatever it wants is answered at once, and what it publishes is read by three.
+//! A world for the pump, without a runtime: every effect is answered at once, and three subscribers read the events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use engine::{
 use journal::{Append, Journal as _, Sqlite};
 use uuid::Uuid;
 
-/// Batches that a subscriber holds before it lets the oldest go.
+/// Batches that a subscriber holds before it drops the oldest.
 const HELD: usize = 64;
 
-/// Where what is decided goes.
+/// Where batches are stored.
 pub(super) enum Store {
-    /// Nowhere: it counts as kept at once.
+    /// Nowhere: a batch counts as stored at once.
     Nowhere,
-    /// To a home on disk; the world waits for it.
+    /// In a home on disk; the world waits for it.
     Home(Box<Sqlite>),
 }
 
@@ -26,7 +26,7 @@ pub(super) enum Store {
 pub(super) struct World {
     pump: Pump<Machine, ()>,
     store: Store,
-    /// Bytes of payloads, bodies and rows of views, before any of them is packed.
+    /// Bytes of payloads, bodies and rows of views, before compression.
     pub(super) bytes: u64,
     settings: Arc<Settings>,
     subscribers: [VecDeque<Arc<Batch>>; 3],
@@ -80,7 +80,7 @@ impl World {
         Uuid::from_u128(self.ids)
     }
 
-    /// Offers an input and carries out all that follows from it.
+    /// Offers an input and carries out everything that follows from it.
     fn offer(&mut self, input: impl Into<Input>) {
         self.queue(input);
         self.settle();
@@ -153,12 +153,12 @@ impl World {
         self.next().id()
     }
 
-    /// A run that is to have many rounds, up to its first request.
+    /// Starts a run that will have many rounds, up to its first request.
     pub(super) fn begin_rounds(&mut self) -> EffectId {
         self.begin()
     }
 
-    /// A tool round: the model asks for one call, which gives back this output. Gives the next request.
+    /// A tool round: the model makes one call, which returns this output. Returns the next request.
     pub(super) fn round(&mut self, request: EffectId, output: &str) -> EffectId {
         self.offer(Report::RequestOpened { effect: request });
         self.call(request, 0, "change");
@@ -216,7 +216,7 @@ impl World {
         request
     }
 
-    /// So many pieces of text; `together`: how many come while one append is in flight.
+    /// This many pieces of text; `together`: how many come while one append is in flight.
     pub(super) fn deltas(&mut self, effect: EffectId, count: u64, together: u64) {
         for at in 1..=count {
             self.queue(Report::Said { effect, part: Part::Text("twenty bytes of text".into()) });
@@ -232,7 +232,7 @@ impl World {
         self.end(effect);
     }
 
-    /// Runs that take every input which this version of the engine acts on.
+    /// Runs that use every input that this version of the engine handles.
     pub(super) fn mix(&mut self) {
         self.plain_run();
         self.run_with_calls();
@@ -298,7 +298,7 @@ impl World {
         self.end(again);
     }
 
-    /// A call runs to the point where its owner dies; the next owner finds what became of it.
+    /// A call runs until its owner dies; the next owner looks up its outcome.
     fn run_that_is_taken_up(&mut self) {
         let id = self.begin_call();
         self.offer(Report::CallOutput { effect: id, offset: 0, text: "twenty bytes of text".into() });

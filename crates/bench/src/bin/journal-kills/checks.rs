@@ -1,5 +1,5 @@
-//! What must hold after a kill. The truth is the script and what was told on the pipe, never what the journal says of
-//! itself: chains are computed here once more.
+//! What must hold after a kill. The reference is the script and what the child reported on the pipe, never what the
+//! journal says about itself: chains are computed again here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,22 +9,22 @@ use engine::{Epoch, Event, Hash, Position, Record, Seq};
 use journal::{Entry, Error, Read as _, Reader};
 
 use super::expected::{Expected, Known};
+use super::report_line::ReportLine;
 use super::script::{self, Script};
-use super::told::Told;
 use super::writer::IN_FLIGHT;
 
-/// Something that does not hold.
+/// A violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Violation {
-    /// What was acknowledged is not there.
+    /// Something acknowledged is missing.
     Lost(String),
-    /// Something is missing between two that are there.
+    /// Something is missing between two existing items.
     Gap(String),
     /// Anything else that is not as it was appended.
     Wrong(String),
 }
 
-/// What is known of a home: a check costs what is new since the last one.
+/// What is known about a home: a check only reads what is new since the previous one.
 #[derive(Debug)]
 pub(super) struct Truth {
     scripts: Arc<[Script]>,
@@ -33,21 +33,21 @@ pub(super) struct Truth {
     epoch: Epoch,
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) violations: Vec<Violation>,
-    /// Acknowledgements that were told since the last check, all looked up.
+    /// Acknowledgements that were reported since the last check, all looked up.
     pub(super) acknowledged: u64,
-    /// Batches that are there and were not acknowledged: the kill came in between.
+    /// Stored batches that were not acknowledged: the kill came in between.
     pub(super) unacknowledged: u64,
-    /// New entries, each compared with its script and chained anew.
+    /// New entries, each compared with its script and its chain computed again.
     pub(super) entries: u64,
 }
 
-/// What one child told.
+/// What one child reported.
 #[derive(Debug)]
-struct Heard {
+struct Observed {
     epoch: Option<Epoch>,
     /// For each session, how many of its steps are acknowledged.
     done: Vec<u64>,
@@ -65,15 +65,15 @@ impl Truth {
         Self { scripts, known, head: Position(0), epoch: Epoch(0) }
     }
 
-    /// How many steps of each session are there.
+    /// How many steps of each session are stored.
     pub(super) fn done(&self) -> Vec<u64> {
         self.known.iter().map(|known| known.done).collect()
     }
 
-    /// Checks all that is new, after a child that told this is dead; takes it as known.
-    pub(super) fn check(&mut self, home: &Path, told: impl Iterator<Item = Told>) -> Findings {
+    /// Checks everything that is new, after the child that reported this is dead; then counts it as known.
+    pub(super) fn check(&mut self, home: &Path, reported: impl Iterator<Item = ReportLine>) -> Findings {
         let mut findings = Findings::default();
-        let observed = self.observe(told, &mut findings.violations);
+        let observed = self.observe(reported, &mut findings.violations);
         findings.acknowledged = observed.count;
         if let Some(epoch) = observed.epoch {
             self.epoch = epoch;
@@ -98,7 +98,7 @@ impl Truth {
         }
         let mut findings = Findings::default();
         let synced = Position(0);
-        let observed = Heard { epoch: None, done: self.done(), positions: vec![], synced, count: 0 };
+        let observed = Observed { epoch: None, done: self.done(), positions: vec![], synced, count: 0 };
         match Reader::open(home) {
             Ok(reader) => anew.compare(home, &reader, &observed, &mut findings),
             Err(Error::NotFound { .. }) if self.epoch == Epoch(0) => {}
@@ -111,16 +111,16 @@ impl Truth {
         findings
     }
 
-    fn observe(&self, told: impl Iterator<Item = Told>, violations: &mut Vec<Violation>) -> Heard {
+    fn observe(&self, reported: impl Iterator<Item = ReportLine>, violations: &mut Vec<Violation>) -> Observed {
         let (epoch, positions, synced) = (None, vec![], Position(0));
-        let mut observed = Heard { epoch, done: self.done(), positions, synced, count: 0 };
-        for word in told {
+        let mut observed = Observed { epoch, done: self.done(), positions, synced, count: 0 };
+        for word in reported {
             match word {
-                Told::Owned(epoch) if epoch > self.epoch => observed.epoch = Some(epoch),
-                Told::Owned(epoch) => {
+                ReportLine::Owned(epoch) if epoch > self.epoch => observed.epoch = Some(epoch),
+                ReportLine::Owned(epoch) => {
                     violations.push(Violation::Wrong(format!("owner {epoch} came after owner {}", self.epoch)));
                 }
-                Told::Done { session, step, position } => {
+                ReportLine::Done { session, step, position } => {
                     observed.count += 1;
                     let done = &mut observed.done[session];
                     if step != *done {
@@ -140,7 +140,7 @@ impl Truth {
         observed
     }
 
-    fn compare(&mut self, home: &Path, reader: &Reader, observed: &Heard, findings: &mut Findings) {
+    fn compare(&mut self, home: &Path, reader: &Reader, observed: &Observed, findings: &mut Findings) {
         let mut positions = BTreeSet::new();
         let before: Vec<u64> = self.done();
         let mut added = vec![];
@@ -155,7 +155,7 @@ impl Truth {
         }
         for entry in added.iter().flatten() {
             if !positions.insert(entry.position) {
-                let what = format!("position {} is there twice", entry.position);
+                let what = format!("position {} exists twice", entry.position);
                 findings.violations.push(Violation::Wrong(what));
             }
         }
@@ -172,7 +172,7 @@ impl Truth {
         findings.violations.extend(mark(home, observed.synced, self.head));
     }
 
-    /// New entries stand behind the known ones, without a gap, up to the head.
+    /// New entries must follow the known ones without a gap, up to the head.
     fn positions(&mut self, reader: &Reader, new: &BTreeSet<Position>) -> Option<Violation> {
         let expected = (self.head.0 + 1..).map(Position);
         let gap = new.iter().zip(expected).find(|(found, expected)| *found != expected);
@@ -187,7 +187,7 @@ impl Truth {
         }
     }
 
-    /// One session; gives its new entries.
+    /// Checks one session; returns its new entries.
     fn session(
         &mut self,
         session: usize,
@@ -206,14 +206,14 @@ impl Truth {
         }
         let open: u64 = tail.progress.iter().map(said_bytes).sum();
         let steps = script.steps_done(entries, open).ok_or_else(|| {
-            wrong(format!("{entries} entries and {open} bytes of progress: no number of whole batches leaves that"))
+            wrong(format!("{entries} entries and {open} bytes of progress: no number of complete batches gives that"))
         })?;
         if steps < acknowledged {
-            let what = format!("{acknowledged} steps were acknowledged, {steps} are there");
+            let what = format!("{acknowledged} steps were acknowledged, {steps} are stored");
             return Err(Violation::Lost(of_session(what)));
         }
         if steps > acknowledged + IN_FLIGHT {
-            return Err(wrong(format!("{steps} steps are there, {acknowledged} and {IN_FLIGHT} were attempted")));
+            return Err(wrong(format!("{steps} steps are stored, {acknowledged} and {IN_FLIGHT} were attempted")));
         }
         findings.unacknowledged += steps - acknowledged;
         let mut expected = Expected { script, known, entries: tail.entries.iter(), progress: tail.progress.iter() };
@@ -234,7 +234,7 @@ fn said_bytes(record: &Record) -> u64 {
     }
 }
 
-/// The mark lags behind the journal or is even with it, and never lags behind what was acknowledged as synced.
+/// The mark may lag behind the journal, but never behind what was acknowledged as synced.
 fn mark(home: &Path, synced: Position, head: Position) -> Option<Violation> {
     let mark = std::fs::read(home.join("journal.mark")).unwrap_or_default();
     let mark = mark.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -248,29 +248,29 @@ mod tests {
 
     use super::*;
 
-    /// A home in which each of two sessions has so many steps, and what its owner told.
-    fn home(steps: u64) -> (tempfile::TempDir, Arc<[Script]>, Vec<Told>) {
+    /// A home in which each of two sessions has this many steps, and what its owner reported.
+    fn home(steps: u64) -> (tempfile::TempDir, Arc<[Script]>, Vec<ReportLine>) {
         let folder = tempfile::tempdir().unwrap();
         let scripts = script::sessions(5, 2);
         let journal = Sqlite::own(&folder.path().join("home")).unwrap();
-        let mut told = vec![Told::Owned(journal.epoch())];
+        let mut reported = vec![ReportLine::Owned(journal.epoch())];
         for step in 0..steps {
             for (session, script) in scripts.iter().enumerate() {
                 let (done, answer) = std::sync::mpsc::channel();
                 let append = Append { batch: Arc::new(script.batch(step)), epoch: journal.epoch() };
                 journal.append(append, Box::new(move |answer| done.send(answer).unwrap()));
                 let position = answer.recv().unwrap().unwrap();
-                told.push(Told::Done { session, step, position });
+                reported.push(ReportLine::Done { session, step, position });
                 if let Some(snapshot) = script.snapshot_after(step) {
                     journal.keep_snapshot(snapshot);
                 }
             }
         }
-        (folder, scripts, told)
+        (folder, scripts, reported)
     }
 
-    fn check(folder: &tempfile::TempDir, scripts: Arc<[Script]>, told: &[Told]) -> Findings {
-        Truth::new(scripts).check(&folder.path().join("home"), told.iter().copied())
+    fn check(folder: &tempfile::TempDir, scripts: Arc<[Script]>, reported: &[ReportLine]) -> Findings {
+        Truth::new(scripts).check(&folder.path().join("home"), reported.iter().copied())
     }
 
     fn tamper(folder: &tempfile::TempDir, sql: &str) {
@@ -279,11 +279,11 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_harmed_is_in_order_also_piece_by_piece() {
-        let (folder, scripts, told) = home(26);
+    fn an_undamaged_home_is_good_also_piece_by_piece() {
+        let (folder, scripts, reported) = home(26);
         let home = folder.path().join("home");
         let mut truth = Truth::new(scripts);
-        let findings = truth.check(&home, told.iter().copied());
+        let findings = truth.check(&home, reported.iter().copied());
         assert_eq!(findings.violations, []);
         assert_eq!((findings.acknowledged, findings.unacknowledged), (52, 0));
         assert_eq!(findings.entries, 2 * script::entries_after(26));
@@ -292,24 +292,24 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_and_is_not_there_is_lost() {
+    fn what_was_acknowledged_and_is_missing_is_lost() {
         // Ends of each kind: an entry, a pair of entries, a piece of text, a seal.
         for steps in [1, 2, 3, 4, 5, 8, 10, 11, 17] {
-            let (folder, scripts, mut told) = home(steps);
-            told.push(Told::Done { session: 1, step: steps, position: Position(99) });
-            let violations = check(&folder, scripts, &told).violations;
+            let (folder, scripts, mut reported) = home(steps);
+            reported.push(ReportLine::Done { session: 1, step: steps, position: Position(99) });
+            let violations = check(&folder, scripts, &reported).violations;
             assert!(violations.iter().any(|v| matches!(v, Violation::Lost(_))), "{steps}: {violations:?}");
         }
     }
 
     #[test]
-    fn what_was_not_told_counts_as_unacknowledged_up_to_what_was_under_way() {
-        let (folder, scripts, mut told) = home(12);
-        told.truncate(told.len() - 2);
-        let findings = check(&folder, Arc::clone(&scripts), &told);
+    fn what_was_not_reported_counts_as_unacknowledged_up_to_what_was_in_flight() {
+        let (folder, scripts, mut reported) = home(12);
+        reported.truncate(reported.len() - 2);
+        let findings = check(&folder, Arc::clone(&scripts), &reported);
         assert_eq!((findings.violations, findings.unacknowledged), (vec![], 2));
-        told.truncate(told.len() - 2 * IN_FLIGHT as usize);
-        assert!(!check(&folder, scripts, &told).violations.is_empty());
+        reported.truncate(reported.len() - 2 * IN_FLIGHT as usize);
+        assert!(!check(&folder, scripts, &reported).violations.is_empty());
     }
 
     #[test]
@@ -328,39 +328,39 @@ mod tests {
             "UPDATE snapshots SET state_hash = zeroblob(32) WHERE branch = 2",
             "UPDATE view_sessions SET row = replace(row, '\"queued\":0', '\"queued\":1')",
         ] {
-            let (folder, scripts, told) = home(16);
-            assert_eq!(check(&folder, Arc::clone(&scripts), &told).violations, []);
+            let (folder, scripts, reported) = home(16);
+            assert_eq!(check(&folder, Arc::clone(&scripts), &reported).violations, []);
             tamper(&folder, sql);
-            assert!(!check(&folder, scripts, &told).violations.is_empty(), "{sql}");
+            assert!(!check(&folder, scripts, &reported).violations.is_empty(), "{sql}");
         }
     }
 
     #[test]
     fn a_gap_between_positions_is_a_gap() {
-        let (folder, scripts, told) = home(13);
-        // The other branch is whole without it; only the order of commits shows it.
+        let (folder, scripts, reported) = home(13);
+        // The other branch is intact without it; only the order of commits shows it.
         tamper(
             &folder,
             "UPDATE entries SET position = position + 10 WHERE position = (SELECT max(position) FROM entries)",
         );
-        let violations = check(&folder, scripts, &told).violations;
+        let violations = check(&folder, scripts, &reported).violations;
         assert!(violations.iter().any(|v| matches!(v, Violation::Gap(_))), "{violations:?}");
     }
 
     #[test]
     fn an_owner_that_comes_after_a_later_one_is_wrong() {
-        let (folder, scripts, told) = home(2);
+        let (folder, scripts, reported) = home(2);
         let mut truth = Truth::new(scripts);
         let home = folder.path().join("home");
-        assert_eq!(truth.check(&home, told.into_iter()).violations, []);
-        assert!(!truth.check(&home, [Told::Owned(Epoch(1))].into_iter()).violations.is_empty());
+        assert_eq!(truth.check(&home, reported.into_iter()).violations, []);
+        assert!(!truth.check(&home, [ReportLine::Owned(Epoch(1))].into_iter()).violations.is_empty());
     }
 
     #[test]
     fn a_mark_that_lags_behind_an_acknowledgement_is_wrong() {
-        let (folder, scripts, told) = home(3);
+        let (folder, scripts, reported) = home(3);
         let mark = folder.path().join("home/journal.mark");
         std::fs::write(&mark, [0; 40]).unwrap();
-        assert!(!check(&folder, scripts, &told).violations.is_empty());
+        assert!(!check(&folder, scripts, &reported).violations.is_empty());
     }
 }

@@ -1,5 +1,4 @@
-//! What is kept of a session beside what its script says, step by step: events, their chain, bodies, progress, its row.
-//! What may not live here: how many steps there should be.
+//! Compares what is stored of a session with its script, step by step: events, their chain, bodies, progress, its row.
 
 use engine::{Epoch, Hash, Record};
 use journal::{Entry, Read as _, Reader};
@@ -11,11 +10,11 @@ use super::script::{self, Script};
 pub(super) struct Known {
     pub(super) done: u64,
     pub(super) chain: Hash,
-    /// Who appended from which step on.
+    /// Which owner appended from which step on.
     pub(super) epochs: Vec<(u64, Epoch)>,
 }
 
-/// What is there beside what the script says, step by step.
+/// The stored data that is compared with the script, step by step.
 pub(super) struct Expected<'a> {
     pub(super) script: &'a Script,
     pub(super) known: &'a mut Known,
@@ -24,7 +23,7 @@ pub(super) struct Expected<'a> {
 }
 
 impl Expected<'_> {
-    /// Takes the session as known up to here, unless something is not as it was attempted.
+    /// Compares the session up to this step; an error is the first difference.
     pub(super) fn all(&mut self, steps: u64, reader: &Reader) -> Result<(), String> {
         for step in self.known.done..steps {
             let batch = self.script.batch(step);
@@ -52,9 +51,9 @@ impl Expected<'_> {
     }
 
     fn entry(&mut self, step: u64, attempted: &Record) -> Result<(), String> {
-        let Some(found) = self.entries.next() else { return Err(format!("step {step} is not whole")) };
+        let Some(found) = self.entries.next() else { return Err(format!("step {step} is incomplete")) };
         let epoch = self.known.epochs.iter().rev().find(|(from, _)| *from <= step).map(|(_, epoch)| *epoch);
-        let epoch = epoch.ok_or_else(|| format!("step {step} is there before anyone owned the home"))?;
+        let epoch = epoch.ok_or_else(|| format!("step {step} exists before the home had an owner"))?;
         let event = &attempted.event;
         let payload_hash = Hash::of(&event.payload());
         let chain = Hash::of(
@@ -80,7 +79,7 @@ impl Expected<'_> {
         Err(format!("step {step} was attempted as {attempted:?} by owner {epoch}, and is {found:?}"))
     }
 
-    /// The pieces behind the last entry are there as they were said, from the first on.
+    /// The pieces after the last entry must be stored as they were appended, from the first on.
     fn open_progress(&mut self, steps: u64) -> Result<(), String> {
         let from = (0..steps).rev().find(|step| script::has_entries(*step)).map_or(0, |step| step + 1);
         for step in from..steps {
@@ -88,14 +87,14 @@ impl Expected<'_> {
             for attempted in &batch.records {
                 let found = self.progress.next();
                 if found != Some(attempted) {
-                    return Err(format!("step {step}: {attempted:?} was said, {found:?} is kept"));
+                    return Err(format!("step {step}: {attempted:?} was appended, {found:?} is stored"));
                 }
             }
         }
-        self.progress.next().map_or(Ok(()), |more| Err(format!("nobody said {more:?}")))
+        self.progress.next().map_or(Ok(()), |more| Err(format!("nothing appended {more:?}")))
     }
 
-    /// At most one is kept, of a turn that is there, and it is the one that was attempted.
+    /// At most one snapshot is stored, of an existing turn, and it is the one that was attempted.
     fn snapshots(&self, steps: u64, reader: &Reader) -> Result<(), String> {
         let (script, branch) = (self.script, self.script.branch);
         let kept = reader.snapshots(branch).map_err(|error| error.to_string())?;

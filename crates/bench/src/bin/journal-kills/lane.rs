@@ -1,4 +1,5 @@
-//! One home after the other: a child appends, is killed, what is left is checked, and the next child goes on there.
+//! One home after the other: a child appends and is killed, the harness checks what is left, and the next child
+//! continues there.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -8,24 +9,24 @@ use std::time::{Duration, Instant};
 
 use super::checks::{Findings, Truth, Violation};
 use super::report::Report;
+use super::report_line::{self, ReportLine};
 use super::script;
-use super::told::{self, Told};
 use super::{Bug, wal};
-use bench::draw::Draw;
+use model_server::draw::Draw;
 
-/// Kills of one home: enough that its WAL is checkpointed on the way, so few that all of it is soon read once more.
+/// Kills of one home: enough that its WAL is checkpointed meanwhile, few enough that reading all of it again is fast.
 const KILLS_A_HOME: u64 = 40;
-/// Sessions of a home; each has two appends under way.
+/// Sessions of a home; each has two appends in flight.
 const SESSIONS: [u64; 4] = [1, 3, 8, 24];
-/// How long a child lives at most that is to be killed while it opens the home; opening takes about so long.
+/// The longest life of a child that is to be killed while it opens the home, microseconds; opening takes about as long.
 const OPENING_US: u64 = 6_000;
-/// How long others live at most after their first word: any phase of their work.
+/// The longest life of other children after their first report, microseconds: it covers any phase of their work.
 const WORKING_US: u64 = 12_000;
-/// Or they live for so many words at most, and a little longer: behind a word comes the next commit.
+/// Or they live until this many reports, and a little longer: the next commit follows a report.
 const WORDS: u64 = 150;
 const LITTLE_US: u64 = 400;
 
-/// When to go on.
+/// When to stop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Until {
     pub(super) deadline: Instant,
@@ -39,7 +40,7 @@ pub(super) struct Lane {
     pub(super) bug: Option<Bug>,
 }
 
-/// A home that is being worked on.
+/// The current home.
 struct Home {
     path: PathBuf,
     seed: u64,
@@ -47,7 +48,7 @@ struct Home {
 }
 
 impl Lane {
-    /// Kills and checks until it is time, or something does not hold: then the home is left as it is.
+    /// Kills and checks until the time is over, or something does not hold: then the home is kept.
     pub(super) fn run(mut self, until: Until) -> io::Result<Report> {
         let mut report = Report::default();
         while report.is_good() && until.is_ahead(&report) {
@@ -56,7 +57,7 @@ impl Lane {
             let truth = Truth::new(script::sessions(seed, sessions));
             let mut home = Home { path: self.folder.join(format!("{seed:016x}")), seed, truth };
             for _ in 0..KILLS_A_HOME {
-                self.strike(&mut home, &mut report)?;
+                self.kill(&mut home, &mut report)?;
                 if !(report.is_good() && until.is_ahead(&report)) {
                     break;
                 }
@@ -71,7 +72,7 @@ impl Lane {
         Ok(report)
     }
 
-    /// How many words a child says, and how many microseconds it lives after them.
+    /// How many reports of a child to wait for, and how many microseconds it lives after them.
     fn life(&mut self) -> (u64, u64) {
         match self.draw.below(6) {
             0 => (0, self.draw.below(OPENING_US)),
@@ -81,13 +82,13 @@ impl Lane {
     }
 
     /// One child, its end, and the check.
-    fn strike(&mut self, home: &mut Home, report: &mut Report) -> io::Result<()> {
+    fn kill(&mut self, home: &mut Home, report: &mut Report) -> io::Result<()> {
         let mut child = home.command(self.bug)?.spawn()?;
         let mut pipe = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let mut observed = vec![];
         let (words, then_us) = self.life();
-        // A child that ends before its last word is seen below.
-        pipe.by_ref().take(words * told::BYTES as u64).read_to_end(&mut observed)?;
+        // A child that ends before its last report is noticed below.
+        pipe.by_ref().take(words * report_line::BYTES as u64).read_to_end(&mut observed)?;
         // waits: for nothing; the kill comes at a random time
         std::thread::sleep(Duration::from_micros(then_us));
         child.kill()?;
@@ -99,7 +100,7 @@ impl Lane {
             report.violate(home.locate(Violation::Wrong(format!("the owner ended by itself with {code}: {said}"))));
         }
         report.mid_commit += u64::from(wal::pages_without_commit(&home.path.join("journal.db-wal"))? > 0);
-        let findings = home.truth.check(&home.path, Told::all(&observed));
+        let findings = home.truth.check(&home.path, ReportLine::all(&observed));
         report.opening += u64::from(observed.is_empty());
         report.unacknowledged_kills += u64::from(findings.unacknowledged > 0);
         home.count(findings, report);
@@ -126,7 +127,8 @@ impl Home {
         Ok(command)
     }
 
-    /// All of it once more from the first entry: as the last kill left it, and after an owner has closed it in order.
+    /// Checks everything again from the first entry: as the last kill left it, and after an owner has closed it
+    /// properly.
     fn finish(&self, report: &mut Report) {
         report.homes += 1;
         let before = self.truth.check_all(&self.path);
@@ -138,7 +140,7 @@ impl Home {
         }
         let left = std::fs::metadata(self.path.join("journal.db-wal")).map_or(0, |meta| meta.len());
         if left > 0 {
-            report.violate(self.locate(Violation::Wrong(format!("closed in order, and its WAL has {left} bytes"))));
+            report.violate(self.locate(Violation::Wrong(format!("closed properly, and its WAL has {left} bytes"))));
         }
         self.all_hold(self.truth.check_all(&self.path).violations, report);
     }
@@ -170,7 +172,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Lanes side by side; their reports as one.
+/// Runs lanes side by side; merges their reports.
 pub(super) fn run_all(lanes: Vec<Lane>, until: Until) -> io::Result<Report> {
     let share = Until { kills: until.kills.div_ceil(lanes.len().max(1) as u64), ..until };
     let total = Arc::new(std::sync::Mutex::new(Report::default()));

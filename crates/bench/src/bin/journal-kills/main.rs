@@ -1,9 +1,9 @@
-//! The kill rate: SIGKILL to the owner of a journal, again and again, and what it acknowledged must be there.
+//! The kill rate: SIGKILL to the owner of a journal, again and again; what it acknowledged must still exist.
 //!
-//! A child (this program once more) owns a home and appends entries, progress and bodies over several sessions as fast as
-//! it can; it tells each acknowledgement on a pipe in the moment in which it is given. The parent kills it at a random
-//! time, compares what is new with what was attempted, and starts the next child on the same home. Exits with 1 if
-//! anything that was acknowledged is lost, if there is a gap, or if anything is not as it was attempted.
+//! A child (this program again) owns a home and appends entries, progress and bodies over several sessions as fast as
+//! it can; it reports each acknowledgement on a pipe as soon as it gets it. The parent kills it at a random time,
+//! compares what is new with what was attempted, and starts the next child on the same home. It exits with 1 if
+//! anything acknowledged is lost, if there is a gap, or if anything is not as it was attempted.
 
 #![allow(clippy::print_stdout, reason = "a program whose output is its report")]
 
@@ -11,8 +11,8 @@ mod checks;
 mod expected;
 mod lane;
 mod report;
+mod report_line;
 mod script;
-mod told;
 mod wal;
 mod writer;
 
@@ -22,35 +22,35 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use bench::draw::Draw;
 use lane::{Lane, Until};
+use model_server::draw::Draw;
 
-/// What keeps the harness from going on; its words are enough.
+/// An error that stops the harness; its text is enough.
 type Problem = Box<dyn std::error::Error>;
 
-/// Kills the owner of a journal again and again and checks what is left
+/// Kill the owner of a journal again and again, and check what is left
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Args {
-    /// Go on for so long
+    /// Stop after this many seconds
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// At most so many kills
+    /// Stop after this many kills
     #[arg(long, default_value_t = u64::MAX)]
     kills: u64,
-    /// What homes and times are drawn from
+    /// The seed of homes and times
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Homes that are worked on at once
+    /// The number of homes in use at once
     #[arg(long, default_value_t = 2)]
     lanes: u64,
-    /// Where the homes are made; default: beside this program, which is on a disk
+    /// The folder of the homes; default: the folder of this program, which is on a disk
     #[arg(long)]
     folder: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Plant this bug in the child: a harness that then finds nothing is of no use
+    /// Put this bug into the child: a harness that then finds nothing is useless
     #[arg(long, value_enum)]
     bug: Option<Bug>,
     #[command(subcommand)]
@@ -60,7 +60,7 @@ struct Args {
 /// Bugs of the child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Bug {
-    /// It acknowledges before the journal has answered
+    /// It acknowledges before the journal has replied
     Early,
 }
 
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
 fn harness(args: &Args) -> Result<ExitCode, Problem> {
     let folder = match &args.folder {
         Some(folder) => folder.clone(),
-        // Not the system's folder for temporary files: that one may be in memory.
+        // Not the system's temporary folder: it may be in memory.
         None => std::env::current_exe()?.parent().ok_or("this program has no folder")?.to_owned(),
     };
     let folder = tempfile::Builder::new().prefix("journal-kills-").tempdir_in(folder)?;
@@ -107,10 +107,7 @@ fn harness(args: &Args) -> Result<ExitCode, Problem> {
     if report.is_good() && report.acknowledged > 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    // What is left of it is for a look.
-    eprintln!(
-        "journal-kills: does not hold, or nothing was checked; the homes are kept in {}",
-        folder.keep().display()
-    );
+    // The homes are kept for inspection.
+    eprintln!("journal-kills: violations, or nothing was checked; the homes are kept in {}", folder.keep().display());
     Ok(ExitCode::FAILURE)
 }

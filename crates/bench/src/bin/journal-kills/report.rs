@@ -1,4 +1,4 @@
-//! What a run came to, for people and as JSON.
+//! The result of all kills, as text and as JSON.
 
 use serde_json::{Value, json};
 
@@ -8,19 +8,19 @@ use super::checks::Violation;
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) kills: u64,
-    /// Kills before the owner's first word.
+    /// Kills before the owner's first report.
     pub(super) opening: u64,
     /// Kills in the middle of a commit: pages were in the WAL, their commit was not.
     pub(super) mid_commit: u64,
-    /// Kills that left something durable which nobody had been told of.
+    /// Kills that left something durable which was not acknowledged.
     pub(super) unacknowledged_kills: u64,
-    /// So many batches of that.
+    /// The number of batches of that.
     pub(super) unacknowledged: u64,
-    /// Acknowledgements that were told and looked up.
+    /// Acknowledgements that were reported and looked up.
     pub(super) acknowledged: u64,
-    /// Entries that were compared and chained anew.
+    /// Entries that were compared and whose chain was computed again.
     pub(super) entries: u64,
-    /// Entries that were so once more at the end of their home.
+    /// Entries that were checked again at the end of their home.
     pub(super) read_again: u64,
     pub(super) homes: u64,
     violations: Vec<Violation>,
@@ -31,7 +31,7 @@ impl Report {
         self.violations.push(violation);
     }
 
-    /// Whether all holds so far.
+    /// Whether everything holds so far.
     pub(super) fn is_good(&self) -> bool {
         self.violations.is_empty()
     }
@@ -79,7 +79,7 @@ impl Report {
                 self.homes
             ),
             format!(
-                "killed: {} while opening, {} in the middle of a commit, {} with something durable that nobody had been told of ({} batches)",
+                "killed: {} while opening, {} in the middle of a commit, {} with something durable that was not acknowledged ({} batches)",
                 self.opening, self.mid_commit, self.unacknowledged_kills, self.unacknowledged
             ),
             format!(

@@ -1,5 +1,4 @@
 //! What is appended, as a function of seeds and step alone: so the parent knows each attempt without asking the child.
-//! What may not live here: what came of it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use engine::{
 use journal::Snapshot;
 use uuid::Uuid;
 
-use bench::draw::Draw;
+use model_server::draw::Draw;
 
 /// Pieces of text that each stream has.
 const PIECES: u64 = 5;
@@ -23,7 +22,7 @@ const TURN_STEPS: u64 = 5 + PIECES;
 /// Entries of one turn: `sent` has two.
 const TURN_ENTRIES: u64 = 6;
 
-/// One session of a home and all that is ever appended to it: step 0 creates it, then come turns without end.
+/// One session of a home and everything that is ever appended to it: step 0 creates it, then turns follow without end.
 #[derive(Debug, Clone)]
 pub(super) struct Script {
     seed: u64,
@@ -32,13 +31,13 @@ pub(super) struct Script {
     pub(super) branch: BranchId,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     Created,
     /// Synced, with a body, a receipt and the session's row.
     Accepted,
-    /// Two entries, one Written and one Synced: there whole or not at all.
+    /// Two entries, one Written and one Synced: both are stored or none.
     Sent,
     /// Written.
     Opened,
@@ -65,7 +64,7 @@ fn act(step: u64) -> (u64, Act) {
     (turn, act)
 }
 
-/// Entries of the branch after so many steps.
+/// The number of entries of the branch after this many steps.
 pub(super) fn entries_after(steps: u64) -> u64 {
     let Some(before) = steps.checked_sub(1) else { return 0 };
     let (turns, at) = (before / TURN_STEPS, before % TURN_STEPS);
@@ -100,8 +99,8 @@ impl Script {
         format!("agent:main:kills-{}", self.index)
     }
 
-    /// How many steps are done where the branch has so many entries and so many bytes of open progress; none when no
-    /// number of steps leaves that: then a batch is there in part, or progress outlived its seal.
+    /// How many steps are done if the branch has this many entries and bytes of open progress; `None` if no number of
+    /// steps gives that: then a batch is stored only in part, or progress outlived its seal.
     pub(super) fn steps_done(&self, entries: u64, open_bytes: u64) -> Option<u64> {
         if entries == 0 {
             return (open_bytes == 0).then_some(0);
@@ -196,7 +195,7 @@ impl Script {
         }
     }
 
-    /// The row of the session goes with every entry, so that it can be compared with them.
+    /// Every entry comes with the row of the session, so that both can be compared.
     fn views(&self, step: u64) -> Views {
         let (turn, act) = act(step);
         if !has_entries(step) {
@@ -233,14 +232,14 @@ impl Script {
         }
     }
 
-    /// The snapshot that follows a step: one a turn. The journal alone does not look into it.
+    /// The snapshot that follows a step: one per turn. The journal alone does not look into it.
     pub(super) fn snapshot_after(&self, step: u64) -> Option<Snapshot> {
         let content = || self.text(step | 1 << 40, 3_000).into_bytes();
         let is_due = act(step).1 == Act::Overridden;
         is_due.then(|| Snapshot::new(self.branch, Seq(entries_after(step + 1)), content()))
     }
 
-    /// The session's row after so many steps; none before the first.
+    /// The session's row after this many steps; `None` before the first.
     pub(super) fn row_after(&self, steps: u64) -> Option<SessionRow> {
         (0..steps).rev().find(|step| has_entries(*step)).map(|step| self.row(step))
     }
@@ -315,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_says_how_many_steps_are_done() {
+    fn what_is_stored_says_how_many_steps_are_done() {
         let script = Script::new(7, 3);
         let (mut entries, mut open) = (0, 0);
         for step in 0..3 * TURN_STEPS {

@@ -1,5 +1,5 @@
-//! Whether a kill struck in the middle of a commit: the WAL then ends with pages that no commit follows. Read as the file
-//! format says (<https://sqlite.org/fileformat2.html#walformat>), before anyone opens the journal again.
+//! Whether a kill came in the middle of a commit: the WAL then ends with pages that no commit follows. It reads the
+//! file format itself (<https://sqlite.org/fileformat2.html#walformat>), before anyone opens the journal again.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use std::path::Path;
 const HEADER_BYTES: u64 = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 
-/// How many whole pages stand behind the last commit of this WAL.
+/// How many complete pages follow the last commit of this WAL.
 pub(super) fn pages_without_commit(wal: &Path) -> io::Result<u64> {
     let file = match File::open(wal) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -25,7 +25,8 @@ pub(super) fn pages_without_commit(wal: &Path) -> io::Result<u64> {
     walk(&file, page_bytes, &header[16..24], sums)
 }
 
-/// From the last commit on, frames count whose sums go on from it: others are left from before the WAL began anew.
+/// After the last commit, only frames whose checksums continue from it count: others are left over from before the WAL
+/// was reused.
 fn walk(file: &File, page_bytes: u64, salts: &[u8], mut sums: Sums) -> io::Result<u64> {
     let frame_bytes = FRAME_HEADER_BYTES as u64 + page_bytes;
     let frames = (file.metadata()?.len() - HEADER_BYTES) / frame_bytes;
@@ -61,7 +62,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(bytes[4 * at..4 * at + 4].try_into().expect("four bytes"))
 }
 
-/// The running check sums of a WAL.
+/// The running checksums of a WAL.
 struct Sums {
     big_endian: bool,
     values: [u32; 2],

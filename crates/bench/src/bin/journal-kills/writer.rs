@@ -9,36 +9,35 @@ use std::sync::mpsc;
 use engine::Position;
 use journal::{Append, Journal as _, Sqlite};
 
+use super::report_line::ReportLine;
 use super::script::{self, Script};
-use super::told::Told;
 use super::{Bug, Problem};
 
-/// Appends of one session that are under way at once.
+/// Appends of one session that are in flight at once.
 pub(super) const IN_FLIGHT: u64 = 2;
 
-/// What the parent says to its child.
+/// The arguments that the parent passes to its child.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The home to own
     #[arg(long)]
     pub(super) home: PathBuf,
-    /// What the home's sessions are drawn from
+    /// The seed of the home's sessions
     #[arg(long)]
     pub(super) seed: u64,
-    /// For each session, how many of its steps are there already
+    /// For each session, how many of its steps are stored already
     #[arg(long, value_delimiter = ',')]
     pub(super) done: Vec<u64>,
-    /// Have this bug
     #[arg(long, value_enum)]
     pub(super) bug: Option<Bug>,
 }
 
-/// Appends until the process ends, which only an error or a signal brings about.
+/// Appends until the process ends by an error or a signal.
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let scripts = script::sessions(args.seed, args.done.len() as u64);
     let pipe = Arc::new(File::from(std::io::stdout().as_fd().try_clone_to_owned()?));
     let journal = Sqlite::own(&args.home)?;
-    Told::Owned(journal.epoch()).write(&*pipe)?;
+    ReportLine::Owned(journal.epoch()).write(&*pipe)?;
     let (answers, answered) = mpsc::channel();
     let mut writer = Writer { journal, scripts, pipe, answers, bug: args.bug };
     let mut next = args.done.clone();
@@ -69,13 +68,13 @@ impl Writer {
         let (pipe, answers) = (Arc::clone(&self.pipe), self.answers.clone());
         let is_early = self.bug == Some(Bug::Early);
         if is_early {
-            Told::Done { session, step, position: Position(0) }.write(&*pipe)?;
+            ReportLine::Done { session, step, position: Position(0) }.write(&*pipe)?;
         }
         let done = move |answer: Result<Position, journal::Error>| {
             let answer = answer.map(|position| {
-                let told = Told::Done { session, step, position };
-                // A parent that is gone reads nothing more; then there is nothing left to do.
-                if !is_early && told.write(&*pipe).is_err() {
+                let reported = ReportLine::Done { session, step, position };
+                // If the parent is gone, nobody reads the pipe, and there is nothing left to do.
+                if !is_early && reported.write(&*pipe).is_err() {
                     std::process::exit(0);
                 }
                 session

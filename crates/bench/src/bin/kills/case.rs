@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use bench::model_server::{Fault, ModelServer, Odd, Script};
+use model_server::{Fault, ModelServer, Odd, Script};
 use serde_json::Value;
 
 use super::checks::Aftermath;
@@ -17,18 +17,16 @@ use super::truth::Truth;
 /// The number of SIGKILL.
 const SIGKILL: i64 = 9;
 
-/// What all cases share.
+/// Shared by all cases.
 #[derive(Debug)]
 pub(super) struct Bench {
     /// The build with crash points.
     pub(super) points: PathBuf,
-    /// The shipped build.
     pub(super) plain: PathBuf,
-    /// The model server.
     pub(super) server: ModelServer,
-    /// Takes connections and says nothing.
+    /// Accepts connections and sends nothing.
     pub(super) mute: TcpListener,
-    /// The bug that is planted in the build with crash points.
+    /// The mutant in the build with crash points.
     pub(super) mutant: Option<String>,
 }
 
@@ -41,37 +39,37 @@ impl Bench {
     }
 }
 
-/// One attack that struck, or did not.
+/// An attack, and whether it happened.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedKill {
-    /// What was tried.
     pub(super) attack: Attack,
     /// Whether the process was `resume`.
     pub(super) on_resume: bool,
     /// Whether SIGKILL ended it.
     pub(super) killed: bool,
-    /// Whether what the provider did wrong was under way then: done, and no whole answer recorded since, nor the end.
+    /// Whether the provider's fault was in progress then: it had happened, and neither a complete answer nor the end
+    /// was recorded since.
     pub(super) amid_fault: bool,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
-    pub(super) strikes: Vec<PlannedKill>,
+    pub(super) kills: Vec<PlannedKill>,
     pub(super) violations: Vec<String>,
     /// Bytes of text that clients recorded.
-    pub(super) told_bytes: usize,
+    pub(super) received_bytes: usize,
     /// Whether a failure was recorded.
     pub(super) has_failed: bool,
     /// Calls that were reported as interrupted.
     pub(super) interrupted: usize,
-    /// What is known of the calls that a provider asked for out of order, where it did.
+    /// The outcome of calls that a provider made out of order.
     pub(super) odd_calls: OddMet,
-    /// Where the home is, kept if something is wrong.
+    /// The home, if it was kept because something is wrong.
     pub(super) kept: Option<PathBuf>,
 }
 
-/// Runs a case. Whatever goes wrong on the way is a violation too.
+/// Runs a case. Any error on the way is a violation too.
 pub(super) fn run(case: &Case, bench: &Bench) -> Verdict {
     let mut verdict = Verdict::default();
     let mut place = match KillHome::new(&case.setup, bench) {
@@ -96,18 +94,18 @@ fn play(case: &Case, bench: &Bench, place: &mut KillHome, verdict: &mut Verdict)
     let script = Script::parse(&message).ok_or("the message of the case is no script")?;
     let mut records = vec![];
     for (at, attack) in case.attacks.iter().enumerate() {
-        let has_struck = || bench.server.struck(&message) > 0;
+        let has_happened = || bench.server.struck(&message) > 0;
         let record = match at {
-            0 => place.attack_when(binary, &agent(&message, &case.name), attack, &has_struck)?,
-            _ => place.attack_when(binary, &["resume", "--json"], attack, &has_struck)?,
+            0 => place.attack_when(binary, &agent(&message, &case.name), attack, &has_happened)?,
+            _ => place.attack_when(binary, &["resume", "--json"], attack, &has_happened)?,
         };
         let killed = record.exit == Exit::Signal(SIGKILL);
         let amid_fault =
-            killed && Truth::read(&place.home()).is_ok_and(|truth| amid(case, &script, &truth, has_struck()));
-        verdict.strikes.push(PlannedKill { attack: attack.clone(), on_resume: at > 0, killed, amid_fault });
+            killed && Truth::read(&place.home()).is_ok_and(|truth| amid(case, &script, &truth, has_happened()));
+        verdict.kills.push(PlannedKill { attack: attack.clone(), on_resume: at > 0, killed, amid_fault });
         records.push(record);
     }
-    // Whoever was not answered asks again, with the same key; a run that is there is taken up.
+    // A client without an answer sends its message again with the same key; an existing run is resumed.
     let asks_again = case.attacks.first().and_then(Attack::point) == Some(Point::Accepted);
     let started = Truth::read(&place.home()).is_ok_and(|truth| !truth.accepted.is_empty());
     if asks_again {
@@ -118,7 +116,7 @@ fn play(case: &Case, bench: &Bench, place: &mut KillHome, verdict: &mut Verdict)
     let messages = 1 + usize::from(started || asks_again);
     // The session is usable afterwards, and the whole history is paired: the server checks it.
     records.push(place.attack(binary, &agent("tokens=3", "afterwards"), &Attack::None)?);
-    verdict.violations.extend(exits(case, &records, &verdict.strikes));
+    verdict.violations.extend(exits(case, &records, &verdict.kills));
     let runs = shown(binary, place)?;
     let truth = Truth::read(&place.home()).map_err(|e| format!("the journal does not read: {e}"))?;
     let ledger = std::fs::read_to_string(place.ledger()).unwrap_or_default();
@@ -131,26 +129,26 @@ fn play(case: &Case, bench: &Bench, place: &mut KillHome, verdict: &mut Verdict)
     if runs.len() != messages {
         verdict.violations.push(format!("{} runs are listed for {messages} messages", runs.len()));
     }
-    let told = records.iter().flat_map(|record| record.texts.values().flatten());
-    verdict.told_bytes = told.map(|(_, text)| text.len()).sum();
+    let received = records.iter().flat_map(|record| record.texts.values().flatten());
+    verdict.received_bytes = received.map(|(_, text)| text.len()).sum();
     let calls = runs.iter().flat_map(super::checks::calls);
     verdict.interrupted = calls.filter(|call| call["outcome"] == "interrupted").count();
     Ok(())
 }
 
-/// Whether what the provider does wrong was under way when this was the journal.
-fn amid(case: &Case, script: &Script, truth: &Truth, has_struck: bool) -> bool {
-    let has_struck = if case.setup.fault.address == Address::Server { has_struck } else { truth.requests > 0 };
-    // Calls out of order are in an answer themselves.
+/// Whether the provider's fault was in progress when the journal looked like this.
+fn amid(case: &Case, script: &Script, truth: &Truth, has_happened: bool) -> bool {
+    let has_happened = if case.setup.fault.address == Address::Server { has_happened } else { truth.requests > 0 };
+    // Odd calls are in an answer themselves.
     let own = usize::from(matches!(script.fault, Some(Fault::Odd { odd: Odd::Calls(_), .. })));
-    has_struck && truth.answered <= script.after + own && truth.endings.is_empty()
+    has_happened && truth.answered <= script.after + own && truth.endings.is_empty()
 }
 
 fn agent<'a>(message: &'a str, key: &'a str) -> [&'a str; 9] {
     ["agent", "--json", "--yes", "--session", "kills", "--key", key, "-m", message]
 }
 
-/// What the user asks for, as a script for the model server.
+/// The user's message, as a script for the model server.
 fn message(case: &Case, place: &KillHome) -> String {
     let ledger = place.ledger();
     let command =
@@ -168,25 +166,25 @@ fn message(case: &Case, place: &KillHome) -> String {
     }
 }
 
-/// Processes that ended otherwise than they were made to, or with a status that does not fit.
-fn exits(case: &Case, records: &[Record], strikes: &[PlannedKill]) -> Vec<String> {
+/// Processes that did not end as intended, or with a status that does not fit.
+fn exits(case: &Case, records: &[Record], kills: &[PlannedKill]) -> Vec<String> {
     let ended_by_itself = |exit: Exit| match exit {
-        // An aborted run is told by its own status.
+        // An aborted run has its own exit status.
         Exit::Code(0) => true,
         Exit::Code(130) => case.work == Work::Aborted,
         Exit::Code(1) => case.setup.fault.ends != Ends::Completed,
-        // A kill that came before anything was recorded: there is nothing to take up.
+        // The kill came before anything was recorded: there is nothing to resume.
         Exit::Code(4) => case.build == Build::Plain,
         _ => false,
     };
     let wrong = records.iter().enumerate().filter(|(at, record)| {
-        let attacked = strikes.get(*at).is_some_and(|strike| strike.attack != Attack::None);
+        let attacked = kills.get(*at).is_some_and(|kill| kill.attack != Attack::None);
         !(ended_by_itself(record.exit) || attacked && record.exit == Exit::Signal(SIGKILL))
     });
     wrong.map(|(at, record)| format!("process {} ended with {:?}", at + 1, record.exit)).collect()
 }
 
-/// `runs show --json` of every run that the home lists, oldest first.
+/// `runs show --json` of every run in the list of the home, oldest first.
 fn shown(binary: &Path, place: &KillHome) -> Result<Vec<Value>, String> {
     let (code, list) = place.ask(binary, &["runs", "list", "--json"])?;
     let list = list.as_array().ok_or_else(|| format!("`runs list --json` ended with {code:?} and no array"))?;
@@ -199,7 +197,7 @@ fn shown(binary: &Path, place: &KillHome) -> Result<Vec<Value>, String> {
     Ok(runs)
 }
 
-/// Whether an attack of this verdict hit the point.
+/// The attacks of this verdict that hit the point.
 pub(super) fn hits(verdict: &Verdict, point: Point) -> impl Iterator<Item = &PlannedKill> {
-    verdict.strikes.iter().filter(move |strike| strike.killed && strike.attack.point() == Some(point))
+    verdict.kills.iter().filter(move |kill| kill.killed && kill.attack.point() == Some(point))
 }

@@ -1,11 +1,11 @@
-//! What must hold when a case is over. Each check says in words what does not.
+//! What must hold when a case is over. Each check describes its violations.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bench::model_server::{ODD_CALLS, Script};
 use engine::FailureClass;
+use model_server::{ODD_CALLS, Script};
 use serde_json::Value;
 
 use super::faults::Ends;
@@ -13,23 +13,23 @@ use super::plan::{Case, Work, token};
 use super::record::Record;
 use super::truth::Truth;
 
-/// How long what a run has left behind gets to be gone: the supervisor ends the tree before it leaves itself.
+/// How long leftover processes of a run may take to end: the supervisor ends the tree before it exits.
 const LEFTOVERS: Duration = Duration::from_secs(10);
 
-/// All that is known of a case at its end.
+/// Everything that is known about a case at its end.
 pub(super) struct Aftermath<'a> {
     pub(super) case: &'a Case,
     pub(super) script: &'a Script,
     pub(super) records: &'a [Record],
     pub(super) truth: &'a Truth,
-    /// `runs show --json` of each run that the home lists, in order.
+    /// `runs show --json` of each run in the list of the home, in order.
     pub(super) runs: &'a [Value],
     pub(super) folder: &'a Path,
     pub(super) ledger: &'a str,
 }
 
 impl<'a> Aftermath<'a> {
-    /// Everything that is wrong.
+    /// All violations.
     pub(super) fn violations(&self) -> Vec<String> {
         let checks = [
             Self::shown_is_kept,
@@ -46,36 +46,36 @@ impl<'a> Aftermath<'a> {
         wrong.chain(super::odd_calls::violations(self)).chain(leftovers(self.folder)).collect()
     }
 
-    /// What a client saw is a prefix of what is kept, and of what `runs show` says unless it was struck.
+    /// What a client saw is a prefix of what is stored, and of what `runs show` prints unless it was retracted.
     fn shown_is_kept(&self) -> Vec<String> {
         let mut wrong = vec![];
         let shown: BTreeMap<&str, &str> =
             self.steps().filter_map(|step| Some((step["request"].as_str()?, text(step)))).collect();
         for record in self.records {
-            let told = match record.told() {
-                Ok(told) => told,
+            let received = match record.received() {
+                Ok(received) => received,
                 Err(gap) => {
                     wrong.push(gap);
                     continue;
                 }
             };
-            for (effect, told) in told {
+            for (effect, received) in received {
                 let kept = self.truth.texts.get(effect).map_or("", String::as_str);
-                if !kept.starts_with(&told) {
-                    wrong.push(format!("{effect}: a client was told {told:?}, the journal has {kept:?}"));
+                if !kept.starts_with(&received) {
+                    wrong.push(format!("{effect}: a client received {received:?}, the journal has {kept:?}"));
                 }
-                let struck = self.truth.struck.contains(effect);
+                let retracted = self.truth.retracted.contains(effect);
                 match shown.get(effect) {
-                    Some(shown) if !struck && !shown.starts_with(&told) => {
-                        wrong.push(format!("{effect}: a client was told {told:?}, `runs show` says {shown:?}"));
+                    Some(shown) if !retracted && !shown.starts_with(&received) => {
+                        wrong.push(format!("{effect}: a client received {received:?}, `runs show` says {shown:?}"));
                     }
-                    Some(_) if struck => wrong.push(format!("{effect}: struck, and still shown")),
-                    None if !struck => wrong.push(format!("{effect}: told, not struck, and not shown")),
+                    Some(_) if retracted => wrong.push(format!("{effect}: retracted, and still shown")),
+                    None if !retracted => wrong.push(format!("{effect}: received, not retracted, and not shown")),
                     _ => {}
                 }
             }
-            for effect in record.struck.iter().filter(|effect| !self.truth.struck.contains(*effect)) {
-                wrong.push(format!("{effect}: a client was told to strike it, the journal has no such event"));
+            for effect in record.retracted.iter().filter(|effect| !self.truth.retracted.contains(*effect)) {
+                wrong.push(format!("{effect}: a client was notified of a retraction, the journal has no such event"));
             }
         }
         wrong
@@ -102,24 +102,24 @@ impl<'a> Aftermath<'a> {
         wrong
     }
 
-    /// A run's end is told at most once, and as it is.
+    /// The end of a run is published at most once, and correctly.
     fn ends_agree(&self) -> Vec<String> {
         let mut wrong = vec![];
-        let mut told = BTreeMap::new();
+        let mut ends = BTreeMap::new();
         for end in self.records.iter().flat_map(|record| &record.ends) {
-            *told.entry(&end.run).or_insert(0) += 1;
+            *ends.entry(&end.run).or_insert(0) += 1;
             let run = self.run(&end.run).cloned().unwrap_or_default();
             if run["outcome"] != *end.outcome || text(&run) != end.text {
-                wrong.push(format!("the end of run {} was told as {} {:?}", end.run, end.outcome, end.text));
+                wrong.push(format!("the end of run {} was reported as {} {:?}", end.run, end.outcome, end.text));
             }
         }
         wrong.extend(
-            told.iter().filter(|(_, times)| **times > 1).map(|(run, times)| format!("run {run} ended {times} times")),
+            ends.iter().filter(|(_, times)| **times > 1).map(|(run, times)| format!("run {run} ended {times} times")),
         );
         wrong
     }
 
-    /// The model's answer is all there; where kept text goes on, it is the last segment.
+    /// The model's answer is complete; if kept text is continued, it is the last segment.
     fn answers_are_whole(&self) -> Vec<String> {
         let Some(run) = self.first() else { return vec![] };
         let (outcome, text) = (run["outcome"].as_str().unwrap_or_default(), text(run));
@@ -144,19 +144,19 @@ impl<'a> Aftermath<'a> {
         wrong
     }
 
-    /// Nothing else failed than what the provider did wrong, and that is taken for what it is.
+    /// Only the provider's faults caused failures, and these have the right class.
     fn failures_are_what_went_wrong(&self) -> Vec<String> {
         let class = self.case.setup.fault.class;
         let others = self.truth.failures.iter().filter(|failure| Some(**failure) != class);
         let mut wrong: Vec<String> =
             others.map(|failure| format!("something failed as {failure:?}, not {class:?}")).collect();
-        if self.truth.failures.contains(&FailureClass::ContextOverflow) && self.truth.shortened == 0 {
-            wrong.push("the request was too long, and the history was not made shorter".to_owned());
+        if self.truth.failures.contains(&FailureClass::ContextOverflow) && self.truth.compactions == 0 {
+            wrong.push("the request was too long, and the history was not compacted".to_owned());
         }
         wrong
     }
 
-    /// What is said before the calls of a step is all there, and once.
+    /// The text before the calls of a step is complete, and there once.
     fn steps_are_whole(&self) -> Vec<String> {
         if self.case.setup.resume == "continue" {
             return vec![];
@@ -168,7 +168,7 @@ impl<'a> Aftermath<'a> {
         wrong.map(|step| format!("{} says {:?}, not {said:?}", step["request"], text(step))).collect()
     }
 
-    /// A command that is told as done ran once, any other at most once.
+    /// A command that is reported as done ran once, any other at most once.
     fn nothing_ran_twice(&self) -> Vec<String> {
         let calls: Vec<&Value> =
             self.first().into_iter().flat_map(calls).filter(|call| call["tool"] == "exec").collect();
@@ -210,13 +210,13 @@ impl<'a> Aftermath<'a> {
         self.runs.iter().find(|run| run["run"] == id)
     }
 
-    /// The run of the case's own message; none if it was killed before anything was recorded.
+    /// The run of the case's own message; `None` if it was killed before anything was recorded.
     pub(super) fn first(&self) -> Option<&'a Value> {
         self.runs.len().checked_sub(2).and_then(|at| self.runs.get(at))
     }
 }
 
-/// The calls of a run, in the order in which they were asked for.
+/// The calls of a run, in the order in which the model made them.
 pub(super) fn calls(run: &Value) -> impl Iterator<Item = &Value> {
     let steps = run["steps"].as_array().into_iter().flatten();
     steps.flat_map(|step| step["calls"].as_array().into_iter().flatten())
@@ -226,7 +226,7 @@ pub(super) fn text(of: &Value) -> &str {
     of["text"].as_str().unwrap_or_default()
 }
 
-/// Processes that still have the case's folder in their command line, after they had time to leave.
+/// Processes that still have the case's folder in their command line after they had time to end.
 fn leftovers(folder: &Path) -> Vec<String> {
     let started = Instant::now();
     loop {
@@ -262,13 +262,13 @@ mod tests {
     const RUN: &str = "r";
     const REQUEST: &str = "r/request/1/1";
 
-    /// The kind, the outcomes of each round's calls, whether they were met, and what is wrong.
+    /// The kind, the outcomes of each round's calls, the result of the check, and the violations.
     type OddCase<'a> = (&'a str, &'a [&'a [&'a str]], OddMet, &'a [&'a str]);
 
     /// Makes one thing wrong.
     type Spoil = fn(&mut Story);
 
-    /// A case in order, to be spoilt.
+    /// A good case, to be spoilt.
     struct Story {
         record: Record,
         truth: Truth,
@@ -281,7 +281,7 @@ mod tests {
     fn in_order() -> Story {
         let record = Record {
             texts: [(REQUEST.to_owned(), vec![(0, "word0".to_owned())])].into(),
-            struck: std::collections::BTreeSet::new(),
+            retracted: std::collections::BTreeSet::new(),
             accepted: vec![RUN.to_owned()],
             ends: vec![End { run: RUN.into(), outcome: "completed".into(), text: "word0 word1".into() }],
             exit: Exit::Code(0),
@@ -307,7 +307,7 @@ mod tests {
         judged(story).0
     }
 
-    /// Everything that is wrong, what is wrong with odd calls, and whether those were met.
+    /// All violations, those of odd calls, and the outcome of these calls.
     fn judged(story: &Story) -> (Vec<String>, Vec<String>, OddMet) {
         let case = Case {
             name: "case".into(),
@@ -359,17 +359,17 @@ mod tests {
     fn r10_r13_what_is_wrong_is_seen() {
         assert_eq!(violations(&in_order()), Vec::<String>::new());
         let table: [(&str, Spoil); 14] = [
-            ("was not made shorter", |story| story.truth.failures.push(FailureClass::ContextOverflow)),
+            ("was not compacted", |story| story.truth.failures.push(FailureClass::ContextOverflow)),
             ("says \"word0\", not \"word0 word1\"", |story| story.runs[0]["steps"][0]["text"] = json!("word0")),
             ("failed as Server, not None", |story| story.truth.failures.push(FailureClass::Server)),
             ("and is lost", |story| story.record.accepted.push("gone".into())),
             ("the journal has", |story| story.truth.texts.clear()),
             ("not shown", |story| story.runs[0]["steps"] = json!([])),
             ("still shown", |story| {
-                story.truth.struck.insert(REQUEST.into());
+                story.truth.retracted.insert(REQUEST.into());
             }),
             ("no such event", |story| {
-                story.record.struck.insert("r/request/9/1".into());
+                story.record.retracted.insert("r/request/9/1".into());
             }),
             ("2 terminal events", |story| {
                 story.truth.endings.insert(RUN.into(), 2);
@@ -380,7 +380,7 @@ mod tests {
             }),
             ("ran 2 times", |story| story.ledger = "case.0\ncase.0\n".into()),
             ("ran 0 times", |story| story.ledger.clear()),
-            ("was told as", |story| story.record.ends[0].text = "other".into()),
+            ("was reported as", |story| story.record.ends[0].text = "other".into()),
         ];
         for (expected, spoil) in table {
             let mut story = in_order();
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn r51_a_run_that_must_fail_ends_so_and_says_why() {
         let fails = FAULTS.iter().find(|fault| matches!(fault.ends, Ends::Failed(_))).unwrap();
-        let told = |outcome: &str, text: &str, error: &str| {
+        let found = |outcome: &str, text: &str, error: &str| {
             let mut story = Story { provider: fails, ..in_order() };
             (story.runs[0]["outcome"], story.runs[0]["text"]) = (json!(outcome), json!(text));
             story.runs[0]["error"] = json!(error);
@@ -400,8 +400,8 @@ mod tests {
             violations(&story)
         };
         let Ends::Failed(says) = fails.ends else { unreachable!() };
-        assert_eq!(told("failed", "", says), Vec::<String>::new());
-        assert_eq!(told("completed", "", says), ["the run ended as completed, not failed"]);
-        assert_eq!(told("failed", "", "no reason"), [format!("the run does not say {says:?} but \"no reason\"")]);
+        assert_eq!(found("failed", "", says), Vec::<String>::new());
+        assert_eq!(found("completed", "", says), ["the run ended as completed, not failed"]);
+        assert_eq!(found("failed", "", "no reason"), [format!("the run does not say {says:?} but \"no reason\"")]);
     }
 }

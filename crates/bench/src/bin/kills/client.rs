@@ -1,8 +1,8 @@
-//! The third process: it starts `limulus`, reads what it is told line by line, and keeps its own record of it.
+//! The third process: it starts `limulus`, reads its output line by line, and keeps a record of it.
 //!
 //! The record is a file of the lines as they came, each flushed before the next is read, between a first line with the
-//! pid and a last one with how the process ended. It is the client, too, who kills from outside: it owns the child, so
-//! the pid can be nobody else's.
+//! pid and a last one with the exit status. The client also does the kills from outside: it owns the child, so the pid
+//! cannot belong to another process.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -14,22 +14,22 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-/// How often a condition is looked at.
+/// How often a condition is checked.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What the client is started with.
+/// Arguments of the client.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Where the record is kept
+    /// The file of the record
     #[arg(long)]
     record: PathBuf,
-    /// Where the program's stderr goes
+    /// The file for the program's stderr
     #[arg(long)]
     stderr: PathBuf,
-    /// Seconds after which the program is killed, which is told as a violation
+    /// Kill the program after this many seconds and report a violation
     #[arg(long, default_value_t = 60)]
     deadline_s: u64,
-    /// Send SIGKILL so many microseconds after the start
+    /// Send SIGKILL this many microseconds after the start
     #[arg(long)]
     kill_after_us: Option<u64>,
     /// Send SIGKILL when the ledger holds this token
@@ -38,7 +38,7 @@ pub(super) struct Args {
     /// Send SIGINT when the ledger holds this token
     #[arg(long, requires = "ledger")]
     interrupt_when: Option<String>,
-    /// The ledger that tokens are looked for in
+    /// The ledger in which tokens are looked for
     #[arg(long)]
     ledger: Option<PathBuf>,
     /// The program and its arguments
@@ -46,7 +46,7 @@ pub(super) struct Args {
     command: Vec<String>,
 }
 
-/// Runs the program to its end and records all of it.
+/// Runs the program to its end and records its output.
 pub(super) fn run(args: &Args) -> io::Result<()> {
     let mut record = File::create(&args.record)?;
     let mut child = Command::new(&args.command[0])
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args) -> io::Result<()> {
     let reader = std::thread::spawn(move || keep(stdout, record));
     let (status, late) = watch(&mut child, args)?;
     if late {
-        // Whatever still holds the pipe must not hold the client.
+        // Another process may still hold the pipe, and the client must not wait for it.
         let mut record = File::options().append(true).open(&args.record)?;
         return line(&mut record, &json!({ "client": "deadline" }).to_string());
     }
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args) -> io::Result<()> {
     line(&mut record, &json!({ "client": "exited", "code": status.code(), "signal": status.signal() }).to_string())
 }
 
-/// Copies whole lines to the record; a torn last one was never told.
+/// Copies complete lines to the record; an incomplete last line does not count.
 fn keep(stdout: ChildStdout, mut record: File) -> io::Result<File> {
     let mut lines = BufReader::new(stdout);
     let mut text = vec![];
@@ -85,7 +85,7 @@ fn line(record: &mut File, text: &str) -> io::Result<()> {
     record.write_all(format!("{text}\n").as_bytes())
 }
 
-/// Waits for the end, and does what was ordered when its condition holds. Says whether the deadline passed.
+/// Waits for the end, and does what was ordered when its condition holds. Returns whether the deadline passed.
 fn watch(child: &mut Child, args: &Args) -> io::Result<(ExitStatus, bool)> {
     let started = Instant::now();
     let (mut kill, mut interrupt) = (args.kill_when.as_deref(), args.interrupt_when.as_deref());
@@ -103,7 +103,7 @@ fn watch(child: &mut Child, args: &Args) -> io::Result<(ExitStatus, bool)> {
             child.kill()?;
         }
         if interrupt.take_if(|token| holds(args.ledger.as_deref(), token)).is_some() {
-            // Not waited for yet, so the pid is still the child's.
+            // Nobody has waited for it yet, so the pid is still the child's.
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             kill_process(pid.ok_or_else(|| io::Error::other("no pid"))?, Signal::INT)?;
         }

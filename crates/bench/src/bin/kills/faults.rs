@@ -1,4 +1,5 @@
-//! What a provider does wrong to the cases of the shipped build: one list, in the rows of docs/internals/provider-faults.md. Data.
+//! The provider faults in the cases of the shipped build: one list, in the rows of docs/internals/provider-faults.md.
+//! Data.
 
 use engine::FailureClass::{
     self, Auth, AuthPermanent, Billing, ContextOverflow, InvalidRequest, Malformed, ModelNotFound, Network, Overloaded,
@@ -7,18 +8,18 @@ use engine::FailureClass::{
 
 use super::plan::Work;
 
-/// Milliseconds from a request to the first byte of what is wrong with it: a kill can come before that too.
+/// Milliseconds from a request to the first byte of its fault: a kill can also come before that.
 pub(super) const FAULT_MS: u64 = 15;
 
-/// How long what follows most faults takes, milliseconds: the run has hardly been told and goes on at once.
+/// How long the reaction to most faults takes, milliseconds: the run continues at once.
 const SOON_MS: u64 = 45;
-/// The same where the answer comes at once and is taken.
+/// The same if the answer comes at once and is accepted.
 const AT_ONCE_MS: u64 = 20;
-/// The same where it asks for calls that are soon over.
+/// The same if the answer has calls that end soon.
 const CALLS_MS: u64 = 35;
-/// The same where the run waits first, a drawn part of a second or a little more.
+/// The same if the run waits first, a random part of a second or a little more.
 const WAITS_MS: u64 = 300;
-/// The same where a limit of silence has to pass.
+/// The same if an idle timeout has to pass.
 const SILENT_MS: u64 = 1_400;
 
 /// Where the first model of the chain is.
@@ -26,13 +27,13 @@ const SILENT_MS: u64 = 1_400;
 pub(super) enum Address {
     /// At the model server, like all others.
     Server,
-    /// Behind a name that nobody has.
+    /// At a host name that does not exist.
     NoName,
-    /// Where connections are taken and nothing is said, with TLS.
+    /// At a server that accepts connections and sends nothing, with TLS.
     MuteTls,
 }
 
-/// How the run must end.
+/// The required end of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ends {
     /// With the whole answer.
@@ -41,50 +42,50 @@ pub(super) enum Ends {
     Failed(&'static str),
 }
 
-/// One kind of what a provider does wrong.
+/// A kind of provider fault.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProviderFault {
-    /// Its row in the catalogue; none for nothing wrong.
+    /// Its row in the catalogue; empty for no fault.
     pub(super) number: &'static str,
-    /// What it is called here and on the page: mostly its script.
+    /// Its name here and on the page: mostly its script.
     pub(super) name: &'static str,
-    /// In the words of a script for the model server.
+    /// The script for the model server.
     pub(super) script: &'static str,
     pub(super) address: Address,
     pub(super) work: Work,
     pub(super) ends: Ends,
-    /// What every failure of the run is taken for; none: nothing fails.
+    /// The class of every failure of the run; `None`: nothing fails.
     pub(super) class: Option<FailureClass>,
-    /// For how long a kill mostly finds it under way, milliseconds.
+    /// How long it is mostly in progress, milliseconds.
     pub(super) lasts_ms: u64,
 }
 
-/// The run goes on: it tries again, with the other key, or with the other model.
+/// The run continues: it retries, with the other key, or with the other model.
 const fn fault(number: &'static str, script: &'static str, class: FailureClass, lasts_ms: u64) -> ProviderFault {
     ProviderFault { class: Some(class), ..harmless(number, script, lasts_ms) }
 }
 
-/// The answer is taken, or its calls are answered with what is wrong about them.
+/// The answer is accepted, or its calls get results that say what is wrong.
 const fn harmless(number: &'static str, script: &'static str, lasts_ms: u64) -> ProviderFault {
     let (address, work, ends) = (Address::Server, Work::Rounds, Ends::Completed);
     ProviderFault { number, name: script, script, address, work, ends, class: None, lasts_ms }
 }
 
-/// Said of a history that can be made shorter.
+/// An overflow of a history that can be compacted.
 const fn overflow(script: &'static str) -> ProviderFault {
     ProviderFault { work: Work::Reads, ..fault("P08", script, ContextOverflow, SOON_MS) }
 }
 
-/// The first model cannot be reached: the other one takes over.
+/// The first model cannot be reached: the run uses the other one.
 const fn unreachable(name: &'static str, address: Address, class: FailureClass, lasts_ms: u64) -> ProviderFault {
     ProviderFault { name, address, ..fault("P12", "", class, lasts_ms) }
 }
 
-/// Nothing is wrong.
+/// No fault.
 pub(super) static NONE: ProviderFault = harmless("", "", SOON_MS);
 
-/// All of them, by row. P01 to P08 are the refusals in the order of their row: 429, 500, 503 and 529, 401, 402 and what says
-/// so in other words, 403, 404, and the rest.
+/// All faults, by row. P01 to P08 are the refusals in the order of their row: 429, 500, 503 and 529, 401, 402 and
+/// equivalent texts, 403, 404, and the rest.
 pub(super) static FAULTS: [ProviderFault; 63] = [
     fault("P01", "fail=429x1", RateLimit, WAITS_MS),
     fault("P01", "fail=429x1 retry_after=0", RateLimit, SOON_MS),
@@ -108,7 +109,7 @@ pub(super) static FAULTS: [ProviderFault; 63] = [
     overflow("fail=400x1 after=3 wording=llama_cpp_overflow"),
     overflow("fail=400x1 after=3 wording=dashscope_overflow"),
     overflow("fail=400x1 after=3 wording=lm_studio_overflow"),
-    // As often as it is asked: whoever is killed before it has read that asks again.
+    // As often as it is asked: a process that is killed before it has read the refusal asks again.
     ProviderFault {
         ends: Ends::Failed("refused as the script says"),
         ..fault("P08", "fail=400x9", InvalidRequest, AT_ONCE_MS)
@@ -151,7 +152,7 @@ pub(super) static FAULTS: [ProviderFault; 63] = [
     fault("P13", "odd=htmlx1", Malformed, WAITS_MS),
     fault("P13", "odd=jsonx1", Malformed, WAITS_MS),
     fault("P13", "odd=redirectx1", Malformed, WAITS_MS),
-    // Of the second request: who takes the surplus for the answer to the third makes the same call twice.
+    // In the second request: a client that takes the surplus for the answer to the third makes the same call twice.
     harmless("P13", "odd=twicex1 after=1", AT_ONCE_MS),
     fault("P13", "odd=latex1", Timeout, SILENT_MS),
 ];
@@ -159,10 +160,10 @@ pub(super) static FAULTS: [ProviderFault; 63] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench::model_server::{Fault, Odd, Script};
+    use model_server::{Fault, Odd, Script};
     use std::collections::BTreeSet;
 
-    /// The page that says what follows each.
+    /// The page that says what follows each fault.
     const PAGE: &str = include_str!("../../../../../docs/internals/provider-faults.md");
 
     #[test]
@@ -179,7 +180,7 @@ mod tests {
         for fault in FAULTS.iter().filter(|fault| fault.address == Address::Server) {
             let script = Script::parse(fault.script).unwrap_or_else(|| panic!("{} is no script", fault.name));
             let times = script.fault.map(Fault::times);
-            // Whoever fails for good does so again after a kill; all else has to come to an end.
+            // A permanent failure must happen again after a kill; all other faults must end.
             assert_eq!(times > Some(2), fault.ends != Ends::Completed, "{}", fault.name);
         }
     }

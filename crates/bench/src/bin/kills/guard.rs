@@ -1,4 +1,4 @@
-//! The guard against a run that kills its process again and again, which all other cases switch off.
+//! The guard against a run that kills its process again and again; all other cases switch it off.
 
 use super::case::Bench;
 use super::place::KillHome;
@@ -8,7 +8,7 @@ use super::record::Exit;
 /// How many openings without progress are allowed.
 const POISON_AFTER: u32 = 3;
 
-/// Kills a run each time its request is sent; at the limit it must be held, said so, and go on by force alone.
+/// Kills a run each time its request is sent; at the limit it must be held, say so, and continue only by force.
 pub(super) fn check(bench: &Bench) -> Result<(), String> {
     let setup = Setup { poison_after: POISON_AFTER, ..Setup::default() };
     let mut place = KillHome::new(&setup, bench).map_err(|e| e.to_string())?;
@@ -19,11 +19,11 @@ pub(super) fn check(bench: &Bench) -> Result<(), String> {
     for kill in 1..=POISON_AFTER {
         let arguments: &[&str] = if kill == 1 { &agent } else { &resume };
         let record = place.attack(binary, arguments, &deadly)?;
-        expect(record.exit == Exit::Signal(9), &format!("kill {kill} did not strike: {:?}", record.exit))?;
+        expect(record.exit == Exit::Signal(9), &format!("kill {kill} did not happen: {:?}", record.exit))?;
     }
     let record = place.attack(binary, &resume, &deadly)?;
     let held = matches!(record.exit, Exit::Code(code) if code != 0) && record.ends.is_empty();
-    expect(held, &format!("after {POISON_AFTER} kills the run was taken up again: {:?}", record.exit))?;
+    expect(held, &format!("after {POISON_AFTER} kills the run was resumed again: {:?}", record.exit))?;
     let (_, status) = place.ask(binary, &["status", "--json"])?;
     expect(status.to_string().contains("--force"), &format!("`status` does not name the way out: {status}"))?;
     let forced = place.attack(binary, &["resume", "guard", "--force", "--json"], &Attack::None)?;

@@ -1,8 +1,8 @@
-//! Real kills: SIGKILL to the real binary at chosen points and at any time, and what is left must hold.
+//! Real kills: SIGKILL to the real binary at chosen points and at any time; the invariants must hold afterwards.
 //!
-//! `kills --binary FAULTS --plain SHIPPED` runs every case and exits with 1 if anything is wrong. Each case is a fresh
-//! home; the model is a server of this process; the client is a third process with a record of its own; the tools' own
-//! children write the ledger.
+//! `kills --binary FAULTS --plain SHIPPED` runs every case and exits with 1 if anything is wrong. Each case has a fresh
+//! home; the model is a server in this process; the client is a third process with its own record; the children of the
+//! tools write the ledger.
 
 #![allow(clippy::print_stdout, reason = "a program whose output is its report")]
 
@@ -25,8 +25,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use bench::model_server::ModelServer;
 use clap::{Parser, Subcommand};
+use model_server::ModelServer;
 
 use case::{Bench, Verdict};
 use faults::{FAULTS, NONE, ProviderFault};
@@ -35,38 +35,37 @@ use report::Report;
 
 /// How often the kinds of faults that no kill has met are tried.
 const PASSES: usize = 24;
-/// Cases whose provider does nothing wrong, in the first pass and where all else is met.
+/// Cases without a provider fault, in the first pass and after all faults are met.
 const PLAIN: usize = 8;
 
-/// Sends SIGKILL to the real binary and checks what is left
+/// Send SIGKILL to the real binary and check what is left
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Args {
-    /// The build with `--cfg crashpoints`
+    /// The build with the feature `faults`
     #[arg(long, required = true)]
     binary: Option<PathBuf>,
-    /// The shipped build
     #[arg(long, required = true)]
     plain: Option<PathBuf>,
-    /// How many kills there must be at least; random ones make up the number
+    /// The least number of kills; random ones make up the number
     #[arg(long, default_value_t = 100)]
     kills: usize,
-    /// How many of them must be during resume
+    /// The least number of kills during resume
     #[arg(long, default_value_t = 10)]
     on_resume: usize,
-    /// How many of them must be random ones of the shipped build
+    /// The least number of random kills of the shipped build
     #[arg(long, default_value_t = 20)]
     random: usize,
-    /// What random times are drawn from
+    /// The seed of random times
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many cases run at once
+    /// The number of cases that run at once
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Run only the cases whose name, or the name of whose fault, contains this, and ask for no numbers
+    /// Run only cases whose name or fault contains this, and require no numbers
     #[arg(long)]
     only: Option<String>,
-    /// Plant this bug in the build with `--cfg mutants`: a harness that then finds nothing is of no use
+    /// Plant this bug in the build with the feature `faults`: a harness that then finds nothing is of no use
     #[arg(long)]
     mutant: Option<String>,
     #[command(subcommand)]
@@ -75,7 +74,7 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Program {
-    /// Start a program and keep a record of what it says
+    /// Start a program and record its output
     Client(client::Args),
 }
 
@@ -102,7 +101,7 @@ fn harness(args: &Args) -> Result<ExitCode, String> {
         points: path(&args.binary)?,
         plain: path(&args.plain)?,
         server,
-        mute: TcpListener::bind(("127.0.0.1", 0)).map_err(|e| format!("no port that says nothing: {e}"))?,
+        mute: TcpListener::bind(("127.0.0.1", 0)).map_err(|e| format!("no silent port: {e}"))?,
         mutant: args.mutant.clone(),
     };
     let mut report = Report::default();
@@ -121,11 +120,11 @@ fn harness(args: &Args) -> Result<ExitCode, String> {
     for violation in &violations {
         println!("violation: {violation}");
     }
-    println!("{}", if violations.is_empty() { "kills: all holds" } else { "kills: something does not hold" });
+    println!("{}", if violations.is_empty() { "kills: no violation" } else { "kills: violations found" });
     Ok(if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// All that is asked for: the cases with points, random ones until the numbers are there, the guard.
+/// Runs the cases with points, random ones until the numbers are reached, and the guard.
 fn attack(args: &Args, bench: &Bench, report: &mut Report) -> Result<(), String> {
     let whole_us = unharmed(bench, report)?;
     if let Some(only) = &args.only {
@@ -141,7 +140,7 @@ fn attack(args: &Args, bench: &Bench, report: &mut Report) -> Result<(), String>
     play(&plan::pointed(), bench, args.jobs, report);
     let mut random = Random::new(args.seed, whole_us);
     let mut due: Vec<&ProviderFault> = FAULTS.iter().collect();
-    // Not every time that is drawn strikes; so many passes must do.
+    // Not every random time hits; this many passes must be enough.
     for pass in 0..PASSES {
         if pass == 0 || due.is_empty() {
             due.extend([&NONE; PLAIN]);
@@ -160,7 +159,7 @@ fn attack(args: &Args, bench: &Bench, report: &mut Report) -> Result<(), String>
     Ok(())
 }
 
-/// One case without a kill: the harness must find nothing wrong with it. Gives the microseconds that it takes.
+/// Runs one case without a kill: the harness must find nothing wrong with it. Returns its duration in microseconds.
 fn unharmed(bench: &Bench, report: &mut Report) -> Result<u64, String> {
     let attacks = vec![Attack::None];
     let case =
@@ -168,7 +167,7 @@ fn unharmed(bench: &Bench, report: &mut Report) -> Result<u64, String> {
     let started = Instant::now();
     let verdict = case::run(&case, bench);
     if let Some(violation) = verdict.violations.first() {
-        return Err(format!("a run that nobody killed is not in order: {violation} {:?}", verdict.kept));
+        return Err(format!("a run without a kill has a violation: {violation} {:?}", verdict.kept));
     }
     report.verdicts.push((case, verdict));
     u64::try_from(started.elapsed().as_micros()).map_err(|e| e.to_string())

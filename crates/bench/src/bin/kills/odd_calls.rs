@@ -1,29 +1,30 @@
-//! What must have become of calls that the provider asked for out of order: each is answered, once, and the run goes on.
+//! The outcome of calls that the provider made out of order: each has one result, and the run continues.
 //!
-//! That the answer of the run is whole, that no call has two results and that every request pairs is checked for every case.
+//! Every case also checks that the answer of the run is complete, that no call has two results, and that every request
+//! is paired.
 
-use bench::model_server::{Fault, Meant, ODD_CALLS, Odd};
+use model_server::{Fault, Meant, ODD_CALLS, Odd};
 use serde_json::Value;
 
 use super::checks::{Aftermath, text};
 
-/// Whether a case met them, and what became of them.
+/// Whether a case had such calls, and their outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum OddMet {
-    /// The provider was not to ask for any.
+    /// The provider should not make any.
     #[default]
     NotDrawn,
-    /// A kill came before they were recorded: they were asked for anew, in order.
+    /// A kill came before they were recorded: the model made them again, in order.
     Missed,
-    /// So many were answered with what is wrong about them.
+    /// This many got a result that says what is wrong.
     Denied(usize),
-    /// So many could be told apart, and ran.
+    /// This many could be distinguished, and ran.
     Done(usize),
-    /// The answer was none.
+    /// The answer was invalid and was requested again.
     AskedAgain,
 }
 
-/// What became of them.
+/// The outcome of these calls.
 pub(super) fn met(aftermath: &Aftermath<'_>) -> OddMet {
     let calls = rounds(aftermath).iter().map(|step| calls(step).len()).sum();
     match meant(aftermath) {
@@ -35,7 +36,7 @@ pub(super) fn met(aftermath: &Aftermath<'_>) -> OddMet {
     }
 }
 
-/// What is wrong with their rounds.
+/// The violations in their rounds.
 pub(super) fn violations(aftermath: &Aftermath<'_>) -> Vec<String> {
     let Some(meant) = meant(aftermath) else { return vec![] };
     let rounds = rounds(aftermath);
@@ -69,7 +70,7 @@ fn meant(aftermath: &Aftermath<'_>) -> Option<Meant> {
     }
 }
 
-/// The steps of the case's run whose message asks for them.
+/// The steps of the case's run whose message makes them.
 fn rounds<'a>(aftermath: &Aftermath<'a>) -> Vec<&'a Value> {
     let steps = aftermath.first().and_then(|run| run["steps"].as_array()).into_iter().flatten();
     steps.filter(|step| text(step) == ODD_CALLS && !calls(step).is_empty()).collect()

@@ -1,4 +1,4 @@
-//! The place of one case: a fresh home, workspace and ledger, and how programs are run there.
+//! The place of one case: a fresh home, workspace and ledger; it runs programs there.
 
 use std::fs::File;
 use std::io;
@@ -14,13 +14,13 @@ use super::faults::Address;
 use super::plan::{Attack, Setup, Work};
 use super::record::Record;
 
-/// Seconds that one process may take before the case is lost: twenty times what a whole run takes.
+/// Seconds that one process may take before the case fails: twenty times the duration of a whole run.
 const PROCESS_S: u64 = 40;
-/// Files that there are to be read, `step-1.txt` and so on.
+/// The number of files to read, `step-1.txt` and so on.
 pub(super) const FILES: u32 = 6;
-/// Lines of one: some thousand tokens, so that a few of them are more than what is kept of a long history.
+/// Lines of one file: about a thousand tokens, so that a few files are more than what is kept of a long history.
 const FILE_LINES: usize = 150;
-/// How often an end is looked for.
+/// How often an end is checked.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A fresh home with all that belongs to it.
@@ -33,7 +33,7 @@ pub(super) struct KillHome {
 }
 
 impl KillHome {
-    /// Makes the folders and writes the configuration.
+    /// Creates the folders and writes the configuration.
     pub(super) fn new(setup: &Setup, bench: &Bench) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("limulus-kills-").tempdir()?;
         let place = Self { folder, mutant: bench.mutant.clone(), address: setup.fault.address, started: 0 };
@@ -59,29 +59,29 @@ impl KillHome {
         self.path().join("workspace")
     }
 
-    /// Where the tools' own children write what they did.
+    /// The file in which the children of the tools write what they did.
     pub(super) fn ledger(&self) -> PathBuf {
         self.path().join("ledger")
     }
 
-    /// Leaves the folder behind for a look.
+    /// Keeps the folder for inspection.
     pub(super) fn keep(mut self) -> PathBuf {
         self.folder.disable_cleanup(true);
         self.folder.path().to_owned()
     }
 
-    /// Runs the binary under a client, to its end, and reads the client's record.
+    /// Runs the binary under a client to its end, and reads the client's record.
     pub(super) fn attack(&mut self, binary: &Path, arguments: &[&str], attack: &Attack) -> Result<Record, String> {
         self.attack_when(binary, arguments, attack, &|| false)
     }
 
-    /// The same, of a provider that has done wrong as soon as `has_struck` says so.
+    /// The same, for an attack after a provider fault: `has_happened` returns whether the fault has happened.
     pub(super) fn attack_when(
         &mut self,
         binary: &Path,
         arguments: &[&str],
         attack: &Attack,
-        has_struck: &dyn Fn() -> bool,
+        has_happened: &dyn Fn() -> bool,
     ) -> Result<Record, String> {
         self.started += 1;
         let record = self.path().join(format!("client-{}.jsonl", self.started));
@@ -89,7 +89,7 @@ impl KillHome {
         let mut client = self.command(&std::env::current_exe().map_err(|e| e.to_string())?);
         client.arg("client").arg("--record").arg(&record).arg("--stderr").arg(&stderr);
         let signal = self.path().join(format!("signal-{}", self.started));
-        let ledger = if matches!(attack, Attack::Struck { .. }) { signal.clone() } else { self.ledger() };
+        let ledger = if matches!(attack, Attack::Fault { .. }) { signal.clone() } else { self.ledger() };
         client.args(["--deadline-s", &PROCESS_S.to_string()]).arg("--ledger").arg(ledger);
         match attack {
             Attack::None => {}
@@ -102,7 +102,7 @@ impl KillHome {
             Attack::After { us } => {
                 client.args(["--kill-after-us", &us.to_string()]);
             }
-            Attack::Struck { .. } => {
+            Attack::Fault { .. } => {
                 client.args(["--kill-when", SIGNAL]);
             }
         }
@@ -112,14 +112,14 @@ impl KillHome {
         client.arg("--").arg(binary).args(arguments);
         let mut signalled = Signalled { record: record.clone(), signal, since: None };
         let each = || match attack {
-            Attack::Struck { after_us } => signalled.look(has_struck, self.address, Duration::from_micros(*after_us)),
+            Attack::Fault { after_us } => signalled.look(has_happened, self.address, Duration::from_micros(*after_us)),
             Attack::None | Attack::Point { .. } | Attack::Token { .. } | Attack::After { .. } => Ok(()),
         };
         finish(client.stdout(Stdio::null()), Duration::from_secs(PROCESS_S + 10), each)?;
         Record::read(&record)
     }
 
-    /// Asks the binary something that it answers with JSON. Readers need no owner and leave no trace.
+    /// Runs a command of the binary that prints JSON. Readers need no owner and leave no trace.
     pub(super) fn ask(&self, binary: &Path, arguments: &[&str]) -> Result<(Option<i32>, Value), String> {
         let answer = self.path().join("answer.json");
         let stdout = File::create(&answer).map_err(|e| e.to_string())?;
@@ -147,29 +147,29 @@ impl KillHome {
     }
 }
 
-/// What tells a client to kill.
+/// The content of the file that makes a client kill.
 const SIGNAL: &str = "now";
 
-/// The way to a client that is to kill once a provider has done wrong.
+/// Signals a client to kill after a provider fault.
 struct Signalled {
-    /// What the client has recorded.
+    /// The record of the client.
     record: PathBuf,
-    /// The file that it looks at.
+    /// The file that the client reads.
     signal: PathBuf,
-    /// When it was seen that the provider has.
+    /// When the fault was seen.
     since: Option<Instant>,
 }
 
 impl Signalled {
-    fn look(&mut self, has_struck: &dyn Fn() -> bool, address: Address, after: Duration) -> io::Result<()> {
+    fn look(&mut self, has_happened: &dyn Fn() -> bool, address: Address, after: Duration) -> io::Result<()> {
         if self.since.is_none() {
-            let has_struck = match address {
-                Address::Server => has_struck(),
+            let has_happened = match address {
+                Address::Server => has_happened(),
                 Address::NoName | Address::MuteTls => {
                     std::fs::read_to_string(&self.record).is_ok_and(|record| record.contains(r#""type":"accepted""#))
                 }
             };
-            self.since = has_struck.then(Instant::now);
+            self.since = has_happened.then(Instant::now);
         }
         match self.since {
             Some(since) if since.elapsed() >= after => std::fs::write(&self.signal, format!("{SIGNAL}\n")),
@@ -178,7 +178,7 @@ impl Signalled {
     }
 }
 
-/// Waits for the end of a process, but not for ever, and does this at each look.
+/// Waits for the end of a process, but not for ever, and calls this at each check.
 fn finish(
     command: &mut Command,
     limit: Duration,
@@ -199,7 +199,7 @@ fn finish(
     }
 }
 
-/// Limits of silence, seconds: short where there is some to be waited for.
+/// Idle timeouts, seconds: short if the case waits for one.
 const SHORT_S: u32 = 1;
 const LONG_S: u32 = 60;
 
@@ -212,7 +212,7 @@ fn configuration(place: &KillHome, setup: &Setup, bench: &Bench) -> io::Result<S
     let keep = if fault.work == Work::Reads { 1_000 } else { 20_000 };
     let away = match fault.address {
         Address::Server => None,
-        // Too long a label to be asked of any server of names.
+        // The label is too long to be sent to any name server.
         Address::NoName => Some(format!("http://{}.invalid:1/v1", "x".repeat(64))),
         Address::MuteTls => Some(format!("https://{}/v1", bench.mute.local_addr()?)),
     };

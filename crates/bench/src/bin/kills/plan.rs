@@ -1,10 +1,10 @@
-//! What is to be killed, when: the points, the cases, and the order in which they run. Data.
+//! What is killed, and when: the points, the cases, and their order. Data.
 
 use std::fmt;
 
 use super::faults::{NONE, ProviderFault};
 
-/// A point inside the process at which it ends itself, in a build with `--cfg crashpoints`.
+/// A point inside the process at which it ends itself, in a build with the feature `faults`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Point {
     Accepted,
@@ -20,7 +20,7 @@ pub(super) enum Point {
 }
 
 impl Point {
-    /// Every point with the name that the binary knows it by, and what it stands for.
+    /// Every point with its name in the binary, and its meaning.
     pub(super) const ALL: [(Self, &'static str, &'static str); 10] = [
         (Self::Accepted, "accepted", "accepted, not answered"),
         (Self::RequestSent, "request_sent", "request sent, no byte yet"),
@@ -44,23 +44,24 @@ impl Point {
 pub(super) enum Attack {
     /// Not at all.
     None,
-    /// It ends itself at the `nth` passing of a point. `interrupt_when`: it gets SIGINT once the ledger has this token.
+    /// It kills itself at the `nth` passing of a point. `interrupt_when`: it gets SIGINT once the ledger has this
+    /// token.
     Point { point: Point, nth: u32, interrupt_when: Option<String> },
     /// From outside, once the ledger has this token: the tool's child is known to run.
     Token { token: String },
     /// From outside, after this time.
     After { us: u64 },
-    /// From outside, so long after the provider has done wrong; where that cannot be seen, after the message was accepted.
-    Struck { after_us: u64 },
+    /// From outside, this long after the provider fault; if that cannot be observed, after the message was accepted.
+    Fault { after_us: u64 },
 }
 
 impl Attack {
-    /// The point that it hits, if it is one that is counted.
+    /// The point that it hits, if it is a counted one.
     pub(super) fn point(&self) -> Option<Point> {
         match self {
             Self::Point { point, .. } => Some(*point),
             Self::Token { .. } => Some(Point::MidCall),
-            Self::None | Self::After { .. } | Self::Struck { .. } => None,
+            Self::None | Self::After { .. } | Self::Fault { .. } => None,
         }
     }
 }
@@ -72,7 +73,7 @@ impl fmt::Display for Attack {
             Self::Point { point, nth, .. } => write!(f, "{}:{nth}", point.name()),
             Self::Token { token } => write!(f, "mid_call (ledger {token})"),
             Self::After { us } => write!(f, "after {us} µs"),
-            Self::Struck { after_us } => write!(f, "{after_us} µs after the fault"),
+            Self::Fault { after_us } => write!(f, "{after_us} µs after the fault"),
         }
     }
 }
@@ -91,7 +92,7 @@ pub(super) enum Build {
 pub(super) enum Work {
     /// Calls of all three classes, then an answer.
     Rounds,
-    /// Files that are read one after the other, then an answer: a history that can be made shorter.
+    /// Files that are read one after the other, then an answer: a history that can be compacted.
     Reads,
     /// One command that does not end by itself; the user aborts the run.
     Aborted,
@@ -108,7 +109,7 @@ pub(super) struct Setup {
     pub(super) poison_after: u32,
     /// `tools.timeout_s`.
     pub(super) call_s: u32,
-    /// What the provider does wrong first.
+    /// The first fault of the provider.
     pub(super) fault: &'static ProviderFault,
 }
 
@@ -118,7 +119,7 @@ impl Default for Setup {
     }
 }
 
-/// One case: a run that is killed, taken up, killed again, and at last let go on to its end.
+/// A case: a run that is killed, resumed, killed again, and at last runs to its end.
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     pub(super) name: String,
@@ -175,7 +176,7 @@ pub(super) fn pointed() -> Vec<Case> {
 
 fn rounds(at: usize, points: &[(Point, u32)]) -> Case {
     let attack = |(point, nth): &(Point, u32)| Attack::Point { point: *point, nth: *nth, interrupt_when: None };
-    // Every third case keeps the text of a cut stream instead of striking it.
+    // Every third case keeps the text of an interrupted stream instead of retracting it.
     let resume = if at % 3 == 2 { "continue" } else { "restart" };
     Case {
         name: format!("point-{at}"),
@@ -197,11 +198,11 @@ fn mid_call() -> Vec<Case> {
     orders.iter().enumerate().map(case).collect()
 }
 
-/// Killed while a command is being ended: by the user's abort, and by the call's own limit.
+/// Killed while a command is being stopped: by the user's abort, and by the call's own limit.
 fn endings() -> Vec<Case> {
     let ending = |interrupt_when| Attack::Point { point: Point::EndingCall, nth: 1, interrupt_when };
     let case = |name: &str, work, attacks| {
-        // Enough for a command to begin, on a machine that is busy with other cases.
+        // Enough for a command to start on a busy machine.
         let call_s = if work == Work::Limited { 4 } else { Setup::default().call_s };
         Case { name: name.to_owned(), build: Build::Points, work, setup: Setup { call_s, ..Setup::default() }, attacks }
     };
@@ -223,7 +224,7 @@ pub(super) struct Random {
 }
 
 impl Random {
-    /// Draws from this seed, within the time that a whole run takes.
+    /// Draws from this seed; times are within the duration of a whole run.
     pub(super) fn new(seed: u64, whole_us: u64) -> Self {
         Self { state: seed, made: 0, whole_us }
     }
@@ -235,17 +236,18 @@ impl Random {
         (mixed ^ (mixed >> 31)) % below.max(1)
     }
 
-    /// A case whose provider does this wrong. Each pass over all kinds kills other processes of them: the first one while it
-    /// is under way and the next at any time, then one alone, then the first one early, so that the next one meets it.
+    /// A case with this provider fault. Each pass over all kinds kills other processes: the first one while the fault
+    /// is in progress and the next at any time, then one alone, then the first one early, so that the next one meets
+    /// the fault.
     pub(super) fn case(&mut self, fault: &'static ProviderFault, pass: usize) -> Case {
-        // What was not met in time may take longer here.
+        // A fault that was not met in time may take longer here.
         let after_us = self.draw(fault.lasts_ms * 1_000 * (1 + pass as u64 % 4));
-        let (whole_us, struck) = (self.whole_us, Attack::Struck { after_us });
+        let (whole_us, during) = (self.whole_us, Attack::Fault { after_us });
         let attacks = match pass % 3 {
             _ if *fault == NONE => (0..=self.made % 2).map(|_| Attack::After { us: self.draw(whole_us) }).collect(),
-            0 => vec![struck, Attack::After { us: self.draw(whole_us / 2) }],
-            1 => vec![struck],
-            _ => vec![Attack::After { us: self.draw(whole_us / 10) }, struck],
+            0 => vec![during, Attack::After { us: self.draw(whole_us / 2) }],
+            1 => vec![during],
+            _ => vec![Attack::After { us: self.draw(whole_us / 10) }, during],
         };
         let name = format!("random-{}", self.made);
         self.made += 1;
@@ -288,9 +290,9 @@ mod tests {
     fn r51_each_kind_of_fault_is_met_by_a_first_process_and_by_a_resume() {
         for (fault, case) in FAULTS.iter().zip(drawn(1, 0)) {
             assert_eq!(case.setup.fault, fault);
-            assert!(matches!(case.attacks[..], [Attack::Struck { .. }, Attack::After { .. }]), "{:?}", case.attacks);
+            assert!(matches!(case.attacks[..], [Attack::Fault { .. }, Attack::After { .. }]), "{:?}", case.attacks);
         }
-        assert!(drawn(1, 2).iter().all(|case| matches!(case.attacks[..], [_, Attack::Struck { .. }])));
+        assert!(drawn(1, 2).iter().all(|case| matches!(case.attacks[..], [_, Attack::Fault { .. }])));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a client was told, read back from its record.
+//! What a client received, read from its record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(super) enum Exit {
     Late,
 }
 
-/// The end of a run as it was told.
+/// The end of a run as it was published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) run: String,
@@ -24,13 +24,13 @@ pub(super) struct End {
     pub(super) text: String,
 }
 
-/// All that one client was told.
+/// Everything that one client received.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     /// Pieces of text by request, in the order in which they came.
     pub(super) texts: BTreeMap<String, Vec<(u64, String)>>,
-    /// Requests whose text was struck.
-    pub(super) struck: BTreeSet<String>,
+    /// Requests whose text was retracted.
+    pub(super) retracted: BTreeSet<String>,
     /// Runs of acknowledged messages.
     pub(super) accepted: Vec<String>,
     pub(super) ends: Vec<End>,
@@ -38,15 +38,20 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Reads a record. An error is a line that should not be there.
+    /// Reads a record. An unexpected line is an error.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("no record at {}: {e}", path.display()))?;
         Self::parse(&text)
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let mut record =
-            Self { texts: BTreeMap::new(), struck: BTreeSet::new(), accepted: vec![], ends: vec![], exit: Exit::Late };
+        let mut record = Self {
+            texts: BTreeMap::new(),
+            retracted: BTreeSet::new(),
+            accepted: vec![],
+            ends: vec![],
+            exit: Exit::Late,
+        };
         for line in text.lines() {
             let value: Value = serde_json::from_str(line).map_err(|e| format!("not a JSON line ({e}): {line}"))?;
             record.take(&value);
@@ -62,7 +67,7 @@ impl Record {
                 self.texts.entry(text("effect")).or_default().push((offset, text("text")));
             }
             (Some("assistant"), Some("struck")) => {
-                self.struck.insert(text("effect"));
+                self.retracted.insert(text("effect"));
             }
             (_, Some("accepted")) => self.accepted.push(text("run")),
             (Some("lifecycle"), Some("end" | "error")) => {
@@ -78,17 +83,17 @@ impl Record {
         }
     }
 
-    /// The text that was told of each request; an error where a byte came twice, or out of order, or was left out.
-    pub(super) fn told(&self) -> Result<BTreeMap<&str, String>, String> {
+    /// The text that was received for each request; an error if a byte came twice, out of order, or not at all.
+    pub(super) fn received(&self) -> Result<BTreeMap<&str, String>, String> {
         let whole = |(effect, pieces): (&'_ String, &Vec<(u64, String)>)| {
-            let mut told = String::new();
+            let mut received = String::new();
             for (offset, text) in pieces {
-                if *offset != told.len() as u64 {
-                    return Err(format!("{effect}: {} bytes were told, then came offset {offset}", told.len()));
+                if *offset != received.len() as u64 {
+                    return Err(format!("{effect}: {} bytes were received, then came offset {offset}", received.len()));
                 }
-                told.push_str(text);
+                received.push_str(text);
             }
-            Ok(told)
+            Ok(received)
         };
         self.texts.iter().map(|(effect, pieces)| Ok((effect.as_str(), whole((effect, pieces))?))).collect()
     }
@@ -110,8 +115,8 @@ mod tests {
             r#"{"client":"exited","code":null,"signal":9}"#,
         ];
         let record = Record::parse(&lines.join("\n")).unwrap();
-        assert_eq!(record.told().unwrap()["e"], "abc");
-        assert!(record.struck.contains("e") && record.accepted == ["r"]);
+        assert_eq!(record.received().unwrap()["e"], "abc");
+        assert!(record.retracted.contains("e") && record.accepted == ["r"]);
         assert_eq!(record.ends, [End { run: "r".into(), outcome: "completed".into(), text: "x".into() }]);
         assert_eq!(record.exit, Exit::Signal(9));
     }
@@ -123,7 +128,7 @@ mod tests {
                 format!(r#"{{"stream":"assistant","type":"delta","effect":"e","offset":{offset},"text":"{text}"}}"#)
             };
             let record = Record::parse(&[line(0, "ab"), line(second, "c")].join("\n")).unwrap();
-            assert!(record.told().is_err(), "offset {second} after two bytes");
+            assert!(record.received().is_err(), "offset {second} after two bytes");
         }
     }
 

@@ -8,48 +8,48 @@ use super::plan::{Case, Point};
 /// How often each point must be hit.
 const HITS: usize = 5;
 
-/// How often a kind of what providers do wrong was met.
+/// How often a kind of provider fault was met.
 #[derive(Debug, Default)]
 struct Met {
     cases: usize,
     kills: usize,
     on_resume: usize,
-    /// Kills while it was under way.
+    /// Kills while it was in progress.
     amid: usize,
     /// Cases whose journal has the failure: the kill was not before everything.
     recorded: usize,
 }
 
-/// What a whole run of the harness came to.
+/// The result of all cases.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) verdicts: Vec<(Case, Verdict)>,
-    /// What is wrong beside the cases.
+    /// Violations outside of cases.
     pub(super) violations: Vec<String>,
 }
 
 impl Report {
     /// How many processes SIGKILL ended.
     pub(super) fn kills(&self) -> usize {
-        self.strikes(|killed, _, _| killed)
+        self.count(|killed, _, _| killed)
     }
 
-    /// How many of them were taking up what an earlier kill had left.
+    /// How many of them were resuming after an earlier kill.
     pub(super) fn kills_on_resume(&self) -> usize {
-        self.strikes(|killed, on_resume, _| killed && on_resume)
+        self.count(|killed, on_resume, _| killed && on_resume)
     }
 
     /// How many of them were of the shipped build, at random times.
     pub(super) fn random_kills(&self) -> usize {
-        self.strikes(|killed, _, at_point| killed && !at_point)
+        self.count(|killed, _, at_point| killed && !at_point)
     }
 
-    fn strikes(&self, wanted: impl Fn(bool, bool, bool) -> bool) -> usize {
-        let strikes = self.verdicts.iter().flat_map(|(_, verdict)| &verdict.strikes);
-        strikes.filter(|strike| wanted(strike.killed, strike.on_resume, strike.attack.point().is_some())).count()
+    fn count(&self, wanted: impl Fn(bool, bool, bool) -> bool) -> usize {
+        let kills = self.verdicts.iter().flat_map(|(_, verdict)| &verdict.kills);
+        kills.filter(|kill| wanted(kill.killed, kill.on_resume, kill.attack.point().is_some())).count()
     }
 
-    /// What was asked for and not reached.
+    /// Required numbers that were not reached.
     pub(super) fn shortfalls(&self, kills: usize, on_resume: usize, random: usize) -> Vec<String> {
         let mut short = vec![];
         for (point, name, _) in Point::ALL {
@@ -65,15 +65,15 @@ impl Report {
         ];
         let too_few = numbers.iter().filter(|(_, are, asked)| are < asked);
         short.extend(
-            self.faults_not_met()
-                .iter()
-                .map(|fault| format!("no kill has met `{}` while it was under way, or no journal has it", fault.name)),
+            self.faults_not_met().iter().map(|fault| {
+                format!("no kill has met `{}` while it was in progress, or no journal has it", fault.name)
+            }),
         );
         short.extend(too_few.map(|(what, are, asked)| format!("{are} {what}, {asked} are asked for")));
         short
     }
 
-    /// What a provider does wrong that no kill has met while it was under way, or that no journal has where it is a failure.
+    /// Faults that no kill has met while they were in progress, or whose failure no journal has.
     pub(super) fn faults_not_met(&self) -> Vec<&'static ProviderFault> {
         let is_met = |fault: &&ProviderFault| {
             let Met { amid, recorded, .. } = self.met(fault);
@@ -86,14 +86,14 @@ impl Report {
     fn met(&self, fault: &ProviderFault) -> Met {
         let mut met = Met::default();
         for (_, verdict) in self.verdicts.iter().filter(|(case, _)| case.setup.fault == fault) {
-            let killed = || verdict.strikes.iter().filter(|strike| strike.killed);
+            let killed = || verdict.kills.iter().filter(|kill| kill.killed);
             met.cases += 1;
             met.recorded += usize::from(verdict.has_failed);
             met.kills += killed().count();
-            met.on_resume += killed().filter(|strike| strike.on_resume).count();
-            // Calls that a kill came before were asked for anew, in order.
+            met.on_resume += killed().filter(|kill| kill.on_resume).count();
+            // If a kill came before the calls were recorded, the model made them again, in order.
             if verdict.odd_calls != OddMet::Missed {
-                met.amid += killed().filter(|strike| strike.amid_fault).count();
+                met.amid += killed().filter(|kill| kill.amid_fault).count();
             }
         }
         met
@@ -104,8 +104,8 @@ impl Report {
     }
 
     fn hits_on_resume(&self, point: Point) -> usize {
-        let strikes = self.verdicts.iter().flat_map(|(_, verdict)| hits(verdict, point));
-        strikes.filter(|strike| strike.on_resume).count()
+        let kills = self.verdicts.iter().flat_map(|(_, verdict)| hits(verdict, point));
+        kills.filter(|kill| kill.on_resume).count()
     }
 
     /// The whole report, as Markdown.
@@ -116,10 +116,10 @@ impl Report {
         }
         lines.push(format!("| any time (shipped build) | {} | |", self.random_kills()));
         lines.push(String::new());
-        let told: usize = self.verdicts.iter().map(|(_, verdict)| verdict.told_bytes).sum();
+        let received: usize = self.verdicts.iter().map(|(_, verdict)| verdict.received_bytes).sum();
         let interrupted: usize = self.verdicts.iter().map(|(_, verdict)| verdict.interrupted).sum();
         lines.push(
-            "| row | what the provider does wrong | cases | kills | of them during resume | while it was under way | recorded |"
+            "| row | what the provider does wrong | cases | kills | of them during resume | while it was in progress | recorded |"
                 .to_owned(),
         );
         lines.push("|---|---|---:|---:|---:|---:|---:|".to_owned());
@@ -139,10 +139,10 @@ impl Report {
             OddMet::NotDrawn | OddMet::Missed => [denied, done, again],
         });
         lines.push(format!(
-            "calls that were asked for out of order: {denied} answered with what is wrong, {done} told apart and run, {again} answers asked for again"
+            "calls that were made out of order: {denied} answered with what is wrong, {done} distinguished and run, {again} answers asked for again"
         ));
         lines.push(format!(
-            "{} cases, {} kills ({} during resume, {} at random); {told} bytes of text were told and checked; {interrupted} calls ended as interrupted",
+            "{} cases, {} kills ({} during resume, {} at random); {received} bytes of text were received and checked; {interrupted} calls ended as interrupted",
             self.verdicts.len(),
             self.kills(),
             self.kills_on_resume(),

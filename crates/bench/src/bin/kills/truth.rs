@@ -1,4 +1,4 @@
-//! What the journal of a home says happened, read entry by entry and not through any view.
+//! What happened according to the journal of a home, read entry by entry and not through any view.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,33 +6,33 @@ use std::path::Path;
 use engine::{Body, Event, FailureClass, Seq};
 use journal::{Read as _, Reader};
 
-/// The facts that the client's records and the ledger are held against.
+/// The facts that the client's records and the ledger are compared with.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     /// Runs of accepted messages.
     pub(super) accepted: BTreeSet<String>,
     /// How often each run ended.
     pub(super) endings: BTreeMap<String, u32>,
-    /// All that was kept of each request's text: sealed, cut or failed.
+    /// Everything that was kept of each request's text: sealed, interrupted or failed.
     pub(super) texts: BTreeMap<String, String>,
-    /// Requests whose text was struck.
-    pub(super) struck: BTreeSet<String>,
+    /// Requests whose text was retracted.
+    pub(super) retracted: BTreeSet<String>,
     /// How often each call was settled.
     pub(super) settled: BTreeMap<String, u32>,
-    /// What each failure was taken for.
+    /// The class of each failure.
     pub(super) failures: Vec<FailureClass>,
-    /// How often the history was made shorter.
-    pub(super) shortened: u32,
+    /// How often the history was compacted.
+    pub(super) compactions: u32,
     /// How many requests were sent.
     pub(super) requests: u32,
-    /// How many were answered, whole.
+    /// How many were answered completely.
     pub(super) answered: usize,
     /// How many owners the home has had.
     pub(super) epochs: u64,
 }
 
 impl Truth {
-    /// Reads all sessions of a home; hashes and chains are checked on the way.
+    /// Reads all sessions of a home; this verifies hashes and chains.
     pub(super) fn read(home: &Path) -> Result<Self, journal::Error> {
         let reader = Reader::open(home)?;
         let mut truth = Self::default();
@@ -53,14 +53,14 @@ impl Truth {
             Event::RunEnded(e) => *self.endings.entry(e.run.to_string()).or_default() += 1,
             Event::CallSettled(e) => *self.settled.entry(e.call.to_string()).or_default() += 1,
             Event::TextStruck(e) => {
-                self.struck.insert(e.request.to_string());
+                self.retracted.insert(e.request.to_string());
             }
             Event::StreamCut(e) => self.keep(reader, e.request.to_string(), e.text)?,
             Event::MessageSealed(e) => {
                 self.answered += 1;
                 self.keep(reader, e.request.to_string(), e.text)?;
             }
-            Event::Compacted(_) | Event::ResultsCut(_) => self.shortened += 1,
+            Event::Compacted(_) | Event::ResultsCut(_) => self.compactions += 1,
             Event::RequestSent(_) => self.requests += 1,
             Event::Failed(e) => {
                 self.failures.push(e.failure.class);

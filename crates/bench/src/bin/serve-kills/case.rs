@@ -1,10 +1,10 @@
-//! One home: its owner is killed so often, then all is settled and looked at.
+//! One home: its owner is killed many times, then everything settles and is checked.
 
 use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use bench::draw::Draw;
+use model_server::draw::Draw;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -17,15 +17,15 @@ use super::watcher::{HOME, Shared, Watcher};
 
 /// Sessions of a home.
 const SESSIONS: usize = 3;
-/// Those who read the events; the last reads the whole home, the others every session by itself.
+/// Watchers of the events; the last reads the whole home, the others every session by itself.
 const WATCHERS: usize = 3;
 const SENDERS: u64 = 3;
-/// The longest life of an owner that is to be killed, behind its first word, microseconds.
+/// The longest life of an owner that is to be killed, after its first line, microseconds.
 const LIFE_US: u64 = 120_000;
-/// How long the last owner may take to bring everything to its end: what takes longer hangs.
+/// How long the last owner may take to finish everything: after that it hangs.
 const SETTLED: Duration = Duration::from_mins(2);
 
-/// What is to be done.
+/// A case and its parameters.
 pub(super) struct Case<'a> {
     pub(super) binary: &'a Path,
     pub(super) base_url: &'a str,
@@ -33,7 +33,7 @@ pub(super) struct Case<'a> {
     pub(super) draw: Draw,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub(super) kills: u64,
@@ -42,13 +42,13 @@ pub(super) struct Verdict {
     again: usize,
     homes: u64,
     lines: u64,
-    told_bytes: usize,
+    received_bytes: usize,
     commands: usize,
     pub(super) violations: Vec<String>,
 }
 
 impl Case<'_> {
-    /// Plays it. The error is for what keeps the harness from going on.
+    /// Runs the case. The error is for what stops the harness.
     pub(super) async fn play(mut self) -> Result<Verdict, String> {
         let place = KillHome::new(self.base_url).map_err(|error| format!("no place for a home: {error}"))?;
         let connector = Connector { socket: place.home().join("limulus.sock") };
@@ -102,7 +102,7 @@ impl Case<'_> {
             again: sent.messages.iter().filter(|message| message.times > 1).count(),
             homes: 1,
             lines: read.iter().map(|seen| seen.lines).sum(),
-            told_bytes: read.iter().flat_map(|seen| seen.texts.values()).map(String::len).sum(),
+            received_bytes: read.iter().flat_map(|seen| seen.texts.values()).map(String::len).sum(),
             commands: ledger.lines().count(),
             violations: wrong,
         })
@@ -127,7 +127,7 @@ async fn settle(mut sending: JoinSet<Sent>, seen: &[Shared]) -> Sent {
         !seen.violations.is_empty() || all.messages.iter().all(|message| seen.ends.contains_key(&message.run))
     };
     while !seen.iter().all(has_read) && started.elapsed() < SETTLED / 2 {
-        // waits: a watcher tells nobody how far it has read; between two looks only
+        // waits: a watcher notifies nobody of its progress; between two looks only
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     all
@@ -140,7 +140,7 @@ impl Verdict {
         self.again += other.again;
         self.homes += other.homes;
         self.lines += other.lines;
-        self.told_bytes += other.told_bytes;
+        self.received_bytes += other.received_bytes;
         self.commands += other.commands;
         self.violations.extend(other.violations);
     }
@@ -157,7 +157,7 @@ impl Verdict {
             ),
             format!(
                 "checked: {} messages ({} sent more than once), {} commands, {} lines and {} bytes of text against the journal",
-                self.messages, self.again, self.commands, self.lines, self.told_bytes
+                self.messages, self.again, self.commands, self.lines, self.received_bytes
             ),
             format!("{lost} lost, {doubled} doubled, {} other violations", self.violations.len() - lost - doubled),
         ];

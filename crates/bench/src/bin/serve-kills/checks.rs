@@ -1,27 +1,27 @@
-//! What must hold when a home is settled. Each check says in words what does not.
+//! What must hold when a home is settled. Each check describes its violations.
 
 use super::seen::Seen;
 use super::sender::Message;
 use super::truth::Truth;
 
-/// Everything that is wrong.
+/// All violations.
 pub(super) fn violations(truth: &Truth, seen: &[&Seen], messages: &[Message], ledger: &str) -> Vec<String> {
     let mut wrong = messages_are_there_once(truth, messages);
     wrong.extend(commands_ran_once(truth, messages, ledger));
     for (at, seen) in seen.iter().enumerate() {
         let of_watcher =
-            seen.violations.iter().cloned().chain(told_is_kept(truth, seen)).chain(ends_agree(truth, seen));
+            seen.violations.iter().cloned().chain(received_is_kept(truth, seen)).chain(ends_agree(truth, seen));
         wrong.extend(of_watcher.map(|what| format!("watcher {at}: {what}")));
     }
     wrong
 }
 
-/// Each key is one message, its run ended once, and was answered with the text that is there.
+/// Each key is one message; its run ended once, and its answer is the stored text.
 fn messages_are_there_once(truth: &Truth, messages: &[Message]) -> Vec<String> {
     let mut wrong = vec![];
     for Message { key, run, text, .. } in messages {
         match truth.keys.get(key).map(Vec::as_slice) {
-            None => wrong.push(format!("lost: {key} was acknowledged and is not there")),
+            None => wrong.push(format!("lost: {key} was acknowledged and is missing")),
             Some([only]) if only == run => {}
             Some(runs) => wrong.push(format!("doubled: {key} was acknowledged as run {run} and is {runs:?}")),
         }
@@ -40,43 +40,45 @@ fn messages_are_there_once(truth: &Truth, messages: &[Message]) -> Vec<String> {
     wrong
 }
 
-/// A command that is told as done ran once, any other at most once.
+/// A command that is reported as done ran once, any other at most once.
 fn commands_ran_once(truth: &Truth, messages: &[Message], ledger: &str) -> Vec<String> {
     let mut wrong = vec![];
     for Message { key, run, .. } in messages {
         let times = ledger.lines().filter(|line| line == key).count();
         let is_done = truth.commands.contains(run);
         if times > 1 || is_done && times != 1 {
-            wrong.push(format!("doubled: the command of {key} ran {times} times, told as done: {is_done}"));
+            wrong.push(format!("doubled: the command of {key} ran {times} times, reported as done: {is_done}"));
         }
     }
     wrong
 }
 
-/// What was read is, byte for byte, what is kept; of what was struck it is the beginning.
-fn told_is_kept(truth: &Truth, seen: &Seen) -> Vec<String> {
+/// The text that was read is, byte for byte, the stored text; for retracted text it is the start.
+fn received_is_kept(truth: &Truth, seen: &Seen) -> Vec<String> {
     let mut wrong = vec![];
     for (effect, kept) in &truth.texts {
-        let told = seen.texts.get(effect).map_or("", String::as_str);
-        let is_struck = truth.struck.contains(effect);
-        let fits = if is_struck { kept.starts_with(told) } else { kept == told };
+        let received = seen.texts.get(effect).map_or("", String::as_str);
+        let is_retracted = truth.retracted.contains(effect);
+        let fits = if is_retracted { kept.starts_with(received) } else { kept == received };
         if !fits {
-            wrong.push(format!("{effect}: {told:?} was told, the journal has {kept:?}, struck: {is_struck}"));
+            wrong.push(format!(
+                "{effect}: {received:?} was received, the journal has {kept:?}, retracted: {is_retracted}"
+            ));
         }
-        if is_struck && !told.is_empty() && !seen.struck.contains(effect) {
-            wrong.push(format!("{effect}: it was struck, and that was not told"));
+        if is_retracted && !received.is_empty() && !seen.retracted.contains(effect) {
+            wrong.push(format!("{effect}: it was retracted, and that was not reported"));
         }
     }
     let unknown = seen.texts.keys().filter(|effect| !truth.texts.contains_key(*effect));
-    wrong.extend(unknown.map(|effect| format!("{effect}: told, and not in the journal")));
+    wrong.extend(unknown.map(|effect| format!("{effect}: received, and not in the journal")));
     wrong
 }
 
-/// Each end was told, as it is.
+/// Each end was published, and correctly.
 fn ends_agree(truth: &Truth, seen: &Seen) -> Vec<String> {
     let differs = |(run, (_, kept)): (&engine::RunId, &(u32, String))| match seen.ends.get(run) {
-        Some(told) if told == kept => None,
-        told => Some(format!("run {run} ended with {kept:?}, told was {told:?}")),
+        Some(received) if received == kept => None,
+        received => Some(format!("run {run} ended with {kept:?}, received was {received:?}")),
     };
     truth.ends.iter().filter_map(differs).collect()
 }
@@ -105,12 +107,12 @@ mod tests {
         truth.keys.insert("k".into(), vec![RUN]);
         truth.ends.insert(RUN, (1, "ab".into()));
         truth.texts.extend([("r/1".to_owned(), "a".to_owned()), ("r/2".to_owned(), "ab".to_owned())]);
-        truth.struck.insert("r/1".into());
+        truth.retracted.insert("r/1".into());
         truth.commands.insert(RUN);
         truth.settled.insert("c".into(), 1);
         let mut seen = Seen::default();
         seen.texts.extend([("r/1".to_owned(), "a".to_owned()), ("r/2".to_owned(), "ab".to_owned())]);
-        seen.struck.insert("r/1".into());
+        seen.retracted.insert("r/1".into());
         seen.ends.insert(RUN, "ab".into());
         let messages = vec![Message { key: "k".into(), run: RUN, text: "ab".into(), times: 2 }];
         Story { truth, seen, messages, ledger: "k\n".into() }
@@ -133,14 +135,14 @@ mod tests {
             }),
             ("ran 2 times", |story| story.ledger += "k\n"),
             ("ran 0 times", |story| story.ledger.clear()),
-            ("was told, the journal has", |story| {
+            ("was received, the journal has", |story| {
                 story.seen.texts.insert("r/2".into(), "a".into());
             }),
-            ("that was not told", |story| story.seen.struck.clear()),
+            ("that was not reported", |story| story.seen.retracted.clear()),
             ("not in the journal", |story| {
                 story.seen.texts.insert("r/3".into(), "a".into());
             }),
-            ("told was None", |story| story.seen.ends.clear()),
+            ("received was None", |story| story.seen.ends.clear()),
         ];
         for (expected, spoil) in table {
             let mut story = in_order();

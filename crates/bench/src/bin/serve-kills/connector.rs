@@ -1,4 +1,4 @@
-//! How a client gets to whoever owns the home just now.
+//! How a client connects to the current owner of the home.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use protocol::method::{ClientInfo, ConnectParams};
 use protocol::{Client, ClientError, ErrorCode, Events, PROTOCOL};
 use tokio::net::UnixStream;
 
-/// How often an owner is looked for.
+/// How often it looks for an owner.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The socket of a home.
@@ -37,7 +37,7 @@ impl Connector {
     }
 }
 
-/// Whether another owner may answer what this one did not; else what is wrong.
+/// Whether another owner may answer what this one did not; an error says what is wrong.
 pub(super) fn ask_again(error: &ClientError) -> Result<(), String> {
     match error {
         ClientError::Gone => Ok(()),

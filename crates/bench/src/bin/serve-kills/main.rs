@@ -1,11 +1,11 @@
-//! `limulus serve` killed with SIGKILL again and again while clients are attached, and what they were told must be what the
-//! journal says.
+//! `limulus serve` is killed with SIGKILL again and again while clients are attached; what they received must match the
+//! journal.
 //!
-//! Each home has one owner at a time, a child of this process. Watchers read the events of all sessions, one of them as the
-//! whole home, and come back from their cursors; senders send messages and send them again, under the same key, until they
-//! are answered. After so many kills the last owner settles everything and leaves in order; then the journal is read entry by
-//! entry. Exits with 1 if a message is lost or ran twice, if a watcher has read a byte that is not in the journal or missed one
-//! that is, or if anything was told twice.
+//! Each home has one owner at a time, a child of this process. Watchers read the events of all sessions, one of them as
+//! the whole home, and resume from their cursors; senders send messages and repeat them, with the same key, until they
+//! are answered. After the last kill the last owner finishes everything and shuts down properly; then the journal is
+//! read entry by entry. Exits with 1 if a message is lost or ran twice, if a watcher has read a byte that is not in the
+//! journal or missed one that is, or if anything was published twice.
 
 #![allow(clippy::print_stdout, reason = "a program whose output is its report")]
 
@@ -22,25 +22,25 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bench::draw::Draw;
-use bench::model_server::ModelServer;
 use clap::Parser;
+use model_server::ModelServer;
+use model_server::draw::Draw;
 
 use case::{Case, Verdict};
 
-/// Kills before a home is settled and looked at.
+/// Kills before a home is settled and checked.
 const KILLS_A_HOME: u64 = 25;
 
-/// Kills `limulus serve` with clients attached, and checks what they were told
+/// Kill `limulus serve` with clients attached, and check what they received
 #[derive(Debug, Parser)]
 struct Args {
-    /// Go on for so long
+    /// Stop after this many seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// At most so many kills
+    /// Stop after this many kills
     #[arg(long, default_value_t = u64::MAX)]
     kills: u64,
-    /// What the times of the kills and the messages are drawn from
+    /// The seed of the times of the kills and of the messages
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The program; default: `limulus` beside this one
@@ -77,5 +77,5 @@ fn harness(args: &Args) -> Result<ExitCode, String> {
 
 fn beside() -> Result<PathBuf, String> {
     let path = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("limulus");
-    if path.exists() { Ok(path) } else { Err(format!("{} is not there: build it, or say --binary", path.display())) }
+    if path.exists() { Ok(path) } else { Err(format!("{} does not exist: build it, or pass --binary", path.display())) }
 }

@@ -1,4 +1,4 @@
-//! The process that owns the home of a case: started, waited for, killed.
+//! The process that owns the home of a case: it is started, awaited and killed.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -35,12 +35,12 @@ impl KillHome {
         self.folder.path().join("workspace")
     }
 
-    /// Keeps it for a look.
+    /// Keeps it for inspection.
     pub(super) fn keep(self) -> PathBuf {
         self.folder.keep()
     }
 
-    /// Starts an owner, and waits until it answers.
+    /// Starts an owner, and waits until it responds.
     pub(super) fn serve(&self, binary: &Path) -> Result<Owner, String> {
         let mut command = Command::new(binary);
         command.args(["serve", "--json"]).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -48,11 +48,11 @@ impl KillHome {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(|error| format!("{} does not start: {error}", binary.display()))?;
         let stdout = child.stdout.take().ok_or("the owner has no stdout")?;
-        let mut owner = Owner { child, told: BufReader::new(stdout) };
+        let mut owner = Owner { child, stdout: BufReader::new(stdout) };
         let mut line = String::new();
         while !line.contains("\"ready\"") {
             line.clear();
-            if owner.told.read_line(&mut line).map_err(|error| error.to_string())? == 0 {
+            if owner.stdout.read_line(&mut line).map_err(|error| error.to_string())? == 0 {
                 return Err(format!("the owner ended before it was ready: {:?}", owner.child.wait()));
             }
         }
@@ -63,17 +63,17 @@ impl KillHome {
 /// A running owner. It is killed when it is dropped.
 pub(super) struct Owner {
     child: Child,
-    /// Held open: one who cannot speak might end of that.
-    told: BufReader<ChildStdout>,
+    /// Held open: otherwise a write to the closed pipe might end the owner.
+    stdout: BufReader<ChildStdout>,
 }
 
 impl Owner {
-    /// SIGKILL, and its end.
+    /// Sends SIGKILL and waits for the end.
     pub(super) fn kill(mut self) -> Result<(), String> {
         self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| error.to_string())
     }
 
-    /// SIGTERM, and its end in order.
+    /// Sends SIGTERM and waits for a proper end.
     pub(super) fn stop(mut self) -> Result<(), String> {
         kill_process(Pid::from_child(&self.child), Signal::TERM).map_err(|error| error.to_string())?;
         let status = self.child.wait().map_err(|error| error.to_string())?;

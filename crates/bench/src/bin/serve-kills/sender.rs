@@ -1,14 +1,14 @@
-//! One who sends messages, each under a key of its own, and sends it again until it is answered.
+//! A sender of messages, each with its own key; it repeats a message until it is answered.
 
-use bench::draw::Draw;
 use engine::RunId;
+use model_server::draw::Draw;
 use protocol::Client;
 use protocol::method::{Agent, AgentAnswer, AgentParams};
 use tokio::sync::watch;
 
 use super::connector::{Connector, ask_again};
 
-/// What one was told of its messages.
+/// The answers that a sender got.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     /// Key, run and the text of the answer, in order.
@@ -32,12 +32,12 @@ pub(super) struct Sender {
     pub(super) connector: Connector,
     pub(super) draw: Draw,
     pub(super) sessions: Vec<String>,
-    /// True once no further message is to be sent.
+    /// True once no further message must be sent.
     pub(super) enough: watch::Receiver<bool>,
 }
 
 impl Sender {
-    /// Sends until it is enough, and waits for the answer to the last.
+    /// Sends until it must stop, and waits for the answer to the last message.
     pub(super) async fn work(mut self) -> Sent {
         let mut sent = Sent::default();
         let mut client = None;

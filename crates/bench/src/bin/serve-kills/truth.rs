@@ -6,17 +6,17 @@ use std::path::Path;
 use engine::{Body, CallOutcome, Event, RunId, Seq};
 use journal::{Read as _, Reader};
 
-/// The facts that everything that was told is held against.
+/// The facts that everything received is compared with.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     /// The runs of the messages of each key.
     pub(super) keys: BTreeMap<String, Vec<RunId>>,
     /// How often each run ended, and with which text.
     pub(super) ends: BTreeMap<RunId, (u32, String)>,
-    /// All that was kept of each request's text.
+    /// Everything that was kept of each request's text.
     pub(super) texts: BTreeMap<String, String>,
-    pub(super) struck: BTreeSet<String>,
-    /// Runs of which a command is told as done.
+    pub(super) retracted: BTreeSet<String>,
+    /// Runs with a command that is reported as done.
     pub(super) commands: BTreeSet<RunId>,
     /// How often each call was settled.
     pub(super) settled: BTreeMap<String, u32>,
@@ -51,7 +51,7 @@ impl Truth {
                 }
             }
             Event::TextStruck(e) => {
-                self.struck.insert(e.request.to_string());
+                self.retracted.insert(e.request.to_string());
             }
             Event::StreamCut(e) => self.keep(reader, e.request.to_string(), e.text)?,
             Event::MessageSealed(e) => self.keep(reader, e.request.to_string(), e.text)?,

@@ -1,4 +1,4 @@
-//! One who reads the events of all sessions, each by itself or as the whole home, and comes back from where it was.
+//! A reader of the events of all sessions, each by itself or as the whole home; it resumes from its last position.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,14 +9,14 @@ use protocol::{Client, Event, Events};
 use super::connector::{Connector, ask_again};
 use super::seen::Seen;
 
-/// What it has read, for whoever waits for it.
+/// What it has read, shared with the code that waits for it.
 pub(super) type Shared = Arc<Mutex<Seen>>;
 
 /// A watcher.
 pub(super) struct Watcher {
     pub(super) connector: Connector,
     pub(super) seen: Shared,
-    /// Each session, with the cursor of the last line of it; [`HOME`] alone for all of them at once.
+    /// Each session, with the cursor of its last line; only [`HOME`] for all of them at once.
     pub(super) sessions: BTreeMap<String, Option<String>>,
 }
 
@@ -36,7 +36,7 @@ impl Watcher {
         }
     }
 
-    /// Asks for every session. False when the owner went away meanwhile.
+    /// Subscribes to every session. Returns false if the owner went away meanwhile.
     async fn subscribe(&self, client: &Client) -> Result<bool, String> {
         for (session, cursor) in &self.sessions {
             let params = SubscribeParams {

@@ -125,7 +125,7 @@ fn export(globals: &Globals) -> Result<Did, CliError> {
 /// Makes every row of the views anew: they also told what is not there any more.
 fn make_lists(globals: &Globals) -> Result<Did, CliError> {
     let unreadable = Sqlite::own(&globals.home)?.rebuild_views()?;
-    let none = unreadable.iter().map(|(session, error)| format!("session {session} is in no list: {error}"));
+    let none = unreadable.iter().map(|(session, error)| format!("session {session} has no row in the views: {error}"));
     Ok(std::iter::once("the rows of every list are made anew from the entries".to_owned()).chain(none).collect())
 }
 
@@ -135,7 +135,7 @@ fn put_aside(key: &str, globals: &Globals) -> Result<Did, CliError> {
     let texts = keep_texts(&globals.home, &reader, key)?;
     let branches = reader.branches_of(key)?;
     drop(reader);
-    let mut did = Repairs::take(&globals.home)?.put_aside(key)?;
+    let mut did = Repairs::take(&globals.home)?.quarantine(key)?;
     did.extend(texts.map(|name| format!("what can be read of it is kept as {name}")));
     let shown = branches.iter().map(|branch| format!("its entries stay: `limulus audit --branch {branch}` shows them"));
     did.extend(shown);

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use serde_json::Value;
 use tempfile::TempDir;
 

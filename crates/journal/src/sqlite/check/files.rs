@@ -1,4 +1,4 @@
-//! The files of a home: what is there, who may read it, what the mark says. What may not live here: SQL.
+//! Checks the files of a home: which exist, who may read them, what the mark contains.
 
 use std::fs;
 use std::io;
@@ -12,14 +12,14 @@ use super::{Check, DATABASE};
 use crate::Error;
 use crate::sqlite::schema;
 
-/// What was acknowledged last, if that is known.
+/// What was acknowledged last: position and chain value; `None` if that is not known.
 pub(super) type Mark = Option<(Position, Hash)>;
 
-/// The size of a mark.
+/// The size of a mark, bytes.
 const MARK_BYTES: usize = 40;
 
 impl Check {
-    /// Looks at the files; gives the mark.
+    /// Checks the files and returns the mark.
     pub(super) fn files(&mut self) -> Result<Mark, Error> {
         let mark = self.mark()?;
         let database = self.database();
@@ -67,7 +67,7 @@ impl Check {
         Ok((position > 0).then_some((Position(position), chain)))
     }
 
-    /// There is no journal. That is as it should be where there never was one.
+    /// The journal does not exist. That is no defect where there never was one.
     fn missing(&mut self, mark: Mark) -> Result<(), Error> {
         let has_wal = self.report.counts.wal_bytes > 0;
         let detail = match (mark, has_wal) {
@@ -77,10 +77,10 @@ impl Check {
             (Some((mark, _)), false) => format!("{DATABASE} is missing or empty, but position {mark} was acknowledged"),
             (Some((mark, _)), true) => {
                 format!(
-                    "{DATABASE} is missing or empty, but position {mark} was acknowledged, and its journal.db-wal is there"
+                    "{DATABASE} is missing or empty, but position {mark} was acknowledged, and its journal.db-wal exists"
                 )
             }
-            (None, _) => format!("{DATABASE} is missing or empty, but journal.db-wal or journal.mark of it is there"),
+            (None, _) => format!("{DATABASE} is missing or empty, but its journal.db-wal or journal.mark exists"),
         };
         self.find(Finding {
             what: What::Gone,

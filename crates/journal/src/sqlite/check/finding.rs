@@ -1,5 +1,4 @@
-//! What can be wrong with a home, in words: what, where, what it means, and which mend there is. What may not live here:
-//! how it is found.
+//! The possible findings about a home: what is wrong, where, what it means, and which repair there is.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,144 +10,144 @@ use super::session::{EntryAnchor, Fault};
 use super::walk::{Checkpoint, Defect};
 use crate::Error;
 
-/// What is wrong, the most severe first.
+/// The kinds of defects, the most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// There was a journal here and it is gone.
+    /// A journal existed here and is missing.
     Gone,
     /// The file is another program's, or no database.
     Foreign,
-    /// A newer limulus wrote it.
+    /// A newer version of Limulus wrote it.
     Newer,
-    /// The file is shorter than it says.
+    /// The file is shorter than its header says.
     Truncated,
     /// Pages of the file are malformed.
     Pages,
-    /// Tables, or the one row of the owner, are not there.
+    /// Tables are missing, or the row of the owner is.
     Tables,
     /// The WAL belongs to another journal.
     StaleWal,
-    /// Entries that were acknowledged are gone.
+    /// Acknowledged entries are missing.
     Lost,
     /// The entry at the mark is not the one that was acknowledged.
     Replaced,
-    /// The mark is not a mark.
+    /// The mark is not a valid mark.
     Mark,
-    /// An entry cannot be believed.
+    /// An entry is corrupt.
     Entry,
-    /// A body that an entry names is gone or changed.
+    /// A body that an entry names is missing or changed.
     Body,
     /// A session has no branch.
     Branch,
-    /// The row of a session is not what its entries say.
+    /// The row of a session does not match its entries.
     Rows,
     /// The state of a session breaks an invariant.
     State,
-    /// A snapshot cannot be believed.
+    /// A snapshot is corrupt.
     Snapshot,
-    /// An entry of the ledger cannot be believed.
+    /// An entry of the ledger is corrupt.
     Ledger,
-    /// Rows of the views are not what the entries give.
+    /// Rows of the views do not match the entries.
     Views,
 }
 
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Gone => "the journal is gone",
+            Self::Gone => "the journal is missing",
             Self::Foreign => "journal.db is not a journal of limulus",
             Self::Newer => "journal.db was written by a newer limulus",
-            Self::Truncated => "journal.db was cut short",
+            Self::Truncated => "journal.db is truncated",
             Self::Pages => "pages of journal.db are malformed",
-            Self::Tables => "tables of journal.db are not as they should be",
+            Self::Tables => "tables of journal.db are missing or wrong",
             Self::StaleWal => "journal.db-wal does not belong to this journal.db",
-            Self::Lost => "acknowledged entries are gone",
+            Self::Lost => "acknowledged entries are missing",
             Self::Replaced => "the journal is not the one that was acknowledged",
             Self::Mark => "journal.mark is damaged",
-            Self::Entry => "an entry cannot be believed",
+            Self::Entry => "an entry is corrupt",
             Self::Body => "a body is damaged",
-            Self::Branch => "a session has no beginning",
-            Self::Rows => "the table of sessions is not what the entries say",
+            Self::Branch => "a session has no first entry",
+            Self::Rows => "the table of sessions does not match the entries",
             Self::State => "the state of a session breaks an invariant",
-            Self::Snapshot => "a snapshot cannot be believed",
-            Self::Ledger => "the ledger of the profiles cannot be believed",
-            Self::Views => "the lists are not what the entries give",
+            Self::Snapshot => "a snapshot is corrupt",
+            Self::Ledger => "the ledger of the profiles is corrupt",
+            Self::Views => "the lists do not match the entries",
         })
     }
 }
 
-/// What follows from a finding.
+/// The consequence of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Consequence {
-    /// No command that writes takes the home.
+    /// Commands that write refuse the home.
     ReadOnly,
-    /// Nothing of it can be read.
+    /// Nothing in the home can be read.
     Closed,
-    /// That session is refused.
+    /// Limulus refuses to open this session.
     Refused(String),
-    /// That session goes on from a snapshot that stands behind it.
+    /// This session continues from a later snapshot.
     Hole(String),
-    /// That session may decide wrongly.
+    /// This session may decide wrongly.
     Suspect(String),
-    /// That session cannot be gone on with under its key.
+    /// This session cannot be opened by its key.
     Unlisted(String),
-    /// Which profiles are left alone is not known.
+    /// The cooldowns of profiles are not known.
     Unknown,
     /// Lists may be wrong.
     Lists,
-    /// What nothing needs stays.
+    /// Unused data is not collected.
     Kept,
 }
 
 impl fmt::Display for Consequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ReadOnly => f.write_str("the home is read-only: no command that writes takes it"),
-            Self::Closed => f.write_str("the home is closed: nothing of it can be read"),
-            Self::Refused(key) => write!(f, "session {key} is refused; the others go on"),
+            Self::ReadOnly => f.write_str("the home is read-only: commands that write refuse it"),
+            Self::Closed => f.write_str("the home is closed: nothing in it can be read"),
+            Self::Refused(key) => write!(f, "session {key} is refused; the others still work"),
             Self::Hole(key) => write!(
                 f,
-                "session {key} goes on from a snapshot that stands behind it; its audit log has a hole there. The repair goes back to before \
-                 it: leave it be, unless what came after is not to be believed"
+                "session {key} continues from a later snapshot; its audit log has a gap there. The repair goes back to before \
+                 the gap: do not run it unless the later entries are wrong"
             ),
             Self::Suspect(key) => {
                 write!(f, "session {key} may decide wrongly; this is a bug in limulus, please report it")
             }
             Self::Unlisted(key) => {
-                write!(f, "nobody finds session {key} under its key; no entry is harmed by it, and the others go on")
+                write!(f, "session {key} cannot be opened by its key; its entries are intact, and the others still work")
             }
             Self::Unknown => f.write_str(
-                "every session goes on with what comes before that: a profile that was refused since may be asked again, and what \
-                 is found out now is not kept",
+                "every session uses the ledger up to that entry: a profile that was refused later may be tried again, and new \
+                 cooldowns are not stored",
             ),
             Self::Lists => {
-                f.write_str("lists may be wrong, and what is unfinished may be missed; no entry is harmed by it")
+                f.write_str("lists may be wrong, and unfinished sessions may be missed; the entries are intact")
             }
-            Self::Kept => f.write_str("what nothing names cannot be collected; no session is harmed by it"),
+            Self::Kept => f.write_str("unused bodies cannot be collected; the sessions are intact"),
         }
     }
 }
 
-/// What can be done about it.
+/// The repairs that exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repair {
-    /// Snapshots that cannot be believed are dropped: of one session, or all.
+    /// Drops corrupt snapshots of one session, or of all.
     Snapshots(Option<String>),
-    /// A session goes on in a new branch from its last good entry; one that has none is put aside.
+    /// Continues a session in a new branch from its last good entry; a session without one is quarantined.
     Session(String),
-    /// The ledger goes on in a new branch from its last good entry.
+    /// Continues the ledger in a new branch from its last good entry.
     Ledger,
-    /// The loss is accepted: the mark is set to what is there.
+    /// Accepts the loss: sets the mark to the last entry that exists.
     Loss,
-    /// The WAL is put aside.
+    /// Quarantines the WAL.
     Wal,
-    /// What can be read goes into a new file.
+    /// Copies every readable row into a new file.
     Export,
-    /// The views are made anew from the entries.
+    /// Rebuilds the views from the entries.
     Views,
-    /// What nothing needs is removed.
+    /// Removes what nothing needs.
     Collect,
 }
 
@@ -178,13 +177,13 @@ impl Serialize for Repair {
     }
 }
 
-/// A mend that there is not.
+/// The name of a repair is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no repair `{name}`; there are snapshots, snapshot:KEY, session:KEY, ledger, loss, wal, export, views, collect"
 )]
 pub struct UnknownRepair {
-    /// What was asked for.
+    /// The name that was asked for.
     pub name: String,
 }
 
@@ -211,24 +210,23 @@ impl FromStr for Repair {
     }
 }
 
-/// Where it was found.
+/// Where a defect was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Where {
-    /// The file of the home.
+    /// The file in the home.
     pub file: Option<&'static str>,
-    /// The session's key.
     pub session: Option<String>,
-    /// `BRANCH@SEQ`.
+    /// The entry, as `BRANCH@SEQ`.
     pub checkpoint: Option<String>,
-    /// The place in the home.
+    /// The position in the home.
     pub position: Option<Position>,
-    /// When it was decided, in milliseconds.
+    /// The time at which the entry was decided, in milliseconds since 1970 UTC.
     pub at: Option<Timestamp>,
     /// The kind of the entry.
     pub kind: Option<String>,
-    /// The body.
+    /// The hash of the body.
     pub body: Option<Hash>,
-    /// The snapshot.
     #[serde(skip)]
     pub snapshot: Option<Checkpoint>,
 }
@@ -253,18 +251,15 @@ impl Where {
     }
 }
 
-/// One thing that is wrong.
+/// One defect of a home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Finding {
-    /// What.
     pub what: What,
-    /// Where.
     pub place: Where,
-    /// What exactly.
     pub detail: String,
-    /// What follows from it.
     pub effect: Consequence,
-    /// What can be done about it here; nothing else helps than a backup where there is none.
+    /// The repair for it; `None` if only a backup helps.
     #[serde(rename = "mend")]
     pub repair: Option<Repair>,
 }
@@ -280,17 +275,17 @@ impl Finding {
         }
     }
 
-    /// A journal that could not be opened.
+    /// The journal could not be opened.
     pub(super) fn closed(error: &Error) -> Self {
         let (what, repair) = match error {
             Error::Newer { .. } => (What::Newer, None),
             Error::Foreign { .. } => (What::Foreign, None),
             _ => (What::Pages, Some(Repair::Export)),
         };
-        Self { what, place: Where::file("journal.db"), detail: error.said(), effect: Consequence::Closed, repair }
+        Self { what, place: Where::file("journal.db"), detail: error.cause(), effect: Consequence::Closed, repair }
     }
 
-    /// A session that cannot be read to its end.
+    /// A session cannot be read to its end.
     pub(super) fn unread(key: &str, detail: &str, last_good: Option<Checkpoint>) -> Self {
         Self {
             what: What::Entry,
@@ -301,12 +296,12 @@ impl Finding {
         }
     }
 
-    /// A snapshot of this session that cannot be believed. One that is needed for what was removed is not dropped.
+    /// A snapshot of this session is corrupt. It is not dropped if it is needed for removed entries.
     pub(super) fn of_snapshot(key: &str, snapshot: Checkpoint, detail: &str, is_needed: bool) -> Self {
         let (harm, repair) = if is_needed {
-            ("what was removed before it is in it alone", Repair::Session(key.to_owned()))
+            ("it is the only copy of the entries that were removed before it", Repair::Session(key.to_owned()))
         } else {
-            ("no entry is harmed by it", Repair::Snapshots(Some(key.to_owned())))
+            ("the entries are intact", Repair::Snapshots(Some(key.to_owned())))
         };
         Self {
             what: What::Snapshot,
@@ -317,12 +312,12 @@ impl Finding {
         }
     }
 
-    /// The same in a branch that its session has left.
+    /// Like [`Finding::of_snapshot`], but in a branch that its session no longer uses.
     pub(super) fn of_left_snapshot(key: &str, snapshot: Checkpoint, detail: &str) -> Self {
         Self { effect: Consequence::Kept, ..Self::of_snapshot(key, snapshot, detail, false) }
     }
 
-    /// A session that has no entry.
+    /// A session has no entry.
     pub(super) fn of_branch(key: &str, detail: &str) -> Self {
         Self {
             what: What::Branch,
@@ -333,7 +328,7 @@ impl Finding {
         }
     }
 
-    /// Something that every journal has is not there.
+    /// A table, index or row that every journal has is missing.
     pub(super) fn of_tables(detail: String, effect: Consequence, repair: Option<Repair>) -> Self {
         Self { what: What::Tables, place: Where::file("journal.db"), detail, effect, repair }
     }
@@ -349,13 +344,13 @@ impl Finding {
         }
     }
 
-    /// The row of the session that its entries call so is another, or is not there.
+    /// The row of the session does not match its entries, or is missing.
     pub(super) fn of_row(key: &str, detail: String, repair: Option<Repair>) -> Self {
         let effect = Consequence::Unlisted(key.to_owned());
         Self { what: What::Rows, place: Where::session(key), detail, effect, repair }
     }
 
-    /// Rows of the views that are not what the entries give.
+    /// Rows of the views do not match the entries.
     pub(super) fn of_views(key: Option<&str>, detail: String) -> Self {
         Self {
             what: What::Views,
@@ -366,7 +361,7 @@ impl Finding {
         }
     }
 
-    /// The first fault of the ledger, or why it cannot be read to its end.
+    /// The first fault of the ledger, or the reason why it cannot be read to its end.
     pub(super) fn of_ledger(fault: Result<&Fault, &str>, last_good: Option<Checkpoint>) -> Self {
         let (place, detail, repair) = match fault {
             Ok(Fault { place, defect }) => (Where::entry(place), defect.to_string(), Repair::Ledger),
@@ -376,7 +371,7 @@ impl Finding {
         Self { what: What::Ledger, place, detail, effect: Consequence::Unknown, repair: Some(repair) }
     }
 
-    /// A fault of an entry of this session.
+    /// An entry of this session is faulty.
     pub(super) fn of_entry(key: &str, fault: &Fault, last_good: Option<Checkpoint>) -> Self {
         let Fault { place, defect } = fault;
         let body = match defect {

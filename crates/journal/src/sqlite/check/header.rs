@@ -1,4 +1,4 @@
-//! The first bytes of the database file, read without SQLite: whose it is, and whether all of it is there.
+//! Reads the first bytes of the database file without SQLite: whether it is a journal, and whether it is complete.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -10,13 +10,13 @@ use crate::sqlite::schema::{APPLICATION_ID, USER_VERSION};
 const HEADER_BYTES: usize = 100;
 
 impl Check {
-    /// Whether this is a journal that can be looked into; if not, says why. The WAL may hold a newer header, so what is
-    /// wrong with the numbers of a file that has one is SQLite's to say.
+    /// Whether this file is a journal that can be checked further; if not, it adds a finding. If there is a WAL, it may
+    /// hold a newer header, so this function leaves it to SQLite to judge the numbers.
     pub(super) fn header(&mut self) -> bool {
         let mut header = [0; HEADER_BYTES];
         let read = File::open(self.database()).and_then(|file| file.read_exact_at(&mut header, 0));
         if read.is_err() || &header[..16] != b"SQLite format 3\0" {
-            self.foreign("it does not begin as a database does");
+            self.foreign("it does not start as a database does");
             return false;
         }
         let number = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("four bytes"));
@@ -47,7 +47,7 @@ impl Check {
     }
 
     fn length(&mut self, page_bytes: u64, pages: u64) {
-        // SQLite writes 65,536 as 1.
+        // SQLite stores 65,536 as 1.
         let page_bytes = if page_bytes == 1 { 65_536 } else { page_bytes };
         let (is, says) = (self.report.counts.database_bytes, page_bytes * pages);
         if is < says {

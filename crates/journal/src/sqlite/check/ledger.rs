@@ -1,5 +1,5 @@
-//! The ledger of a home: every entry of its line judged, up to the first that cannot be believed. It closes no session. What
-//! may not live here: what it says.
+//! Checks the ledger of a home: every entry of its line up to the first corrupt one. A corrupt ledger closes no
+//! session.
 
 use engine::{BranchId, Seq};
 use rusqlite::Row;
@@ -12,16 +12,16 @@ use super::walk::Audited;
 use crate::sqlite::reader::Reader;
 use crate::{Error, Read as _};
 
-/// What became of looking through the ledger.
+/// The result of checking the ledger.
 #[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct VerifiedLedger {
-    /// Entries that were read.
+    /// The number of entries that were read.
     pub entries: u64,
     /// The last entry before the first fault.
     pub last_good: Option<EntryAnchor>,
-    /// The first fault.
     pub fault: Option<Fault>,
-    /// Why it could not be read any further, if it could not.
+    /// Why the rest could not be read; `None` if it could.
     pub unread: Option<String>,
 }
 
@@ -38,10 +38,10 @@ impl VerifiedLedger {
 }
 
 impl Reader {
-    /// Looks through the ledger.
+    /// Checks the ledger.
     pub fn verify_ledger(&self) -> VerifiedLedger {
         let mut verified = VerifiedLedger::default();
-        verified.unread = self.walk_ledger(&mut verified).err().map(|error| error.said());
+        verified.unread = self.walk_ledger(&mut verified).err().map(|error| error.cause());
         verified
     }
 
@@ -50,7 +50,7 @@ impl Reader {
         self.lineage(branch)?.iter().try_for_each(|segment| self.walk(segment, |audited| verified.take(audited)))
     }
 
-    /// The branches that the ledger has left, oldest first.
+    /// The branches that the ledger no longer uses, oldest first.
     fn left_ledgers(&self) -> Result<Vec<BranchId>, Error> {
         let sql = "SELECT uuid FROM branches WHERE kind = 'ledger' ORDER BY id";
         let id = |row: &Row<'_>| Ok(BranchId(uuid::Uuid::from_bytes(row.get(0)?)));
@@ -70,11 +70,11 @@ impl Check {
             (None, Some(unread)) => self.find(Finding::of_ledger(Err(unread), last_good)),
             (None, None) => {}
         }
-        // Where they cannot be listed, the pages say so.
+        // If they cannot be listed, the check of pages reports that.
         let _ = self.left_ledgers(&view.reader);
     }
 
-    /// What was left is told as what it is: nothing goes on in it.
+    /// Reports defects of abandoned branches as notes: nothing depends on these branches.
     fn left_ledgers(&mut self, reader: &Reader) -> Result<(), Error> {
         let Some(current) = reader.ledger()? else { return Ok(()) };
         let line = reader.lineage(current)?;
@@ -82,7 +82,7 @@ impl Check {
             let seam = line.iter().find(|segment| segment.branch == branch).and_then(|segment| segment.to);
             if let Some((at, defect)) = self.first_fault(reader, branch, seam.unwrap_or(Seq(0)))? {
                 self.note(format!(
-                    "{at}, which the ledger has left, cannot be believed: {defect}; `limulus audit --branch {branch}` shows it"
+                    "{at}, on an abandoned branch of the ledger, is corrupt: {defect}; `limulus audit --branch {branch}` shows it"
                 ));
             }
         }

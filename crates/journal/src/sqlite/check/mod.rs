@@ -1,8 +1,8 @@
-//! Looking at a home without owning it: every entry, chain, body and file of it, also where they are damaged.
+//! Checks a home without owning it: every entry, chain, body and file, even where they are corrupt.
 //!
-//! `walk` reads branches entry by entry and judges each, `replay` folds them, `session` looks at a line of them; `files`,
-//! `pages`, `tables`, `sessions`, `ledger`, `views` and `rest` look at a whole home, and `finding` is what they say. Nothing
-//! here stops at the first fault, panics on any bytes, or changes a file. What may not live here: mending.
+//! `walk` reads branches entry by entry and checks each, `replay` folds them, `session` checks a line of them; `files`,
+//! `pages`, `tables`, `sessions`, `ledger`, `views` and `unused` check a whole home, and `finding` holds the results.
+//! Nothing here stops at the first fault, panics on any bytes, or changes a file; repairs are in `repair`.
 
 mod files;
 mod finding;
@@ -10,10 +10,10 @@ mod header;
 mod ledger;
 mod pages;
 mod replay;
-mod rest;
 mod session;
 mod sessions;
 mod tables;
+mod unused;
 mod view;
 mod views;
 mod walk;
@@ -35,62 +35,58 @@ use super::schema;
 use crate::{Collected, Error};
 use view::View;
 
-/// How far a check has come.
+/// The progress of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// What is looked at.
+    /// The name of the current step.
     pub step: &'static str,
-    /// How many of them are done.
+    /// How many items of the step are done.
     pub done: u64,
-    /// How many there are; 0 where that is not known.
+    /// How many items the step has; 0 if that is not known.
     pub of: u64,
 }
 
-/// Told now and then how far it is.
+/// Called from time to time with the progress.
 pub type Watch<'a> = &'a mut dyn FnMut(Progress);
 
-/// What was found in a home.
+/// The result of checking a home.
 #[derive(Debug, Default)]
 pub struct CheckReport {
-    /// What is wrong, the most severe first.
+    /// The defects, the most severe first.
     pub findings: Vec<Finding>,
-    /// What is worth knowing and nothing is wrong with.
+    /// Facts worth knowing that are no defects.
     pub notes: Vec<String>,
-    /// How much was looked at.
+    /// How much was checked.
     pub counts: Counts,
-    /// What nothing needs, and `Sqlite::collect` would remove; nothing where anything is wrong.
+    /// Unused data that `Sqlite::collect` would remove; empty if there is any finding.
     pub collectable: Collected,
 }
 
-/// How much was looked at.
+/// How much was checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Counts {
-    /// Sessions.
     pub sessions: u64,
-    /// Entries.
     pub entries: u64,
-    /// Bodies.
     pub bodies: u64,
-    /// Snapshots.
     pub snapshots: u64,
-    /// The last position.
     pub head: u64,
-    /// What was acknowledged last, by `journal.mark`.
+    /// The last acknowledged position, from `journal.mark`; 0 if not known.
     pub mark: u64,
-    /// `journal.db`.
+    /// The size of `journal.db` in bytes.
     pub database_bytes: u64,
-    /// `journal.db-wal`.
+    /// The size of `journal.db-wal` in bytes.
     pub wal_bytes: u64,
-    /// Free on its file system.
+    /// Free bytes on the file system of the home.
     pub free_bytes: u64,
 }
 
-/// Looks at all of a home. An error says that there is nothing to look at, or that it may not be read.
+/// Checks a whole home. An error means that there is nothing to check, or that it may not be read.
 pub fn check(home: &Path, watch: Watch<'_>) -> Result<CheckReport, Error> {
     Check::new(home).run(watch)
 }
 
-/// A check under way.
+/// A check in progress.
 struct Check {
     home: PathBuf,
     report: CheckReport,
@@ -115,7 +111,7 @@ impl Check {
 
     fn run(mut self, watch: Watch<'_>) -> Result<CheckReport, Error> {
         watch(Progress { step: "files", done: 0, of: 0 });
-        // Before the journal: what is acknowledged while this looks must not seem lost.
+        // The mark is read before the journal: entries acknowledged during the check must not seem lost.
         let mark = self.files()?;
         let is_journal = !schema::is_missing(&self.database()) && self.header();
         if is_journal {
@@ -128,15 +124,15 @@ impl Check {
                 self.sessions(&view, watch);
                 self.ledger(&view);
                 self.views(&view, watch);
-                self.rest(&view, watch);
+                self.unused(&view, watch);
             }
         }
         self.report.findings.sort_by_key(|finding| finding.what);
         Ok(self.report)
     }
 
-    /// The journal as everyone sees it. Where that is not what was acknowledged, but the file without its WAL is: the WAL
-    /// belongs to another journal, and the file is looked at without it.
+    /// Chooses how to read the journal: as every reader sees it, or, if that lacks acknowledged entries and the file
+    /// without its WAL has them, without the WAL, which then belongs to another journal.
     fn choose_view(&mut self, mark: files::Mark) -> Result<Option<View>, Error> {
         let seen = View::open(&self.home, Sees::Wal);
         let wal_bytes = self.report.counts.wal_bytes;
@@ -147,12 +143,13 @@ impl Check {
         let bare = View::open(&self.home, Sees::FileAlone);
         match bare {
             Ok(bare) if bare.is_sound(mark) => {
-                self.find(Finding::stale_wal("the file without it holds all that was acknowledged"));
+                self.find(Finding::stale_wal("the file without it holds everything that was acknowledged"));
                 Ok(Some(bare))
             }
-            // It holds less than was acknowledged, but what it holds is whole, and is not in what the WAL makes of it.
-            Ok(bare) if bare.is_whole() && seen.as_ref().is_ok_and(|seen| !seen.continues(&bare)) => {
-                self.find(Finding::stale_wal("what the file holds without it is not in what it makes of the file"));
+            // It holds less than was acknowledged, but it is intact, and the WAL's version of it does not contain its
+            // last entry.
+            Ok(bare) if bare.is_intact() && seen.as_ref().is_ok_and(|seen| !seen.continues(&bare)) => {
+                self.find(Finding::stale_wal("with it, the journal lacks entries that the file alone holds"));
                 Ok(Some(bare))
             }
             _ => self.opened(seen),
@@ -162,7 +159,7 @@ impl Check {
     fn opened(&mut self, view: Result<View, Error>) -> Result<Option<View>, Error> {
         match view {
             Ok(view) => Ok(Some(view)),
-            // Its owner brings it over first.
+            // An owner must migrate it first.
             Err(error @ Error::Older { .. }) => Err(error),
             Err(error) => {
                 self.find(Finding::closed(&error));

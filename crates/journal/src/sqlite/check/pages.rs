@@ -1,4 +1,5 @@
-//! What SQLite itself finds: malformed pages, indexes that miss rows; and whether the journal ends where it should.
+//! Reports what SQLite itself finds (malformed pages, indexes that miss rows), and whether the journal ends where it
+//! should.
 
 use engine::{Position, Timestamp};
 use rusqlite::OptionalExtension as _;
@@ -8,23 +9,23 @@ use super::finding::{Consequence, Finding, Repair, What, Where};
 use super::view::View;
 use super::{Check, Progress, Watch};
 
-/// Lines of SQLite's answer that are looked at.
+/// How many lines of SQLite's report are read.
 const LINES: usize = 100;
-/// Tables that are named in a finding.
+/// How many tables a finding names.
 const NAMED: usize = 6;
 
 impl Check {
     pub(super) fn pages(&mut self, view: &View, watch: Watch<'_>) {
         watch(Progress { step: "pages", done: 0, of: 0 });
-        let said = view.reader.query(|connection| {
+        let answer = view.reader.query(|connection| {
             let mut statement = connection.prepare(&format!("PRAGMA integrity_check({LINES})"))?;
             let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
             lines.collect::<Result<Vec<_>, _>>()
         });
-        let lines = match said {
+        let lines = match answer {
             Ok(lines) if lines == ["ok"] => return,
             Ok(lines) => lines,
-            Err(error) => vec![error.said()],
+            Err(error) => vec![error.cause()],
         };
         let mut tables = tables(view, &lines);
         if tables.is_empty() {
@@ -35,22 +36,22 @@ impl Check {
         self.find(Finding {
             what: What::Pages,
             place: Where::file("journal.db"),
-            detail: format!("what SQLite finds{where_to}: {first}"),
+            detail: format!("SQLite reports{where_to}: {first}"),
             effect: Consequence::ReadOnly,
             repair: Some(Repair::Export),
         });
     }
 
-    /// Whether the journal ends at what was acknowledged, or after it.
+    /// Checks that the journal ends at the acknowledged position, or after it.
     pub(super) fn ends(&mut self, view: &View, mark: Mark) {
         let Some((head, _)) = view.head() else { return };
         self.report.counts.head = head.0;
         let Some((position, chain)) = mark else {
-            let is_said = self.report.findings.iter().any(|finding| finding.what == What::Mark);
-            if head.0 > 0 && !is_said {
+            let is_reported = self.report.findings.iter().any(|finding| finding.what == What::Mark);
+            if head.0 > 0 && !is_reported {
                 self.note(
-                    "journal.mark is not there or empty: what was acknowledged last is not known, so nobody can say \
-                     whether entries after the last are gone; the next owner writes it anew",
+                    "journal.mark is missing or empty: what was acknowledged last is not known, so nobody can say \
+                     whether entries are missing at the end; the next owner writes it again",
                 );
             }
             return;
@@ -63,8 +64,10 @@ impl Check {
         let wal = self.report.counts.wal_bytes == 0;
         let hint = if wal { ". There is no journal.db-wal: was it deleted?" } else { "" };
         let detail = if is_short {
-            let gone = position.0 - head.0;
-            format!("the journal ends at position {head}{last}, and {position} was acknowledged: {gone} are gone{hint}")
+            let missing = position.0 - head.0;
+            format!(
+                "the journal ends at position {head}{last}, and {position} was acknowledged: {missing} are missing{hint}"
+            )
         } else {
             format!("the entry at position {position} is not the one that was acknowledged; the last is {head}{last}")
         };
@@ -84,12 +87,12 @@ fn last_time(view: &View, head: Position) -> Option<Timestamp> {
     at.ok().flatten().map(Timestamp)
 }
 
-/// A time for people, to the millisecond.
+/// A time as RFC 3339 UTC with milliseconds.
 pub(in crate::sqlite) fn rfc3339(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(at.0).map_or_else(|_| at.to_string(), |at| at.to_string())
 }
 
-/// The tables that cannot be gone through.
+/// The tables that cannot be read completely.
 fn unread(view: &View) -> Vec<String> {
     let names = view.reader.query(|connection| {
         let mut statement = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
@@ -103,7 +106,7 @@ fn unread(view: &View) -> Vec<String> {
     names.unwrap_or_default().into_iter().filter(is_unread).take(NAMED).collect()
 }
 
-/// The tables that SQLite speaks of: by name, or by the root page of their tree.
+/// The tables that SQLite's report mentions: by name, or by the root page of their tree.
 fn tables(view: &View, lines: &[String]) -> Vec<String> {
     let known = view.reader.query(|connection| {
         let mut statement = connection.prepare("SELECT rootpage, name, tbl_name FROM sqlite_schema")?;

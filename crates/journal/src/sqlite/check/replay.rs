@@ -1,5 +1,4 @@
-//! The state along a line that is walked: the engine's own fold, and where entries were removed the snapshot that stands
-//! for them. What may not live here: what is thought of an entry by itself (`walk`).
+//! Folds the state along a line during a walk: the engine's own fold, or a snapshot where entries were removed.
 
 use std::mem;
 
@@ -10,25 +9,25 @@ use super::walk::{Audited, Checkpoint, EntryContent};
 use crate::sqlite::reader::Reader;
 use crate::{Read as _, Snapshot};
 
-/// The state after the entries of a line that were taken so far.
+/// The state after the entries of a line that were folded so far.
 #[derive(Debug, Clone, Default)]
 pub struct Replay(Known);
 
 #[derive(Debug, Clone, Default)]
 enum Known {
-    /// No entry was taken yet.
+    /// No entry was folded yet.
     #[default]
     Nothing,
-    /// What the entries add up to.
+    /// The folded state.
     State(Box<Session>),
-    /// What this entry did was removed, and no snapshot has come since.
+    /// The entry at this place was removed, and no snapshot has covered it since.
     Removed(Checkpoint),
-    /// An entry could not be believed: nothing after it can be.
+    /// An entry was corrupt, so the state after it is unknown.
     Lost,
 }
 
 impl Replay {
-    /// The state, where it is known.
+    /// The state, if it is known.
     pub fn session(&self) -> Option<&Session> {
         match &self.0 {
             Known::State(session) => Some(session),
@@ -36,12 +35,12 @@ impl Replay {
         }
     }
 
-    /// Whether no entry was taken yet.
+    /// Whether no entry was folded yet.
     pub fn is_empty(&self) -> bool {
         matches!(self.0, Known::Nothing)
     }
 
-    /// The first removed entry that no snapshot has stood for yet.
+    /// The first removed entry that no snapshot covers yet.
     pub fn removed(&self) -> Option<Checkpoint> {
         match self.0 {
             Known::Removed(at) => Some(at),
@@ -49,12 +48,12 @@ impl Replay {
         }
     }
 
-    /// Nothing after this can be believed.
+    /// Marks the state as unknown from here on.
     pub fn lose(&mut self) {
         self.0 = Known::Lost;
     }
 
-    /// Takes the next entry of the line. The error says why it does not follow from those before it.
+    /// Folds the next entry of the line. The error says why the entry does not follow from those before it.
     pub fn take(&mut self, reader: &Reader, audited: &Audited) -> Result<(), String> {
         let here = audited.checkpoint();
         let (known, followed) = match (mem::take(&mut self.0), &audited.content) {
@@ -77,11 +76,11 @@ impl Replay {
 fn begun(event: &Event, at: Timestamp) -> (Known, Result<(), String>) {
     match event {
         Event::Created(created) => (Known::State(Box::new(Session::created(created, at))), Ok(())),
-        _ => (Known::Lost, Err("its line does not begin with `created`".to_owned())),
+        _ => (Known::Lost, Err("its line does not start with `created`".to_owned())),
     }
 }
 
-/// The engine's own fold; an edge that the tables do not have was never taken.
+/// Folds with the engine; a transition that the tables do not have is an error.
 fn folded(mut session: Box<Session>, branch: BranchId, event: &Event, at: Timestamp) -> (Known, Result<(), String>) {
     if matches!(event, Event::Forked(_)) {
         session.enter(branch);
@@ -97,7 +96,7 @@ fn folded(mut session: Box<Session>, branch: BranchId, event: &Event, at: Timest
 }
 
 impl Reader {
-    /// The state that a good snapshot of this version says, if one stands there.
+    /// The state of a valid snapshot at this place, if there is one that this version can read.
     fn state_at(&self, Checkpoint { branch, seq }: Checkpoint) -> Option<Session> {
         let snapshot: Snapshot = self.snapshot(branch, seq).ok().flatten()?;
         snapshot.session().ok().flatten()

@@ -1,4 +1,4 @@
-//! A session's line as a whole: every entry judged, folded and followed, up to the first that cannot be believed.
+//! Checks the line of a session: every entry, and that they follow from each other, up to the first corrupt one.
 
 use engine::{Hash, Position, Session, Timestamp};
 
@@ -7,56 +7,55 @@ use super::walk::{Audited, BranchSpan, Checkpoint, Defect};
 use crate::Read as _;
 use crate::sqlite::reader::Reader;
 
-/// Faults of one line that are kept; the others are counted.
+/// How many faults of one line are listed; the others are counted.
 const FAULTS: usize = 16;
 
-/// Where an entry stands.
+/// The place and chain value of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct EntryAnchor {
-    /// Its place in its branch.
+    /// Its branch and seq.
     pub checkpoint: Checkpoint,
-    /// Its place in the home.
+    /// Its position in the home.
     pub position: Position,
-    /// When it was decided.
+    /// The time at which it was decided.
     pub at: Timestamp,
-    /// Its kind.
     pub kind: String,
-    /// The chain with it.
+    /// The chain value up to and including it.
     pub chain: Hash,
 }
 
-/// Something wrong with an entry.
+/// A defect of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Fault {
-    /// The entry.
     pub place: EntryAnchor,
-    /// What.
     pub defect: Defect,
 }
 
-/// What became of looking through a line.
+/// The result of checking a line.
 #[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Verified {
-    /// Entries that were read.
+    /// The number of entries that were read.
     pub entries: u64,
-    /// Bodies that they name, each as often as it is named.
+    /// The number of bodies that they name, counted once per mention.
     pub bodies: u64,
-    /// The last entry.
     pub head: Option<EntryAnchor>,
-    /// The last entry before the first fault that the state is known after.
+    /// The last entry before the first fault after which the state is known.
     pub last_good: Option<EntryAnchor>,
     /// The first faults, in order.
     pub faults: Vec<Fault>,
-    /// How many more there are.
+    /// How many more faults there are.
     pub more: u64,
-    /// Snapshots of the line, and what is wrong with each.
+    /// Snapshots of the line, and the defect of each; `None` if it is good.
     pub snapshots: Vec<(Checkpoint, Option<String>)>,
-    /// Why it could not be read any further, if it could not.
+    /// Why the rest could not be read; `None` if it could.
     pub unread: Option<String>,
-    /// The hashes of snapshots of this version of the state, which can be compared.
+    /// The hashes of snapshots of this version of the state; only these can be compared.
     kept: Vec<(Checkpoint, Hash)>,
     replay: Replay,
-    /// The entry that was removed and that no snapshot has stood for yet.
+    /// The first removed entry that no snapshot covers yet.
     removed: Option<EntryAnchor>,
 }
 
@@ -66,17 +65,17 @@ impl Verified {
         Self { unread: Some(unread), ..Self::default() }
     }
 
-    /// Whether nothing is wrong.
-    pub fn is_whole(&self) -> bool {
+    /// Whether the line has no defect.
+    pub fn is_intact(&self) -> bool {
         self.faults.is_empty() && self.unread.is_none()
     }
 
-    /// The state at the end of the line, where nothing is wrong with it.
+    /// The state at the end of the line, if the line has no defect.
     pub fn session(&self) -> Option<&Session> {
-        self.replay.session().filter(|_| self.is_whole())
+        self.replay.session().filter(|_| self.is_intact())
     }
 
-    /// Whether the snapshot of this entry is all that tells what was removed before it.
+    /// Whether the state of removed entries is known only from the snapshot at this entry.
     pub fn needs(&self, at: Checkpoint) -> bool {
         let removed = |fault: &Fault| fault.defect == Defect::Unfounded && fault.place.checkpoint.branch == at.branch;
         self.faults.iter().any(|fault| removed(fault) && fault.place.checkpoint.seq <= at.seq)
@@ -90,14 +89,14 @@ impl Verified {
         }
     }
 
-    /// Takes one more entry in; `bodies` says what is wrong with those that it names.
+    /// Checks one more entry; `bodies` are the defects of the bodies that it names.
     fn take(&mut self, reader: &Reader, audited: &Audited, bodies: Vec<Defect>) {
         let place = EntryAnchor::of(audited);
         self.entries += 1;
         for defect in audited.defects.iter().cloned().chain(bodies) {
             self.add(&place, defect);
         }
-        if !self.is_whole() {
+        if !self.is_intact() {
             self.replay.lose();
         }
         if let Err(detail) = self.replay.take(reader, audited) {
@@ -111,20 +110,20 @@ impl Verified {
         self.head = Some(place);
     }
 
-    /// The end of the line: what was removed must be in a snapshot.
+    /// Ends the line: a snapshot must cover the removed entries.
     fn end(&mut self) {
-        if let Some(place) = self.removed.take().filter(|_| self.is_whole()) {
+        if let Some(place) = self.removed.take().filter(|_| self.is_intact()) {
             self.add(&place, Defect::Unfounded);
         }
     }
 
-    /// Whether a snapshot of this entry is what the entries add up to.
+    /// Compares a snapshot of this entry with the folded state.
     fn compare(&mut self, here: Checkpoint) {
         let Some((_, kept)) = self.kept.iter().find(|(at, _)| *at == here) else { return };
         if self.session().is_none_or(|session| Hash::of(&session.to_snapshot()) != *kept) {
-            let wrong = "it is not the state that the entries before it add up to";
-            let of_it = self.snapshots.iter_mut().filter(|(at, _)| *at == here);
-            of_it.for_each(|(_, said)| *said = Some(wrong.to_owned()));
+            let wrong = "it does not match the state of the entries before it";
+            let same_entry = self.snapshots.iter_mut().filter(|(at, _)| *at == here);
+            same_entry.for_each(|(_, defect)| *defect = Some(wrong.to_owned()));
         }
     }
 }
@@ -137,7 +136,7 @@ impl EntryAnchor {
 }
 
 impl Reader {
-    /// Looks through a line: every payload, chain and body, and whether the entries follow from each other.
+    /// Checks a line: every payload, chain and body, and whether the entries follow from each other.
     pub fn verify(&self, line: &[BranchSpan]) -> Verified {
         let mut verified = Verified::default();
         for segment in line {
@@ -153,7 +152,7 @@ impl Reader {
                 verified.take(self, audited, bodies);
             });
             if let Some(error) = walked.err().or(unread) {
-                verified.unread = Some(error.said());
+                verified.unread = Some(error.cause());
                 break;
             }
         }
@@ -161,9 +160,9 @@ impl Reader {
         verified
     }
 
-    /// The snapshots of a segment: whether each is what was kept, and of a version that can be compared.
+    /// Lists the snapshots of a segment: whether each matches its hash, and whether its version can be compared.
     fn list_snapshots(&self, segment: &BranchSpan, verified: &mut Verified) {
-        // Where they cannot be listed, the pages say so.
+        // If they cannot be listed, the check of pages reports that.
         for seq in self.snapshots(segment.branch).unwrap_or_default() {
             if segment.to.is_some_and(|to| seq > to) {
                 continue;
@@ -179,7 +178,7 @@ impl Reader {
                     verified.snapshots.push((at, None));
                 }
                 Ok(None) => {}
-                Err(error) => verified.snapshots.push((at, Some(error.said()))),
+                Err(error) => verified.snapshots.push((at, Some(error.cause()))),
             }
         }
     }

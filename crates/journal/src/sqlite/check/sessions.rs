@@ -1,4 +1,4 @@
-//! Every session of a home: its line, entry by entry, and what belongs to no session. Streaming, a page at a time.
+//! Checks every session of a home, and rows that belong to no session. It reads a page at a time.
 
 use engine::{BranchId, Session};
 use rusqlite::OptionalExtension as _;
@@ -11,9 +11,9 @@ use super::{Check, Progress, Watch};
 use crate::sqlite::reader::Reader;
 use crate::{Error, Read as _};
 
-/// Sessions that are listed at once.
+/// How many sessions are listed at once.
 const PAGE: i64 = 500;
-/// Findings about sessions; more are counted.
+/// How many findings about sessions are listed; the others are counted.
 const FINDINGS: usize = 50;
 
 /// A session as the tables list it.
@@ -77,17 +77,17 @@ impl Check {
             if self.report.findings.iter().any(says_it) {
                 return;
             }
-            return self.find(Finding::of_branch(key, "the branch that it should be in is not there"));
+            return self.find(Finding::of_branch(key, "its branch is missing"));
         };
         let verified = match reader.lineage(branch) {
             Ok(line) => {
                 let verified = reader.verify(&line);
                 if let Err(error) = self.left(reader, key, &line) {
-                    self.note(format!("what session {key} has left was not looked at: {}", error.said()));
+                    self.note(format!("the abandoned branches of session {key} were not checked: {}", error.cause()));
                 }
                 verified
             }
-            Err(error) => Verified::nothing(error.said()),
+            Err(error) => Verified::nothing(error.cause()),
         };
         self.report.counts.entries += verified.entries;
         self.report.counts.snapshots += verified.snapshots.len() as u64;
@@ -120,7 +120,7 @@ impl Check {
         }
     }
 
-    /// What belongs to nothing. It takes space, and is no danger.
+    /// Notes rows that belong to nothing. They take space and do no harm.
     fn orphans(&mut self, reader: &Reader) {
         let of_none = |table: &str| {
             count(reader, &format!("SELECT count(*) FROM {table} WHERE branch NOT IN (SELECT id FROM branches)"))
@@ -139,7 +139,7 @@ impl Check {
     }
 }
 
-/// A newer limulus reads it: nothing is to be mended.
+/// Whether only a newer version of Limulus can read the entry: there is nothing to repair.
 fn is_newer(defect: &Defect) -> bool {
     use engine::UnreadableEvent::{Kind, Payload, Version};
     match defect {

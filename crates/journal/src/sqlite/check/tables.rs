@@ -1,5 +1,5 @@
-//! Whether a journal has what every journal has: its tables and indices, one row of an owner, and for each session the
-//! row that its entries give. What may not live here: the entries.
+//! Checks that a journal has all tables and indices, one row for the owner, and for each session the row that its
+//! entries imply.
 
 use engine::{BranchId, Event, Seq};
 use rusqlite::Connection;
@@ -12,20 +12,18 @@ use crate::sqlite::reader::Reader;
 use crate::sqlite::schema;
 use crate::{Error, Read as _};
 
-/// Findings about rows; one mend is for all of them.
+/// How many findings about rows are listed; one repair fixes all of them.
 const MOST: usize = 50;
 
-/// What becomes of the row of a session.
+/// The row that a session should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::sqlite) struct Wanted {
-    /// The session.
     pub(in crate::sqlite) uuid: [u8; 16],
     /// The key that its entries say.
     pub(in crate::sqlite) key: String,
-    /// Its last branch.
     pub(in crate::sqlite) branch: BranchId,
-    /// What its row says instead; none where it has none.
-    pub(in crate::sqlite) said: Option<(String, Option<BranchId>)>,
+    /// The key and branch that its row has instead; `None` if there is no row.
+    pub(in crate::sqlite) listed: Option<(String, Option<BranchId>)>,
     /// Whether another session has that key now.
     pub(in crate::sqlite) is_taken: bool,
 }
@@ -33,36 +31,36 @@ pub(in crate::sqlite) struct Wanted {
 impl Check {
     pub(super) fn tables(&mut self, view: &View) {
         let Ok((missing, other)) = differing(&view.reader) else { return };
-        for (names, how) in [(missing, "not there"), (other, "without the columns of this format")] {
+        for (names, how) in [(missing, "missing"), (other, "without the columns of this format")] {
             let (views, others): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| is_of_views(name));
             let is_index = |name: &String| !VIEWS.contains(&name.as_str());
             if !views.is_empty() {
                 let effect = if views.iter().all(is_index) { Consequence::Lists } else { Consequence::ReadOnly };
-                self.find(Finding::of_tables(told(&views, how), effect, Some(Repair::Views)));
+                self.find(Finding::of_tables(describe(&views, how), effect, Some(Repair::Views)));
             }
             if !others.is_empty() {
-                let repair = (how == "not there").then_some(Repair::Export);
-                self.find(Finding::of_tables(told(&others, how), Consequence::ReadOnly, repair));
+                let repair = (how == "missing").then_some(Repair::Export);
+                self.find(Finding::of_tables(describe(&others, how), Consequence::ReadOnly, repair));
             }
         }
         let owners = view.reader.query(|c| c.query_row("SELECT count(*) FROM owner", [], |row| row.get::<_, i64>(0)));
         if let Some(owners) = owners.ok().filter(|owners| *owners != 1) {
-            let detail = format!("`owner` has {owners} rows, not one: no owner can say that it is the next");
+            let detail = format!("`owner` has {owners} rows, not one: no process can become the owner");
             self.find(Finding::of_tables(detail, Consequence::ReadOnly, Some(Repair::Export)));
         }
     }
 
-    /// The rows of the sessions beside what their entries say.
+    /// Compares the rows of the sessions with their entries.
     pub(super) fn rows(&mut self, view: &View) {
         let Ok(wanted) = wanted(&view.reader) else { return };
-        for Wanted { key, branch, said, is_taken, .. } in wanted.into_iter().take(MOST) {
-            let detail = match said {
-                None => format!("its row is not there; its entries are, in branch {branch}"),
-                Some((said, _)) if said != key => format!("its row calls it {said}"),
+        for Wanted { key, branch, listed, is_taken, .. } in wanted.into_iter().take(MOST) {
+            let detail = match listed {
+                None => format!("its row is missing; its entries are in branch {branch}"),
+                Some((listed, _)) if listed != key => format!("its row calls it {listed}"),
                 Some(_) => format!("its row names a branch of another session, not {branch}"),
             };
             if is_taken {
-                self.note(format!("session {key}: {detail}; another session has that key, so it stays as it is"));
+                self.note(format!("session {key}: {detail}; another session has that key, so this is not repaired"));
             } else {
                 self.find(Finding::of_row(&key, detail, Some(Repair::Views)));
             }
@@ -72,16 +70,16 @@ impl Check {
 
 const VIEWS: [&str; 5] = ["view_sessions", "view_runs", "view_receipts", "view_usage", "view_approvals"];
 
-/// Whether it is a table of the views or an index of one.
+/// Whether this is a table of the views or an index of one.
 fn is_of_views(name: &str) -> bool {
     VIEWS.iter().any(|table| name.starts_with(table))
 }
 
-fn told(names: &[String], how: &str) -> String {
+fn describe(names: &[String], how: &str) -> String {
     format!("{} {how}: {}", if names.len() == 1 { "one is" } else { "some are" }, names.join(", "))
 }
 
-/// What is not there, and what has other columns.
+/// The names of missing tables, and of those with other columns.
 fn differing(reader: &Reader) -> Result<(Vec<String>, Vec<String>), Error> {
     let there = reader.query(schema::shapes_of)?;
     let (mut missing, mut other) = (vec![], vec![]);
@@ -101,18 +99,18 @@ pub(in crate::sqlite) fn strange_views(reader: &Reader) -> Result<Vec<&'static s
     Ok(VIEWS.into_iter().filter(|table| other.iter().any(|name| name == table)).collect())
 }
 
-/// The sessions whose rows are not what their entries say. What a mend has put aside has no row, and no good entry.
+/// The sessions whose rows do not match their entries. A quarantined session has no row, and no good entry.
 pub(in crate::sqlite) fn wanted(reader: &Reader) -> Result<Vec<Wanted>, Error> {
     let mut wanted = vec![];
-    for Listed { uuid, branch, said } in reader.query(suspects)? {
-        let Some(key) = key_of(reader, branch, said.is_some()) else { continue };
-        let is_right = said.as_ref().is_some_and(|(said, at)| *said == key && at.is_some());
+    for Listed { uuid, branch, listed } in reader.query(suspects)? {
+        let Some(key) = key_of(reader, branch, listed.is_some()) else { continue };
+        let is_right = listed.as_ref().is_some_and(|(listed, at)| *listed == key && at.is_some());
         if is_right {
             continue;
         }
         let sql = "SELECT 1 FROM sessions WHERE key = ?1 AND uuid <> ?2";
         let is_taken = reader.query(|connection| connection.prepare_cached(sql)?.exists((&key, uuid)))?;
-        wanted.push(Wanted { uuid, key, branch, said, is_taken });
+        wanted.push(Wanted { uuid, key, branch, listed, is_taken });
     }
     Ok(wanted)
 }
@@ -120,10 +118,10 @@ pub(in crate::sqlite) fn wanted(reader: &Reader) -> Result<Vec<Wanted>, Error> {
 struct Listed {
     uuid: [u8; 16],
     branch: BranchId,
-    said: Option<(String, Option<BranchId>)>,
+    listed: Option<(String, Option<BranchId>)>,
 }
 
-/// Each session with its last branch and its row: a branch in it is one of this session.
+/// Each session with its last branch and its row; the row is right if its branch belongs to this session.
 fn suspects(connection: &Connection) -> rusqlite::Result<Vec<Listed>> {
     let id = |bytes: [u8; 16]| BranchId(uuid::Uuid::from_bytes(bytes));
     let sql = "SELECT l.session, l.uuid, s.key, b.uuid FROM \
@@ -132,15 +130,15 @@ fn suspects(connection: &Connection) -> rusqlite::Result<Vec<Listed>> {
                LEFT JOIN branches b ON b.id = s.branch AND b.session = s.uuid ORDER BY l.id";
     let mut statement = connection.prepare(sql)?;
     let rows = statement.query_map([], |row| {
-        let said: Option<String> = row.get(2)?;
+        let listed: Option<String> = row.get(2)?;
         let at: Option<[u8; 16]> = row.get(3)?;
-        Ok(Listed { uuid: row.get(0)?, branch: id(row.get(1)?), said: said.map(|said| (said, at.map(id))) })
+        Ok(Listed { uuid: row.get(0)?, branch: id(row.get(1)?), listed: listed.map(|listed| (listed, at.map(id))) })
     })?;
     rows.collect()
 }
 
-/// What the first entry of its line calls a session; where that was removed, a snapshot does. One without a row may have
-/// been put aside: then no entry of it is good.
+/// The key that the first entry of the session's line says, or a snapshot if that entry was removed. A session without
+/// a row may have been quarantined: then none of its entries is good.
 fn key_of(reader: &Reader, branch: BranchId, has_row: bool) -> Option<String> {
     let line = reader.lineage(branch).ok()?;
     let mut key = None;

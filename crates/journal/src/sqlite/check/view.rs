@@ -1,4 +1,4 @@
-//! The journal as one connection sees it: with its WAL, or without. What may not live here: findings.
+//! A journal as one connection sees it: with its WAL, or without.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use super::files::Mark;
 use crate::Error;
 use crate::sqlite::reader::{Reader, Sees};
 
-/// A journal that is looked at.
+/// A journal that is being checked.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) reader: Reader,
     /// Whether SQLite finds no malformed page.
-    is_whole: bool,
-    /// The last entry; none when that cannot be read.
+    is_intact: bool,
+    /// The last entry; `None` when it cannot be read.
     head: Option<(Position, Hash)>,
 }
 
@@ -25,23 +25,23 @@ impl View {
         let quick = |connection: &rusqlite::Connection| {
             connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
         };
-        let is_whole = reader.query(quick).is_ok_and(|said| said == "ok");
+        let is_intact = reader.query(quick).is_ok_and(|answer| answer == "ok");
         let head = entry(&reader, "SELECT position, chain FROM entries ORDER BY position DESC LIMIT 1", &[]);
         let head = head.ok().map(|head| head.unwrap_or((Position(0), Hash([0; 32]))));
-        Ok(Self { reader, is_whole, head })
+        Ok(Self { reader, is_intact, head })
     }
 
-    pub(super) fn is_whole(&self) -> bool {
-        self.is_whole
+    pub(super) fn is_intact(&self) -> bool {
+        self.is_intact
     }
 
     pub(super) fn head(&self) -> Option<(Position, Hash)> {
         self.head
     }
 
-    /// Whether it is whole and holds what was acknowledged.
+    /// Whether it is intact and holds what was acknowledged.
     pub(super) fn is_sound(&self, mark: Mark) -> bool {
-        self.is_whole && self.head.is_some() && mark.is_none_or(|mark| self.holds(mark))
+        self.is_intact && self.head.is_some() && mark.is_none_or(|mark| self.holds(mark))
     }
 
     /// Whether it has this entry.
@@ -50,7 +50,7 @@ impl View {
         entry(&self.reader, sql, &[&(position.0 as i64)]).is_ok_and(|kept| kept == Some((position, chain)))
     }
 
-    /// Whether the other's last entry is in it.
+    /// Whether it contains the last entry of `other`.
     pub(super) fn continues(&self, other: &Self) -> bool {
         other.head.is_none_or(|head| head.0.0 == 0 || self.holds(head))
     }

@@ -1,4 +1,4 @@
-//! Whether the views are what the entries give. What may not live here: how they are made (`views`).
+//! Checks that the views match the entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use crate::sqlite::reader::Reader;
 use crate::views::{OfSession, Placed, each};
 use crate::{Error, Read as _};
 
-/// Findings about views; one mend is for all of them.
+/// How many findings about views are listed; one repair fixes all of them.
 const FINDINGS: usize = 5;
 
 impl Check {
-    /// Compares them, while nothing is appended: entries and rows are read one after the other.
+    /// Compares views and entries, provided that nothing is appended meanwhile: it reads one after the other.
     pub(super) fn views(&mut self, view: &View, watch: Watch<'_>) {
-        // Of what cannot be read nothing can be made.
+        // If data cannot be read, nothing can be computed from it.
         if self.report.findings.iter().any(|finding| finding.what < What::Entry) {
             return;
         }
@@ -35,12 +35,12 @@ impl Check {
                     .take(FINDINGS)
                     .for_each(|(key, what)| self.find(Finding::of_views(key.as_deref(), what)));
             }
-            (_, _, Err(error)) => self.find(Finding::of_views(None, format!("they cannot be read: {}", error.said()))),
+            (_, _, Err(error)) => self.find(Finding::of_views(None, format!("they cannot be read: {}", error.cause()))),
         }
     }
 }
 
-/// The rows that are missing or different, with the session that they are of; the first of them.
+/// The rows that are missing or different, each with its session.
 type Wrong = Vec<(Option<String>, String)>;
 
 fn wrong_rows(reader: &Reader) -> Result<Wrong, Error> {
@@ -56,17 +56,17 @@ fn wrong_rows(reader: &Reader) -> Result<Wrong, Error> {
     Ok(wrong)
 }
 
-/// The rows of one session as they are.
+/// The stored rows of one session.
 struct Stored {
     session: Option<SessionRow>,
     runs: BTreeMap<RunId, RunRow>,
     receipts: BTreeMap<MessageId, ReceiptRow>,
-    /// Questions that are open.
+    /// The open approval requests.
     asked: BTreeSet<CallId>,
 }
 
 impl Stored {
-    /// The session is found by the key that its entries say.
+    /// Reads the rows; it finds the session by the key that its entries say.
     fn of(reader: &Reader, session: SessionId, rows: &[Placed]) -> Result<Self, Error> {
         let key = rows.iter().find_map(|placed| placed.row.session.as_ref()).map(|row| &row.key);
         let row = key.map(|key| reader.listed(key)).transpose()?.flatten();
@@ -84,7 +84,7 @@ impl Stored {
         whats.map(|what| (key.clone(), what)).collect()
     }
 
-    /// What is wrong with the rows beside these.
+    /// How the stored rows differ from these.
     fn differing(&self, views: &Views) -> Vec<String> {
         let Self { session, runs, receipts, asked } = self;
         let other = |row: &&SessionRow| session.as_ref().is_none_or(|kept| !same_session(kept, row));
@@ -103,16 +103,17 @@ impl Stored {
 }
 
 fn differs(is_there: bool, what: &str) -> String {
-    format!("the row of {what} {}", if is_there { "says something else" } else { "is not there" })
+    format!("the row of {what} {}", if is_there { "is different" } else { "is missing" })
 }
 
-/// The last activity may be that of progress, which is no entry.
+/// Compares two rows of a session. The last activity may come from progress, which is no entry.
 fn same_session(kept: &SessionRow, row: &SessionRow) -> bool {
     let timeless = |row: &SessionRow| SessionRow { last_activity: Timestamp(0), ..row.clone() };
     timeless(kept) == timeless(row)
 }
 
-/// The row of a run under way follows when it ends. One of before tokens, calls and time were counted says nothing of them.
+/// Compares two rows of a run. The row of a run in progress is not final. A row from before tokens, calls and time were
+/// counted has no such figures.
 fn same_run(kept: &RunRow, row: &RunRow) -> bool {
     let is_older = (kept.tokens, kept.calls, kept.wall_ms) == (0, 0, 0);
     let counted = |row: &RunRow| is_older && *kept == RunRow { tokens: 0, calls: 0, wall_ms: 0, ..row.clone() };

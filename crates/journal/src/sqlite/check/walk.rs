@@ -1,4 +1,4 @@
-//! A branch, entry by entry, each judged by itself: what is damaged is told and passed, never believed.
+//! Reads a branch entry by entry and checks each by itself: it reports corrupt entries and continues after them.
 
 use std::fmt;
 
@@ -10,17 +10,16 @@ use crate::sqlite::reader::Reader;
 use crate::sqlite::stored::StoredEntry;
 use crate::{Error, Read as _};
 
-/// Entries that are read at once: a walk holds no more of them, and keeps no writer's WAL from being taken over for longer.
+/// Entries per read: a walk holds no more of them in memory, and blocks checkpoints of the writer no longer than that.
 const PAGE: usize = 256;
-/// Forks in one line at most: a line whose parents go round is told, not followed for ever.
+/// Most forks in one line: a line whose parents form a cycle is reported, not followed for ever.
 const FORKS: usize = 10_000;
 
 /// A place in a branch, written `BRANCH@SEQ`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Checkpoint {
-    /// The branch.
     pub branch: BranchId,
-    /// The entry.
     pub seq: Seq,
 }
 
@@ -30,108 +29,102 @@ impl fmt::Display for Checkpoint {
     }
 }
 
-/// A part of a session's line: one branch, up to where the next one left it.
+/// A part of a session's line: one branch, up to where the next one forked off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct BranchSpan {
-    /// The branch.
     pub branch: BranchId,
-    /// Its last entry that belongs to the line; none for the current branch.
+    /// Its last entry that belongs to the line; `None` for the current branch.
     pub to: Option<Seq>,
 }
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EntryContent {
     /// It can be read and is what was appended.
     Event(Box<Event>),
-    /// Its payload was removed on purpose; its hash and its chain stand.
+    /// Its payload was removed on purpose; its hash and its chain stay.
     Removed,
-    /// It cannot be believed: the flaws say why.
+    /// It is corrupt; its `defects` say why.
     Lost,
 }
 
 /// What is wrong with an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub enum Defect {
-    /// The entries before it are gone.
+    /// The entries before it are missing.
     #[error("the entries before it are missing: {expected} should come here")]
     Missing {
-        /// What should come.
+        /// The seq that should come here.
         expected: Seq,
     },
     /// Its payload is not the one that was appended.
     #[error("its payload does not match its hash: it was changed after it was recorded")]
     Payload,
     /// It does not continue the chain of its branch.
-    #[error("it does not continue the chain: it, or what stands beside its payload, was changed after it was recorded")]
+    #[error("it does not continue the chain: it, or a column beside its payload, was changed after it was recorded")]
     Chain,
-    /// This version does not know it, or it says nothing.
+    /// This version does not know it, or its payload is no event.
     #[error("{error}")]
     Unreadable {
-        /// Why.
+        /// Why it cannot be read.
         error: UnreadableEvent,
     },
     /// Its row cannot be read.
     #[error("its row cannot be read ({detail})")]
     Row {
-        /// What SQLite said.
+        /// The error of SQLite.
         detail: String,
     },
-    /// A body that it names is not there.
-    #[error("the body {hash} that it names is not there")]
-    BodyMissing {
-        /// The body.
-        hash: Hash,
-    },
-    /// A body that it names is not what was kept.
+    /// A body that it names is missing.
+    #[error("the body {hash} that it names is missing")]
+    BodyMissing { hash: Hash },
+    /// A body that it names does not match its hash.
     #[error("the body {hash} that it names does not match its hash")]
-    Body {
-        /// The body.
-        hash: Hash,
-    },
-    /// What it did is not known any more.
-    #[error("it was removed, and no snapshot stands for it: what came after it cannot be folded")]
+    Body { hash: Hash },
+    /// It was removed, and no snapshot covers it.
+    #[error("it was removed, and no snapshot covers it: later entries cannot be folded")]
     Unfounded,
-    /// No machine can have written it after what stands before it.
-    #[error("it does not follow from what stands before it: {detail}")]
+    /// No engine can have written it after the entries before it.
+    #[error("it does not follow from the entries before it: {detail}")]
     Order {
-        /// What is wrong.
+        /// What does not fit.
         detail: String,
     },
 }
 
-/// An entry as it lies in the tables, with what is to be thought of it.
+/// A stored entry, with the result of checking it.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Audited {
-    /// Its branch.
     pub branch: BranchId,
-    /// Its place in the branch.
+    /// Its place in the branch, from 1.
     pub seq: Seq,
-    /// Its place in the home.
+    /// Its place in the home, from 1.
     pub position: Position,
-    /// The owner that appended it.
+    /// The epoch of the owner that appended it.
     pub epoch: Epoch,
-    /// When it was decided.
+    /// The time at which it was decided.
     pub at: Timestamp,
-    /// The kind on disk.
+    /// Its kind as stored.
     pub kind: String,
     /// The hash of its payload, as stored.
     pub payload_hash: Hash,
-    /// The chain with it, as stored.
+    /// The chain value, as stored.
     pub chain: Hash,
-    /// What it says.
     pub content: EntryContent,
-    /// What is wrong with it; nothing, as a rule.
+    /// What is wrong with it; empty for a good entry.
     pub defects: Vec<Defect>,
 }
 
 impl Audited {
-    /// Where it stands.
+    /// Its branch and seq.
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint { branch: self.branch, seq: self.seq }
     }
 
-    /// The event, if it can be believed.
+    /// The event, unless the entry is corrupt or removed.
     pub fn event(&self) -> Option<&Event> {
         self.content.event()
     }
@@ -147,7 +140,7 @@ impl EntryContent {
 }
 
 impl Reader {
-    /// The line of a branch: from the branch that was created, over every fork, to itself.
+    /// The line of a branch: from the branch that was created, over every fork, to this branch.
     pub fn lineage(&self, branch: BranchId) -> Result<Vec<BranchSpan>, Error> {
         let mut line = vec![BranchSpan { branch, to: None }];
         while let Some((parent, at)) = self.parent(line[0].branch)? {
@@ -159,7 +152,7 @@ impl Reader {
         Ok(line)
     }
 
-    /// The branch that a session goes on in, by the table of sessions: lists may be wrong where a home is damaged.
+    /// The current branch of a session, from the table of sessions: the views may be wrong in a corrupt home.
     pub fn current_branch(&self, key: &str) -> Result<Option<BranchId>, Error> {
         let sql = "SELECT b.uuid FROM sessions s JOIN branches b ON b.id = s.branch WHERE s.key = ?1";
         let uuid =
@@ -178,7 +171,7 @@ impl Reader {
         })
     }
 
-    /// Walks through the entries of a segment, damaged ones included; an error is one of the file itself.
+    /// Calls `visit` for the entries of a segment, corrupt ones included; an error is one of the file itself.
     pub fn walk(&self, segment: &BranchSpan, mut visit: impl FnMut(&Audited)) -> Result<(), Error> {
         let id = self.branch_id(segment.branch)?;
         let Some(id) = id else { return Ok(()) };
@@ -187,7 +180,7 @@ impl Reader {
         let (mut after, mut most) = (i64::MIN, PAGE);
         loop {
             let rows = match self.query(|connection| page(connection, id, (after, to), most)) {
-                // A page of the file is malformed: the entries before it are taken one by one.
+                // A page of the file is malformed: the entries before it are read one by one.
                 Err(_) if most > 1 => {
                     most = 1;
                     continue;
@@ -204,7 +197,8 @@ impl Reader {
         }
     }
 
-    /// What a branch begins with. The `forked` of one says its parent's chain, but it may have been removed.
+    /// What the first entry of a branch must continue. The `forked` event of a branch names its parent's chain, but
+    /// that event may have been removed.
     fn first(&self, branch: BranchId) -> Result<Expected, Error> {
         let Some((parent, at)) = self.parent(branch)? else { return Ok(Expected::FIRST) };
         let sql = "SELECT e.chain FROM entries e JOIN branches b ON b.id = e.branch WHERE b.uuid = ?1 AND e.seq = ?2";
@@ -220,7 +214,7 @@ impl Reader {
         self.query(|c| c.prepare_cached(sql)?.query_row([branch.0.as_bytes()], |row| row.get(0)).optional())
     }
 
-    /// What is wrong with the bodies that an event names.
+    /// The defects of the bodies that an event names.
     pub fn body_defects(&self, event: &Event) -> Result<Vec<Defect>, Error> {
         let mut defects = vec![];
         for hash in event.references() {
@@ -235,13 +229,13 @@ impl Reader {
         Ok(defects)
     }
 
-    /// Whether a body was erased on purpose: its row stands without its content.
+    /// Whether a body was erased on purpose: its row exists without content.
     fn is_erased(&self, hash: &Hash) -> Result<bool, Error> {
         self.query(|c| c.prepare_cached("SELECT 1 FROM bodies WHERE hash = ?1 AND content IS NULL")?.exists([hash.0]))
     }
 }
 
-/// A row that may not read.
+/// A row that may be unreadable.
 struct Found {
     seq: Seq,
     stored: Result<StoredEntry, String>,
@@ -258,12 +252,12 @@ fn page(connection: &Connection, branch: i64, (after, to): (i64, i64), most: usi
     rows.collect()
 }
 
-/// What may come next.
+/// What the next entry must match.
 #[derive(Debug, Clone, Copy)]
 struct Expected {
     seq: Seq,
-    /// After an entry that was changed, both the chain that it says and the one that was computed may be continued; none
-    /// after one that could not be read.
+    /// The chain values that it may continue. After a changed entry these are the stored and the computed one; `None`
+    /// after an unreadable entry.
     chains: Option<[Hash; 2]>,
 }
 
@@ -280,7 +274,7 @@ impl Walk {
     fn judge(&mut self, found: &Found) -> Audited {
         let seq = found.seq;
         let mut defects = vec![];
-        // A branch whose beginning was removed by retention begins with an anchor: a row without its payload.
+        // If retention removed the start of a branch, the branch starts with an anchor: a row without its payload.
         let is_first = self.expected.seq == Seq(1);
         let is_anchor = is_first && found.stored.as_ref().is_ok_and(|stored| stored.payload.is_none());
         let is_known_before = seq == self.expected.seq;
@@ -359,16 +353,16 @@ impl Walk {
     }
 }
 
-/// What is wrong with an event in this place of a branch.
+/// Why this event cannot stand at this place of the branch; `None` if it can.
 fn misplaced(event: &Event, branch: BranchId, expected: Seq) -> Option<String> {
     match event {
-        Event::Created(created) if created.branch != branch => Some("it begins another branch".to_owned()),
-        Event::LedgerBegun(begun) if begun.branch != branch => Some("it begins another branch".to_owned()),
+        Event::Created(created) if created.branch != branch => Some("it starts another branch".to_owned()),
+        Event::LedgerBegun(begun) if begun.branch != branch => Some("it starts another branch".to_owned()),
         Event::Created(_) | Event::Forked(_) | Event::LedgerBegun(_) if expected != Seq(1) => {
-            Some("a branch begins only once".to_owned())
+            Some("a branch starts only once".to_owned())
         }
         Event::Created(_) | Event::Forked(_) | Event::LedgerBegun(_) => None,
-        _ if expected == Seq(1) => Some("a branch begins with `created` or `forked`".to_owned()),
+        _ if expected == Seq(1) => Some("a branch starts with `created` or `forked`".to_owned()),
         _ => None,
     }
 }

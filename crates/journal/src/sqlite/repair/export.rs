@@ -1,5 +1,5 @@
-//! Copies every row that can be read out of a damaged file. A range of rows that fails is halved until what is left of it
-//! is single rows that are gone. What may not live here: names of files.
+//! Copies every row that can be read out of a corrupt file. A range of rows that fails is halved until only unreadable
+//! single rows are left.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::check::{Progress, Watch};
 use crate::sqlite::reader::Reader;
 use crate::sqlite::{failed, home, schema};
 
-/// Tables with row numbers, in the order in which they need each other.
+/// Tables with row numbers, in the order of their foreign keys.
 const TABLES: [&str; 10] = [
     "branches",
     "sessions",
@@ -26,12 +26,12 @@ const TABLES: [&str; 10] = [
     "view_usage",
     "view_approvals",
 ];
-/// Looks at ranges of one table at most: a bound on the time for a tree whose upper part is gone.
+/// Most ranges that are read of one table: a bound on the time for a tree whose upper part is lost.
 const LOOKS: u32 = 500_000;
-/// No row takes less.
+/// The least size of a row, bytes.
 const ROW_BYTES: u64 = 8;
 
-/// Copies into a new journal; says what was copied and what is gone.
+/// Copies into a new journal; returns what was copied and what is lost.
 pub(super) fn copy(source: &Reader, new: &Path, mark: Option<Position>, watch: Watch<'_>) -> Result<Did, Error> {
     home::renew(new)?;
     let target = schema::make(new).map_err(failed(new))?;
@@ -40,14 +40,14 @@ pub(super) fn copy(source: &Reader, new: &Path, mark: Option<Position>, watch: W
     for (done, table) in TABLES.into_iter().enumerate() {
         watch(Progress { step: "rows", done: done as u64, of: TABLES.len() as u64 });
         if !is_there(source, table) {
-            did.push(format!("{table}: it is not there, so nothing of it could be copied"));
+            did.push(format!("{table}: it is missing, so nothing could be copied"));
             continue;
         }
         let known = mark.filter(|_| table == "entries").map_or(0, |mark| mark.0 as i64);
         let mut export = Export { source, target: &target, table, copied: 0, highest: known, gone: vec![], looks: 0 };
         let last = export.last_row();
         export.range(i64::MIN, last.max(known));
-        did.extend(export.told());
+        did.extend(export.summary());
     }
     progress(source, &target);
     owner(source, &target).map_err(failed(new))?;
@@ -56,7 +56,7 @@ pub(super) fn copy(source: &Reader, new: &Path, mark: Option<Position>, watch: W
     Ok(did)
 }
 
-/// Whether there is such a table; one that cannot be asked for may be there.
+/// Whether this table exists; true also if that cannot be read.
 fn is_there(source: &Reader, table: &str) -> bool {
     let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
     source.query(|connection| connection.prepare(sql)?.exists([table])).unwrap_or(true)
@@ -67,29 +67,29 @@ struct Export<'a> {
     target: &'a Connection,
     table: &'static str,
     copied: u64,
-    /// The highest row that is known to have been there.
+    /// The highest row that is known to have existed.
     highest: i64,
-    /// Rows that could not be read, from the file itself or by what is in them.
+    /// Rows that could not be read, because of the file or because of their content.
     gone: Vec<i64>,
     looks: u32,
 }
 
 impl Export<'_> {
-    /// The last row; where that cannot be read, a number that it cannot be above.
+    /// The last row; if it cannot be read, an upper bound.
     fn last_row(&self) -> i64 {
         let sql = format!("SELECT rowid FROM {} NOT INDEXED ORDER BY rowid DESC LIMIT 1", self.table);
         let last = self.source.query(|c| c.query_row(&sql, [], |row| row.get::<_, i64>(0)).optional());
         last.map_or_else(|_| (self.source.file_bytes() / ROW_BYTES) as i64, |last| last.unwrap_or(0))
     }
 
-    /// Copies the rows of a range, as far as it can be read at once; then each half of the rest by itself.
+    /// Copies the rows of a range as far as they can be read in one go, then each half of the rest.
     fn range(&mut self, from: i64, to: i64) {
         if from > to || self.looks > LOOKS {
             return;
         }
         self.looks += 1;
         let Err(after) = self.forward(from, to) else { return };
-        // No row has a number below this: the first look begins lower only to copy what may be there all the same.
+        // No row has a number below this; the range may start lower only to find rows that should not exist.
         let from = after.map_or(from, |after| after + 1).max(1);
         if from >= to {
             if from == to {
@@ -131,7 +131,7 @@ impl Export<'_> {
         read.map_err(|_| last)
     }
 
-    fn told(&self) -> Option<String> {
+    fn summary(&self) -> Option<String> {
         let Self { table, copied, .. } = self;
         let gone: Vec<i64> = self.gone.iter().copied().filter(|row| *row <= self.highest).collect();
         if gone.is_empty() {
@@ -143,7 +143,7 @@ impl Export<'_> {
     }
 }
 
-/// Numbers as ranges, the first few of them.
+/// Formats numbers as ranges; shows only the first few.
 fn ranges(numbers: &[i64]) -> String {
     const SHOWN: usize = 8;
     let mut numbers = numbers.to_vec();
@@ -167,7 +167,7 @@ fn insert(target: &Connection, table: &str, values: &[Value]) -> rusqlite::Resul
     statement.execute(params_from_iter(values))
 }
 
-/// Progress has no row numbers: it is read from both ends. What is missing of it was never sealed.
+/// Copies progress. It has no row numbers, so it is read from both ends. Lost progress was never sealed.
 fn progress(source: &Reader, target: &Connection) {
     for order in ["", "DESC"] {
         let sql = format!("SELECT * FROM progress ORDER BY branch {order}, effect {order}, offset {order}");
@@ -184,7 +184,7 @@ fn progress(source: &Reader, target: &Connection) {
     }
 }
 
-/// The next owner's number is above every one that wrote an entry.
+/// Sets the epoch so that the next owner's epoch is above every epoch in the entries.
 fn owner(source: &Reader, target: &Connection) -> rusqlite::Result<()> {
     let sql = "SELECT coalesce(max(epoch), 0) FROM owner";
     let known = source.query(|c| c.query_row(sql, [], |row| row.get::<_, i64>(0))).unwrap_or(0);

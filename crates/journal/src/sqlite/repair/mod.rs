@@ -1,7 +1,7 @@
-//! Mending a home that nobody owns: what can be done to its files. Each mend first keeps a copy of what it changes, and
-//! gives back in words what it did. What may not live here: finding out what is wrong (`check`), and what a session is.
+//! Repairs a home that nobody owns. Each repair first keeps a copy of what it changes, and returns a description of
+//! what it did; `check` finds the defects.
 
-mod aside;
+mod copies;
 mod export;
 
 use std::path::Path;
@@ -10,44 +10,44 @@ use engine::{Position, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::check::{self, Wanted, rfc3339};
-use super::home::{Owned, PutAside, aside_name};
+use super::home::{Owned, Quarantined, copy_name};
 use super::reader::{Reader, Sees};
 use super::{failed, migrations, schema};
 use crate::Error;
 use crate::check::{Checkpoint, Watch};
 
-/// What a mend did, a line each.
+/// What a repair did, one line each.
 pub type Did = Vec<String>;
 
-/// A home that this process holds in order to mend it.
+/// A home that this process holds in order to repair it.
 #[derive(Debug)]
 pub struct Repairs {
     home: Owned,
-    /// The mark as it was, if it was one.
-    put_aside: Option<PutAside>,
+    /// The old mark, if it was invalid and was quarantined.
+    quarantined: Option<Quarantined>,
 }
 
 impl Repairs {
-    /// Takes the lock; an owner is [`Error::Owned`].
+    /// Takes the lock; if another process owns the home, this is [`Error::Owned`].
     pub fn take(home: &Path) -> Result<Self, Error> {
-        let (home, put_aside) = Owned::take_to_mend(home)?;
-        Ok(Self { home, put_aside })
+        let (home, quarantined) = Owned::take_to_repair(home)?;
+        Ok(Self { home, quarantined })
     }
 
-    /// Puts a WAL aside that belongs to another journal.
+    /// Quarantines a WAL that belongs to another journal.
     pub fn wal(&self) -> Result<Did, Error> {
-        let kept = aside::rename(&self.home.database().with_extension("db-wal"), "stale")?;
-        aside::drop_index(&self.home)?;
-        Ok(vec![format!("journal.db-wal is kept as {kept}"), "the journal goes on from journal.db alone".to_owned()])
+        let kept = copies::rename(&self.home.database().with_extension("db-wal"), "stale")?;
+        copies::drop_index(&self.home)?;
+        Ok(vec![format!("journal.db-wal is kept as {kept}"), "the journal continues from journal.db alone".to_owned()])
     }
 
-    /// Accepts that the journal ends where it ends: the mark is set to its last entry.
+    /// Accepts that the journal ends where it ends: sets the mark to its last entry.
     pub fn loss(&self) -> Result<Did, Error> {
         let mut did = vec![];
         let old = self.home.mark()?;
-        match &self.put_aside {
-            Some(PutAside { name }) => did.push(format!("the old mark is kept as {name}")),
-            None => did.push(format!("the old mark is kept as {}", aside::copy_mark(&self.home)?)),
+        match &self.quarantined {
+            Some(Quarantined { name }) => did.push(format!("the old mark is kept as {name}")),
+            None => did.push(format!("the old mark is kept as {}", copies::copy_mark(&self.home)?)),
         }
         let database = self.home.database();
         let (connection, _) = schema::open(&database, schema::USER_VERSION)?;
@@ -58,9 +58,9 @@ impl Repairs {
             .optional()
             .map_err(failed(&database))?;
         let when = at.map(|at| format!(", decided {}", rfc3339(at))).unwrap_or_default();
-        did.push(format!("the mark now says position {head}, the last entry that is there{when}"));
+        did.push(format!("the mark now says position {head}, the last entry that exists{when}"));
         if let Some((old, _)) = old.filter(|(old, _)| *old > head) {
-            did.push(format!("gone for good: positions {} to {old}, acknowledged after that", Position(head.0 + 1)));
+            did.push(format!("lost for good: positions {} to {old}, acknowledged after that", Position(head.0 + 1)));
         }
         Ok(did)
     }
@@ -78,12 +78,12 @@ impl Repairs {
         let new = database.with_extension("rescued");
         let mut did = export::copy(&source, &new, self.home.mark()?.map(|(mark, _)| mark), watch)?;
         drop(source);
-        let mut kept = vec![aside::link(&database, "damaged")?];
+        let mut kept = vec![copies::link(&database, "damaged")?];
         let wal = database.with_extension("db-wal");
         if !schema::is_missing(&wal) {
-            kept.push(aside::rename(&wal, "damaged")?);
+            kept.push(copies::rename(&wal, "damaged")?);
         }
-        aside::drop_index(&self.home)?;
+        copies::drop_index(&self.home)?;
         super::home::put(&new, &database)?;
         did.push(format!("the old file is kept as {}", kept.join(" and ")));
         let (connection, _) = schema::open(&database, schema::USER_VERSION)?;
@@ -95,7 +95,7 @@ impl Repairs {
         Ok(did)
     }
 
-    /// Drops snapshots: the states that they stand for are folded from the entries again.
+    /// Drops snapshots: their states are folded from the entries again.
     pub fn snapshots(&self, bad: &[Checkpoint]) -> Result<Did, Error> {
         let mut did = vec![self.keep_copy()?];
         let database = self.home.database();
@@ -108,9 +108,9 @@ impl Repairs {
         Ok(did)
     }
 
-    /// Gives up a session of which nothing can be folded: its key is free, and it is in no list. Its branches stay as they
-    /// are, and nothing of what they name is collected.
-    pub fn put_aside(&self, key: &str) -> Result<Did, Error> {
+    /// Quarantines a session that cannot be folded: its key is free, and no list shows it. Its branches stay, and
+    /// nothing that they name is collected.
+    pub fn quarantine(&self, key: &str) -> Result<Did, Error> {
         let (database, connection) = (self.home.database(), self.open()?);
         let sqlite = failed(&database);
         let transaction = connection.unchecked_transaction().map_err(&sqlite)?;
@@ -126,11 +126,11 @@ impl Repairs {
             transaction.execute(&format!("DELETE FROM {rows} {mine})"), [key]).map_err(&sqlite)?;
         }
         transaction.commit().map_err(&sqlite)?;
-        Ok(vec![format!("{key} is put aside: its key is free, and the next message to it begins a new session")])
+        Ok(vec![format!("{key} is quarantined: its key is free, and the next message to it begins a new session")])
     }
 
-    /// Makes the tables of the views that are not there, and the rows of the sessions what their entries say. The rows
-    /// of the views are for who owns the home to make.
+    /// Creates missing tables of the views, and makes the rows of the sessions match their entries. The owner of the
+    /// home rebuilds the rows of the views.
     pub fn tables(&self) -> Result<Did, Error> {
         let reader = Reader::lenient(self.home.path(), Sees::Wal)?;
         let (strange, wanted) = (check::strange_views(&reader)?, check::wanted(&reader)?);
@@ -153,9 +153,9 @@ impl Repairs {
         Ok(did)
     }
 
-    /// Keeps a copy of the whole journal, what is in its WAL included; says where.
+    /// Keeps a copy of the whole journal, including its WAL; returns a line that names it.
     pub fn keep_copy(&self) -> Result<String, Error> {
-        let kept = migrations::keep_copy(&self.open()?, &aside_name(&self.home.database(), "before"))?;
+        let kept = migrations::keep_copy(&self.open()?, &copy_name(&self.home.database(), "before"))?;
         Ok(format!("journal.db as it was is kept as {kept}"))
     }
 

@@ -1,5 +1,5 @@
-//! Lines that begin at an anchor, or from which payloads were removed: looked at, folded and salvaged from the snapshot
-//! that stands for what is gone.
+//! Lines that start at an anchor, or that lost payloads: checks, folds and salvage use the snapshot that covers what
+//! was removed.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ use rusqlite::{Connection, params};
 use super::check::{look, three};
 use super::{add, own};
 use crate::check::{Checkpoint, Defect, Repair, Verified, What};
-use crate::suite::samples::struck;
+use crate::suite::samples::retracted;
 use crate::suite::{Script, id};
 use crate::{Journal as _, Read as _, Reader, Snapshot};
 
-/// The entry that snapshots are made at.
+/// The entry at which snapshots are made.
 const AT: Seq = Seq(4);
 
 fn database(home: &Path) -> Connection {
     Connection::open(home.join("journal.db")).unwrap()
 }
 
-/// What a branch adds up to after this entry.
+/// The state of a branch after this entry.
 fn state(home: &Path, branch: BranchId, until: Seq) -> Session {
     let line = Reader::open(home).unwrap().history_until(branch, until).unwrap();
     let mut session = line.start.as_ref().map(|start| start.session.clone());
@@ -45,19 +45,19 @@ pub(super) fn kept() -> (tempfile::TempDir, PathBuf, Script) {
     let mut script = scripts.remove(0);
     let sqlite = own(&home);
     sqlite.keep_snapshot(Snapshot::new(script.branch, AT, state(&home, script.branch, AT).to_snapshot()));
-    add(&sqlite, script.batch(vec![struck(3), struck(4), struck(5), struck(6)], vec![])).unwrap();
+    add(&sqlite, script.batch(vec![retracted(3), retracted(4), retracted(5), retracted(6)], vec![])).unwrap();
     drop(sqlite);
     (folder, home, script)
 }
 
-/// The same with all before the snapshot removed.
+/// The same, with everything before the snapshot removed.
 fn anchored() -> (tempfile::TempDir, PathBuf, Script) {
     let (folder, home, script) = kept();
     assert_eq!(own(&home).anchor(script.branch, AT), Ok(3));
     (folder, home, script)
 }
 
-/// The same with these payloads removed.
+/// The same, with these payloads removed.
 fn redacted(seqs: &str) -> (tempfile::TempDir, PathBuf, Script) {
     let (folder, home, script) = kept();
     let sql = format!("UPDATE entries SET payload = NULL WHERE branch = 1 AND seq IN ({seqs})");
@@ -74,13 +74,13 @@ fn good(verified: &Verified) -> Option<Checkpoint> {
     verified.last_good.as_ref().map(|place| place.checkpoint)
 }
 
-/// A branch that leaves this one here, with one entry more.
+/// A branch that forks off here, with one more entry.
 pub(super) fn fork(home: &Path, script: &Script, at: Seq) -> Script {
     let sqlite = own(home);
     let hash = sqlite.range(script.branch, at, at).unwrap()[0].chain;
     let mut child = Script { branch: BranchId(id(9)), seq: 0, ..script.clone() };
     let forked = Forked { parent: script.branch, at, hash };
-    add(&sqlite, child.batch(vec![forked.into(), struck(7)], vec![])).unwrap();
+    add(&sqlite, child.batch(vec![forked.into(), retracted(7)], vec![])).unwrap();
     child
 }
 
@@ -93,7 +93,7 @@ fn r10_r17_r18_what_was_removed_is_verified_and_folded_from_its_snapshot() {
         let verified = verify(&home, script.branch);
         assert_eq!(verified.session().map(Session::to_snapshot), Some(before.to_snapshot()), "{name}");
         assert_eq!(good(&verified), Some(Checkpoint { branch: script.branch, seq: Seq(8) }), "{name}");
-        // A fork of it goes on from there.
+        // A fork of it continues from there.
         let child = fork(&home, &script, Seq(6));
         assert_eq!(look(&home).findings, vec![], "{name}");
         let forked = verify(&home, child.branch);
@@ -108,7 +108,7 @@ fn r18_the_chain_is_verified_over_what_was_removed() {
     database(&home).execute("UPDATE entries SET at = at + 1 WHERE branch = 1 AND seq = 2", []).unwrap();
     let verified = verify(&home, script.branch);
     assert_eq!((verified.faults[0].place.checkpoint.seq, &verified.faults[0].defect), (Seq(2), &Defect::Chain));
-    // The first entry of a fork goes on from its parent's chain, though it does not say so any more.
+    // The first entry of a fork continues its parent's chain, though its payload no longer says so.
     let (_folder, home, script) = kept();
     let child = fork(&home, &script, Seq(6));
     let content = state(&home, child.branch, Seq(2)).to_snapshot();
@@ -133,13 +133,13 @@ fn r10_no_salvage_is_offered_into_what_was_removed() {
         let sql = "UPDATE entries SET payload = replace(payload, 'request', 'requesT') WHERE branch = 1 AND seq = ?1";
         assert_eq!(database(home).execute(sql, [seq as i64]).unwrap(), 1);
     };
-    // Behind the snapshot there is a state to go on from.
+    // After the snapshot the state is known.
     let (_folder, home, script) = anchored();
     flip(&home, 7);
     let finding = look(&home).findings.remove(0);
     assert!(finding.detail.contains(&format!("good up to {}@6", script.branch)), "{}", finding.detail);
     assert_eq!(finding.repair, salvage(&script));
-    // Between what was removed and its snapshot nobody knows it: the last one is that before.
+    // Between a removed entry and its snapshot nobody knows the state: the last good entry is the one before.
     let (_folder, home, script) = redacted("2");
     flip(&home, 3);
     let finding = look(&home).findings.remove(0);
@@ -151,7 +151,7 @@ fn r10_what_was_removed_without_a_snapshot_is_found() {
     let (_folder, home, script) = redacted("6");
     let findings = look(&home).findings;
     assert_eq!((findings.len(), findings[0].what), (1, What::Entry), "{findings:#?}");
-    assert!(findings[0].detail.contains("no snapshot stands for it"), "{}", findings[0].detail);
+    assert!(findings[0].detail.contains("no snapshot covers it"), "{}", findings[0].detail);
     assert_eq!(findings[0].place.checkpoint, Some(format!("{}@6", script.branch)));
     assert_eq!(good(&verify(&home, script.branch)).map(|at| at.seq), Some(Seq(5)));
 

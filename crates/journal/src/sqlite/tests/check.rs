@@ -1,4 +1,4 @@
-//! Looking at a home: each fault is found, located, and passed; nothing is changed by looking.
+//! Checks of a home: each fault is found and located, the check continues after it, and changes nothing.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use super::{add, filled, home, own};
 use crate::check::{CheckReport, Consequence, Defect, EntryContent, Finding, Repair, What, check};
-use crate::suite::samples::{struck, text};
+use crate::suite::samples::{retracted, text};
 use crate::suite::{Script, id};
 use crate::{Error, Read as _, Reader};
 
@@ -17,13 +17,13 @@ fn database(home: &Path) -> Connection {
     Connection::open(home.join("journal.db")).unwrap()
 }
 
-/// Checks a home, and that looking has changed neither journal nor mark.
+/// Checks a home, and asserts that the check has changed neither journal nor mark.
 pub(super) fn look(home: &Path) -> CheckReport {
     let files = || ["journal.db", "journal.mark"].map(|name| fs::read(home.join(name)).ok());
     let before = files();
     let mut report = check(home, &mut |_| ()).unwrap();
     assert_eq!(files(), before);
-    // The scripts here record no rows of views; the tests of the command look at those.
+    // The scripts here record no rows of views; the tests of the command check those.
     report.findings.retain(|finding| finding.what != What::Views);
     report
 }
@@ -34,7 +34,7 @@ fn only(home: &Path) -> Finding {
     findings.remove(0)
 }
 
-/// A home with three sessions that could have been: each one message and the same body.
+/// A home with three possible sessions: each has one message and the same body.
 pub(super) fn three() -> (tempfile::TempDir, std::path::PathBuf, Vec<Script>) {
     let ((folder, home), mut scripts) = (home(), vec![Script::new(1), Script::new(2), Script::new(3)]);
     let sqlite = own(&home);
@@ -42,7 +42,7 @@ pub(super) fn three() -> (tempfile::TempDir, std::path::PathBuf, Vec<Script>) {
         add(&sqlite, script.begin()).unwrap();
         let body = text("the same for all");
         let accepted = crate::suite::samples::accepted(body.body);
-        add(&sqlite, script.batch(vec![accepted, struck(1), struck(2)], vec![body])).unwrap();
+        add(&sqlite, script.batch(vec![accepted, retracted(1), retracted(2)], vec![body])).unwrap();
     }
     drop(sqlite);
     (folder, home, scripts)
@@ -116,9 +116,8 @@ fn r18_a_changed_entry_is_located_and_the_others_are_not_doubted() {
 }
 
 #[test]
-fn a_damaged_body_is_told_by_the_sessions_that_name_it() {
-    for (sql, defect) in
-        [("UPDATE bodies SET content = x'00'", "does not match"), ("DELETE FROM bodies", "is not there")]
+fn a_damaged_body_is_reported_for_the_sessions_that_name_it() {
+    for (sql, defect) in [("UPDATE bodies SET content = x'00'", "does not match"), ("DELETE FROM bodies", "is missing")]
     {
         let (_folder, home, _) = three();
         assert_eq!(database(&home).execute(sql, []).unwrap(), 1);
@@ -149,7 +148,7 @@ fn r18_a_forked_line_is_walked_through_its_parent() {
     let at = sqlite.read(parent.branch, Seq(3)).unwrap().remove(0);
     let mut child = Script { branch: BranchId(id(9)), seq: 0, ..parent.clone() };
     let forked = Forked { parent: parent.branch, at: at.seq, hash: at.chain };
-    add(&sqlite, child.batch(vec![forked.into(), struck(7)], vec![])).unwrap();
+    add(&sqlite, child.batch(vec![forked.into(), retracted(7)], vec![])).unwrap();
     drop(sqlite);
     assert_eq!(look(&home).findings, vec![]);
     let reader = Reader::open(&home).unwrap();
@@ -164,7 +163,7 @@ fn r18_a_forked_line_is_walked_through_its_parent() {
     }
     let expected = [(parent.branch, 1), (parent.branch, 2), (parent.branch, 3), (child.branch, 1), (child.branch, 2)];
     assert_eq!(walked, expected.map(|(branch, seq)| (branch, Seq(seq), 0)));
-    // What the line has left behind is none of its business.
+    // Entries that the line has left behind are not its concern.
     database(&home).execute("UPDATE entries SET at = 1 WHERE branch = 1 AND seq = 4", []).unwrap();
     assert_eq!(look(&home).findings, vec![]);
     database(&home).execute("UPDATE entries SET at = 1 WHERE branch = 1 AND seq = 2", []).unwrap();
@@ -184,7 +183,7 @@ fn a_removed_payload_leaves_the_chain_whole() {
 }
 
 #[test]
-fn r10_loss_and_a_damaged_mark_are_told_apart() {
+fn r10_loss_and_a_damaged_mark_are_distinguished() {
     let (_folder, home, _) = three();
     let mark = fs::read(home.join("journal.mark")).unwrap();
     database(&home).execute("DELETE FROM entries WHERE position = 12", []).unwrap();
@@ -209,7 +208,7 @@ fn r10_loss_and_a_damaged_mark_are_told_apart() {
 }
 
 #[test]
-fn files_of_others_and_files_that_were_cut_are_told_apart() {
+fn foreign_and_truncated_files_are_distinguished() {
     let (_folder, home, _) = three();
     let path = home.join("journal.db");
     let whole = fs::read(&path).unwrap();
@@ -246,7 +245,7 @@ fn a_malformed_page_is_found_with_its_table() {
     assert_eq!(pages.repair, Some(Repair::Export));
 }
 
-/// A home whose process was killed: its last entries are in the WAL alone.
+/// A home whose process was killed: its last entries are only in the WAL.
 pub(super) fn killed(script: &mut Script) -> (tempfile::TempDir, std::path::PathBuf) {
     let (folder, home) = home();
     let sqlite = own(&home);
@@ -263,7 +262,7 @@ pub(super) fn killed(script: &mut Script) -> (tempfile::TempDir, std::path::Path
 }
 
 #[test]
-fn r10_a_lost_wal_is_loss_and_a_stale_one_is_put_aside() {
+fn r10_a_lost_wal_is_loss_and_a_stale_one_is_quarantined() {
     let (_folder, home) = killed(&mut Script::new(1));
     assert_eq!(look(&home).findings, vec![], "the WAL of a process that was killed is as it should be");
     let wal = fs::read(home.join("journal.db-wal")).unwrap();
@@ -272,13 +271,13 @@ fn r10_a_lost_wal_is_loss_and_a_stale_one_is_put_aside() {
     assert_eq!(finding.what, What::Lost);
     assert!(finding.detail.contains("There is no journal.db-wal"), "{}", finding.detail);
 
-    // Another journal, closed in order, under the WAL of the first.
+    // Another journal, closed properly, with the WAL of the first.
     let (_folder, other, _) = three();
     fs::write(other.join("journal.db-wal"), &wal).unwrap();
     let before = fs::read(other.join("journal.db")).unwrap();
     let finding = only(&other);
     assert_eq!((finding.what, finding.repair), (What::StaleWal, Some(Repair::Wal)));
-    // Who would own it is refused, and the WAL is not moved into the file by that.
+    // A new owner is refused, and that does not checkpoint the WAL into the file.
     let error = crate::Sqlite::own(&other).unwrap_err();
     assert_eq!(error.kind(), crate::Kind::Damaged, "{error}");
     assert_eq!(fs::read(other.join("journal.db")).unwrap(), before);

@@ -1,4 +1,4 @@
-//! Files that are not what they should be: each is told from the others, and none is changed.
+//! Corrupt files: each kind is distinguished from the others, and none is changed.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use rusqlite::Connection;
 use super::{add, filled, home, own};
 use crate::chain::{Head, Link};
 use crate::suite::Script;
-use crate::suite::samples::{struck, text};
+use crate::suite::samples::{retracted, text};
 use crate::{Error, Kind, Read as _, Reader, Sqlite};
 
 fn database(home: &Path) -> Connection {
     Connection::open(home.join("journal.db")).unwrap()
 }
 
-/// Why this home cannot be owned, and that trying has not changed its database.
+/// The error of owning this home; asserts that the attempt has not changed its database.
 fn refused(home: &Path) -> Error {
     let before = fs::read(home.join("journal.db")).unwrap();
     let error = Sqlite::own(home).unwrap_err();
@@ -67,7 +67,7 @@ fn r10_loss_of_what_was_acknowledged_is_loud() {
     let error = Sqlite::own(&home).unwrap_err();
     let lost = Error::Regression { path: home.join("journal.db"), head: Position(head.0 - 1), mark: head };
     assert_eq!((error.kind(), error), (Kind::Damaged, lost));
-    // What is left can be read, and the user may go on without the rest.
+    // The remaining entries can be read, and the user may continue without the lost ones.
     assert_eq!(Reader::open(&home).unwrap().head(), Ok(Position(head.0 - 1)));
     fs::remove_file(home.join("journal.mark")).unwrap();
     assert_eq!(own(&home).head(), Ok(Position(head.0 - 1)));
@@ -93,7 +93,7 @@ fn r10_no_journal_is_made_where_an_older_one_was() {
     fs::remove_file(home.join("journal.db")).unwrap();
     assert!(matches!(Sqlite::own(&home).unwrap_err(), Error::Regression { .. }));
     assert!(!home.join("journal.db").exists(), "nothing is put in the place of what is lost");
-    // The WAL of a journal that is gone would be replayed onto a new one.
+    // The WAL of a removed journal would be replayed into a new one.
     fs::remove_file(home.join("journal.mark")).unwrap();
     fs::write(home.join("journal.db-wal"), "what is left of it").unwrap();
     let error = Sqlite::own(&home).unwrap_err();
@@ -147,7 +147,7 @@ fn an_unknown_kind_closes_its_own_session_alone() {
     add(&sqlite, other.begin()).unwrap();
     let last = sqlite.read(script.branch, Seq(script.seq)).unwrap().remove(0);
     drop(sqlite);
-    // An entry of a newer limulus: a kind that this one does not know, chained as it should be.
+    // An entry of a newer version: its kind is unknown here, its chain is correct.
     let (payload, at) = ("{\"later\":true}", Timestamp(5));
     let payload_hash = Hash::of(payload.as_bytes());
     let link = Link { epoch: Epoch(2), at, kind: "dreamt", version: 1, payload_hash };
@@ -162,5 +162,5 @@ fn an_unknown_kind_closes_its_own_session_alone() {
     assert_eq!(error, Error::Unreadable { branch: script.branch, seq: head.seq, error: unknown });
     assert_eq!(error.kind(), Kind::Newer);
     assert_eq!(sqlite.read(other.branch, Seq(1)).unwrap().len(), 1);
-    add(&sqlite, other.batch(vec![struck(1)], vec![])).unwrap();
+    add(&sqlite, other.batch(vec![retracted(1)], vec![])).unwrap();
 }

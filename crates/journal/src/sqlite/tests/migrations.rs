@@ -1,4 +1,4 @@
-//! Homes of an older format. The first format has none before it, so here it is the older one of formats to come.
+//! Homes of an older format. The first format has no predecessor, so here it is the old one of invented later formats.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -30,7 +30,7 @@ fn fails(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute_batch("UPDATE sessions SET pinned = 2; SELECT 1 FROM nowhere")
 }
 
-/// Two formats later.
+/// A format two versions later.
 const LATER: Target =
     Target { version: 3, steps: &[Step { from: 1, run: add_column }, Step { from: 2, run: rewrite_all }] };
 
@@ -55,7 +55,7 @@ fn copies(home: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("journal.db.v")).collect()
 }
 
-/// Checks that a home is in the old format or in the new one, whole; says in which.
+/// Asserts that a home is completely in the old format or in the new one; returns its version.
 fn whole(home: &Path, script: &Script) -> i64 {
     let file = home.join("journal.db");
     let integrity = "SELECT integrity_check = 'ok' FROM pragma_integrity_check";
@@ -77,7 +77,7 @@ fn whole(home: &Path, script: &Script) -> i64 {
 }
 
 #[test]
-fn r10_an_older_home_is_brought_over_after_a_copy_is_kept() {
+fn r10_an_older_home_is_migrated_after_a_copy_is_kept() {
     let (_folder, home, script) = filled();
     assert_eq!(take(&home, &LATER), Ok(Position(script.seq)));
     assert_eq!(whole(&home, &script), 3);
@@ -85,10 +85,10 @@ fn r10_an_older_home_is_brought_over_after_a_copy_is_kept() {
     assert_eq!(copies.len(), 1, "{copies:?}");
     assert_eq!(fs::metadata(&copies[0]).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!home.join("journal.copy").exists());
-    // Brought over once, it is opened as it is.
+    // Once migrated, it is opened as it is.
     take(&home, &LATER).unwrap();
     assert_eq!(super::migrations::copies(&home), copies);
-    // The copy is the journal that it was, and this program, which is older now, refuses the new one.
+    // The copy is the old journal, and this program, which is older now, refuses the new one.
     assert!(matches!(Reader::open(&home).unwrap_err(), Error::Newer { version: 3, known: 1, .. }));
     fs::rename(&copies[0], home.join("journal.db")).unwrap();
     assert_eq!(whole(&home, &script), 1);
@@ -96,14 +96,14 @@ fn r10_an_older_home_is_brought_over_after_a_copy_is_kept() {
 }
 
 #[test]
-fn a_reader_of_an_older_home_says_who_brings_it_over() {
+fn a_reader_of_an_older_home_says_who_migrates_it() {
     let (_folder, home, _) = filled();
     Connection::open(home.join("journal.db")).unwrap().execute_batch("PRAGMA user_version = 0").unwrap();
     let error = Reader::open(&home).unwrap_err();
     assert!(matches!(error, Error::Older { version: 0, known: 1, .. }), "{error}");
     assert_eq!(error.kind(), Kind::Older);
     assert!(error.to_string().contains("limulus resume"), "{error}");
-    // There is no format before the first: no way leads from there.
+    // No format comes before the first, so no migration starts there.
     assert!(matches!(take(&home, &super::super::migrations::THIS), Err(Error::Damaged { .. })));
     assert_eq!((version(&home), copies(&home).len()), (0, 0));
 }
@@ -120,7 +120,7 @@ fn r10_a_step_that_fails_changes_nothing() {
 }
 
 #[test]
-fn r10_what_is_missing_is_missed_before_anything_is_brought_over() {
+fn r10_lost_entries_are_detected_before_any_migration() {
     let (_folder, home, script) = filled();
     let sql = "DELETE FROM entries WHERE position = (SELECT max(position) FROM entries)";
     Connection::open(home.join("journal.db")).unwrap().execute(sql, []).unwrap();
@@ -152,7 +152,7 @@ fn r10_r11_a_kill_at_any_operation_of_a_migration_changes_nothing() {
                 1 => old += 1,
                 _ => new += 1,
             }
-            // The next owner brings over what is left to bring over; of what it replaces there is a copy.
+            // The next owner migrates what is left to migrate; there is a copy of what it replaces.
             assert_eq!(take(home, &LATER), Ok(Position(script.seq)), "operation {at}");
             assert_eq!(whole(home, &script), 3, "operation {at}");
             assert!(!copies(home).is_empty());

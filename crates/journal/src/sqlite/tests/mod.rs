@@ -1,4 +1,4 @@
-//! Files, processes and groups: what only the SQLite journal has. What both have is in `suite`.
+//! Tests of files, processes and groups, which only the SQLite journal has. Tests of both journals are in `suite`.
 
 mod anchored;
 mod check;
@@ -7,11 +7,11 @@ mod group;
 mod migrations;
 mod ownership;
 mod repair;
-mod rest;
 mod retain;
 mod snapshots;
 mod space;
 mod tail;
+mod unused;
 mod views;
 
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use super::Sqlite;
 use crate::suite::{Script, append};
 use crate::{Error, Journal as _};
 
-/// A folder that goes away with the test, and the home in it.
+/// A temporary folder, and the home in it.
 fn home() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("data").join("home");
@@ -37,7 +37,7 @@ fn add(sqlite: &Sqlite, batch: engine::Batch) -> Result<engine::Position, Error>
     append(sqlite, sqlite.epoch(), batch)
 }
 
-/// A home with one session of four entries, closed in order.
+/// A home with one session of four entries, closed properly.
 fn filled() -> (TempDir, PathBuf, Script) {
     let ((folder, home), mut script) = (home(), Script::new(1));
     let sqlite = own(&home);

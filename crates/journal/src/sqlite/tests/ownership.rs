@@ -1,4 +1,4 @@
-//! Who owns a home, who may read it, and what a killed owner leaves.
+//! Who owns a home, who may read it, and what a killed owner leaves behind.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -16,10 +16,10 @@ use crate::suite::Script;
 use crate::suite::samples::{accepted, text, text_added};
 use crate::{Error, Journal as _, Kind, Read as _, Reader, Sqlite};
 
-/// Says to a test that it is the other process, and which home is meant.
+/// Environment variable that makes a test the other process; it names the home.
 const CHILD: &str = "JOURNAL_TEST_HOME";
 
-/// This test again, in a process of its own.
+/// A command that runs this test again in another process.
 fn child(test: &str, home: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &format!("sqlite::tests::ownership::{test}"), "--nocapture"]).env(CHILD, home);
@@ -44,7 +44,7 @@ fn a_second_owner_is_refused_by_name() {
     assert_eq!(own(&home).epoch(), Epoch(2));
 }
 
-/// A lock that somebody holds under this name, as a child does that is still to become another program.
+/// Holds the lock under this name, as a child does before its exec.
 fn held(home: &Path, pid: u32) -> fs::File {
     fs::create_dir_all(home).unwrap();
     fs::write(home.join("owner.lock"), format!("{pid}\n2026-11-21T03:00:00Z\n{}\n", lock::host())).unwrap();
@@ -69,7 +69,7 @@ fn r10_a_lock_that_a_killed_owner_left_to_a_child_for_a_moment_is_waited_for() {
     drop(lock::lock_or_wait(&home, wait).unwrap());
     assert_eq!(waited.get(), 3);
 
-    // It is not waited for without end.
+    // The wait for it ends.
     let _lock = held(&home, ended.id());
     let error = lock::lock_or_wait(&home, |tried| waited.set(tried)).unwrap_err();
     assert!(matches!(error, Error::Owned { pid: Some(pid), .. } if pid == ended.id()), "{error}");
@@ -156,7 +156,7 @@ fn a_read_only_home_is_read_and_not_owned() {
     let (folder, home, _) = filled();
     let mut command = child("a_read_only_home_is_read_and_not_owned", &home);
     if rustix::process::geteuid().is_root() {
-        // Nothing is read-only for root: the other process is nobody's.
+        // Root may write everything, so the other process runs as nobody.
         let nobody = 65_534;
         for path in [folder.path(), home.parent().unwrap(), &home, &home.join("journal.db"), &home.join("owner.lock")] {
             chown(path, Some(nobody), Some(nobody)).unwrap();
@@ -166,26 +166,30 @@ fn a_read_only_home_is_read_and_not_owned() {
     fs::set_permissions(&home, fs::Permissions::from_mode(0o500)).unwrap();
     let output = command.output().unwrap();
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("1 passed"), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && stdout.contains("1 passed"),
+        "{stdout}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
-fn r10_r11_what_a_killed_owner_was_told_is_there() {
+fn r10_r11_what_a_killed_owner_acknowledged_is_there() {
     if let Some(home) = std::env::var_os(CHILD).map(PathBuf::from) {
         append_until_killed(&home);
     }
     let (_folder, home) = home();
-    let mut command = child("r10_r11_what_a_killed_owner_was_told_is_there", &home);
+    let mut command = child("r10_r11_what_a_killed_owner_acknowledged_is_there", &home);
     let mut script = Script::new(1);
     for round in 1..=5 {
         let mut owner = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(owner.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let mut told = lines.filter_map(|line| line.strip_prefix("kept ")?.parse::<u64>().ok());
-        let before = told.by_ref().take(20 * round).last().unwrap();
+        let mut acknowledged = lines.filter_map(|line| line.strip_prefix("kept ")?.parse::<u64>().ok());
+        let before = acknowledged.by_ref().take(20 * round).last().unwrap();
         owner.kill().unwrap();
         owner.wait().unwrap();
-        let last = told.last().unwrap_or(before);
+        let last = acknowledged.last().unwrap_or(before);
 
         let sqlite = own(&home);
         let entries = sqlite.read(script.branch, Seq(1)).unwrap();
@@ -195,7 +199,7 @@ fn r10_r11_what_a_killed_owner_was_told_is_there() {
     assert_eq!(own(&home).epoch(), Epoch(11));
 }
 
-/// Tells each position after it was acknowledged.
+/// Prints each position after it was acknowledged.
 fn append_until_killed(home: &Path) -> ! {
     let sqlite = own(home);
     let mut script = Script::new(1);

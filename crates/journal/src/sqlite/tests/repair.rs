@@ -1,4 +1,5 @@
-//! Mending the files of a home: what was changed is kept, what was done is told, and the next look finds nothing.
+//! Repairs of the files of a home: copies of changed files are kept, the repair reports what it did, and the next check
+//! finds nothing.
 
 use std::fs;
 use std::path::Path;
@@ -13,13 +14,13 @@ use crate::repair::Repairs;
 use crate::suite::Script;
 use crate::{Error, Journal as _, Read as _, Sqlite};
 
-/// What is found, but for views: the scripts here record no rows of them.
+/// The findings, except those of views: the scripts here record no rows of them.
 fn found(home: &Path) -> Vec<What> {
     let findings = check(home, &mut |_| ()).unwrap().findings;
     findings.iter().map(|finding| finding.what).filter(|what| *what != What::Views).collect()
 }
 
-/// The file of the home whose name begins so.
+/// The file of the home whose name has this prefix.
 fn kept(home: &Path, beginning: &str) -> Vec<u8> {
     let mut files = fs::read_dir(home).unwrap().map(|file| file.unwrap());
     let file = files.find(|file| file.file_name().to_string_lossy().starts_with(beginning));
@@ -40,7 +41,7 @@ fn r10_accepting_a_loss_sets_the_mark_and_keeps_the_old_one() {
 }
 
 #[test]
-fn r10_a_mark_that_is_none_closes_the_home_until_it_is_mended() {
+fn r10_an_invalid_mark_closes_the_home_until_it_is_repaired() {
     let (_folder, home, _) = three();
     fs::write(home.join("journal.mark"), b"half a mark").unwrap();
     assert!(matches!(Sqlite::own(&home), Err(Error::Damaged { .. })));
@@ -64,13 +65,13 @@ fn r10_a_stale_wal_is_kept_under_another_name() {
 }
 
 #[test]
-fn r10_what_can_be_read_is_rescued_and_the_old_file_is_kept() {
+fn r10_readable_rows_are_exported_and_the_old_file_is_kept() {
     let (_folder, home, scripts) = three();
     let sqlite = own(&home);
     let mut long = Script::new(4);
     super::add(&sqlite, long.begin()).unwrap();
     for n in 0..120 {
-        super::add(&sqlite, long.batch(vec![crate::suite::samples::struck(n)], vec![])).unwrap();
+        super::add(&sqlite, long.batch(vec![crate::suite::samples::retracted(n)], vec![])).unwrap();
     }
     let head = sqlite.head().unwrap();
     drop(sqlite);
@@ -85,7 +86,7 @@ fn r10_what_can_be_read_is_rescued_and_the_old_file_is_kept() {
     let did = Repairs::take(&home).unwrap().export(&mut |_| ()).unwrap().join("\n");
     assert!(did.contains("nothing could be read at positions"), "{did}");
     assert_eq!(kept(&home, "journal.db.damaged-"), bytes);
-    // What is gone is one session's; the others are whole, and nothing else is wrong.
+    // Only one session has lost something; the others are intact, and nothing else is wrong.
     assert_eq!(found(&home), [What::Entry], "{did}");
     let sqlite = own(&home);
     assert_eq!(sqlite.head(), Ok(head), "{did}");
@@ -94,15 +95,15 @@ fn r10_what_can_be_read_is_rescued_and_the_old_file_is_kept() {
 }
 
 #[test]
-fn a_home_that_is_owned_is_not_mended() {
+fn a_home_that_is_owned_is_not_repaired() {
     let (_folder, home, _) = three();
     let _owner = own(&home);
     assert!(matches!(Repairs::take(&home), Err(Error::Owned { .. })));
 }
 
-/// Everything is as in a journal that was just made, but for what the SQL has done.
+/// Everything is as in a new journal, except for what the SQL has done.
 #[test]
-fn r10_r18_tables_and_rows_that_are_gone_are_found_and_made_anew() {
+fn r10_r18_missing_tables_and_rows_are_found_and_rebuilt() {
     let cases = [
         ("DROP TABLE view_usage", What::Tables, "view_usage", Repair::Views),
         ("DROP INDEX view_sessions_unfinished", What::Tables, "view_sessions_unfinished", Repair::Views),
@@ -112,7 +113,7 @@ fn r10_r18_tables_and_rows_that_are_gone_are_found_and_made_anew() {
         ("INSERT INTO owner SELECT * FROM owner", What::Tables, "2 rows", Repair::Export),
         ("UPDATE sessions SET key = 'agent:main:other' WHERE rowid = 2", What::Rows, "agent:main:other", Repair::Views),
         ("UPDATE sessions SET branch = 1 WHERE rowid = 2", What::Rows, "another session", Repair::Views),
-        ("DELETE FROM sessions WHERE rowid = 2", What::Rows, "its row is not there", Repair::Views),
+        ("DELETE FROM sessions WHERE rowid = 2", What::Rows, "its row is missing", Repair::Views),
     ];
     for (sql, what, part, repair) in cases {
         let (_folder, home, scripts) = three();
@@ -125,10 +126,10 @@ fn r10_r18_tables_and_rows_that_are_gone_are_found_and_made_anew() {
         if what == What::Rows {
             assert_eq!(finding.place.session.as_ref(), Some(&scripts[1].key), "{sql}");
         }
-        let mender = Repairs::take(&home).unwrap();
-        let did = if repair == Repair::Views { mender.tables() } else { mender.export(&mut |_| ()) };
+        let repairs = Repairs::take(&home).unwrap();
+        let did = if repair == Repair::Views { repairs.tables() } else { repairs.export(&mut |_| ()) };
         did.unwrap_or_else(|error| panic!("{sql}: {error}"));
-        drop(mender);
+        drop(repairs);
         let sqlite = own(&home);
         assert_eq!(sqlite.rebuild_views().unwrap(), [], "{sql}");
         assert!(sqlite.epoch().0 >= 2, "{sql}: no owner's number is used twice");
@@ -137,9 +138,9 @@ fn r10_r18_tables_and_rows_that_are_gone_are_found_and_made_anew() {
     }
 }
 
-/// A key that another session has by now is left to it, and that is told.
+/// If another session has taken the key, it keeps the key, and the check reports that.
 #[test]
-fn r10_a_session_whose_key_is_taken_is_told_and_left() {
+fn r10_a_session_whose_key_is_taken_is_reported_and_not_repaired() {
     let (_folder, home, scripts) = three();
     let connection = Connection::open(home.join("journal.db")).unwrap();
     connection.execute("DELETE FROM sessions WHERE rowid = 2", []).unwrap();
@@ -148,7 +149,7 @@ fn r10_a_session_whose_key_is_taken_is_told_and_left() {
     let report = check(&home, &mut |_| ()).unwrap();
     assert!(report.notes.iter().any(|note| note.contains("another session has that key")), "{:?}", report.notes);
     assert!(report.findings.iter().any(|finding| finding.what == What::Rows), "{:#?}", report.findings);
-    // The other one gets its own key back first; then this one is free.
+    // The other session gets its own key back first; then this key is free.
     for _ in 0..2 {
         Repairs::take(&home).unwrap().tables().unwrap();
     }
@@ -156,7 +157,7 @@ fn r10_a_session_whose_key_is_taken_is_told_and_left() {
 }
 
 #[test]
-fn r10_what_is_gone_is_told_from_the_first_position_on() {
+fn r10_lost_rows_are_reported_from_the_first_position_on() {
     let (_folder, home, scripts) = three();
     let path = home.join("journal.db");
     let root: i64 = {
@@ -168,13 +169,13 @@ fn r10_what_is_gone_is_told_from_the_first_position_on() {
     fs::write(&path, &bytes).unwrap();
     let did = Repairs::take(&home).unwrap().export(&mut |_| ()).unwrap().join("\n");
     assert!(did.contains("entries: 0 rows copied; nothing could be read at positions 1 to 12"), "{did}");
-    // A session whose row is all that is left is damaged, not free.
+    // A session of which only its row is left is corrupt, and its key is not free.
     let error = own(&home).session(&scripts[0].key).unwrap_err();
     assert_eq!(error.kind(), crate::Kind::Damaged, "{error}");
 }
 
 #[test]
-fn r10_a_mark_that_says_nothing_is_told() {
+fn r10_an_empty_mark_is_reported() {
     let (_folder, home, _) = three();
     let notes = || check(&home, &mut |_| ()).unwrap().notes.join("\n");
     assert_eq!(notes(), "");

@@ -1,4 +1,4 @@
-//! What is removed: entries before an anchor, bodies that nothing names, progress that no entry will seal.
+//! Removal: entries before an anchor, bodies that nothing names, progress that no entry will seal.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use rusqlite::{Connection, params};
 use super::super::collect::Collection;
 use super::{add, filled, home, own};
 use crate::Journal as _;
-use crate::suite::samples::{accepted, struck, text};
+use crate::suite::samples::{accepted, retracted, text};
 use crate::suite::{Script, id};
 use crate::{Collected, Error, Old, Read as _, Reader, Sqlite};
 
@@ -37,7 +37,7 @@ fn snapshot(home: &Path, branch: BranchId, seq: u64, bodies: &[Hash]) {
     assert_eq!(database(home).execute(sql, row).unwrap(), 1);
 }
 
-/// A session of so many messages, each with its body.
+/// A session with this many messages, each with its body.
 fn talked(home: &Path, messages: u64) -> (Sqlite, Script, Vec<Content>) {
     let (sqlite, mut script) = (own(home), Script::new(1));
     add(&sqlite, script.begin()).unwrap();
@@ -125,11 +125,11 @@ fn a_collection_that_entries_are_removed_under_begins_anew() {
     let path = home.join("journal.db");
     let connection = database(&home);
     let mut collection = Collection::new(&sqlite.collectable);
-    // Entries, two views, their end, snapshots: all is read, and no body collected.
+    // Entries, two views, their end, snapshots: everything is read, and no body collected.
     for _ in 0..5 {
         assert_eq!(collection.step(&connection, &path), Ok(None));
     }
-    add(&sqlite, script.batch(vec![accepted(named_by_snapshot.body), struck(1)], vec![])).unwrap();
+    add(&sqlite, script.batch(vec![accepted(named_by_snapshot.body), retracted(1)], vec![])).unwrap();
     snapshot(&home, script.branch, script.seq, &[named_by_snapshot.body.hash]);
     assert_eq!(sqlite.anchor(script.branch, Seq(script.seq)), Ok(script.seq - 1));
     while collection.step(&connection, &path).unwrap().is_none() {}
@@ -146,8 +146,8 @@ fn r10_r18_what_is_before_an_anchor_goes_and_the_chain_goes_on() {
     assert_eq!(sqlite.read(script.branch, Seq(1)), Err(Error::Erased { branch: script.branch, seq: Seq(5) }));
     assert_eq!(sqlite.read(script.branch, Seq(6)).unwrap(), whole[5..]);
     assert_eq!(sqlite.read(script.branch, Seq(7)).unwrap(), whole[6..]);
-    add(&sqlite, script.batch(vec![struck(1)], vec![])).unwrap();
-    // A branch can leave at the anchor, and not before it.
+    add(&sqlite, script.batch(vec![retracted(1)], vec![])).unwrap();
+    // A branch can fork off at the anchor, and not before it.
     let fork = |at: usize| {
         let forked = Forked { parent: script.branch, at: whole[at].seq, hash: whole[at].chain };
         let mut fork = Script { branch: BranchId(id(9 + at as u128)), seq: 0, ..script.clone() };
@@ -159,8 +159,8 @@ fn r10_r18_what_is_before_an_anchor_goes_and_the_chain_goes_on() {
 
     let sqlite = own(&home);
     assert_eq!(sqlite.read(script.branch, Seq(6)).unwrap().len(), 3);
-    add(&sqlite, script.batch(vec![struck(2)], vec![])).unwrap();
-    // What only the removed entries named is collected, what the snapshot names is not.
+    add(&sqlite, script.batch(vec![retracted(2)], vec![])).unwrap();
+    // Bodies that only removed entries named are collected; bodies that the snapshot names are not.
     assert_eq!(sqlite.collect().map(|collected| collected.bodies), Ok(3));
     assert!(has(&sqlite, &bodies[3]) && !has(&sqlite, &bodies[2]));
 }
@@ -197,7 +197,7 @@ fn r10_a_mark_that_lags_names_nothing_that_was_removed() {
     let (sqlite, script, _) = talked(&home, 6);
     snapshot(&home, script.branch, 5, &[]);
     drop(sqlite);
-    // The power took the last marks with it.
+    // The loss of power took the last marks with it.
     let first = own(&home).read(script.branch, Seq(1)).unwrap().remove(0);
     fs::write(home.join("journal.mark"), [&1_u64.to_le_bytes()[..], &first.chain.0].concat()).unwrap();
     assert_eq!(own(&home).anchor(script.branch, Seq(5)), Ok(4));
@@ -257,9 +257,9 @@ fn erase(sqlite: &Sqlite, before: i64, states: &[&Content]) -> Result<Collected,
     let states: Vec<Vec<u8>> =
         states.iter().map(|body| format!("{{\"x\":\"{}\"}}", body.body.hash).into_bytes()).collect();
     let old = Old { before: Timestamp(before), states: &states };
-    let told = Reader::open(&sqlite.home)?.erasable(&old)?;
+    let expected = Reader::open(&sqlite.home)?.erasable(&old)?;
     let erased = sqlite.erase(&old)?;
-    assert_eq!(told, erased, "what is told before is what is done");
+    assert_eq!(expected, erased, "the preview is what is done");
     Ok(erased)
 }
 
@@ -268,7 +268,7 @@ fn r21_what_only_old_entries_name_is_erased_and_nothing_else() {
     let (_folder, home) = home();
     let (sqlite, mut script, bodies) = talked(&home, 6);
     let before = script.at + 1;
-    // Named by an old entry and by one that is not.
+    // Named by an old entry and by a recent one.
     let late = text("said late");
     add(&sqlite, script.batch(vec![accepted(late.body), accepted(bodies[1].body)], vec![late.clone()])).unwrap();
     let in_a_view = format!("{{\"body\":\"{}\"}}", bodies[3].body.hash);
@@ -284,12 +284,12 @@ fn r21_what_only_old_entries_name_is_erased_and_nothing_else() {
     assert_eq!(gone, [true, false, false, false, false, true]);
     assert!(has(&sqlite, &late));
     assert_eq!(erase(&sqlite, before, &[&bodies[2]]), Ok(Collected::default()), "once is enough");
-    // No entry went with it, nothing is damaged, and what is named is not collected.
+    // No entry was removed, nothing is damaged, and named bodies are not collected.
     assert_eq!(sqlite.read(script.branch, Seq(1)).unwrap().len() as u64, script.seq);
     assert_eq!(sqlite.collect(), Ok(Collected::default()));
     assert_eq!(database(&home).query_row("SELECT count(*) FROM bodies", [], |row| row.get::<_, u32>(0)), Ok(7));
 
-    // What is said again is there again.
+    // Content that is appended again exists again.
     let again = bodies[0].clone();
     add(&sqlite, script.batch(vec![accepted(again.body)], vec![again])).unwrap();
     assert!(has(&sqlite, &bodies[0]) && !has(&sqlite, &bodies[5]));

@@ -1,4 +1,4 @@
-//! Snapshots that are damaged, and entries that are gone.
+//! Corrupt snapshots, and missing entries.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use rusqlite::Connection;
 
 use super::{add, filled, own};
 use crate::suite::Script;
-use crate::suite::samples::struck;
+use crate::suite::samples::retracted;
 use crate::{Error, Journal as _, Kind, Read as _, Snapshot, Sqlite};
 
 fn change(home: &Path, sql: &str) {
     Connection::open(home.join("journal.db")).unwrap().execute_batch(sql).unwrap();
 }
 
-/// A state at this entry; whatever it says, it is one.
+/// Keeps some bytes as a snapshot of this entry.
 fn keep(sqlite: &Sqlite, script: &Script, seq: u64) {
     let Event::Created(created) = script.created() else { unreachable!() };
     let mut session = Session::created(&created, Timestamp(1));
@@ -24,7 +24,7 @@ fn keep(sqlite: &Sqlite, script: &Script, seq: u64) {
 
 /// Waits until the writer has written what was queued.
 fn settle(sqlite: &Sqlite, script: &mut Script) {
-    add(sqlite, script.batch(vec![struck(1)], vec![])).unwrap();
+    add(sqlite, script.batch(vec![retracted(1)], vec![])).unwrap();
 }
 
 #[test]

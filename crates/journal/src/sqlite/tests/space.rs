@@ -1,4 +1,4 @@
-//! A full disk, and quiet moments: what the writer does when it cannot write, and when it need not.
+//! A full disk, and quiet moments: what the writer does when it cannot write, and when it has nothing to write.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use super::super::migrations::THIS;
 use super::super::space::Space;
 use super::super::writer::{CommitReply, Job, Pace, Start, Work, Writer};
 use super::super::{Opened, opened, schema};
-use super::group::Told;
+use super::group::Reply;
 use super::{add, home, own};
 use crate::suite::Script;
-use crate::suite::samples::{accepted, struck, text};
+use crate::suite::samples::{accepted, retracted, text};
 use crate::{Append, Error, Read as _, Reader};
 
-/// A writer on a file that cannot grow beyond what it has and a few pages.
+/// A writer on a file that can grow by only a few pages.
 struct Tight {
     writer: Writer,
     home: PathBuf,
@@ -45,7 +45,7 @@ impl Tight {
         Self { writer, home: home.to_owned() }
     }
 
-    fn queue(&self, batch: Batch) -> Told {
+    fn queue(&self, batch: Batch) -> Reply {
         self.queue_as(1, batch)
     }
 
@@ -53,19 +53,19 @@ impl Tight {
         self.queue_as(epoch, batch).recv().unwrap()
     }
 
-    fn queue_as(&self, epoch: u64, batch: Batch) -> Told {
-        let (tell, told) = channel();
+    fn queue_as(&self, epoch: u64, batch: Batch) -> Reply {
+        let (sender, reply) = channel();
         let append = Append { batch: Arc::new(batch), epoch: Epoch(epoch) };
-        let done = CommitReply::new(Box::new(move |answer| tell.send(answer).unwrap()));
+        let done = CommitReply::new(Box::new(move |answer| sender.send(answer).unwrap()));
         self.writer.queue(Job { work: Work::Append(Encoded::new(append)), done });
-        told
+        reply
     }
 
     fn send(&self, batch: Batch) -> Result<Position, Error> {
         self.queue(batch).recv().unwrap()
     }
 
-    /// Sends messages until there is no space; gives the position of the last one that was acknowledged.
+    /// Sends messages until there is no space; returns the last acknowledged position.
     fn fill(&self, script: &mut Script) -> Position {
         for n in 0..200_u32 {
             let body = unpackable(n, 128);
@@ -87,7 +87,7 @@ impl Tight {
     }
 }
 
-/// Bytes that do not pack: 32 for each of `count`.
+/// Incompressible bytes: 32 for each of `count`.
 fn unpackable(n: u32, count: u32) -> Content {
     let bytes: Vec<u8> = (0..count).flat_map(|i| Hash::of(&[n, i].map(u32::to_le_bytes).concat()).0).collect();
     Content::new(engine::BodyKind::Message, bytes)
@@ -103,13 +103,13 @@ fn r10_a_full_disk_acknowledges_nothing_and_loses_nothing_acknowledged() {
     let acknowledged = tight.fill(&mut script);
     assert!(acknowledged.0 > 5, "{acknowledged}");
     assert!(!tight.has_reserve(), "the reserve is not given up");
-    // Who reads is not hindered, and there is space again for the next owner.
+    // Readers are not hindered, and there is space again for the next owner.
     assert_eq!(Reader::open(&home).unwrap().head(), Ok(acknowledged));
     drop(tight);
     let sqlite = own(&home);
-    assert!(home.join("journal.reserve").exists(), "the reserve is not made anew");
+    assert!(home.join("journal.reserve").exists(), "the reserve is not created again");
     assert_eq!(sqlite.read(script.branch, Seq(1)).unwrap().len() as u64, acknowledged.0);
-    assert_eq!(add(&sqlite, script.batch(vec![struck(1)], vec![])), Ok(Position(acknowledged.0 + 1)));
+    assert_eq!(add(&sqlite, script.batch(vec![retracted(1)], vec![])), Ok(Position(acknowledged.0 + 1)));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn r10_b8_a_full_disk_still_takes_the_ends_of_runs_and_nothing_else() {
     let tight = Tight::new(&home, 40, Quiet::default());
     tight.send(script.begin()).unwrap();
     let acknowledged = tight.fill(&mut script);
-    for begins in [vec![struck(1)], vec![accepted(unpackable(1, 128).body)]] {
+    for begins in [vec![retracted(1)], vec![accepted(unpackable(1, 128).body)]] {
         let refused = tight.send(script.clone().batch(begins, vec![]));
         assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
     }
@@ -131,11 +131,11 @@ fn r10_b8_a_full_disk_still_takes_the_ends_of_runs_and_nothing_else() {
         assert_eq!(tight.send(script.batch(vec![event], vec![])), Ok(Position(acknowledged.0 + n)));
     }
     // Members of one group are judged one by one.
-    let told = [
-        tight.queue(script.clone().batch(vec![struck(1)], vec![])),
+    let replies = [
+        tight.queue(script.clone().batch(vec![retracted(1)], vec![])),
         tight.queue(script.batch(vec![Closed { epoch: Epoch(1) }.into()], vec![])),
     ];
-    let [begins, ends] = told.map(|told| told.recv().unwrap());
+    let [begins, ends] = replies.map(|reply| reply.recv().unwrap());
     assert!(matches!(begins, Err(Error::Full { .. })), "{begins:?}");
     assert_eq!(ends, Ok(Position(acknowledged.0 + 3)));
     drop(tight);
@@ -149,43 +149,43 @@ fn r10_a_member_that_fills_the_disk_fails_its_whole_group() {
     let tight = Tight::new(&home, 40, Quiet::default());
     tight.send(one.begin()).unwrap();
     tight.send(two.begin()).unwrap();
-    // Held in an answer, so that what is queued meanwhile becomes one group.
+    // Blocks the writer in a callback, so that everything queued meanwhile becomes one group.
     let (release, released) = channel::<()>();
-    let hold = Append { batch: Arc::new(one.batch(vec![struck(1)], vec![])), epoch: Epoch(1) };
-    let (tell, told) = channel();
+    let hold = Append { batch: Arc::new(one.batch(vec![retracted(1)], vec![])), epoch: Epoch(1) };
+    let (sender, reply) = channel();
     let done = CommitReply::new(Box::new(move |answer| {
-        tell.send(answer).unwrap();
+        sender.send(answer).unwrap();
         released.recv().unwrap();
     }));
     tight.writer.queue(Job { work: Work::Append(Encoded::new(hold)), done });
-    assert_eq!(told.recv().unwrap(), Ok(Position(3)));
+    assert_eq!(reply.recv().unwrap(), Ok(Position(3)));
     let body = unpackable(1, 32_000);
     let before = one.clone();
-    let told = [
-        tight.queue(one.batch(vec![struck(2)], vec![])),
+    let replies = [
+        tight.queue(one.batch(vec![retracted(2)], vec![])),
         tight.queue(two.batch(vec![accepted(body.body)], vec![body])),
-        tight.queue(one.batch(vec![struck(3)], vec![])),
+        tight.queue(one.batch(vec![retracted(3)], vec![])),
     ];
     release.send(()).unwrap();
-    for told in told {
-        let full = told.recv().unwrap();
+    for reply in replies {
+        let full = reply.recv().unwrap();
         assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
     }
-    // Where the branch ends is what is on the disk, not what was tried.
+    // The branch ends where the disk says, not where the failed append would have ended.
     let mut one = before;
     assert_eq!(tight.send(one.batch(vec![Closed { epoch: Epoch(1) }.into()], vec![])), Ok(Position(4)));
     drop(tight);
     assert_eq!(own(&home).head(), Ok(Position(4)));
 }
 
-/// Waits until the WAL has this many bytes at most.
+/// Waits until the WAL has at most this many bytes.
 fn until_wal(home: &Path, most: u64) {
     let wal = home.join("journal.db-wal");
     for _ in 0..12_000 {
         if fs::metadata(&wal).unwrap().len() <= most {
             return;
         }
-        // waits: the writer tells nobody when it has used a quiet moment; between two looks only.
+        // waits: the writer notifies nobody after background work; between two looks only.
         std::thread::sleep(Duration::from_millis(5));
     }
     panic!("the WAL keeps {} bytes", fs::metadata(&wal).unwrap().len());
@@ -204,7 +204,7 @@ fn a_quiet_writer_empties_the_wal() {
         tight.send(script.batch(vec![accepted(body.body)], vec![body])).unwrap();
         until_wal(&home, 0);
     }
-    // Who reads on is not disturbed, and does not keep the writer from going on.
+    // A long reader is not disturbed, and does not block the writer.
     let reader = rusqlite::Connection::open(home.join("journal.db")).unwrap();
     reader.execute_batch("BEGIN").unwrap();
     let count = || reader.query_row("SELECT count(*) FROM entries", [], |row| row.get::<_, u32>(0)).unwrap();
@@ -212,7 +212,7 @@ fn a_quiet_writer_empties_the_wal() {
     tight.send(script.batch(vec![accepted(text("x").body)], vec![text("x")])).unwrap();
     assert_eq!(u64::from(count()), script.seq - 1);
     reader.execute_batch("COMMIT").unwrap();
-    tight.send(script.batch(vec![struck(1)], vec![])).unwrap();
+    tight.send(script.batch(vec![retracted(1)], vec![])).unwrap();
     until_wal(&home, 0);
     assert_eq!(Reader::open(&home).unwrap().head(), Ok(Position(script.seq)));
 }
@@ -233,10 +233,10 @@ fn a_writer_that_is_quiet_for_long_collects_what_nothing_names() {
     tight.send_as(2, script.begin()).unwrap();
     for _ in 0..12_000 {
         if left() == 1 {
-            tight.send_as(2, script.batch(vec![struck(1)], vec![])).unwrap();
+            tight.send_as(2, script.batch(vec![retracted(1)], vec![])).unwrap();
             return;
         }
-        // waits: the writer tells nobody when it has used a quiet moment; between two looks only.
+        // waits: the writer notifies nobody after background work; between two looks only.
         std::thread::sleep(Duration::from_millis(5));
     }
     panic!("it never was collected");

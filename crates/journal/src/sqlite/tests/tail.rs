@@ -1,4 +1,4 @@
-//! What is recorded while a tail is read.
+//! Records that are appended while a tail is read.
 
 use engine::{Event, Seq};
 
@@ -6,10 +6,11 @@ use super::super::Reader;
 use super::super::tail::tail;
 use super::{add, home, own};
 use crate::suite::Script;
-use crate::suite::samples::{sealed, struck, text, text_added};
+use crate::suite::samples::{retracted, sealed, text, text_added};
 use crate::{Read as _, StoredLineage};
 
-/// R43: a subscriber that comes back stands behind the last entry of the tail. Progress before that entry would count as seen.
+/// R43: a subscriber that comes back resumes after the last entry of the tail. Progress before that entry would count
+/// as seen.
 #[test]
 fn r43_a_tail_is_of_one_moment_whatever_is_recorded_while_it_is_read() {
     let (_folder, home) = home();
@@ -20,8 +21,11 @@ fn r43_a_tail_is_of_one_moment_whatever_is_recorded_while_it_is_read() {
     add(&sqlite, script.batch(vec![text_added(1, 0, "ab")], vec![])).unwrap();
     let branch = script.branch;
     let body = text("abcd");
-    let batches: [(Vec<Event>, _); 3] =
-        [(vec![text_added(1, 2, "cd")], vec![]), (vec![struck(2)], vec![]), (vec![sealed(1, body.body)], vec![body])];
+    let batches: [(Vec<Event>, _); 3] = [
+        (vec![text_added(1, 2, "cd")], vec![]),
+        (vec![retracted(2)], vec![]),
+        (vec![sealed(1, body.body)], vec![body]),
+    ];
     for (events, bodies) in batches {
         let more = script.batch(events, bodies);
         let before = reader.tail(branch, Seq(1)).unwrap();

@@ -1,11 +1,11 @@
-//! The views: looked up by index, and made anew.
+//! The views: queried by index, and rebuilt.
 
 use engine::{RunId, Seq, SessionRow};
 use rusqlite::Connection;
 
 use super::{add, filled, own};
 use crate::suite::Script;
-use crate::suite::samples::{run, run_row, session_row, struck};
+use crate::suite::samples::{retracted, run, run_row, session_row};
 use crate::{Read as _, views};
 
 #[test]
@@ -19,7 +19,7 @@ fn r11_what_is_unfinished_or_held_is_looked_up_by_its_index() {
     }
 }
 
-/// R22: rows that are no part of a page are not read: they could not be.
+/// R22: rows outside of a page are not read: reading them would fail.
 #[test]
 fn r22_a_page_of_a_list_looks_at_no_other_rows() {
     let (_folder, home, first) = filled();
@@ -47,7 +47,7 @@ fn r22_a_page_of_a_list_looks_at_no_other_rows() {
 }
 
 #[test]
-fn r10_views_that_were_lost_or_changed_are_made_anew_from_the_entries() {
+fn r10_views_that_were_lost_or_changed_are_rebuilt_from_the_entries() {
     let (_folder, home, script) = filled();
     let sqlite = own(&home);
     let mut other = Script::new(2);
@@ -85,7 +85,7 @@ fn r10_the_rows_of_a_session_that_cannot_be_read_stay_as_they_are() {
     let (sessions, runs) = (sqlite.sessions().unwrap(), sqlite.runs(None).unwrap());
     let mut other = Script::new(2);
     add(&sqlite, other.begin()).unwrap();
-    add(&sqlite, other.batch(vec![struck(1)], vec![])).unwrap();
+    add(&sqlite, other.batch(vec![retracted(1)], vec![])).unwrap();
     drop(sqlite);
     let connection = Connection::open(home.join("journal.db")).unwrap();
     connection.execute_batch("UPDATE entries SET payload = '{}' WHERE seq = 5 AND branch = 1").unwrap();

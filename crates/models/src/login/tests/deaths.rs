@@ -1,4 +1,4 @@
-//! A process that dies after any single operation of a refresh: what the next one finds, does, and says.
+//! A process dies after each single operation of a refresh: what the next process finds, does and reports.
 
 use std::cell::Cell;
 use std::panic;
@@ -10,39 +10,39 @@ thread_local! {
     static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// What is thrown where a process dies: nothing that follows happens, and its locks are free.
+/// The panic payload with which a process dies: nothing after it happens, and its locks are released.
 struct Died;
 
 pub(in crate::login) fn step() {
     let Some(left) = LEFT.get() else { return };
-    // Who is dead stays so.
+    // A dead process stays dead.
     LEFT.set(Some(left.saturating_sub(1)));
     if left == 0 {
         panic::resume_unwind(Box::new(Died));
     }
 }
 
-/// Twenty sessions of one process want a token, which dies after so many operations. Gives what each was told.
+/// Twenty sessions of one process request a token; the process dies after so many operations. Returns the result of each.
 fn sessions(login: &Login, dies_after: Option<u32>) -> Vec<Result<String, Fault>> {
     LEFT.set(dies_after);
-    let told = process().block_on(async {
+    let results = process().block_on(async {
         let logins = Logins::default();
         let want = |_| {
             let (logins, login) = (logins.clone(), login.clone());
             tokio::spawn(async move { logins.token(&login).await.map(|token| token.reveal().to_owned()) })
         };
         let wanted: Vec<_> = (0..20).map(want).collect();
-        let mut told = vec![];
+        let mut results = vec![];
         for one in wanted {
-            told.push(one.await.unwrap());
+            results.push(one.await.unwrap());
         }
-        told
+        results
     });
     LEFT.set(None);
-    told
+    results
 }
 
-/// A token server in a thread of its own, which outlives processes.
+/// A token server in its own thread, which survives the processes.
 fn server() -> Server {
     let (started, server) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -55,8 +55,8 @@ fn server() -> Server {
 }
 
 #[track_caller]
-fn all_have(told: &[Result<String, Fault>], token: &str) {
-    assert!(told.iter().all(|one| one.as_ref().is_ok_and(|had| had == token)), "{told:?}");
+fn all_have(results: &[Result<String, Fault>], token: &str) {
+    assert!(results.iter().all(|one| one.as_ref().is_ok_and(|had| had == token)), "{results:?}");
 }
 
 #[test]
@@ -71,25 +71,25 @@ fn r50_r10_wherever_a_refresh_is_cut_off_the_next_process_asks_once_and_says_wha
         if !died {
             break;
         }
-        let told = sessions(&login, None);
+        let results = sessions(&login, None);
         let asked = server.asked();
         match (sent, holds.as_str()) {
             (0, "refresh-1") => {
                 not_sent += 1;
-                all_have(&told, "access-1");
+                all_have(&results, "access-1");
                 assert_eq!((asked.len(), text(&login.place).as_str()), (1, "refresh-2"), "after {dies_after}");
             }
             (1, "refresh-2") => {
                 kept += 1;
-                all_have(&told, "access-2");
+                all_have(&results, "access-2");
                 assert_eq!((asked.len(), text(&login.place).as_str()), (2, "refresh-3"), "after {dies_after}");
             }
             (1, "refresh-1") => {
                 lost += 1;
-                // However often it is tried: what was lost is said, and a person mends it.
+                // Every attempt reports the loss; the user must act.
                 for tries in 2..=3 {
-                    let told = if tries == 2 { told.clone() } else { sessions(&login, None) };
-                    for fault in told.into_iter().map(Result::unwrap_err) {
+                    let results = if tries == 2 { results.clone() } else { sessions(&login, None) };
+                    for fault in results.into_iter().map(Result::unwrap_err) {
                         let failure = failure(&login, fault);
                         assert_eq!(failure.class, FailureClass::AuthPermanent);
                         assert!(failure.message.contains("what that brought was not kept"), "{failure}");

@@ -1,4 +1,4 @@
-//! What was asked for, and what should come of it.
+//! What was asked for, and what must follow.
 
 use engine::tables::transitions::RunState;
 use engine::{
@@ -8,30 +8,30 @@ use engine::{
 
 use super::{Led, Oracle, same};
 
-/// What was asked for.
+/// A request to the session.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::queue) enum Asked {
-    /// To take a message.
+    /// Accept a message.
     Message(Offered),
-    /// To take one that was accepted before.
+    /// Accept a message that was accepted before.
     Again(MessageId),
-    /// To hold the run.
+    /// Hold the run.
     Pause { freeze: bool },
-    /// To let it go on, or to end it.
+    /// Resume the run, or end it.
     Resume { drop: bool },
-    /// To end the run that is under way.
+    /// End the run in progress.
     Abort,
-    /// To let a run stop somewhere.
+    /// Set or clear a breakpoint of a run.
     Break { run: RunId, at: Option<Breakpoint> },
-    /// To begin the conversation anew.
+    /// Reset the conversation.
     Reset,
-    /// To route messages so that do not say.
+    /// Set the queue mode for messages without one.
     Override(Option<QueueMode>),
     /// Anything else, which is never refused.
     Other,
 }
 
-/// A message as it was offered, with what is configured.
+/// A message as it was sent, with the configured settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::queue) struct Offered {
     pub(in crate::queue) message: MessageId,
@@ -41,7 +41,7 @@ pub(in crate::queue) struct Offered {
 }
 
 impl Offered {
-    /// What the message says goes before what its session says, and that before what is configured.
+    /// The mode of the message, else that of the session, else the configured one.
     pub(super) fn mode(&self, session: Option<QueueMode>) -> QueueMode {
         match (self.mode, session) {
             (Some(mode), _) | (None, Some(mode)) => mode,
@@ -50,7 +50,7 @@ impl Offered {
     }
 }
 
-/// A message with the mode that it is routed by.
+/// A message with the mode that routes it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Came {
     pub(super) offered: Offered,
@@ -58,7 +58,7 @@ pub(super) struct Came {
 }
 
 impl Came {
-    pub(super) fn told(&self) -> (MessageId, Hash, QueueMode) {
+    pub(super) fn as_accepted(&self) -> (MessageId, Hash, QueueMode) {
         (self.offered.message, self.offered.body, self.mode)
     }
 
@@ -70,12 +70,12 @@ impl Came {
         self.offered.queue.drop == DropPolicy::New
     }
 
-    pub(super) fn tells(&self) -> bool {
+    pub(super) fn notifies(&self) -> bool {
         self.offered.queue.drop == DropPolicy::Summarize
     }
 }
 
-/// What is to happen for a message.
+/// The expected consequences of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Expected {
     pub(super) place: QueuePlace,
@@ -85,7 +85,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// What a message that came should have led to.
+    /// Checks the actual consequences of a message.
     pub(super) fn came(self, came: &Came, records: &[Record]) -> Result<(), String> {
         let has = |is: &dyn Fn(&Event) -> bool| records.iter().any(|record| is(&record.event));
         let cut = has(&|event| matches!(event, Event::StreamCut(e) if e.cause == CutCause::Steer));
@@ -97,7 +97,7 @@ impl Expected {
 }
 
 impl Oracle {
-    /// Where a message is to be put, and what else is to happen for it.
+    /// Where a message must be put, and what else must happen.
     pub(super) fn expect(&self, came: &Came) -> Expected {
         let mut expected = Expected { place: QueuePlace::Back, cut: false, ends: false, held: false };
         let (resting, queue) = (self.run.is_none(), came.offered.queue);
@@ -121,7 +121,7 @@ impl Oracle {
         expected
     }
 
-    /// Whether this cannot be done.
+    /// Whether this must be refused.
     pub(super) fn refuses(&self, asked: &Asked) -> bool {
         match asked {
             Asked::Message(offered) => {
@@ -141,7 +141,7 @@ impl Oracle {
         }
     }
 
-    /// What was asked for and was not refused is done.
+    /// Checks that a request that was not refused was carried out.
     pub(super) fn was_done(&self, asked: &Asked, led: &Led<'_>) -> Result<(), String> {
         let over = self.run.is_none() || self.ending().is_some();
         let done = match asked {
@@ -154,7 +154,7 @@ impl Oracle {
                 matches!(asked, Asked::Message(_)) || led.records.is_empty()
             }
             Asked::Pause { .. } => self.is_held(),
-            // It may stop at the next place at once.
+            // It may stop at the next breakpoint at once.
             Asked::Resume { drop } => !drop || over,
             Asked::Abort => over,
             Asked::Reset => self.run.is_none() || self.reset_due,

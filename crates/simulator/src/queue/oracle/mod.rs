@@ -1,5 +1,5 @@
-//! The second model of the routing: what the design says of a message, written with loops and locals as one would tell it.
-//! It reads what was recorded, and says what else should have been. What may not live here: anything of the engine's tables.
+//! The oracle of the routing: the rules of the design for messages, written with plain loops and variables. It reads
+//! what was recorded, and reports what should have been recorded instead. It uses nothing of the engine's tables.
 
 mod asked;
 mod run;
@@ -18,21 +18,21 @@ use run::{Doing, Under};
 use said::Said;
 use waits::Waits;
 
-/// The model.
+/// The oracle.
 #[derive(Debug)]
 pub(super) struct Oracle {
     waits: Waits,
     legs: Legs,
     said: Said,
     run: Option<Under>,
-    /// The mode of the session, where one was set.
+    /// The session's queue mode, if one was set.
     mode: Option<engine::QueueMode>,
-    /// The conversation is to begin anew when the run has ended.
+    /// Whether the conversation must be reset when the run has ended.
     reset_due: bool,
     owned: bool,
 }
 
-/// What one input led to.
+/// The consequences of one input.
 pub(super) struct Led<'a> {
     pub(super) answer: &'a Result<Acknowledgement, Refusal>,
     pub(super) records: &'a [Record],
@@ -53,7 +53,7 @@ impl Oracle {
         }
     }
 
-    /// All that one input led to.
+    /// Checks all consequences of one input.
     pub(super) fn judge(&mut self, asked: &Asked, led: &Led<'_>) -> Result<(), String> {
         let came = match asked {
             Asked::Message(offered) => Some(Came { offered: *offered, mode: offered.mode(self.mode) }),
@@ -77,7 +77,7 @@ impl Oracle {
             self.was_done(asked, led)?;
         }
         if !led.records.is_empty() {
-            self.at_rest()?;
+            self.when_idle()?;
         }
         self.compare(led)
     }
@@ -97,12 +97,12 @@ impl Oracle {
             Event::MessageSettled(e) => self.settled(e, came.map(|(came, _)| came))?,
             Event::Gathered(e) => {
                 if self.run.is_some() {
-                    return Err("a group was completed while a run is under way".into());
+                    return Err("a group was completed during a run".into());
                 }
                 self.waits.gather(&e.messages, at)?;
             }
             Event::OverrideSet(e) => {
-                let Asked::Override(mode) = asked else { return Err("a setting was changed by nobody".into()) };
+                let Asked::Override(mode) = asked else { return Err("a setting was changed without a request".into()) };
                 same("the mode of the session", e.queue_mode, *mode)?;
                 self.mode = e.queue_mode;
             }
@@ -110,14 +110,14 @@ impl Oracle {
             Event::RunEnded(e) => self.ended(e)?,
             Event::Reset(_) => {
                 if self.run.is_some() || !self.reset_due && !matches!(asked, Asked::Reset) {
-                    return Err("the conversation begins anew for nothing".into());
+                    return Err("the conversation is reset without a reason".into());
                 }
                 self.reset_due = false;
                 self.said.reset();
             }
             Event::EndingSet(e) => {
                 if e.reset != (self.reset_due || matches!(asked, Asked::Reset)) {
-                    return Err("a reset was decided that nobody asked for, or forgotten".into());
+                    return Err("a reset was decided without a request, or was forgotten".into());
                 }
                 self.reset_due = e.reset;
                 self.run_event(event, asked)?;
@@ -145,7 +145,7 @@ impl Oracle {
 
     fn accepted(&mut self, e: &MessageAccepted, at: Timestamp, came: &Came, expected: Expected) -> Result<(), String> {
         same("the place of the message", e.place, expected.place)?;
-        same("the message, its text and its mode", (e.message, e.body.hash, e.mode), came.told())?;
+        same("the message, its text and its mode", (e.message, e.body.hash, e.mode), came.as_accepted())?;
         if self.waits.count() >= came.cap() {
             return Err(format!("{} messages wait, and one more was accepted", self.waits.count()));
         }
@@ -172,14 +172,14 @@ impl Oracle {
                 self.said.say(e.message, true);
             }
             ReceiptState::Dropped => {
-                let came = came.filter(|came| !came.refuses()).ok_or("a message was dropped for nothing")?;
+                let came = came.filter(|came| !came.refuses()).ok_or("a message was dropped without a reason")?;
                 if self.waits.count() < came.cap() {
-                    return Err("a message was dropped though there was room".into());
+                    return Err("a message was dropped though there was space".into());
                 }
-                same("the message that gives way", Some(e.message), self.waits.oldest())?;
-                same("whether the next run is told of it", e.told, came.tells())?;
+                same("the dropped message", Some(e.message), self.waits.oldest())?;
+                same("whether the next run is notified of it", e.told, came.notifies())?;
                 if e.told {
-                    self.said.tell_of(e.message);
+                    self.said.notify_of(e.message);
                 }
             }
             ReceiptState::Cancelled | ReceiptState::Merged => {}
@@ -197,9 +197,9 @@ impl Oracle {
             return Err("a second run starts".into());
         }
         if self.reset_due {
-            return Err("a run starts before the conversation began anew".into());
+            return Err("a run starts before the reset of the conversation".into());
         }
-        let head = self.waits.head().ok_or("a run starts of nothing")?.message;
+        let head = self.waits.head().ok_or("a run starts without a message")?.message;
         same("the run's first message", e.run, head.into())?;
         let starting = self.waits.take_starting();
         same("what the run starts with", &e.inputs, &starting)?;
@@ -214,7 +214,7 @@ impl Oracle {
     }
 
     fn ended(&mut self, e: &RunEnded) -> Result<(), String> {
-        let run = self.run.take().ok_or("a run ends that is not there")?;
+        let run = self.run.take().ok_or("a run ends that does not exist")?;
         same("the run that ends", e.run, run.id)?;
         run.may_end(e.outcome)?;
         for message in run.inputs {
@@ -224,7 +224,7 @@ impl Oracle {
         self.waits.miss()
     }
 
-    /// The first byte came of a request that holds what was steered.
+    /// The first byte of a response came, so the steers in its request are delivered.
     fn delivered(&mut self) -> Result<(), String> {
         let Some(run) = &self.run else { return Ok(()) };
         for message in &run.inputs {
@@ -236,20 +236,20 @@ impl Oracle {
         Ok(())
     }
 
-    /// What must be so after any input that changed something.
-    fn at_rest(&self) -> Result<(), String> {
+    /// What must hold after any input that changed something.
+    fn when_idle(&self) -> Result<(), String> {
         if !self.owned {
             return Ok(());
         }
         match &self.run {
-            Some(run) => run.at_rest(self.waits.steers()),
-            None if self.reset_due => Err("the run has ended, and the conversation did not begin anew".into()),
-            None => self.waits.at_rest(),
+            Some(run) => run.when_idle(self.waits.steers()),
+            None if self.reset_due => Err("the run has ended, and the conversation was not reset".into()),
+            None => self.waits.when_idle(),
         }
     }
 
     fn compare(&mut self, led: &Led<'_>) -> Result<(), String> {
-        // What no entry changes is compared with the next one.
+        // A change without an entry is compared at the next entry.
         if led.records.is_empty() || led.records.iter().any(|record| record.seq.is_some()) {
             self.waits.compare(&led.session.queue)?;
             self.legs.compare(&led.session.messages)?;
@@ -259,7 +259,7 @@ impl Oracle {
             self.said.paired()?;
         }
         if !self.owned {
-            return same("what is wanted of a closed session", led.effects, &[]);
+            return same("what a closed session wants", led.effects, &[]);
         }
         match &self.run {
             Some(run) => run.wants(led.effects),
@@ -267,22 +267,22 @@ impl Oracle {
         }
     }
 
-    /// Looks at the whole conversation again.
+    /// Compares the whole conversation again.
     pub(super) fn look_again(&mut self, session: &Session) -> Result<(), String> {
         self.said.look_again();
         self.said.compare(&session.transcript)
     }
 
-    /// At the end: every leg has ended.
+    /// Checks at the end that every leg has ended.
     pub(super) fn finished(&self) -> Result<(), String> {
-        same("legs that nothing became of", self.legs.open(), vec![])
+        same("legs without an outcome", self.legs.open(), vec![])
     }
 
     pub(super) fn is_quiet(&self) -> bool {
         self.run.is_none() && self.waits.count() == 0
     }
 
-    /// What became of a message that was accepted, and its place among those that wait.
+    /// The outcome of an accepted message, and its place in the queue.
     fn receipt(&self, message: MessageId) -> (Option<ReceiptState>, Option<u32>) {
         (self.legs.state((message, false)), self.waits.place(message))
     }

@@ -1,4 +1,4 @@
-//! The run that is under way or held: what it is doing, its calls, and where it is to stop.
+//! The run in progress or on hold: its activity, its calls, and where it must stop.
 
 use engine::tables::transitions::RunState;
 use engine::{
@@ -9,7 +9,7 @@ use engine::{
 use super::asked::{Asked, Offered};
 use super::same;
 
-/// What a run is doing.
+/// The activity of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
     Preparing,
@@ -36,18 +36,18 @@ impl Doing {
     }
 }
 
-/// A call that has no result yet.
+/// A call without a result.
 #[derive(Debug)]
 struct Call {
     id: CallId,
     tool: String,
     reads: bool,
     at: At,
-    /// The run stopped before it, and went on.
+    /// Whether the run stopped before it and was resumed.
     passed: bool,
 }
 
-/// How far a call is.
+/// The progress of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Waiting,
@@ -66,7 +66,7 @@ struct Hold {
     before: Option<CallId>,
 }
 
-/// The run.
+/// The current run.
 #[derive(Debug)]
 pub(super) struct Under {
     pub(super) id: RunId,
@@ -78,7 +78,7 @@ pub(super) struct Under {
     begun: bool,
     tools: Vec<String>,
     states: Vec<RunState>,
-    /// It has stopped in the state that it is in, or was told to when it was in it already.
+    /// Whether it has stopped in its current state, or was told to stop when it was in it already.
     stopped: bool,
 }
 
@@ -102,7 +102,7 @@ impl Under {
         self.held.is_some()
     }
 
-    /// Whether it is to stop here; where nothing is named, whether it is to stop nowhere.
+    /// Whether it must stop here; for `None`, whether it has no breakpoint.
     pub(super) fn stops_at(&self, at: Option<&Breakpoint>) -> bool {
         match at {
             Some(Breakpoint::BeforeTool(tool)) => self.tools.contains(tool),
@@ -116,12 +116,12 @@ impl Under {
         self.doing = doing;
     }
 
-    /// Whether it is in a state that it is to stop in, and did not.
+    /// Whether it is in a state in which it must stop, and did not.
     fn should_stop(&self) -> bool {
         self.states.contains(&self.doing.state()) && !self.stopped
     }
 
-    /// It goes on from a state: it must have stopped there.
+    /// Checks that it may leave its state: it must have stopped there if there is a breakpoint.
     fn goes_on(&self, event: &str) -> Result<(), String> {
         if self.held.is_some() {
             return Err(format!("{event} while the run is held"));
@@ -150,7 +150,7 @@ impl Under {
             Event::WaitBegan(_) => self.is(Doing::Asking),
             Event::Failed(e) if e.failure.class == FailureClass::ContextOverflow => self.is(Doing::Summing),
             Event::CompactionBegun(_) => {
-                self.goes_on("the history is made shorter")?;
+                self.goes_on("the history is compacted")?;
                 self.is(Doing::Summing);
             }
             Event::Failed(_) => self.is(Doing::Deciding),
@@ -159,7 +159,7 @@ impl Under {
                 self.is(Doing::Deciding);
             }
             Event::RetryScheduled(_) => {
-                self.goes_on("a try was put off")?;
+                self.goes_on("a try was delayed")?;
                 self.is(Doing::Retrying);
             }
             Event::BreakpointSet(e) => self.breakpoint(e.before_tool.as_ref(), e.on_state, asked)?,
@@ -167,7 +167,7 @@ impl Under {
             Event::Resumed(_) => self.resumed(asked)?,
             Event::EndingSet(e) => self.ending = Some(e.outcome),
             Event::Opened(_) => {
-                // What only reads is run again.
+                // A read-only call is run again.
                 for call in self.calls.iter_mut().filter(|call| call.at == At::Running && call.reads) {
                     call.at = At::Ready;
                 }
@@ -180,7 +180,7 @@ impl Under {
     fn sent(&mut self, steers: bool) -> Result<(), String> {
         self.goes_on("a request was sent")?;
         if steers {
-            return Err("a request was sent without what is to be steered into it".into());
+            return Err("a request was sent without its steers".into());
         }
         if !self.calls.is_empty() {
             return Err("a request was sent while calls have no result".into());
@@ -226,7 +226,7 @@ impl Under {
             Event::CallEnding(e) => {
                 let still = self.held.as_ref().is_some_and(|held| held.freeze);
                 if e.why == EndingCause::Limit && still {
-                    return Err(format!("{} is ended by its limit while it stands still", e.call));
+                    return Err(format!("{} is ended by its limit while it is frozen", e.call));
                 }
                 if e.why == EndingCause::Run && self.ending.is_none() {
                     return Err(format!("{} is ended, and its run is not", e.call));
@@ -254,7 +254,7 @@ impl Under {
         let call = self.call(e.call)?;
         let (at, tool, passed) = (call.at, call.tool.clone(), call.passed);
         match at {
-            // It is running, and only taken up.
+            // It is running, and was only found again.
             At::Found => {}
             At::Ready if self.tools.contains(&tool) && !passed => {
                 return Err(format!("{} starts, and the run should have stopped before it", e.call));
@@ -276,7 +276,7 @@ impl Under {
         on_state: Option<RunState>,
         asked: &Asked,
     ) -> Result<(), String> {
-        let Asked::Break { at, .. } = asked else { return Err("a breakpoint was set by nobody".into()) };
+        let Asked::Break { at, .. } = asked else { return Err("a breakpoint was set without a request".into()) };
         let is = match (before_tool, on_state) {
             (Some(tool), None) => Some(Breakpoint::BeforeTool(tool.clone())),
             (None, Some(state)) => Some(Breakpoint::OnState(state)),
@@ -300,7 +300,7 @@ impl Under {
 
     fn paused(&mut self, e: &Paused, asked: &Asked) -> Result<(), String> {
         if self.held.is_some() || self.ending.is_some() {
-            return Err("a run is held that is held or ends already".into());
+            return Err("a run is held that is already held or ending".into());
         }
         let may = match e.cause {
             PauseCause::User => *asked == Asked::Pause { freeze: e.freeze },
@@ -320,25 +320,25 @@ impl Under {
             },
         };
         self.held = Some(Hold { freeze: e.freeze, before: e.call });
-        if may { Ok(()) } else { Err(format!("{e:?}: nobody wanted it to be held here")) }
+        if may { Ok(()) } else { Err(format!("{e:?}: it has no reason to be held here")) }
     }
 
     fn resumed(&mut self, asked: &Asked) -> Result<(), String> {
-        let Some(held) = self.held.take() else { return Err("a run goes on that was not held".into()) };
+        let Some(held) = self.held.take() else { return Err("a run is resumed that was not held".into()) };
         if let Some(call) = self.calls.iter_mut().find(|call| Some(call.id) == held.before) {
             call.passed = true;
         }
         match asked {
-            // What interrupts ends a run that is held.
+            // An interrupting message ends a held run.
             Asked::Resume { .. }
             | Asked::Abort
             | Asked::Reset
             | Asked::Message(Offered { mode: None | Some(QueueMode::Interrupt), .. }) => Ok(()),
-            other => Err(format!("{other:?} lets a held run go on")),
+            other => Err(format!("{other:?} resumes a held run")),
         }
     }
 
-    /// Whether it can end so, now.
+    /// Checks that it may end with this outcome now.
     pub(super) fn may_end(&self, outcome: Outcome) -> Result<(), String> {
         if !self.calls.is_empty() {
             return Err("a run ends with calls that have no result".into());
@@ -353,8 +353,8 @@ impl Under {
         same("how the run ends", outcome, expected)
     }
 
-    /// What must be so after any input that changed something.
-    pub(super) fn at_rest(&self, steers: bool) -> Result<(), String> {
+    /// What must hold after any input that changed something.
+    pub(super) fn when_idle(&self, steers: bool) -> Result<(), String> {
         if self.held.is_some() || self.ending.is_some() {
             return Ok(());
         }
@@ -365,15 +365,15 @@ impl Under {
             return Ok(());
         }
         if self.calls.iter().any(|call| matches!(call.at, At::Waiting | At::Asked | At::Ready)) {
-            return Err("a call is left to start though a message waits to be steered in".into());
+            return Err("a call is still to start though a message waits to be steered in".into());
         }
         if self.doing == Doing::Preparing && self.begun {
-            return Err("a message waits to be steered in, and no request is made of it".into());
+            return Err("a steer waits, and no request is prepared".into());
         }
         Ok(())
     }
 
-    /// What must be under way in the world for it, and nothing else.
+    /// Checks that exactly the effects that it needs are wanted.
     pub(super) fn wants(&self, effects: &[Effect]) -> Result<(), String> {
         let goes_on = self.held.is_none() && self.ending.is_none();
         let still = self.held.as_ref().is_some_and(|held| held.freeze);
@@ -384,7 +384,7 @@ impl Under {
                 Effect::Prepare { .. } => goes_on && self.doing == Doing::Preparing && !self.begun,
                 Effect::Compact { .. } => goes_on && self.doing == Doing::Summing,
                 Effect::Request { .. } => goes_on && matches!(self.doing, Doing::Sent | Doing::Streaming),
-                // One after the other, in an order that is not looked at here.
+                // One after the other; this does not check their order.
                 Effect::CheckCall { call, .. } => goes_on && at(call) == Some(At::Waiting),
                 Effect::RunCall { call, .. } => at(call) == Some(At::Running),
                 Effect::EndCall { call, .. } => at(call) == Some(At::Ending),
@@ -397,7 +397,7 @@ impl Under {
                 | Effect::EndProcess { .. } => false,
             };
             if !fits {
-                return Err(format!("{effect:?} is wanted of a run that is {:?}", self.doing));
+                return Err(format!("{effect:?} is wanted for a run that is {:?}", self.doing));
             }
             wanted += usize::from(!matches!(effect, Effect::CheckCall { .. }));
         }

@@ -1,4 +1,4 @@
-//! The conversation: what the user has said in it, and that each call has its one result.
+//! The conversation: the messages of the user, and one result for each call.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use engine::{CallId, Hash, Item, MessageId, Transcript};
 
 use super::same;
 
-/// What a run is told of messages that gave way, at most.
-const TOLD: usize = 20;
+/// The most dropped messages that a run is notified of.
+const MOST_DROPPED: usize = 20;
 
 /// A message in the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,21 +15,21 @@ struct One {
     message: MessageId,
     body: Option<Hash>,
     steer: bool,
-    /// The messages that gave way before it.
-    told: Vec<Hash>,
+    /// The messages that were dropped before it.
+    dropped: Vec<Hash>,
 }
 
-/// What the user has said, and how far the transcript was compared with it.
+/// The messages of the user, and how far the transcript was compared with them.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     ours: Vec<One>,
     bodies: BTreeMap<MessageId, Hash>,
-    /// Messages that gave way and that nobody was told of yet.
-    told: Vec<Hash>,
+    /// Dropped messages that no run was notified of yet.
+    dropped: Vec<Hash>,
     resets: u32,
-    /// Items of the transcript that were looked at.
+    /// Items of the transcript that were compared.
     items: usize,
-    /// Messages of the user among them.
+    /// How many of these are messages of the user.
     users: usize,
     /// Calls among them that have no result.
     open: Vec<CallId>,
@@ -40,21 +40,21 @@ impl Said {
         self.bodies.insert(message, body);
     }
 
-    /// A message is in the conversation from now on.
+    /// Adds a message to the conversation.
     pub(super) fn say(&mut self, message: MessageId, steer: bool) {
-        let told = if steer { vec![] } else { std::mem::take(&mut self.told) };
-        self.ours.push(One { message, body: self.bodies.get(&message).copied(), steer, told });
+        let dropped = if steer { vec![] } else { std::mem::take(&mut self.dropped) };
+        self.ours.push(One { message, body: self.bodies.get(&message).copied(), steer, dropped });
     }
 
-    /// A message gave way, and the next run is told of it.
-    pub(super) fn tell_of(&mut self, message: MessageId) {
-        self.told.extend(self.bodies.get(&message));
-        while self.told.len() > TOLD {
-            self.told.remove(0);
+    /// Notes a dropped message, of which the next run is notified.
+    pub(super) fn notify_of(&mut self, message: MessageId) {
+        self.dropped.extend(self.bodies.get(&message));
+        while self.dropped.len() > MOST_DROPPED {
+            self.dropped.remove(0);
         }
     }
 
-    /// The conversation begins anew.
+    /// Resets the conversation.
     pub(super) fn reset(&mut self) {
         self.ours.clear();
         self.resets += 1;
@@ -66,27 +66,27 @@ impl Said {
         self.open.clear();
     }
 
-    /// Looks at what has come since.
+    /// Compares the new items.
     pub(super) fn compare(&mut self, transcript: &Transcript) -> Result<(), String> {
-        same("how often the conversation began anew", transcript.resets(), self.resets)?;
+        same("the number of resets", transcript.resets(), self.resets)?;
         let items = transcript.items();
         for item in items.get(self.items..).ok_or("the conversation became shorter")? {
             self.pair(item)?;
             let Item::User { message, body, steer, dropped, .. } = item else { continue };
-            let told = dropped.iter().map(|body| body.hash).collect();
-            let is = One { message: *message, body: Some(body.hash), steer: *steer, told };
-            same("what was said by the user", Some(&is), self.ours.get(self.users))?;
+            let dropped = dropped.iter().map(|body| body.hash).collect();
+            let is = One { message: *message, body: Some(body.hash), steer: *steer, dropped };
+            same("the message of the user", Some(&is), self.ours.get(self.users))?;
             self.users += 1;
         }
         self.items = items.len();
-        same("how much was said by the user", self.users, self.ours.len())
+        same("the number of messages of the user", self.users, self.ours.len())
     }
 
     fn pair(&mut self, item: &Item) -> Result<(), String> {
         match item {
             Item::Result { call, .. } => match self.open.iter().position(|open| open == call) {
                 Some(at) => drop(self.open.remove(at)),
-                None => return Err(format!("a result for {call}, which has none to come")),
+                None => return Err(format!("a result for {call}, which expects none")),
             },
             Item::User { .. } | Item::Summary { .. } | Item::Note { .. } | Item::Assistant { .. } => {
                 self.paired()?;
@@ -98,7 +98,7 @@ impl Said {
         Ok(())
     }
 
-    /// Every call has its result.
+    /// Checks that every call has its result.
     pub(super) fn paired(&self) -> Result<(), String> {
         same("calls without a result", self.open.as_slice(), &[])
     }

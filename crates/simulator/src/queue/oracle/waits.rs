@@ -1,11 +1,11 @@
-//! What waits, in order.
+//! The queue, in order.
 
 use engine::{Effect, Leg, MessageId, QueueMode, QueuePlace, Queued, RunId, Timestamp};
 
 use super::asked::Came;
 use super::same;
 
-/// A leg that waits.
+/// A waiting leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) message: MessageId,
@@ -16,17 +16,17 @@ pub(super) struct Waiting {
     gathered: bool,
 }
 
-/// All that wait.
+/// All waiting legs.
 #[derive(Debug, Default)]
 pub(super) struct Waits(Vec<Waiting>);
 
 impl Waits {
-    /// Messages that wait, each once.
+    /// The number of waiting messages; a message with two legs counts once.
     pub(super) fn count(&self) -> usize {
         self.0.iter().filter(|one| !is_second(one)).count()
     }
 
-    /// The place of a message among those that wait, from 1.
+    /// The place of a message in the queue, from 1.
     pub(super) fn place(&self, message: MessageId) -> Option<u32> {
         let mut place = 0;
         for one in self.0.iter().filter(|one| !is_second(one)) {
@@ -50,7 +50,7 @@ impl Waits {
         self.0.iter().find(|one| !is_second(one))
     }
 
-    /// The message that gives way first: one that interrupts is the last to do so.
+    /// The message that is dropped first; interrupting messages come last.
     pub(super) fn oldest(&self) -> Option<MessageId> {
         let mut oldest = None;
         for one in self.0.iter().filter(|one| !is_second(one)) {
@@ -61,7 +61,7 @@ impl Waits {
         oldest.or(self.0.first().map(|one| one.message))
     }
 
-    /// Which of its legs wait: for each, whether it is the steer of a message that has two.
+    /// Which of its legs wait: for each, whether it is the steer of a message with two legs.
     pub(super) fn legs_of(&self, message: MessageId, leg: Option<Leg>) -> Vec<bool> {
         self.0.iter().filter(|one| is_meant(one, message, leg)).map(is_second).collect()
     }
@@ -104,10 +104,10 @@ impl Waits {
         group
     }
 
-    /// A group is complete.
+    /// Completes a group.
     pub(super) fn gather(&mut self, messages: &[MessageId], at: Timestamp) -> Result<(), String> {
         same("the group", messages, &self.group())?;
-        let last = self.0.iter().rfind(|one| messages.contains(&one.message)).ok_or("a group of nothing")?;
+        let last = self.0.iter().rfind(|one| messages.contains(&one.message)).ok_or("an empty group")?;
         if self.0.len() == messages.len() && at < last.at.plus(last.debounce_ms) {
             return Err("a group was completed before its time".into());
         }
@@ -117,7 +117,7 @@ impl Waits {
         Ok(())
     }
 
-    /// Takes what the next run starts with: the head, its group, and what is to be steered into it.
+    /// Takes what the next run starts with: the head, its group, and the steers for it.
     pub(super) fn take_starting(&mut self) -> Vec<MessageId> {
         let Some(head) = self.head().copied() else { return vec![] };
         let group = self.group();
@@ -134,7 +134,7 @@ impl Waits {
         taken
     }
 
-    /// A run has ended: what was to be steered into it waits for a run of its own.
+    /// Handles the end of a run: steers that it did not get wait for their own run.
     pub(super) fn miss(&mut self) -> Result<(), String> {
         for one in &mut self.0 {
             if is_second(one) {
@@ -147,19 +147,19 @@ impl Waits {
         Ok(())
     }
 
-    /// What must be so while nothing runs.
-    pub(super) fn at_rest(&self) -> Result<(), String> {
+    /// What must hold while nothing runs.
+    pub(super) fn when_idle(&self) -> Result<(), String> {
         let open = self.head().is_some_and(|head| head.leg == Leg::Collect && !head.gathered);
         if open && self.group().len() < self.0.len() {
             return Err("something waits behind a group, and that is not complete".into());
         }
         if self.count() == 0 && !self.0.is_empty() {
-            return Err("a steer waits that no message is left to start a run for".into());
+            return Err("a steer waits, and no message is left to start its run".into());
         }
         Ok(())
     }
 
-    /// A head that may start has its lane asked for, and nothing else has.
+    /// Checks that a head that may start requests its lane, and nothing else does.
     pub(super) fn wants(&self, effects: &[Effect]) -> Result<(), String> {
         let head = self.head().filter(|head| head.leg != Leg::Collect || head.gathered);
         let head = head.map(|head| RunId::from(head.message));
@@ -181,7 +181,7 @@ impl Waits {
     }
 }
 
-/// Whether it is the leg of a message that has another one to start a run with.
+/// Whether it is a second leg: its message has another one that starts a run.
 fn is_second(one: &Waiting) -> bool {
     one.mode == QueueMode::SteerBacklog && one.leg == Leg::Steer
 }

@@ -1,16 +1,16 @@
-//! What came of an interleaving, counted: a sweep in which something never happened has proved nothing of it.
+//! Counts of what happened in an interleaving: a sweep in which something never happened proves nothing about it.
 
 use engine::{Event, PauseCause, ReceiptState, Record};
 
 use crate::queue::oracle::Asked;
 
-/// What is counted, by name.
+/// The names of the counts.
 pub(in crate::queue) const KINDS: [&str; 15] = [
     "runs",
     "steered",
     "gathered",
     "dropped",
-    "told",
+    "notified",
     "again",
     "paused",
     "frozen",
@@ -23,7 +23,7 @@ pub(in crate::queue) const KINDS: [&str; 15] = [
     "restarts",
 ];
 
-/// Adds what came of one input.
+/// Counts the consequences of one input.
 pub(super) fn add(counts: &mut [u32; KINDS.len()], asked: &Asked, taken: bool, records: &[Record]) {
     let mut one = |kind: &str| {
         if let Some(at) = KINDS.iter().position(|known| *known == kind) {
@@ -48,7 +48,7 @@ pub(super) fn add(counts: &mut [u32; KINDS.len()], asked: &Asked, taken: bool, r
             Event::Paused(e) if e.cause == PauseCause::Breakpoint => one("stopped"),
             Event::Paused(e) if e.cause == PauseCause::Interrupt => one("interrupted"),
             Event::MessageSettled(e) if e.state == ReceiptState::Steered => one("steered"),
-            Event::MessageSettled(e) if e.told => one("told"),
+            Event::MessageSettled(e) if e.told => one("notified"),
             Event::MessageSettled(e) if e.state == ReceiptState::Dropped => one("dropped"),
             _ => {}
         }

@@ -1,5 +1,5 @@
-//! One interleaving: a session, its journal in memory, and a seed that says what happens next. Every input is one batch, and
-//! each batch is judged.
+//! One interleaving: a session, its journal in memory, and a seed that decides what happens next. Every input makes one
+//! batch, and the oracle judges each batch.
 
 mod count;
 mod moves;
@@ -24,21 +24,21 @@ use super::{Broken, Played};
 use crate::case::InvalidCase;
 use crate::world::Rng;
 
-/// Inputs of one, before it is let come to rest.
+/// Inputs before the interleaving starts to wind up.
 const INPUTS: u32 = 220;
 
-/// Inputs in which it must have come to rest then.
+/// Inputs within which it must then become quiet.
 const REST: u32 = 4_000;
 
-/// The whole journal of every so many-th is folded once more at its end.
+/// One in this many interleavings folds its whole journal again at its end.
 const WHOLE_EVERY: u64 = 8;
 
 const BRANCH: BranchId = BranchId(Uuid::from_u128(2));
 
 /// An interleaving, by its seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Interleaving {
-    /// What it is drawn from.
     pub seed: u64,
 }
 
@@ -62,8 +62,8 @@ pub fn play(case: Interleaving, played: &mut Played) -> Result<(), Broken> {
     run(World::new(case.seed), case, played).1
 }
 
-/// Plays it and tells it: each input, and what was recorded of it.
-pub fn tell(case: Interleaving) -> (Vec<String>, Result<(), Broken>) {
+/// Plays and describes it: each input, and what was recorded.
+pub fn describe(case: Interleaving) -> (Vec<String>, Result<(), Broken>) {
     let mut world = World::new(case.seed);
     world.story = Some(vec![]);
     let (world, result) = run(world, case, &mut Played::default());
@@ -71,7 +71,7 @@ pub fn tell(case: Interleaving) -> (Vec<String>, Result<(), Broken>) {
 }
 
 fn run(mut world: World, case: Interleaving, played: &mut Played) -> (World, Result<(), Broken>) {
-    // A panic of the machine is a step outside of its tables.
+    // A panic of the machine counts as a step outside of its tables.
     let result = catch_unwind(AssertUnwindSafe(|| world.play())).unwrap_or_else(|_| Err("the machine panicked".into()));
     played.cases += 1;
     played.messages += u64::from(world.messages);
@@ -88,17 +88,17 @@ struct World {
     rng: Rng,
     machine: Machine,
     oracle: Oracle,
-    /// What was recorded since the state was last made anew of what was recorded.
+    /// What was recorded since the state was last folded.
     recent: Vec<Record>,
-    /// What was recorded before, where that is kept.
+    /// What was recorded before, if that is kept.
     older: Option<Vec<Record>>,
     /// The state between the two.
     between: Option<Session>,
-    /// What is wanted now.
+    /// The effects that are wanted now.
     effects: Vec<Effect>,
     settings: Arc<Settings>,
     queue: QueueSettings,
-    /// Little ends its runs before their time.
+    /// Whether its runs are seldom ended early.
     is_calm: bool,
     now: i64,
     epoch: u64,
@@ -106,7 +106,7 @@ struct World {
     accepted: Vec<(MessageId, u32)>,
     inputs: u32,
     moves: [u32; KINDS.len()],
-    /// What was done, in words; kept only for one that is told.
+    /// The operations in words; only kept for a described case.
     story: Option<Vec<String>>,
 }
 
@@ -150,11 +150,11 @@ impl World {
             }
             self.help()?;
         }
-        Err("it does not come to rest".into())
+        Err("it does not become quiet".into())
     }
 
-    /// Every leg has ended. All that was recorded, folded from its beginning, is the state: that follows from the folds on
-    /// the way, so it is looked at now and then only.
+    /// Checks that every leg has ended. The fold of all records is the state: that follows from the folds on the way,
+    /// so it is checked only now and then.
     fn finish(&mut self) -> Result<(), String> {
         self.oracle.finished()?;
         let Some(mut entries) = self.older.take() else { return Ok(()) };
@@ -177,8 +177,8 @@ impl World {
         Machine::recover(line, &source).map_err(|error| error.to_string())
     }
 
-    /// The process is gone, and the next owner opens what is in the journal: the fold goes on from where it was last taken
-    /// up, which was the state then.
+    /// Kills the process; the next owner opens what is in the journal. The fold continues from where it last ended,
+    /// whose state was checked then.
     fn crash(&mut self) -> Result<(), String> {
         if let Some(older) = &mut self.older {
             older.extend(self.recent.iter().cloned());
@@ -196,7 +196,7 @@ impl World {
         self.open()
     }
 
-    /// Its run may wait for its place first, while messages and a pause are taken.
+    /// Opens the session. Its run may wait for its lane first, while messages and a pause are accepted.
     fn open(&mut self) -> Result<(), String> {
         self.epoch += 1;
         if self.rng.one_in(4) {
@@ -206,7 +206,7 @@ impl World {
         self.input(Report::Opened { epoch: Epoch(self.epoch), cooling: vec![] }, &Asked::Other)
     }
 
-    /// Decides on one input and judges what it led to.
+    /// Decides on one input and judges the consequences.
     fn input(&mut self, input: impl Into<Input>, asked: &Asked) -> Result<(), String> {
         self.inputs += 1;
         let draw = self.rng.draw();
@@ -221,7 +221,7 @@ impl World {
         let records = self.machine.take_batch().map(|batch| batch.records).unwrap_or_default();
         if let Some(story) = &mut self.story {
             story.extend(answer.as_ref().err().map(|refusal| format!("  refused: {refusal}")));
-            story.extend(records.iter().map(|record| short(&told(record))));
+            story.extend(records.iter().map(|record| short(&in_words(record))));
         }
         self.effects = self.machine.effects();
         let session = self.machine.session().ok_or("there is no session")?;
@@ -236,7 +236,7 @@ impl World {
     }
 }
 
-fn told(record: &Record) -> String {
+fn in_words(record: &Record) -> String {
     format!("  {} {}", record.event.kind(), String::from_utf8_lossy(&record.event.payload()))
 }
 
@@ -244,7 +244,7 @@ fn short(text: &str) -> String {
     text.chars().take(240).collect()
 }
 
-/// How messages are queued from now on.
+/// Random queue settings.
 fn configured(rng: &mut Rng) -> QueueSettings {
     QueueSettings {
         stale_before: None,
@@ -277,8 +277,7 @@ fn settings() -> Settings {
         levels: vec![],
         price: None,
     };
-    // A run that is cut off again and again is not what this is about.
-    // Its calls are all alike.
+    // Interrupting one run again and again is not the subject here, and its calls are all alike.
     let limits =
         Limits { poison_after: 0, deadline_ms: 86_400_000, repeats_told: 0, repeats_most: 0, ..Limits::default() };
     Settings {

@@ -1,4 +1,4 @@
-//! What may happen next, drawn.
+//! Random next steps.
 
 use engine::tables::transitions::RunState;
 use engine::{
@@ -14,7 +14,7 @@ use super::{World, configured};
 const MESSAGES: u32 = 50;
 
 impl World {
-    /// Whatever may happen next.
+    /// A step of any kind.
     pub(super) fn anything(&mut self) -> Result<(), String> {
         match self.rng.pick(40) {
             0..=7 if self.messages < MESSAGES => self.message(),
@@ -42,12 +42,13 @@ impl World {
         }
     }
 
-    /// Whether what ends a run is done now: half of the interleavings have little of it, so that their runs come further.
+    /// Whether a step that ends a run is done now: half of the interleavings have few of them, so that their runs get
+    /// further.
     fn may_end(&mut self) -> bool {
         !self.is_calm || self.rng.one_in(6)
     }
 
-    /// Whatever lets it come to rest.
+    /// A step that lets the interleaving become quiet.
     pub(super) fn help(&mut self) -> Result<(), String> {
         let run = self.session()?.run();
         if run.is_some_and(|run| run.pause.is_some()) {
@@ -67,9 +68,9 @@ impl World {
         self.messages += 1;
         let modes =
             [QueueMode::Steer, QueueMode::Followup, QueueMode::Collect, QueueMode::SteerBacklog, QueueMode::Interrupt];
-        // An interrupt ends much: fewer of them let the others come further.
+        // An interrupt ends much: fewer of them let the other modes get further.
         let mode = if self.rng.one_in(3) && self.may_end() { self.rng.of(&modes) } else { self.rng.of(&modes[..4]) };
-        // Some leave it to their session, or to what is configured.
+        // Some leave it to their session, or to the settings.
         let mode = Some(mode).filter(|_| !self.rng.one_in(4));
         let message = MessageId(Uuid::from_u128(u128::from(self.messages) + 100));
         let content = Content::text(BodyKind::Message, &format!("look at {}", self.messages));
@@ -96,7 +97,7 @@ impl World {
         self.input(command, asked)
     }
 
-    /// A sender who did not hear that its message was taken sends it once more, maybe in another mode.
+    /// A sender that got no acknowledgement sends its message again, perhaps in another mode.
     fn again(&mut self) -> Result<(), String> {
         if self.accepted.is_empty() {
             return Ok(());
@@ -138,7 +139,7 @@ impl World {
         self.input(Command::Break { run, at: at.clone() }, &Asked::Break { run, at })
     }
 
-    /// The session's own way for messages that do not say.
+    /// Sets the session's mode for messages without one.
     fn set_mode(&mut self) -> Result<(), String> {
         let mode = self.rng.of(&[None, Some(QueueMode::Steer), Some(QueueMode::Collect), Some(QueueMode::Interrupt)]);
         self.input(Command::Override(Override::QueueMode(mode)), &Asked::Override(mode))
@@ -164,7 +165,7 @@ impl World {
         self.input(Command::Answer { call, fingerprint, allow, by: "me".into() }, &Asked::Other)
     }
 
-    /// What is asked for while its run waits for its place.
+    /// Requests while its run waits for its lane.
     pub(super) fn while_it_waits(&mut self) -> Result<(), String> {
         if self.rng.one_in(2) && self.messages < MESSAGES {
             self.message()?;
@@ -175,7 +176,7 @@ impl World {
         Ok(())
     }
 
-    /// The process is gone, in order or not. What comes while it leaves is taken as well.
+    /// The process ends, properly or not. What comes while it shuts down is accepted too.
     fn restart(&mut self) -> Result<(), String> {
         if self.rng.one_in(3) {
             self.input(Report::Closing, &Asked::Other)?;

@@ -1,4 +1,4 @@
-//! What is under way goes on: a lane is free, a model says something, a call ends.
+//! Progress of work: a lane is free, a model responds, a call ends.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::World;
 use crate::queue::oracle::Asked;
 
 impl World {
-    /// Something that is wanted goes on.
+    /// One of the wanted effects makes progress.
     pub(super) fn progress(&mut self) -> Result<(), String> {
         if self.effects.is_empty() {
             return Ok(());
@@ -42,7 +42,7 @@ impl World {
                 let ended = (found == Found::Ended).then(|| given("it had run"));
                 Report::CallFound { effect: id, found, ended }
             }
-            // What a summary makes of a conversation is the simulator's other worlds' to play.
+            // The other worlds of the simulator test what a summary does to a conversation.
             Effect::Compact { .. } => {
                 Report::RequestFailed { effect: id, failure: Failure::new(FailureClass::InvalidRequest, "no summary") }
             }
@@ -52,7 +52,7 @@ impl World {
         self.input(report, &Asked::Other)
     }
 
-    /// What a model says next.
+    /// The next response of a model.
     fn answered(&mut self, effect: EffectId) -> Report {
         let streams = self
             .machine

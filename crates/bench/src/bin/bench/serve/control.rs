@@ -1,11 +1,11 @@
-//! How soon a run that is under way hears what is asked of it: steered, paused, ended. Timed at the model server, or where a
-//! run's end is told.
+//! How soon a run in progress reacts to a steer, a pause or an abort: measured at the model server, or at the event of
+//! the run's end.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bench::model_server::ModelServer;
 use engine::QueueMode;
+use model_server::ModelServer;
 use protocol::method::{AbortParams, Agent, PauseParams, RunsAbort, RunsPause};
 use protocol::{Answers, Client};
 
@@ -16,12 +16,12 @@ use crate::table::{Line, Row, Samples, Target};
 
 /// How often each is timed.
 const TIMES: usize = 200;
-/// How long anything may take before the figure is given up.
+/// How long to wait for anything before the measurement fails.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How often a condition is looked at.
+/// How often a condition is checked.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// The figures; a home is made in this folder.
+/// Measures; it creates a home in this folder.
 pub(super) async fn measure(binary: &Path, folder: &Path, server: ModelServer) -> Result<Vec<Line>, Problem> {
     let owner = Owner::start(binary, &folder.join("control"), &server.base_url())?;
     let (client, _events) = owner.connect().await?;
@@ -34,7 +34,7 @@ pub(super) async fn measure(binary: &Path, folder: &Path, server: ModelServer) -
             control.steers().await?,
         ),
         ("serve: a pause in mid-stream, until the model server is hung up on", 20.0, control.pauses().await?),
-        ("serve: an abort of a running command, until the end of its run is told", 100.0, control.aborts().await?),
+        ("serve: an abort of a running command, until the end of its run is published", 100.0, control.aborts().await?),
     ] {
         let (what, most, ms) = figure;
         lines.push(Row { what, target: Target::AtMost(most), measured: Samples::new("ms", ms) }.into());
@@ -49,7 +49,7 @@ struct Control {
 }
 
 impl Control {
-    /// Sends a message; gives its answers once it is accepted.
+    /// Sends a message; returns its answers once it is accepted.
     async fn send(&self, session: &str, text: &str, mode: Option<QueueMode>) -> Result<Answers<Agent>, Problem> {
         let mut answers =
             self.client.ask::<Agent>(protocol::method::AgentParams { mode, allow: true, ..message(session, text) })?;
@@ -94,7 +94,7 @@ impl Control {
             self.client.call::<RunsPause>(PauseParams { run: None, session: session.clone(), freeze: false }).await?;
             until("a connection that is hung up", || self.server.hung_up().len() > left).await?;
             ms.push(self.server.hung_up()[left].duration_since(asked)?.as_secs_f64() * 1e3);
-            // What is left of its answer is not wanted.
+            // The rest of its answer is not needed.
             self.client.call::<RunsAbort>(AbortParams { session, ..AbortParams::default() }).await?;
             answers.next().await?;
         }
@@ -116,7 +116,7 @@ impl Control {
     }
 }
 
-/// Waits until something is so, while the connection goes on.
+/// Waits until a condition holds, while the connection is served.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), Problem> {
     let began = Instant::now();
     while !is_so() {

@@ -1,4 +1,4 @@
-//! A `limulus serve` in a home of its own, and what the kernel says of its process.
+//! A `limulus serve` in a separate home, and what the kernel reports about its process.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use tokio::net::UnixStream;
 
 use crate::Problem;
 
-/// Ticks of the kernel's clock in a second, for all that it tells programs.
+/// Ticks per second in the kernel's reports to programs.
 const TICKS: f64 = 100.0;
 
 /// It runs until it is dropped.
 pub(super) struct Owner {
     child: Child,
-    _told: BufReader<ChildStdout>,
+    _stdout: BufReader<ChildStdout>,
     socket: PathBuf,
 }
 
 impl Owner {
-    /// Makes a home in this folder, with all answers from this server, and room for as many runs as there are sessions.
+    /// Creates a home in this folder, with this model server, and as many concurrent runs as there are sessions.
     pub(super) fn prepare(folder: &Path, base_url: &str) -> Result<(), Problem> {
         std::fs::create_dir_all(folder.join("workspace"))?;
         std::fs::create_dir_all(folder.join("home"))?;
@@ -34,7 +34,7 @@ impl Owner {
         Ok(std::fs::write(folder.join("home/config.toml"), configuration)?)
     }
 
-    /// Starts it, and waits until it answers.
+    /// Starts it, and waits until it responds.
     pub(super) fn start(binary: &Path, folder: &Path, base_url: &str) -> Result<Self, Problem> {
         Self::prepare(folder, base_url)?;
         let home = folder.join("home");
@@ -42,15 +42,15 @@ impl Owner {
         command.args(["serve", "--json"]).env_clear().env("HOME", folder).env("LIMULUS_HOME", &home);
         command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn()?;
-        let mut told = BufReader::new(child.stdout.take().ok_or("the service has no stdout")?);
+        let mut stdout = BufReader::new(child.stdout.take().ok_or("the service has no stdout")?);
         let mut line = String::new();
         while !line.contains("\"ready\"") {
             line.clear();
-            if told.read_line(&mut line)? == 0 {
+            if stdout.read_line(&mut line)? == 0 {
                 return Err(format!("the service ended before it was ready: {}", child.wait()?).into());
             }
         }
-        Ok(Self { child, _told: told, socket: home.join("limulus.sock") })
+        Ok(Self { child, _stdout: stdout, socket: home.join("limulus.sock") })
     }
 
     pub(super) async fn connect(&self) -> Result<(Client, Events), Problem> {
@@ -74,7 +74,7 @@ impl Owner {
         Ok(ticks.iter().sum::<f64>() * 1e3 / TICKS)
     }
 
-    /// What of it is in memory, MiB.
+    /// Its resident memory, MiB.
     pub(super) fn resident_mib(&self) -> Result<f64, Problem> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("it has no VmRSS")?;

@@ -1,4 +1,4 @@
-//! A model server whose every word is the time at which it was sent: whoever reads it knows how old it is.
+//! A model server whose every word is the time at which it was sent, so that a reader can compute its age.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::Problem;
 
 /// Words of an answer.
 const WORDS: usize = 400;
-/// Between two of them.
+/// The pause between two words.
 const APART: Duration = Duration::from_millis(5);
 
 /// Times are counted from here.
@@ -30,14 +30,14 @@ impl Stamped {
         BEGAN.get_or_init(Instant::now);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // A client that leaves is no matter here.
+                // A client that disconnects does not matter here.
                 thread::spawn(move || drop(answer(stream)));
             }
         });
         Ok(Self { base_url })
     }
 
-    /// How old the last word of a text is, ms.
+    /// The age of the last word of a text, ms.
     pub(super) fn age_ms(text: &str) -> Option<f64> {
         let sent: u64 = text.split_whitespace().last()?.parse().ok()?;
         Some((now_us().saturating_sub(sent)) as f64 / 1e3)

@@ -1,0 +1,15 @@
+//! The engine through its public interface: tables, scripts and properties, in one program. One file a subject. What may
+//! not live here: what a module can show by itself.
+
+mod answered_once;
+mod compaction;
+mod failover;
+mod failover_crashes;
+mod lanes;
+mod ledger;
+mod payloads;
+mod properties;
+mod routing;
+mod scripts;
+mod support;
+mod tables;

@@ -1,0 +1,400 @@
+//! What is on disk: every kind of event as payload and back, ids as text and back. A change here is a change of the
+//! format, and the page that describes it (`page`) says the same.
+
+use engine::tables::compaction::CompactionStep;
+use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
+use engine::tables::transitions::RunState;
+use engine::{
+    Allowance, AllowanceSet, Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, BudgetAsked,
+    BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded,
+    CallSettled, CallStarted, CandidateCleared, CandidateCooled, Closed, Compacted, CompactionAsked, CompactionBegun,
+    CompactionCause, CompactionFailed, Created, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId,
+    EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash,
+    ImageMade, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
+    MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused,
+    Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
+    ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported,
+    RequestOpened, RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope,
+    SealedCall, Seq, SessionId, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass,
+    Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+};
+use uuid::Uuid;
+
+mod page;
+
+/// The kinds of the design, synced, written, progress; beside them `image_made`, `block_signed`, `gathered`, `breakpoint_set`, `reset` and those of processes.
+const KINDS: &str = "
+    created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
+    ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
+    profile_cooled profile_preferred profile_cleared allowance_set ending_set
+    run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
+    process_adopted process_ending process_ended process_forgotten
+    step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made budget_asked compaction_begun
+    compaction_failed failed reported ledger_begun profile_answered
+    text_added reasoning_added call_part_added block_signed output_added";
+
+const ID: Uuid = Uuid::from_u128(7);
+const RUN: RunId = RunId(ID);
+const CALL: CallId = CallId { run: RUN, step: 2, index: 1 };
+const EFFECT: EffectId = EffectId { run: RUN, kind: EffectKind::Request, ordinal: 3, try_no: 2 };
+const HASH: Hash = Hash([0xa5; 32]);
+const SPENT: Spent = Spent { tokens: 9, cost: 3, calls: 1, wall_ms: 2, bytes: 7 };
+const ALLOWANCE: Allowance =
+    Allowance { tokens: Some(9), cost: Some(3), calls: Some(1), wall_ms: Some(2), bytes: Some(7) };
+const BODY: Body = Body { hash: HASH, bytes: 9, tokens: 3, kind: BodyKind::Message };
+
+/// One of each kind, every field set, in the order of the list.
+fn samples() -> Vec<Event> {
+    let mut samples = session_samples();
+    samples.extend(call_samples());
+    samples.extend(run_samples());
+    samples.extend(written_samples());
+    samples.extend(progress_samples());
+    samples
+}
+
+fn failure() -> Failure {
+    Failure {
+        status: Some(429),
+        code: Some("slow".into()),
+        provider: Some("acme".into()),
+        model: Some("one".into()),
+        profile: Some("first".into()),
+        retry_after_ms: Some(1_000),
+        ..Failure::new(FailureClass::RateLimit, "too many requests")
+    }
+}
+
+fn usage() -> Usage {
+    Usage { input: 1, cached: 2, cache_written: 3, output: 4, reasoning: 5 }
+}
+
+fn session_samples() -> Vec<Event> {
+    let message = MessageId(ID);
+    let overrides = Overrides {
+        workspace: Some("/w".into()),
+        model: Some("acme/two".into()),
+        deadline_ms: Some(5),
+        allow: true,
+        compact: true,
+    };
+    vec![
+        Created { session: SessionId(ID), key: "agent:main:main".into(), agent: "main".into(), branch: BranchId(ID) }
+            .into(),
+        Forked { parent: BranchId(ID), at: Seq(4), hash: HASH }.into(),
+        Opened { epoch: Epoch(2), last_activity: Timestamp(9) }.into(),
+        Closed { epoch: Epoch(2) }.into(),
+        MessageAccepted {
+            message,
+            body: BODY,
+            mode: QueueMode::SteerBacklog,
+            key: Some("k".into()),
+            overrides,
+            attachments: vec![attachment()],
+            place: QueuePlace::Both,
+            debounce_ms: Some(1_000),
+        }
+        .into(),
+        MessageSettled { message, state: ReceiptState::Cancelled, run: Some(RUN), leg: Some(Leg::Steer), told: true }
+            .into(),
+        Gathered { messages: vec![message] }.into(),
+        RunStarted { run: RUN, inputs: vec![message], settings: HASH }.into(),
+        RequestSent {
+            reserved: Some(SPENT),
+            request: EFFECT,
+            epoch: Epoch(2),
+            candidate: 1,
+            items: 4,
+            tokens: 9,
+            probe: true,
+        }
+        .into(),
+        MessageSealed {
+            cost: 2,
+            request: EFFECT,
+            text: Some(BODY),
+            reasoning: Some(BODY),
+            calls: vec![SealedCall {
+                id: CALL,
+                provider_id: "p".into(),
+                tool: "exec".into(),
+                class: ToolClass::Once,
+                arguments: BODY,
+                answer: Some(BODY),
+            }],
+            usage: usage(),
+            next: Next::Cut,
+            blocks: Some(BODY),
+            images: vec![attachment()],
+        }
+        .into(),
+    ]
+}
+
+fn attachment() -> Attachment {
+    Attachment { body: BODY, media_type: "image/png".into(), name: "a.png".into() }
+}
+
+fn call_samples() -> Vec<Event> {
+    vec![
+        CallAsked { call: CALL, fingerprint: HASH, question: "?".into() }.into(),
+        engine::AskAnswered { call: CALL, allow: true, by: "me".into() }.into(),
+        CallStarted { call: CALL, effect: EFFECT, epoch: Epoch(2), class: ToolClass::Idempotent }.into(),
+        CallEnding { call: CALL, why: EndingCause::Limit }.into(),
+        CallSettled {
+            call: CALL,
+            effect: Some(EFFECT),
+            outcome: CallOutcome::TimedOut,
+            output: BODY,
+            whole: Some(BODY),
+            attachments: vec![attachment()],
+        }
+        .into(),
+    ]
+}
+
+#[expect(clippy::too_many_lines, reason = "a list")]
+fn run_samples() -> Vec<Event> {
+    vec![
+        Compacted {
+            cost: 2,
+            compaction: EFFECT,
+            summary: BODY,
+            kept_from: Seq(3),
+            pinned: vec![MessageId(ID)],
+            before: 100,
+            after: 10,
+            by: Some("acme/m".into()),
+            usage: Usage { input: 5, ..Usage::default() },
+            goes_on: true,
+        }
+        .into(),
+        ResultsCut {
+            compaction: EFFECT,
+            results: vec![CutResult { call: CALL, output: BODY }],
+            before: 100,
+            after: 10,
+        }
+        .into(),
+        Uncompacted {
+            compaction: EFFECT,
+            restored: vec![ItemAt { seq: Seq(2), item: Item::Summary { compaction: EFFECT, body: BODY } }],
+        }
+        .into(),
+        CompactionAsked { focus: Some(BODY) }.into(),
+        Noted { note: Note::Repeats, body: BODY }.into(),
+        BudgetSet { scope: Scope::Run, allowance: ALLOWANCE }.into(),
+        WaitBegan { on: WaitFor::Approval, until: Some(Timestamp(8)) }.into(),
+        WaitEnded { on: WaitFor::Quota }.into(),
+        RetryScheduled {
+            until: Timestamp(8),
+            try_no: 2,
+            candidate: Some(1),
+            model: Some("acme/two".into()),
+            thinking: Some(Thinking::Low),
+            compaction_step: Some(CompactionStep::Truncate),
+            as_it_is: true,
+        }
+        .into(),
+        CandidateCooled {
+            candidate: 0,
+            model: "acme/one".into(),
+            until: Some(Timestamp(9)),
+            class: Some(FailureClass::Auth),
+            request: Some(EFFECT),
+        }
+        .into(),
+        CandidateCleared { candidate: 0, model: "acme/one".into() }.into(),
+        ProfileCooled {
+            provider: "acme".into(),
+            profile: Some("home".into()),
+            model: Some("one".into()),
+            class: FailureClass::RateLimit,
+            until: Timestamp(9),
+            strikes: 1,
+            request: EFFECT,
+        }
+        .into(),
+        ProfilePreferred { provider: "acme".into(), profile: Some("home".into()) }.into(),
+        ProfileCleared { provider: "acme".into(), profile: Some("home".into()) }.into(),
+        AllowanceSet { agent: Some("main".into()), allowance: ALLOWANCE }.into(),
+        EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: true }.into(),
+        RunEnded {
+            run: RUN,
+            outcome: Outcome::Failed,
+            failure: Some(failure()),
+            text: vec![BODY],
+            usage: usage(),
+            checkpoint: Some(Seq(4)),
+            compacted: true,
+        }
+        .into(),
+        BreakpointSet { run: RUN, before_tool: Some("exec".into()), on_state: Some(RunState::Retry) }.into(),
+        Reset {}.into(),
+        Paused { cause: PauseCause::Breakpoint, freeze: true, call: Some(CALL), state: Some(RunState::Retry) }.into(),
+        Resumed {}.into(),
+        LifecycleChanged {
+            from: LifecycleKind::Active,
+            to: LifecycleKind::Error,
+            cause: LifecycleCause::Escalated,
+            failure: Some(failure()),
+            remedy: Some("limulus resume".into()),
+        }
+        .into(),
+        OverrideSet {
+            model: Some("acme/two".into()),
+            thinking: Some(Thinking::High),
+            verbose: Some(true),
+            queue_mode: Some(QueueMode::Collect),
+        }
+        .into(),
+        DeliveryStarted { delivery: EFFECT, epoch: Epoch(2) }.into(),
+        DeliveryEnded { delivery: EFFECT, arrived: Some(false) }.into(),
+        ProcessAdopted { process: EFFECT, call: CALL, until: Timestamp(8) }.into(),
+        ProcessEnding { process: EFFECT, why: ProcessCause::Limit }.into(),
+        ProcessEnded { process: EFFECT, outcome: CallOutcome::Failed, how: "exit status 1".into() }.into(),
+        ProcessForgotten { process: EFFECT }.into(),
+    ]
+}
+
+fn written_samples() -> Vec<Event> {
+    vec![
+        StepBegun { step: 2, prompt: BODY }.into(),
+        RequestOpened { request: EFFECT }.into(),
+        StreamCut { request: EFFECT, cause: CutCause::Shutdown, text: Some(BODY) }.into(),
+        TextStruck { request: EFFECT }.into(),
+        CallChecked {
+            call: CALL,
+            decision: Policy::Ask,
+            fingerprint: HASH,
+            evidence: Some("before".into()),
+            reason: Some("outside".into()),
+        }
+        .into(),
+        CallLost { call: CALL }.into(),
+        CallFound { call: CALL, found: Found::NeverStarted }.into(),
+        ImageMade { request: EFFECT, image: attachment() }.into(),
+        BudgetAsked {
+            reserve: EffectId { run: RUN, kind: EffectKind::Reserve, ordinal: 1, try_no: 1 },
+            expected: SPENT,
+            closing: true,
+        }
+        .into(),
+        CompactionBegun {
+            try_no: 1,
+            compaction: EFFECT,
+            cause: CompactionCause::Threshold,
+            compaction_step: CompactionStep::Summarise,
+            items: 4,
+            tokens: 100,
+            focus: Some(BODY),
+            reserved: Some(SPENT),
+        }
+        .into(),
+        CompactionFailed { failure: failure(), compaction_step: CompactionStep::Summarise, usage: usage(), cost: 4 }
+            .into(),
+        Failed { request: Some(EFFECT), failure: failure(), text: Some(BODY) }.into(),
+        Reported { request: EFFECT }.into(),
+        LedgerBegun { branch: BranchId(Uuid::nil()) }.into(),
+        ProfileAnswered {
+            provider: "acme".into(),
+            profile: Some("home".into()),
+            model: "one".into(),
+            since: Timestamp(8),
+        }
+        .into(),
+    ]
+}
+
+fn progress_samples() -> Vec<Event> {
+    vec![
+        TextAdded { effect: EFFECT, offset: 5, text: "é\n".into() }.into(),
+        ReasoningAdded { effect: EFFECT, offset: 5, text: "hm".into() }.into(),
+        CallPartAdded {
+            effect: EFFECT,
+            offset: 5,
+            index: 1,
+            provider_id: Some("p".into()),
+            name: Some("ls".into()),
+            arguments: "{".into(),
+        }
+        .into(),
+        BlockSigned { effect: EFFECT, offset: 5, block: BlockOf::Text, signature: "s".into() }.into(),
+        OutputAdded { effect: EFFECT, offset: 5, text: "out".into() }.into(),
+    ]
+}
+
+#[test]
+fn r10_the_kinds_on_disk_are_the_design_s() {
+    let kinds: Vec<&str> = KINDS.split_whitespace().collect();
+    assert_eq!(Event::KINDS, kinds);
+    let samples: Vec<&str> = samples().iter().map(Event::kind).collect();
+    assert_eq!(samples, kinds, "one sample of each");
+}
+
+#[test]
+fn r10_every_event_reads_back_as_it_was_written() {
+    for event in samples() {
+        let payload = event.payload();
+        assert_eq!(Event::decode(event.kind(), VERSION, &payload), Ok(event.clone()));
+        let value: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+        assert!(value.is_object(), "{}", event.kind());
+    }
+}
+
+#[test]
+fn r10_what_this_version_does_not_know_is_refused() {
+    for event in samples() {
+        let mut value: serde_json::Value = serde_json::from_slice(&event.payload()).unwrap();
+        value["surprise"] = 1.into();
+        let unknown = Event::decode(event.kind(), VERSION, value.to_string().as_bytes());
+        assert!(matches!(unknown, Err(UnreadableEvent::Payload { .. })), "an unknown field in {}", event.kind());
+        let newer = Event::decode(event.kind(), VERSION + 1, &event.payload());
+        assert!(matches!(newer, Err(UnreadableEvent::Version { version, .. }) if version == VERSION + 1));
+        let cut = &event.payload()[1..];
+        assert!(matches!(Event::decode(event.kind(), VERSION, cut), Err(UnreadableEvent::Payload { .. })));
+    }
+    let kind = Event::decode("dreamt", VERSION, b"{}");
+    assert_eq!(kind, Err(UnreadableEvent::Kind { kind: "dreamt".into() }));
+}
+
+#[test]
+fn r10_progress_and_entries() {
+    let progress = ["text_added", "reasoning_added", "call_part_added", "block_signed", "output_added"];
+    for event in samples() {
+        let expected = progress.contains(&event.kind()).then_some((EFFECT, 5));
+        assert_eq!(event.progress(), expected, "{}", event.kind());
+    }
+}
+
+#[test]
+fn ids_are_read_as_they_are_written() {
+    let uuid = "00000000-0000-0000-0000-000000000007";
+    assert_eq!(CALL.to_string(), format!("{uuid}/2/1"));
+    assert_eq!(CALL.to_string().parse(), Ok(CALL));
+    for (kind, name) in EffectKind::ALL {
+        let effect = EffectId { kind, ..EFFECT };
+        assert_eq!(effect.to_string(), format!("{uuid}/{name}/3/2"));
+        assert_eq!(effect.to_string().parse(), Ok(effect));
+        assert_eq!(kind.name(), name);
+    }
+    assert_eq!(HASH.to_string(), "a5".repeat(32));
+    assert_eq!(HASH.to_string().parse(), Ok(HASH));
+    assert_eq!(RUN.to_string().parse(), Ok(RUN));
+}
+
+#[test]
+fn what_is_not_an_id_is_refused() {
+    let uuid = Uuid::from_u128(7);
+    for text in ["", "7", &format!("{uuid}"), &format!("{uuid}/1"), &format!("{uuid}/1/2/3"), &format!("{uuid}/-1/0")] {
+        assert!(text.parse::<CallId>().is_err(), "{text}");
+    }
+    for text in
+        ["", &format!("{uuid}/request/1"), &format!("{uuid}/dream/1/1"), &format!("{uuid}/request/1/1/1"), "x/y"]
+    {
+        assert!(text.parse::<EffectId>().is_err(), "{text}");
+    }
+    for text in ["", "a5", &"g5".repeat(32), &"é".repeat(32), &"+5".repeat(32)] {
+        assert!(text.parse::<Hash>().is_err(), "{text}");
+    }
+}

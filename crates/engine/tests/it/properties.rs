@@ -1,0 +1,739 @@
+//! Property tests: any sequence of inputs, with crashes and failing appends in between, keeps every invariant of
+//! support/invariants.rs after every step; and when the faults stop, every accepted run ends. What is found here is kept
+//! as a script as well.
+
+use std::sync::Arc;
+
+use engine::tables::budget::NO_LIMIT;
+use engine::tables::limits::{PROCESS_MS, QUEUE_CAP};
+use engine::tables::routing::MODES;
+use engine::tables::transitions::RunState;
+use engine::{
+    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, CompactionResult, CompactionStep,
+    Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass,
+    Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Override, Overrides, Part, Phase, Policy, QueueMode,
+    QueueSettings, Report, Resource, ResumeMode, RunId, Scope, Stage, Timestamp, ToolResult, Usage, WaitFor,
+};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence};
+use uuid::Uuid;
+
+use crate::support::World;
+use crate::support::script::fingerprint;
+
+/// One thing that happens. Numbers choose among what there is when it happens, so that shrinking keeps sequences valid.
+#[derive(Debug, Clone)]
+enum Op {
+    /// What runs reports something that it may report.
+    Progress {
+        which: usize,
+        how: usize,
+        class: usize,
+    },
+    /// Any effect that ever ran reports anything.
+    Stray {
+        which: usize,
+        how: usize,
+        class: usize,
+    },
+    Message {
+        key: Option<u8>,
+        text: u8,
+        way: Way,
+    },
+    Answer {
+        which: usize,
+        allow: bool,
+        stale: bool,
+    },
+    Control(Control),
+    /// Time passes; what is armed is due.
+    Due(u32),
+    /// Time passes.
+    Wait(u32),
+    /// The process is gone; the next owner opens.
+    Crash(u32),
+    /// The owner leaves in order and the next one opens.
+    HandOver(u32),
+    /// The append of what follows fails, and the process with it.
+    FailAppend,
+    /// The next input is decided on together with the one after it.
+    Together,
+}
+
+/// How a message is routed.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    mode: Option<QueueMode>,
+    cut: bool,
+    suspend: bool,
+    small: bool,
+    drop: DropPolicy,
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    let mode = prop::option::weighted(0.8, prop::sample::select(MODES.to_vec()));
+    let drop = prop::sample::select(vec![DropPolicy::New, DropPolicy::Old, DropPolicy::Summarize]);
+    (mode, any::<bool>(), any::<bool>(), prop::bool::weighted(0.2), drop)
+        .prop_map(|(mode, cut, suspend, small, drop)| Way { mode, cut, suspend, small, drop })
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Control {
+    Abort,
+    Pause,
+    Resume,
+    Drop,
+    Cancel(u8),
+    Clear,
+    Reset,
+    Compact,
+    Undo,
+    Freeze,
+    Break(usize),
+    QueueMode(usize),
+    Budget(usize),
+    Recover,
+    Terminate,
+    Escalate,
+    Override,
+    Closing,
+    OpenToWait,
+    Turn,
+    Due,
+    /// What the ledger says has changed.
+    CooldownSet(usize),
+    CooldownLifted(usize),
+}
+
+fn control() -> impl Strategy<Value = Control> {
+    prop_oneof![
+        3 => Just(Control::Abort),
+        4 => Just(Control::Pause),
+        6 => Just(Control::Resume),
+        1 => Just(Control::Drop),
+        2 => (0..6_u8).prop_map(Control::Cancel),
+        1 => Just(Control::Clear),
+        1 => Just(Control::Reset),
+        3 => Just(Control::Compact),
+        4 => Just(Control::Undo),
+        2 => Just(Control::Freeze),
+        2 => (0..8_usize).prop_map(Control::Break),
+        1 => (0..5_usize).prop_map(Control::QueueMode),
+        2 => (0..64_usize).prop_map(Control::Budget),
+        4 => Just(Control::Recover),
+        1 => Just(Control::Terminate),
+        2 => Just(Control::Escalate),
+        1 => Just(Control::Override),
+        1 => Just(Control::Closing),
+        1 => Just(Control::OpenToWait),
+        2 => Just(Control::Turn),
+        1 => Just(Control::Due),
+        3 => (0..36_usize).prop_map(Control::CooldownSet),
+        2 => (0..4_usize).prop_map(Control::CooldownLifted),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let number = || 0..64_usize;
+    prop_oneof![
+        40 => (number(), number(), number()).prop_map(|(which, how, class)| Op::Progress { which, how, class }),
+        6 => (number(), number(), number()).prop_map(|(which, how, class)| Op::Stray { which, how, class }),
+        7 => (prop::option::of(0..4_u8), 0..3_u8, way()).prop_map(|(key, text, way)| Op::Message { key, text, way }),
+        5 => (number(), any::<bool>(), prop::bool::weighted(0.2))
+            .prop_map(|(which, allow, stale)| Op::Answer { which, allow, stale }),
+        8 => control().prop_map(Op::Control),
+        3 => (0..200_000_u32).prop_map(Op::Due),
+        1 => Just(Op::Due(PROCESS_MS as u32)),
+        2 => (0..70_000_u32).prop_map(Op::Wait),
+        5 => (0..10_000_u32).prop_map(Op::Crash),
+        2 => (0..10_000_u32).prop_map(Op::HandOver),
+        1 => Just(Op::FailAppend),
+        4 => Just(Op::Together),
+    ]
+}
+
+#[derive(Debug, Clone)]
+struct Case {
+    start: Start,
+    ops: Vec<Op>,
+    resume: bool,
+    retries: u32,
+    poison: u32,
+    deadline: u64,
+    random: u64,
+}
+
+/// Where a sequence begins: what lies deep is not left to chance.
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    /// One message waits for its lane.
+    Queued,
+    /// Its request is out.
+    Sent,
+    /// A call of each class was asked for.
+    Calls,
+    /// The last of them, which may run only once, runs.
+    Running,
+    /// One is settled, and its command goes on in the background.
+    Held,
+    /// Nothing is under way, and a summary stands for the older part of the conversation.
+    Summarised,
+    /// Long results are to be cut before the next request.
+    Long,
+}
+
+const STARTS: [(Start, &[&str]); 7] = [
+    (Start::Queued, &["message \"hello\""]),
+    (Start::Sent, &["message \"hello\"", "lane", "prepared"]),
+    (Start::Calls, &["message \"hello\"", "lane", "prepared", "say call 0 ls {}", "say call 1 write {}", "end"]),
+    (
+        Start::Running,
+        &["message \"hello\"", "lane", "prepared", "say call 0 exec {}", "say call 1 ls {}", "end", "checked 0 allow"],
+    ),
+    (
+        Start::Held,
+        &[
+            "message \"hello\"",
+            "lane",
+            "prepared",
+            "say call 0 exec {}",
+            "end",
+            "checked 0 allow",
+            "ended 0 background \"it runs\"",
+        ],
+    ),
+    (
+        Start::Summarised,
+        &[
+            "message \"hello\" size=400",
+            "lane",
+            "prepared",
+            "say text \"answer\"",
+            "end",
+            "message \"and then\" size=400",
+            "lane",
+            "prepared",
+            "say text \"answer\"",
+            "end",
+            "compact",
+            "lane",
+            "shortened summary \"in short\"",
+        ],
+    ),
+    (
+        Start::Long,
+        &[
+            "set window 16000",
+            "message \"hello\"",
+            "lane",
+            "prepared",
+            "say call 0 ls {}",
+            "say call 1 ls {}",
+            "say call 2 ls {}",
+            "end",
+            "checked 0 allow",
+            "checked 1 allow",
+            "checked 2 allow",
+            "ended 0 done size=16000",
+            "ended 1 done size=16000",
+            "ended 2 done size=16000",
+        ],
+    ),
+];
+
+fn case() -> impl Strategy<Value = Case> {
+    let ops = prop::collection::vec(op(), 1..90);
+    let start = prop::sample::select(STARTS.map(|(start, _)| start).to_vec());
+    (start, ops, any::<bool>(), 0..3_u32, 0..4_u32, prop_oneof![Just(600_000), Just(5_000)], any::<u64>()).prop_map(
+        |(start, ops, resume, retries, poison, deadline, random)| Case {
+            start,
+            ops,
+            resume,
+            retries,
+            poison,
+            deadline,
+            random,
+        },
+    )
+}
+
+const CLASSES: [FailureClass; 9] = [
+    FailureClass::Network,
+    FailureClass::RateLimit,
+    FailureClass::Billing,
+    FailureClass::Timeout,
+    FailureClass::ContextOverflow,
+    FailureClass::Refused,
+    FailureClass::InvalidRequest,
+    FailureClass::Aborted,
+    FailureClass::Unknown,
+];
+
+fn failure(class: usize) -> Failure {
+    Failure {
+        retry_after_ms: class.is_multiple_of(4).then_some(class as u64),
+        provider: Some("acme".into()),
+        model: Some("one".into()),
+        ..Failure::new(CLASSES[class % 9], "no")
+    }
+}
+
+fn text(kind: BodyKind, text: &str) -> Content {
+    Content::text(kind, text)
+}
+
+/// What may be spent: little, or as much as it takes.
+fn allowance(how: usize) -> Allowance {
+    let (amount, nothing) = (how as u64 / 4, Allowance::default());
+    match how % 4 {
+        0 => Allowance { tokens: Some(2_000 * amount), ..nothing },
+        1 => Allowance { calls: Some(amount), ..nothing },
+        2 => Allowance { wall_ms: Some(2_000 * amount), ..nothing },
+        _ => lifted(),
+    }
+}
+
+fn lifted() -> Allowance {
+    Allowance {
+        tokens: Some(NO_LIMIT),
+        cost: Some(NO_LIMIT),
+        calls: Some(NO_LIMIT),
+        wall_ms: Some(NO_LIMIT),
+        bytes: Some(NO_LIMIT),
+    }
+}
+
+/// What the ledger may say.
+fn cooling(world: &World, how: usize, class: usize) -> Vec<CooldownSet> {
+    let until = Timestamp(world.now + 500 * class as i64);
+    let cooled = CooldownSet { candidate: (class % 2) as u32, until, class: CLASSES[class % 9] };
+    if how.is_multiple_of(3) { vec![cooled] } else { vec![] }
+}
+
+/// Something that an effect of this kind may report.
+fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
+    match effect.kind {
+        EffectKind::Lane => {
+            let settings = Arc::new(world.settings.clone());
+            match how % 8 {
+                0 => Report::LaneRefused { effect, settings, failure: failure(class) },
+                _ => Report::LaneEntered { effect, settings, cooling: cooling(world, how, class) },
+            }
+        }
+        EffectKind::Prepare if how.is_multiple_of(6) => Report::RequestFailed { effect, failure: failure(class) },
+        EffectKind::Prepare => Report::Prepared { effect, prompt: text(BodyKind::Prompt, "You are Limulus.") },
+        EffectKind::Request => request_report(effect, how, class),
+        EffectKind::Compact => compact_report(world, effect, how, class),
+        EffectKind::CheckCall => checked(world, effect, how),
+        EffectKind::RunCall if how % 3 == 1 => {
+            let offset = world.session().run().map_or(0, |run| {
+                run.step.calls.iter().find(|call| call.ordinal == effect.ordinal).map_or(0, |call| call.output_bytes)
+            });
+            Report::CallOutput { effect, offset, text: "out".into() }
+        }
+        EffectKind::Report => Report::Reported { effect },
+        EffectKind::Reserve => match how % 4 {
+            0 => Report::Denied { effect, limit: DAY, until: Some(Timestamp(1 << 40)) },
+            _ => Report::Reserved { effect, near: class.is_multiple_of(3).then_some(DAY) },
+        },
+        EffectKind::HoldProcess | EffectKind::EndProcess => {
+            let outcome = [CallOutcome::Done, CallOutcome::Interrupted, CallOutcome::Unended][how % 3];
+            Report::ProcessEnded { effect, outcome, how: "it is over".into() }
+        }
+        EffectKind::FindCall => {
+            let found = [Found::NeverStarted, Found::Running, Found::Ended, Found::Unknown][how % 4];
+            let given = ToolResult::new(CallOutcome::Done, text(BodyKind::Output, "found"));
+            let ended = match found {
+                Found::Ended => Some(given),
+                Found::Running => Some(ToolResult { in_background: true, ..given }),
+                Found::NeverStarted | Found::Unknown => None,
+            };
+            let ended = ended.filter(|_| class.is_multiple_of(2));
+            Report::CallFound { effect, found, ended }
+        }
+        _ => {
+            let outcome = [CallOutcome::Done, CallOutcome::Failed, CallOutcome::Unended][how % 3];
+            let whole = (class.is_multiple_of(3)).then(|| text(BodyKind::Output, "all of it"));
+            let in_background = outcome == CallOutcome::Done && class % 3 == 1 && effect.kind == EffectKind::RunCall;
+            let said = if class.is_multiple_of(5) { "it was long ".repeat(500) } else { "it".to_owned() };
+            let given = ToolResult::new(outcome, text(BodyKind::Output, &said));
+            Report::CallEnded { effect, given: ToolResult { whole, in_background, ..given } }
+        }
+    }
+}
+
+/// A limit of all runs of a day.
+const DAY: Limit = Limit { scope: Scope::Day, of: Resource::Tokens, used: 90, limit: 100 };
+
+fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
+    let usage = Usage { input: 5, output: 2, ..Usage::default() };
+    let summary = |said: &str| {
+        let by = class.is_multiple_of(2).then(|| "acme/one".to_owned());
+        CompactionResult::Summary { text: text(BodyKind::Message, said), by, usage }
+    };
+    let cuts =
+        matches!(world.running.get(&effect), Some(Effect::Compact { compaction_step: CompactionStep::Truncate, .. }));
+    let made = match how % 6 {
+        3 | 4 if cuts => cut_results(world),
+        0 => return Report::RequestFailed { effect, failure: failure(class) },
+        1 => summary(""),
+        2 => summary(&"no shorter ".repeat(400)),
+        5 => cut_results(world),
+        _ => summary("in short"),
+    };
+    Report::Compacted { effect, made }
+}
+
+fn cut_results(world: &World) -> CompactionResult {
+    let items = world.session().transcript.items().iter();
+    let results = items.filter_map(Item::long_result).map(|(call, _)| (call, text(BodyKind::Output, "cut")));
+    CompactionResult::Results(results.collect())
+}
+
+fn request_report(effect: EffectId, how: usize, class: usize) -> Report {
+    let tool = ["ls", "read", "exec", "write", "fly"][class % 5];
+    let arguments = if class.is_multiple_of(7) { "{\"pa" } else { "{}" };
+    let part = match how % 14 {
+        0 => return Report::RequestOpened { effect },
+        1 => return Report::RequestFailed { effect, failure: failure(class) },
+        2..=4 => return Report::RequestEnded { effect, usage: Usage { output: 3, ..Usage::default() } },
+        5 => Part::Text("said ".into()),
+        6 => Part::Reasoning("hm ".into()),
+        12 => Part::Signature {
+            block: [BlockOf::Reasoning, BlockOf::Text, BlockOf::Call((class % 3) as u32)][class % 3],
+            signature: "signed".into(),
+        },
+        13 => Part::Image(Attached::new("image/png", "a.png", *b"png")),
+        _ => Part::Call {
+            index: (class % 3) as u32,
+            provider_id: Some("p".into()),
+            name: Some(tool.into()),
+            arguments: arguments.into(),
+        },
+    };
+    Report::Said { effect, part }
+}
+
+fn checked(world: &World, effect: EffectId, how: usize) -> Report {
+    let call = world.started.iter().find_map(|(started, _)| match started {
+        Effect::CheckCall { id, call } if *id == effect => Some(*call),
+        _ => None,
+    });
+    let decision = [Policy::Allow, Policy::Ask, Policy::Allow, Policy::Deny][how % 4];
+    let fingerprint = call.map_or(Hash([0; 32]), fingerprint);
+    Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None }
+}
+
+/// What an effect of any kind reports, about any effect: nearly always late or of the wrong kind.
+fn orphan(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
+    let kind = EffectKind::ALL[how % EffectKind::ALL.len()].0;
+    let mut orphan = report(world, EffectId { kind, ..effect }, how / 2, class);
+    match &mut orphan {
+        Report::LaneEntered { effect: about, .. }
+        | Report::LaneRefused { effect: about, .. }
+        | Report::Prepared { effect: about, .. }
+        | Report::RequestOpened { effect: about }
+        | Report::Said { effect: about, .. }
+        | Report::RequestEnded { effect: about, .. }
+        | Report::RequestFailed { effect: about, .. }
+        | Report::Compacted { effect: about, .. }
+        | Report::CallChecked { effect: about, .. }
+        | Report::CallOutput { effect: about, .. }
+        | Report::CallEnded { effect: about, .. }
+        | Report::CallFound { effect: about, .. }
+        | Report::Reported { effect: about }
+        | Report::Reserved { effect: about, .. }
+        | Report::Denied { effect: about, .. }
+        | Report::ProcessEnded { effect: about, .. } => *about = effect,
+        other => panic!("an effect does not report {other:?}"),
+    }
+    orphan
+}
+
+fn message(world: &mut World, key: Option<u8>, content: u8, way: Way) -> Command {
+    world.messages += 1;
+    Command::Message {
+        message: MessageId(Uuid::from_u128(u128::from(world.messages))),
+        content: text(BodyKind::Message, &format!("text {content}")),
+        mode: way.mode,
+        queue: QueueSettings {
+            cap: if way.small { 3 } else { QUEUE_CAP },
+            cut: way.cut,
+            interrupt: if way.suspend { Interrupt::Suspend } else { Interrupt::Replace },
+            drop: way.drop,
+            ..QueueSettings::default()
+        },
+        key: key.map(|key| format!("key {key}")),
+        overrides: Overrides::default(),
+        attachments: vec![],
+    }
+}
+
+fn answer(world: &World, which: usize, allow: bool, stale: bool) -> Option<Command> {
+    let calls = &world.pump.session()?.run()?.step.calls;
+    let call = calls.get(which % calls.len().max(1))?.id;
+    let fingerprint = if stale { Hash([0; 32]) } else { fingerprint(call) };
+    Some(Command::Answer { call, fingerprint, allow, by: "me".into() })
+}
+
+fn breakpoint(at: usize) -> Option<Breakpoint> {
+    let states = [RunState::Preparing, RunState::ToolExec, RunState::Error, RunState::Retry, RunState::Awaiting];
+    match at {
+        0 => None,
+        1 => Some(Breakpoint::BeforeTool("ls".into())),
+        2 => Some(Breakpoint::BeforeTool("exec".into())),
+        other => states.get(other - 3).copied().map(Breakpoint::OnState),
+    }
+}
+
+fn offer_control(world: &mut World, control: Control) {
+    match control {
+        Control::Abort => world.offer(Command::Abort { run: None }),
+        Control::Pause => world.offer(Command::Pause { run: None, freeze: false }),
+        Control::Resume => world.offer(Command::Resume { run: None, drop: false }),
+        Control::Drop => world.offer(Command::Resume { run: None, drop: true }),
+        Control::Cancel(n) => {
+            world.offer(Command::Cancel { message: MessageId(Uuid::from_u128(u128::from(n))), leg: None });
+        }
+        Control::Clear => world.offer(Command::Clear),
+        Control::Reset => world.offer(Command::Reset),
+        Control::Compact => {
+            world.messages += 1;
+            let message = MessageId(Uuid::from_u128(u128::from(world.messages)));
+            let focus = text(BodyKind::Message, "the tide");
+            world.offer(Command::Compact { message, focus, queue: QueueSettings::default() });
+        }
+        Control::Undo => {
+            let undo = crate::support::script::undo(world);
+            world.offer(undo);
+        }
+        Control::Freeze => world.offer(Command::Pause { run: None, freeze: true }),
+        Control::Break(at) => {
+            let run = world.session().run().map_or(RunId(Uuid::from_u128(1)), |run| run.id);
+            world.offer(Command::Break { run, at: breakpoint(at) });
+        }
+        Control::QueueMode(mode) => world.offer(Command::Override(Override::QueueMode(Some(MODES[mode])))),
+        Control::Budget(how) => {
+            let scope = if how.is_multiple_of(2) { Scope::Run } else { Scope::Session };
+            world.offer(Command::Budget { scope, change: allowance(how / 2) });
+        }
+        Control::Recover => world.offer(Command::Recover { force: true }),
+        Control::Terminate => world.offer(Command::Terminate),
+        Control::Escalate => {
+            world.offer(Report::Escalated { failure: Failure::new(FailureClass::Unknown, "it fell over") });
+        }
+        Control::Override => world.offer(Command::Override(Override::Model(Some("acme/two".into())))),
+        Control::Closing => world.offer(Report::Closing),
+        Control::OpenToWait => {
+            world.crash();
+            world.epoch += 1;
+            world.offer(Report::OpenedToWait { epoch: Epoch(world.epoch) });
+        }
+        Control::Turn => {
+            if world.session().closed {
+                world.offer(Report::Opened { epoch: Epoch(world.epoch), cooling: vec![] });
+            }
+        }
+        Control::Due => world.offer(Report::Due),
+        Control::CooldownSet(how) => {
+            let cooling = cooling(world, 0, how);
+            world.offer(Report::CooldownSet { cooling });
+        }
+        Control::CooldownLifted(how) => {
+            let at = Timestamp(world.now - 500 * (how as i64 / 2));
+            let cleared = vec![CooldownLifted { candidate: how as u32 % 2, at }];
+            world.offer(Report::CooldownLifted { cleared });
+        }
+    }
+}
+
+/// Offers what happens; says whether it is to be decided on now.
+fn offer(world: &mut World, op: &Op) -> bool {
+    match op {
+        Op::Progress { which, how, class } => {
+            let running: Vec<EffectId> = world.running.keys().copied().collect();
+            if let Some(effect) = running.get(which % running.len().max(1)) {
+                let report = report(world, *effect, *how, *class);
+                world.offer(report);
+            }
+        }
+        Op::Stray { which, how, class } => {
+            if let Some((effect, _)) = world.started.get(which % world.started.len().max(1)) {
+                let report = orphan(world, effect.id(), *how, *class);
+                world.offer(report);
+            }
+        }
+        Op::Message { key, text, way } => {
+            let command = message(world, *key, *text, *way);
+            world.offer(command);
+        }
+        Op::Answer { which, allow, stale } => {
+            if let Some(command) = answer(world, *which, *allow, *stale) {
+                world.offer(command);
+            }
+        }
+        Op::Control(control) => offer_control(world, *control),
+        Op::Due(ms) => {
+            world.now += i64::from(*ms);
+            world.offer(Report::Due);
+        }
+        Op::Wait(_) => unreachable!("time passes between inputs"),
+        Op::Crash(ms) => {
+            world.now += i64::from(*ms);
+            world.crash_and_open();
+        }
+        Op::HandOver(ms) => {
+            world.offer(Report::Closing);
+            world.settle();
+            world.now += i64::from(*ms);
+            world.crash_and_open();
+        }
+        Op::FailAppend => {
+            world.append_fails = true;
+            return false;
+        }
+        Op::Together => return false,
+    }
+    true
+}
+
+fn play(case: &Case) -> World {
+    let mut world = World::open();
+    world.settings.resume = if case.resume { ResumeMode::Continue } else { ResumeMode::Restart };
+    // Every call is told of, as if it went round in a circle.
+    (world.settings.limits.repeats_told, world.settings.limits.repeats_most) = (1, 4);
+    world.settings.limits.retries = case.retries;
+    world.settings.limits.poison_after = case.poison;
+    world.settings.limits.deadline_ms = case.deadline;
+    // Of every third case others spend as well.
+    if matches!(case.start, Start::Queued) && case.random.is_multiple_of(3) {
+        world.settings.budget.day.tokens = Some(1_000);
+    }
+    // Little stays as it is, so that there is something to summarise.
+    world.settings.compaction.keep = 20;
+    world.settings.compaction.flush_soft = case.random.is_multiple_of(2).then_some(case.random % 8_000);
+    world.random = case.random;
+    for line in STARTS[case.start as usize].1 {
+        crate::support::script::run_line(&mut world, line);
+    }
+    let mut decide = true;
+    for op in &case.ops {
+        if let Op::Wait(ms) = op {
+            world.now += i64::from(*ms);
+            continue;
+        }
+        let now = offer(&mut world, op);
+        // Two inputs in one batch at most: what is put together is decided on with the next one.
+        if now || !decide {
+            world.settle();
+        }
+        decide = now;
+        if world.broken {
+            world.crash_and_open();
+        }
+    }
+    world.append_fails = false;
+    world.settle();
+    world
+}
+
+/// One step towards the end by whoever is asked: a human answers, mends and resumes, what runs succeeds.
+fn help(world: &mut World) {
+    let session = world.session();
+    if session.closed {
+        return world.crash_and_open();
+    }
+    match &session.lifecycle {
+        Lifecycle::Suspended(_) => return world.step(Command::Resume { run: None, drop: false }),
+        Lifecycle::Error { .. } => return world.step(Command::Recover { force: true }),
+        _ => {}
+    }
+    let waits = |run: &engine::Run| matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
+    if session.run().is_some_and(|run| waits(run) && run.asked.is_none()) {
+        world.step(Command::Budget { scope: Scope::Run, change: lifted() });
+        return world.step(Command::Budget { scope: Scope::Session, change: lifted() });
+    }
+    let asked = session.run().and_then(|run| run.step.calls.iter().find(|call| call.stage == Stage::Asking));
+    if let Some(call) = asked.map(|call| call.id) {
+        let fingerprint = fingerprint(call);
+        return world.step(Command::Answer { call, fingerprint, allow: true, by: "me".into() });
+    }
+    let Some(effect) = world.running.keys().next().copied() else {
+        world.now = world.armed.map_or(world.now, |at| at.0.max(world.now));
+        return world.step(Report::Due);
+    };
+    if effect.kind == EffectKind::Request {
+        world.step(Report::Said { effect, part: Part::Text("The end.".into()) });
+        world.step(Report::RequestEnded { effect, usage: Usage::default() });
+    } else {
+        let report = report(world, effect, 3, 1);
+        world.step(report);
+    }
+}
+
+proptest! {
+    #![proptest_config(Config {
+        cases: 512,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..Config::default()
+    })]
+
+    /// No panic, no fault, only edges of the table, the fold is the state, pairing, one end a run, effects after their
+    /// batch, bodies before their names, nothing stuck, nothing lost: all checked after every step by the world. And at
+    /// the end, the fold from any state that could be kept is the fold of everything.
+    #[test]
+    fn r03_r10_r13_r17_any_inputs_keep_every_invariant(case in case()) {
+        crate::support::invariants::check_snapshots(&play(&case));
+    }
+
+    /// Liveness: when faults stop and people help, every accepted run ends.
+    #[test]
+    fn r11_when_faults_stop_every_accepted_run_ends(case in case()) {
+        let mut world = play(&case);
+        let done = |world: &World| {
+            matches!(world.session().lifecycle, Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated)
+                && world.session().queue.is_empty()
+        };
+        // Enough for each queued run, and for each call of the one that is under way.
+        let most = 64 * (QUEUE_CAP as usize + 1);
+        for _ in 0..most {
+            if done(&world) {
+                break;
+            }
+            help(&mut world);
+        }
+        prop_assert!(done(&world), "stuck: {:?}", world.session().lifecycle);
+    }
+
+    /// The same inputs give the same journal: nothing but the inputs decides.
+    #[test]
+    fn r17_the_same_inputs_give_the_same_journal(case in case()) {
+        let (once, again) = (play(&case), play(&case));
+        prop_assert_eq!(once.journal, again.journal);
+        prop_assert_eq!(once.lines, again.lines);
+    }
+}
+
+/// The sequences reach what they are to test: without this, a property may hold of nothing.
+#[test]
+fn the_sequences_reach_every_kind_of_event() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..2_048 {
+        let case = case().new_tree(&mut runner).expect("a case").current();
+        seen.extend(play(&case).journal.iter().map(|record| record.event.kind()));
+    }
+    // What no input of this version leads to.
+    let later = ["forked", "delivery_started", "delivery_ended"];
+    // What is the ledger's: engine/src/ledger.
+    let ledger =
+        ["ledger_begun", "profile_cooled", "profile_answered", "profile_preferred", "profile_cleared", "allowance_set"];
+    // What takes more processes than a sequence begins: scripts/process_many.txt.
+    let later = [&later[..], &ledger[..], &["process_forgotten"]].concat();
+    let missing: Vec<&&str> =
+        engine::Event::KINDS.iter().filter(|kind| !seen.contains(*kind) && !later.contains(kind)).collect();
+    assert!(missing.is_empty(), "never reached: {missing:?}");
+}

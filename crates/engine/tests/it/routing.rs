@@ -1,0 +1,305 @@
+//! Routing: every cell of the table against what the design says, written down here a second time as text, and every
+//! state that a session can be in against its cell.
+
+use std::sync::Arc;
+
+use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
+use engine::tables::routing::{Cell, MODES, Route, cells, route};
+use engine::{
+    Acknowledgement, Allowance, BodyKind, BudgetSet, Command, Compacting, CompactionStep, Content, Decide as _, Effect,
+    EffectId, EffectKind, Epoch, Event, Hash, Interrupt, Lifecycle, LifecycleChanged, Lineage, Machine, MessageId,
+    Moment, Overrides, Phase, QueueMode, QueueSettings, Report, Scope, Session, Timestamp, WaitEnded, WaitFor,
+};
+use uuid::Uuid;
+
+use crate::support::script::run;
+
+const BEGUN: &str = "create\nopen 1\nmessage \"hello\"\nlane\nprepared\n";
+const CALLS: &str = "say call 0 exec {}\nend\n";
+const STARTED: &str = "say call 0 exec {}\nend\nchecked 0 allow\n";
+const ASKED: &str = "say call 0 exec {}\nend\nchecked 0 ask \"?\"\n";
+
+/// The design's routing, with the routes by their names: cell | steer | followup | collect | steer_backlog | interrupt.
+const ROUTING: &str = "
+    idle              | start         | start | start_gathered | start | start
+    head              | join          | queue | gather         | both  | ahead
+    preparing         | this_request  | queue | gather         | both  | interrupt
+    streaming         | next_boundary | queue | gather         | both  | interrupt
+    tool_exec         | skip_calls    | queue | gather         | both  | interrupt
+    awaiting_approval | withdraw      | queue | gather         | both  | interrupt
+    awaiting_answer   | withdraw      | queue | gather         | both  | interrupt
+    awaiting_children | deliver       | queue | gather         | both  | interrupt
+    awaiting_limit    | keep          | queue | gather         | both  | interrupt
+    deciding          | keep          | queue | gather         | both  | interrupt
+    ending            | queue         | queue | gather         | queue | ahead
+    suspended         | queue         | queue | gather         | queue | end_held
+    settling          | hold          | hold  | hold           | hold  | hold
+    error             | refuse_error  | refuse_error  | refuse_error  | refuse_error  | refuse_error
+    terminated        | refuse_terminated | refuse_terminated | refuse_terminated | refuse_terminated | refuse_terminated
+";
+
+#[test]
+fn r31_every_cell_of_the_routing() {
+    let mode = |mode: QueueMode| serde_json::to_value(mode).unwrap().as_str().unwrap_or_default().to_owned();
+    let expected = ROUTING.lines().map(str::trim).filter(|line| !line.is_empty()).flat_map(|line| {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        let modes = ["steer", "followup", "collect", "steer_backlog", "interrupt"];
+        modes
+            .into_iter()
+            .zip(&columns[1..])
+            .map(|(mode, route)| [columns[0], mode, route].map(str::to_owned))
+            .collect::<Vec<_>>()
+    });
+    let actual: Vec<_> =
+        cells().map(|(cell, by, to)| [cell.name().to_owned(), mode(by), to.name().to_owned()]).collect();
+    assert_eq!(actual, expected.collect::<Vec<_>>());
+    assert_eq!(actual.len(), Cell::ALL.len() * MODES.len());
+    for (cell, by, to) in cells() {
+        assert_eq!(route(cell, by), to, "{cell}: {by:?}");
+        assert!(!cell.text().is_empty() && !to.text().is_empty());
+        let refuses = matches!(to, Route::RefuseError | Route::RefuseTerminated);
+        assert_eq!(to.place(by).is_err(), refuses, "{cell}: {by:?}");
+        assert!(to.place(by).err().is_none_or(|reason| reason.contains(';')), "a refusal says the way out");
+    }
+}
+
+/// Where a script leaves its session.
+fn check_cell(script: &str, expected: Cell) {
+    assert_eq!(Cell::of(run(script).session()), expected, "after\n{script}");
+}
+
+#[test]
+fn r31_every_state_that_a_session_can_be_in_has_its_cell() {
+    let after = |rest: &str, expected| check_cell(&format!("{BEGUN}{rest}"), expected);
+    check_cell("create\nopen 1", Cell::Idle);
+    check_cell("create\nopen 1\nmessage \"a\"", Cell::Head);
+    check_cell("create\nopen 1\nmessage \"a\"\nlane", Cell::Preparing);
+    after("", Cell::Preparing);
+    after("first-byte", Cell::Streaming);
+    after(CALLS, Cell::ToolExec);
+    after(ASKED, Cell::Approval);
+    after("fail network \"\"", Cell::Deciding);
+    after(&format!("{STARTED}abort"), Cell::Ending);
+    after("pause", Cell::Suspended);
+    after("escalated \"x\"", Cell::Error);
+    after("terminate", Cell::Terminated);
+    after(&format!("{STARTED}terminate"), Cell::Terminated);
+    after("say text \"a\"\nend", Cell::Idle);
+    after("message \"b\"\nsay text \"a\"\nend", Cell::Head);
+}
+
+/// States that no input of this version leads to: what they wait for comes later.
+#[test]
+fn r31_states_of_later_versions_have_their_cells() {
+    let mut session = run(BEGUN).session().clone();
+    let mut check = |phase: Phase, expected: Cell| {
+        let Lifecycle::Active(run) = &mut session.lifecycle else { panic!("a run is under way") };
+        run.phase = phase;
+        assert_eq!(Cell::of(&session), expected);
+    };
+    let awaiting = |on| Phase::Awaiting { on, until: None };
+    check(awaiting(WaitFor::Answer), Cell::Answer);
+    check(awaiting(WaitFor::Children), Cell::Children);
+    check(awaiting(WaitFor::Quota), Cell::Limit);
+    check(awaiting(WaitFor::Budget), Cell::Limit);
+    check(Phase::Compacting(None), Cell::Deciding);
+    let mut session = run(BEGUN).session().clone();
+    for lifecycle in [Lifecycle::Initializing, Lifecycle::Recovering { run: None }] {
+        session.lifecycle = lifecycle;
+        assert_eq!(Cell::of(&session), Cell::Settling);
+    }
+}
+
+/// What a message does in states that no input of this version leads to, by its mode: what is recorded, what the session does
+/// then, and what waits. `suspend` is an interrupt that holds the run. A question that is answered by a message's text is not
+/// there yet: a steer withdraws it, as it does with an approval. Nor is compaction, which fails at the next input.
+const LATER: &str = "
+    answer | steer | message_accepted call_settled step_begun message_settled request_sent | active preparing | nothing
+    answer | followup | message_accepted | active awaiting | followup
+    answer | collect | message_accepted | active awaiting | collect
+    answer | steer_backlog | message_accepted call_settled step_begun message_settled request_sent | active preparing | followup
+    answer | interrupt | message_accepted ending_set call_settled run_ended | idle idle | followup
+    answer | suspend | message_accepted call_settled paused | suspended paused | followup
+    children | steer | message_accepted wait_ended message_settled request_sent | active preparing | nothing
+    children | followup | message_accepted | active awaiting | followup
+    children | collect | message_accepted | active awaiting | collect
+    children | steer_backlog | message_accepted wait_ended message_settled request_sent | active preparing | followup
+    children | interrupt | message_accepted ending_set run_ended | idle idle | followup
+    children | suspend | message_accepted paused | suspended paused | followup
+    quota | steer | message_accepted | active awaiting | steer
+    quota | followup | message_accepted | active awaiting | followup
+    quota | collect | message_accepted | active awaiting | collect
+    quota | steer_backlog | message_accepted | active awaiting | steer followup
+    quota | interrupt | message_accepted ending_set run_ended | idle idle | followup
+    quota | suspend | message_accepted paused | suspended paused | followup
+    budget | steer | message_accepted | active awaiting | steer
+    budget | followup | message_accepted | active awaiting | followup
+    budget | collect | message_accepted | active awaiting | collect
+    budget | steer_backlog | message_accepted | active awaiting | steer followup
+    budget | interrupt | message_accepted ending_set run_ended | idle idle | followup
+    budget | suspend | message_accepted paused | suspended paused | followup
+    compacting | steer | message_accepted | active compacting | steer
+    compacting | followup | message_accepted | active compacting | followup
+    compacting | collect | message_accepted | active compacting | collect
+    compacting | steer_backlog | message_accepted | active compacting | steer followup
+    compacting | interrupt | message_accepted ending_set run_ended | idle idle | followup
+    compacting | suspend | message_accepted paused | suspended paused | followup
+    initializing | steer | message_accepted | initializing idle | steer
+    initializing | followup | message_accepted | initializing idle | followup
+    initializing | collect | message_accepted | initializing idle | collect
+    initializing | steer_backlog | message_accepted | initializing idle | steer followup
+    initializing | interrupt | message_accepted | initializing idle | followup
+    initializing | suspend | message_accepted | initializing idle | followup
+    recovering | steer | message_accepted | recovering idle | steer
+    recovering | followup | message_accepted | recovering idle | followup
+    recovering | collect | message_accepted | recovering idle | collect
+    recovering | steer_backlog | message_accepted | recovering idle | steer followup
+    recovering | interrupt | message_accepted | recovering idle | followup
+    recovering | suspend | message_accepted | recovering idle | followup
+";
+
+const MESSAGE: MessageId = MessageId(Uuid::from_u128(2));
+
+/// The states, made by hand from one that there is.
+fn later_states() -> Vec<(&'static str, Session)> {
+    let with = |script: &str, phase: Phase| {
+        let mut session = run(script).session().clone();
+        let Lifecycle::Active(run) = &mut session.lifecycle else { panic!("a run is under way") };
+        run.phase = phase;
+        session
+    };
+    let awaiting = |on, until| Phase::Awaiting { on, until };
+    let asked = format!("{BEGUN}{ASKED}");
+    let mut budget = with(BEGUN, awaiting(WaitFor::Budget, None));
+    budget.allowance = Allowance { tokens: Some(1), ..Allowance::default() };
+    let mut settling = [run("create\nopen 1").session().clone(), run("create\nopen 1").session().clone()];
+    settling[0].lifecycle = Lifecycle::Initializing;
+    settling[1].lifecycle = Lifecycle::Recovering { run: None };
+    let [initializing, recovering] = settling;
+    let effect =
+        EffectId { run: MessageId(Uuid::from_u128(1)).into(), kind: EffectKind::Compact, ordinal: 1, try_no: 1 };
+    let compacting = Compacting {
+        effect,
+        compaction_step: CompactionStep::Summarise,
+        items: 1,
+        focus: None,
+        since: Timestamp(0),
+        reserved: None,
+    };
+    vec![
+        ("answer", with(&asked, awaiting(WaitFor::Answer, None))),
+        ("children", with(BEGUN, awaiting(WaitFor::Children, None))),
+        ("quota", with(BEGUN, awaiting(WaitFor::Quota, Some(Timestamp(5_000))))),
+        ("budget", budget),
+        ("compacting", with(BEGUN, Phase::Compacting(Some(compacting)))),
+        ("initializing", initializing),
+        ("recovering", recovering),
+    ]
+}
+
+/// A machine that stands there.
+fn machine(session: Session) -> Machine {
+    let settings = Arc::new(crate::support::settings());
+    let line = Lineage { start: Some(session), ..Lineage::default() };
+    Machine::recover(line, &move |_: Hash| Some(Arc::clone(&settings))).expect("a state can be taken up")
+}
+
+const NOW: Moment = Moment { now: Timestamp(100), random: 1 };
+
+fn offer(machine: &mut Machine, mode: QueueMode, interrupt: Interrupt) -> Acknowledgement {
+    let command = Command::Message {
+        message: MESSAGE,
+        content: Content::text(BodyKind::Message, "and this"),
+        mode: Some(mode),
+        queue: QueueSettings { interrupt, ..QueueSettings::default() },
+        key: None,
+        overrides: Overrides::default(),
+        attachments: vec![],
+    };
+    machine.handle(command.into(), NOW).expect("it is taken")
+}
+
+/// What was recorded, but for what only follows from it.
+fn recorded(machine: &mut Machine) -> String {
+    let records = machine.take_batch().map(|batch| batch.records).unwrap_or_default();
+    let told = |event: &Event| !matches!(event, Event::LifecycleChanged(_));
+    let kinds: Vec<&str> =
+        records.iter().map(|record| &record.event).filter(|event| told(event)).map(Event::kind).collect();
+    kinds.join(" ")
+}
+
+fn waits(session: &Session) -> String {
+    let legs: Vec<String> = session.queue.iter().map(|queued| format!("{:?}", queued.leg).to_lowercase()).collect();
+    if legs.is_empty() { "nothing".into() } else { legs.join(" ") }
+}
+
+#[test]
+fn r31_what_messages_do_in_states_of_later_versions() {
+    let ways = [
+        ("steer", QueueMode::Steer, Interrupt::Replace),
+        ("followup", QueueMode::Followup, Interrupt::Replace),
+        ("collect", QueueMode::Collect, Interrupt::Replace),
+        ("steer_backlog", QueueMode::SteerBacklog, Interrupt::Replace),
+        ("interrupt", QueueMode::Interrupt, Interrupt::Replace),
+        ("suspend", QueueMode::Interrupt, Interrupt::Suspend),
+    ];
+    let mut actual = vec![];
+    for (state, session) in later_states() {
+        for (name, mode, interrupt) in ways {
+            let mut machine = machine(session.clone());
+            offer(&mut machine, mode, interrupt);
+            assert_eq!(machine.fault(), None, "{state}: {name}");
+            let recorded = recorded(&mut machine);
+            let session = machine.session().expect("it is there");
+            let does = format!("{} {}", session.lifecycle.kind(), session.run_state());
+            actual.push(format!("{state} | {name} | {recorded} | {does} | {}", waits(session)));
+        }
+    }
+    let expected: Vec<&str> = LATER.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let differs =
+        actual.iter().zip(expected.iter().chain(std::iter::repeat(&""))).find(|(is, expected)| is != expected);
+    assert!(differs.is_none() && actual.len() == expected.len(), "{differs:?} in\n{}", actual.join("\n"));
+}
+
+/// A steer waits with a run that a quota or a budget holds, the receipt says until when, and the next request has it.
+#[test]
+fn r31_r32_a_steer_is_kept_while_a_quota_or_a_budget_holds_the_run() {
+    for (name, session) in later_states().into_iter().filter(|(name, _)| ["quota", "budget"].contains(name)) {
+        let on = if name == "quota" { WaitFor::Quota } else { WaitFor::Budget };
+        let mut machine = machine(session);
+        let Acknowledgement::Receipt(receipt) = offer(&mut machine, QueueMode::Steer, Interrupt::Replace) else {
+            panic!("a message has a receipt")
+        };
+        assert_eq!(receipt.until, (name == "quota").then_some(Timestamp(5_000)));
+        drop(recorded(&mut machine));
+        let on = match on {
+            WaitFor::Budget => BudgetSet { scope: Scope::Session, allowance: Allowance::default() }.into(),
+            on => Event::from(WaitEnded { on }),
+        };
+        machine.apply(&on, NOW.now);
+        machine.handle(Report::Opened { epoch: Epoch(2), cooling: vec![] }.into(), NOW).expect("a report is heard");
+        let ended = if name == "budget" { "wait_ended " } else { "" };
+        assert_eq!(recorded(&mut machine), format!("opened {ended}message_settled request_sent"), "{name}");
+    }
+}
+
+/// While a session is made or mended nothing starts; once it is, all goes its way.
+#[test]
+fn r31_messages_are_held_until_a_session_has_settled() {
+    for (name, session) in later_states().into_iter().filter(|(name, _)| ["initializing", "recovering"].contains(name))
+    {
+        for mode in MODES {
+            let mut machine = machine(session.clone());
+            offer(&mut machine, mode, Interrupt::Replace);
+            assert_eq!((machine.effects(), machine.deadline()), (vec![], None), "{name}: {mode:?}");
+            let from = machine.session().expect("it is there").lifecycle.kind();
+            let (to, cause) = (LifecycleKind::Ready, LifecycleCause::Recovered);
+            machine.apply(&LifecycleChanged { from, to, cause, failure: None, remedy: None }.into(), NOW.now);
+            if mode == QueueMode::Collect {
+                let due = machine.deadline().expect("its group is complete after a while");
+                machine.handle(Report::Due.into(), Moment { now: due, random: 1 }).expect("a report is heard");
+            }
+            assert_eq!(machine.effects(), [Effect::lane(MESSAGE)], "{name}: {mode:?}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Whatever a client sends, or does not: it harms only itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gateway::Service;
+use gateway::socket::{self, Listener};
+use proptest::prelude::*;
+use protocol::limits::{CONNECTIONS, FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS};
+use protocol::method::{HealthGet, NoParams};
+use protocol::{Client, ClientError, ErrorCode};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::Instant;
+
+use crate::support::{CONNECT, Home, Raw, hello};
+
+impl Home {
+    /// Somebody else is served as if nothing had happened.
+    async fn assert_well(&self) {
+        let (client, _events) = self.client().await;
+        assert!(client.call::<HealthGet>(NoParams {}).await.unwrap().ok);
+    }
+
+    /// A client that has shaken hands.
+    async fn greeted(&self) -> Raw {
+        let mut raw = self.raw().await;
+        raw.say(CONNECT).await;
+        assert_eq!(raw.observe().await.unwrap()["payload"]["type"], "hello-ok");
+        raw
+    }
+}
+
+fn is_invalid(error: &Value, says: &str) -> bool {
+    error["code"] == "INVALID_REQUEST" && error["message"].as_str().is_some_and(|message| message.contains(says))
+}
+
+/// R60: before the handshake a client is told why it is closed, and nothing else.
+#[tokio::test]
+async fn r60_what_does_not_begin_with_the_handshake_is_closed() {
+    let home = Home::new();
+    let long = "a".repeat(FIRST_FRAME_BYTES + 1);
+    for (first, says) in [
+        ("GET / HTTP/1.1", "not a frame"),
+        ("{}", "not a frame"),
+        (r#"{"type":"event","event":"tick"}"#, "must be a request"),
+        (&long, "bytes"),
+    ] {
+        let mut raw = home.raw().await;
+        raw.say(first).await;
+        let told = raw.rest().await;
+        assert_eq!((told.len(), &told[0]["event"]), (1, &json!("closed")), "{first:.20}: {told:?}");
+        assert!(is_invalid(&told[0]["payload"], says), "{says}: {told:?}");
+    }
+    home.assert_well().await;
+    home.leave().await;
+}
+
+#[tokio::test]
+async fn r60_a_handshake_in_another_version_or_with_more_in_it_is_refused_by_name() {
+    let home = Home::new();
+    for (from, to, says) in [
+        (r#""minProtocol":1,"maxProtocol":1"#, r#""minProtocol":2,"maxProtocol":9"#, "version 1"),
+        (r#""minProtocol":1"#, r#""minProtocol":1,"token":"x""#, "unknown field `token`"),
+        (r#""mode":"test""#, r#""mood":"test""#, "mood"),
+        (r#""method":"connect""#, r#""method":"health""#, "must be `connect`"),
+    ] {
+        let mut raw = home.raw().await;
+        raw.say(&CONNECT.replace(from, to)).await;
+        let told = raw.rest().await;
+        assert_eq!((told.len(), &told[0]["id"], &told[0]["ok"]), (1, &json!("c"), &json!(false)), "{told:?}");
+        assert!(is_invalid(&told[0]["error"], says), "{says}: {told:?}");
+    }
+    home.leave().await;
+}
+
+/// R60: a request that makes no sense is answered, and its client goes on.
+#[tokio::test]
+async fn r60_a_request_that_makes_no_sense_is_answered_and_the_next_one_carried_out() {
+    let home = Home::new();
+    let mut raw = home.greeted().await;
+    let deep = format!(r#"{}"deep"{}"#, "[".repeat(100), "]".repeat(100));
+    for (method, params, says) in [
+        ("dream", "{}", "unknown method `dream`"),
+        ("connect", "{}", "unknown method `connect`"),
+        ("agent", "{}", "missing field"),
+        ("agent", "[]", "`agent` does not take that"),
+        ("agent", r#"{"message":"a","sessionKey":"a b","idempotencyKey":"k"}"#, "not a session key"),
+        ("agent", r#"{"message":"a","sessionKey":"main","idempotencyKey":"k","lane":"x"}"#, "unknown field `lane`"),
+        ("agent.wait", r#"{"runId":"x"}"#, "does not take that"),
+        ("runs.abort", "{}", "name a run or a session"),
+        ("events.subscribe", r#"{"session":"main","from":"rubbish"}"#, "no cursor"),
+        ("events.subscribe", r#"{"session":"main","run":"x"}"#, "a session and a run"),
+        ("health", &deep, "does not take that"),
+    ] {
+        raw.say(&format!(r#"{{"type":"req","id":"1","method":"{method}","params":{params}}}"#)).await;
+        let told = raw.observe().await.unwrap();
+        assert!(told["id"] == "1" && is_invalid(&told["error"], says), "{method} {params}: {told}");
+        assert!(told["error"]["details"]["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{told}");
+    }
+    raw.say(r#"{"type":"req","id":"2","method":"health"}"#).await;
+    assert_eq!(raw.observe().await.unwrap()["ok"], true);
+    assert!(home.service.runtime().journal().sessions().unwrap().is_empty());
+    home.leave().await;
+}
+
+/// R60: after what is no frame nothing can be found any more: the client is told and closed.
+#[tokio::test]
+async fn r60_what_is_no_frame_closes_its_connection_alone() {
+    let home = Home::new();
+    let deep = format!(r#"{{"type":"req","id":"1","method":"health","params":{}"#, "[".repeat(200_000));
+    let long = "a".repeat(FRAME_BYTES + 1);
+    for (line, says) in [
+        ("hello", "not a frame"),
+        ("", "not a frame"),
+        (r#"{"type":"req","id":"","method":"health"}"#, "needs an id"),
+        (r#"{"type":"req","id":"1","method":"health","more":1}"#, "unknown field `more`"),
+        (r#"{"type":"res","id":"1","ok":true}"#, "requests only"),
+        (&deep, "recursion limit"),
+        (&long, "bytes"),
+    ] {
+        let mut raw = home.greeted().await;
+        raw.say(line).await;
+        let told = raw.rest().await;
+        assert_eq!((told.len(), &told[0]["event"]), (1, &json!("closed")), "{line:.20}: {told:?}");
+        assert!(is_invalid(&told[0]["payload"], says), "{says}: {told:?}");
+    }
+    home.assert_well().await;
+    home.leave().await;
+}
+
+/// R60: whoever closes their end in the middle of a frame has asked for nothing; what was asked before is answered.
+#[tokio::test]
+async fn r60_who_closes_their_end_still_gets_the_answers_to_what_they_asked() {
+    let home = Home::new();
+    let mut raw = home.greeted().await;
+    let params = r#"{"message":"Who are you?","sessionKey":"main","idempotencyKey":"k"}"#;
+    raw.say(&format!(r#"{{"type":"req","id":"1","method":"agent","params":{params}}}"#)).await;
+    raw.write.write_all(br#"{"type":"req","id":"2","meth"#).await.unwrap();
+    raw.write.shutdown().await.unwrap();
+    let told = raw.rest().await;
+    assert_eq!(told.iter().map(|frame| frame["payload"]["status"].clone()).collect::<Vec<_>>(), ["accepted", "ok"]);
+    home.leave().await;
+}
+
+/// R60: there is a bound to clients, and a place is free again when one leaves.
+#[tokio::test]
+async fn r60_one_client_too_many_is_closed_and_the_others_are_not() {
+    let home = Home::new();
+    let folder = tempfile::tempdir().unwrap();
+    let listener = Listener::bind(folder.path()).unwrap().at_most(2);
+    let service = Arc::clone(&home.service);
+    let listening = tokio::spawn(async move { listener.serve(&service).await });
+    let greeted = async || {
+        let mut raw = Raw::connect(folder.path()).await;
+        raw.say(CONNECT).await;
+        raw.observe().await.filter(|told| told["ok"] == true).map(|_| raw)
+    };
+    let (first, second) = (greeted().await.unwrap(), greeted().await.unwrap());
+    let mut third = Raw::connect(folder.path()).await;
+    let told = third.rest().await;
+    assert_eq!((told.len(), &told[0]["event"]), (1, &json!("closed")), "the third is one too many: {told:?}");
+    assert_eq!(told[0]["payload"]["message"].as_str().map(|says| &says[..9]), Some("2 clients"));
+    drop(first);
+    while greeted().await.is_none() {
+        tokio::task::yield_now().await;
+    }
+    drop(second);
+    listening.abort();
+    let _ = listening.await;
+    home.leave().await;
+}
+
+/// KiB of this process that are in memory.
+fn resident_kib() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Lets this process open so many files, as far as it may.
+fn open_files(files: u64) -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.maximum.map_or(files, |most| most.min(files)).max(limit.current.unwrap_or(files));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit }).unwrap();
+    current
+}
+
+/// R60: as many clients at once as there is room for, over the real socket, each answered; one more is told why not, the
+/// others are served on, and a place is free when one leaves. What they cost is bounded.
+#[tokio::test]
+async fn r60_a_thousand_clients_are_served_and_one_too_many_is_told() {
+    // Both ends are in this process.
+    let files = open_files(4_096);
+    assert!(files >= 3_000, "this test opens 2,048 connections: raise `ulimit -Hn` from {files}");
+    let home = Home::new();
+    let mut clients = vec![home.client().await];
+    let before = resident_kib();
+    while clients.len() < CONNECTIONS {
+        clients.push(home.client().await);
+    }
+    let each = resident_kib().saturating_sub(before) / CONNECTIONS;
+    // Its own half, and what other tests have at that time, included.
+    assert!(each < 512, "{each} KiB for each client");
+    let asked: Vec<_> = clients.iter().map(|(client, _)| client.ask::<HealthGet>(NoParams {}).unwrap()).collect();
+    for mut answers in asked {
+        assert_eq!(answers.next().await.unwrap().connections as usize, CONNECTIONS);
+    }
+    let refused = Client::connect(socket::connect(&home.path()).await.unwrap(), hello(vec![])).await;
+    let Err(ClientError::Answered(error)) = refused else { panic!("{refused:?}") };
+    assert_eq!((error.code, error.retryable), (ErrorCode::Unavailable, Some(true)));
+    assert!(error.message.contains("1024 clients are connected"), "{error}");
+    for (client, _) in [&clients[0], &clients[CONNECTIONS - 1]] {
+        assert!(client.call::<HealthGet>(NoParams {}).await.unwrap().ok);
+    }
+    clients.truncate(CONNECTIONS / 2);
+    while Client::connect(socket::connect(&home.path()).await.unwrap(), hello(vec![])).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    drop(clients);
+    home.leave().await;
+}
+
+/// R60: who connects and says nothing, or half of it, is closed after ten seconds and told why.
+#[tokio::test(start_paused = true)]
+async fn r60_who_does_not_shake_hands_in_ten_seconds_is_closed() {
+    let home = Home::new();
+    for says in ["", &CONNECT[..40]] {
+        let began = Instant::now();
+        let mut silent = Raw::connect(&home.path()).await;
+        silent.write.write_all(says.as_bytes()).await.unwrap();
+        let told = silent.rest().await;
+        assert_eq!((told.len(), &told[0]["event"]), (1, &json!("closed")), "{told:?}");
+        assert!(is_invalid(&told[0]["payload"], "no handshake came within 10 s"), "{told:?}");
+        let took = began.elapsed().as_millis() as u64;
+        assert!((HANDSHAKE_MS..HANDSHAKE_MS + 1_000).contains(&took), "{took} ms");
+    }
+    // Who did in time has all the time there is.
+    let mut greeted = home.greeted().await;
+    // waits: on the paused clock, which goes on by itself; no time passes.
+    tokio::time::sleep(Duration::from_millis(HANDSHAKE_MS * 2)).await;
+    greeted.say(r#"{"type":"req","id":"1","method":"health"}"#).await;
+    assert_eq!(greeted.observe().await.unwrap()["ok"], true);
+    home.leave().await;
+}
+
+/// Pieces of what clients say, and of what they should not.
+fn said() -> impl Strategy<Value = Vec<u8>> {
+    let whole = prop::sample::select(vec![
+        CONNECT.to_owned(),
+        r#"{"type":"req","id":"1","method":"health"}"#.to_owned(),
+        r#"{"type":"req","id":"2","method":"events.subscribe","params":{"whole":false}}"#.to_owned(),
+        r#"{"type":"req","id":"3","method":"events.subscribe","params":{"session":"main","from":"1.2:x#y"}}"#
+            .to_owned(),
+        r#"{"type":"req","id":"4","method":"approvals.resolve","params":{"call":"x","fingerprint":"y","allow":true}}"#
+            .to_owned(),
+        r#"{"type":"req","id":"5","method":"runs.abort","params":{"session":"main"}}"#.to_owned(),
+        r#"{"type":"req","id":"6","method":"sessions.resume","params":{"sessionKey":"é"}}"#.to_owned(),
+    ]);
+    let line = whole.prop_map(|line| (line + "\n").into_bytes());
+    let cut = (line.clone(), any::<prop::sample::Index>()).prop_map(|(mut line, at)| {
+        line.truncate(at.index(line.len()));
+        line
+    });
+    let flipped = (line.clone(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(mut line, at, byte)| {
+        let at = at.index(line.len());
+        line[at] = byte;
+        line
+    });
+    let piece = prop_oneof![4 => line, 1 => cut, 2 => flipped, 1 => prop::collection::vec(any::<u8>(), 0..60)];
+    let begins = prop_oneof![3 => Just(format!("{CONNECT}\n").into_bytes()), 1 => Just(vec![])];
+    (begins, prop::collection::vec(piece, 0..12)).prop_map(|(begins, pieces)| [vec![begins], pieces].concat().concat())
+}
+
+/// Says all of it; gives what came back.
+async fn exchange(service: Arc<Service>, bytes: &[u8]) -> Vec<u8> {
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let (read, write) = tokio::io::split(theirs);
+    let (mut observes, mut says) = tokio::io::split(ours);
+    let talking = async {
+        let _ = says.write_all(bytes).await;
+        let _ = says.shutdown().await;
+        let mut told = vec![];
+        observes.read_to_end(&mut told).await.unwrap();
+        told
+    };
+    // In this task: a panic while serving is this test's.
+    tokio::join!(service.serve(read, write), talking).1
+}
+
+/// R60: any bytes lead to frames and to an end.
+#[test]
+fn r60_any_bytes_are_answered_by_frames_and_an_end() {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let home = tokio.block_on(async { Home::new() });
+    proptest!(|(bytes in said())| {
+        let told = tokio.block_on(exchange(Arc::clone(&home.service), &bytes));
+        for line in told.split_inclusive(|byte| *byte == b'\n') {
+            prop_assert!(serde_json::from_slice::<protocol::Frame>(line).is_ok(), "{}", String::from_utf8_lossy(line));
+        }
+    });
+    tokio.block_on(async {
+        home.assert_well().await;
+        home.leave().await;
+    });
+}

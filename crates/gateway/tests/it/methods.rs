@@ -1,0 +1,354 @@
+//! The methods that act, over a real socket.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use engine::{Outcome, RunId};
+use journal::Memory;
+use protocol::method::{
+    AbortParams, Agent, AgentAnswer, AgentWait, AnswerParams, ApprovalsResolve, Attachment, Cap, EndParams, Ended,
+    HealthGet, Method, NoParams, NoResult, ResumeParams, RunsAbort, SessionsEnd, SessionsResume, SubscribeParams,
+    WaitParams, WaitStatus,
+};
+use protocol::method::{EventsSubscribe, EventsUnsubscribe, UnsubscribeParams};
+use protocol::{Answers, ClientError, ErrorCode};
+use serde_json::json;
+
+use crate::support::{Home, KEY, message, observe};
+
+async fn accepted(answers: &mut Answers<Agent>) -> RunId {
+    let AgentAnswer::Accepted { run_id, accepted_at, .. } = answers.next().await.unwrap() else {
+        panic!("not accepted")
+    };
+    assert!(accepted_at.0 > 0);
+    run_id
+}
+
+async fn ended(answers: &mut Answers<Agent>) -> Ended {
+    match answers.next().await.unwrap() {
+        AgentAnswer::Ok(ended) | AgentAnswer::Error(ended) | AgentAnswer::Timeout(ended) => ended,
+        other @ (AgentAnswer::Accepted { .. } | AgentAnswer::Command { .. }) => panic!("no end: {other:?}"),
+    }
+}
+
+fn code(error: ClientError) -> ErrorCode {
+    let ClientError::Answered(shape) = error else { panic!("{error:?}") };
+    assert!(shape.details.is_some_and(|details| !details.hint.is_empty()), "{}", shape.message);
+    shape.code
+}
+
+/// R60, R61: a message has two answers on one id; the same key is the same run, other content a conflict, also after
+/// another owner took the home over.
+#[tokio::test]
+async fn r60_r61_a_message_is_answered_when_it_is_accepted_and_when_its_run_has_ended() {
+    let home = Home::new();
+    let (client, _events) = home.client().await;
+    let mut answers = client.ask::<Agent>(message("main", "k1", "Who are you?")).unwrap();
+    let run = accepted(&mut answers).await;
+    let first = ended(&mut answers).await;
+    assert_eq!((first.run_id, first.outcome), (run, Outcome::Completed));
+    assert!(!first.text.is_empty() && first.ended_at >= first.started_at && first.usage.input > 0, "{first:?}");
+
+    let mut again = client.ask::<Agent>(message("agent:main:main", "k1", "Who are you?")).unwrap();
+    assert_eq!(accepted(&mut again).await, run);
+    assert_eq!(ended(&mut again).await, first);
+    let conflict = client.ask::<Agent>(message("main", "k1", "And now?")).unwrap().next().await.unwrap_err();
+    assert_eq!(code(conflict), ErrorCode::Conflict);
+
+    let home = home.again(Duration::ZERO).await;
+    let (client, _events) = home.client().await;
+    let mut again = client.ask::<Agent>(message("main", "k1", "Who are you?")).unwrap();
+    assert_eq!((accepted(&mut again).await, ended(&mut again).await), (run, first));
+    home.leave().await;
+}
+
+/// R61: a hundred clients with the same key have one run.
+#[tokio::test]
+async fn r61_a_hundred_at_once_with_the_same_key_are_one_run() {
+    let home = Home::new();
+    let mut clients = vec![];
+    for _ in 0..100 {
+        clients.push(home.client().await);
+    }
+    let asked: Vec<_> = clients
+        .iter()
+        .map(|(client, _)| client.ask::<Agent>(message("main", "same", "Who are you?")).unwrap())
+        .collect();
+    let (mut runs, mut texts) = (BTreeSet::new(), BTreeSet::new());
+    for mut answers in asked {
+        runs.insert(accepted(&mut answers).await);
+        texts.insert(ended(&mut answers).await.text);
+    }
+    assert_eq!((runs.len(), texts.len()), (1, 1));
+    assert_eq!(home.service.runtime().journal().runs(None).unwrap().len(), 1);
+    home.leave().await;
+}
+
+/// R60: a client that goes away stops no run; whoever waits for it next learns its end from the journal.
+#[tokio::test]
+async fn r60_a_connection_that_goes_away_stops_no_run() {
+    let home = Home::paced(Duration::from_millis(5));
+    let (client, events) = home.client().await;
+    let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
+    let run = accepted(&mut answers).await;
+    drop((client, events, answers));
+
+    let (client, _events) = home.client().await;
+    let wait = |timeout_ms| WaitParams { run_id: run, timeout_ms };
+    let waited = client.call::<AgentWait>(wait(3_600_000)).await.unwrap();
+    assert_eq!((waited.run_id, waited.status), (run, WaitStatus::Ok));
+    assert!(waited.ended_at.is_some() && waited.error.is_none());
+    assert_eq!(client.call::<AgentWait>(wait(0)).await.unwrap(), waited, "it is in the journal");
+    home.leave().await;
+}
+
+/// R60: waiting ends, the run does not; it is aborted by its session's key, and both are told.
+#[tokio::test]
+async fn r60_a_wait_times_out_and_an_abort_ends_the_run() {
+    let home = Home::paced(Duration::from_hours(1));
+    let (client, _events) = home.client().await;
+    let mut answers = client.ask::<Agent>(message("work", "k", "Who are you?")).unwrap();
+    let run = accepted(&mut answers).await;
+    let waited = client.call::<AgentWait>(WaitParams { run_id: run, timeout_ms: 0 }).await.unwrap();
+    assert_eq!((waited.status, waited.ended_at), (WaitStatus::Timeout, None));
+    assert!(waited.started_at.is_some());
+    let nobody =
+        client.call::<AgentWait>(WaitParams { run_id: RunId(uuid::Uuid::nil()), timeout_ms: 0 }).await.unwrap();
+    assert_eq!((nobody.status, nobody.started_at), (WaitStatus::Timeout, None));
+
+    let waiting = client.ask::<AgentWait>(WaitParams { run_id: run, timeout_ms: 3_600_000 });
+    let by_session = AbortParams { session: Some("work".to_owned()), ..AbortParams::default() };
+    let aborted = client.call::<RunsAbort>(by_session.clone()).await.unwrap();
+    assert_eq!((aborted.run_id, aborted.session_key.as_str()), (run, "agent:main:work"));
+    assert_eq!(ended(&mut answers).await.outcome, Outcome::Aborted);
+    assert_eq!(waiting.unwrap().next().await.unwrap().status, WaitStatus::Error);
+    assert_eq!(code(client.call::<RunsAbort>(by_session).await.unwrap_err()), ErrorCode::NotFound);
+    let by_run = AbortParams { run: Some(run.to_string()), ..AbortParams::default() };
+    assert_eq!(code(client.call::<RunsAbort>(by_run).await.unwrap_err()), ErrorCode::NotFound);
+    home.leave().await;
+}
+
+#[tokio::test]
+async fn r60_what_cannot_be_done_is_said_and_nothing_is_recorded() {
+    let home = Home::new();
+    let (client, _events) = home.client().await;
+    let said = |params| {
+        let client = client.clone();
+        async move { code(client.ask::<Agent>(params).unwrap().next().await.unwrap_err()) }
+    };
+    assert_eq!(said(message("a b", "k", "go")).await, ErrorCode::InvalidRequest);
+    assert_eq!(said(message("main", "k", "  ")).await, ErrorCode::InvalidRequest);
+    assert_eq!(said(message("main", "", "go")).await, ErrorCode::InvalidRequest);
+    let model = Some("none/such".to_owned());
+    assert_eq!(said(protocol::method::AgentParams { model, ..message("main", "k", "go") }).await, ErrorCode::Config);
+    let attached = |content: &str| protocol::method::AgentParams {
+        attachments: vec![Attachment { name: "a.txt".to_owned(), content: content.to_owned() }],
+        ..message("main", "k", "go")
+    };
+    assert_eq!(said(attached("?")).await, ErrorCode::InvalidRequest);
+    assert_eq!(said(attached("")).await, ErrorCode::InvalidRequest);
+    let nobody = ResumeParams { session_key: Some("nobody".to_owned()), force: false };
+    assert_eq!(code(client.call::<SessionsResume>(nobody).await.unwrap_err()), ErrorCode::NotFound);
+    assert!(home.service.runtime().journal().sessions().unwrap().is_empty());
+
+    let text = base64::engine::general_purpose::STANDARD.encode("three lines");
+    let mut answers = client.ask::<Agent>(attached(&text)).unwrap();
+    accepted(&mut answers).await;
+    assert_eq!(ended(&mut answers).await.outcome, Outcome::Completed);
+    home.leave().await;
+}
+
+/// R15: an owner that leaves tells its clients; the next one takes up what was unfinished.
+#[tokio::test]
+async fn r15_who_waits_when_the_owner_leaves_is_told_and_the_next_owner_goes_on() {
+    let home = Home::paced(Duration::from_hours(1));
+    let (client, mut events) = home.client().await;
+    let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
+    let run = accepted(&mut answers).await;
+    let leaving = home.leave();
+    let (folder, told) = tokio::join!(leaving, answers.next());
+    let ClientError::Answered(shape) = told.unwrap_err() else { panic!("the connection was cut first") };
+    assert_eq!((shape.code, shape.retryable), (ErrorCode::Unavailable, Some(true)));
+    assert_eq!(observe(&mut events).await.unwrap().event, "shutdown");
+    assert!(observe(&mut events).await.is_none());
+
+    let home = Home::in_folder(folder, Duration::ZERO);
+    assert!(home.service.runtime().actors().borrow().eq(&0));
+    let (client, _events) = home.client().await;
+    let resumed = client.call::<SessionsResume>(ResumeParams::default()).await.unwrap();
+    assert_eq!(resumed.session_keys, [KEY]);
+    let waited = client.call::<AgentWait>(WaitParams { run_id: run, timeout_ms: 3_600_000 }).await.unwrap();
+    assert_eq!(waited.status, WaitStatus::Ok);
+    let nothing = client.call::<SessionsResume>(ResumeParams::default()).await.unwrap();
+    assert!(nothing.session_keys.is_empty());
+    home.leave().await;
+}
+
+/// R35: after a restart runs ask for their places again in the order in which they were accepted, not in that in which
+/// their sessions were made.
+#[tokio::test]
+async fn r35_the_next_owner_gives_places_in_the_order_of_acceptance() {
+    const NAMES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
+    let home = Home::new();
+    let (client, _events) = home.client().await;
+    for name in NAMES {
+        let mut answers = client.ask::<Agent>(message(name, "first", "Who are you?")).unwrap();
+        accepted(&mut answers).await;
+        ended(&mut answers).await;
+    }
+    let home = home.again(Duration::from_hours(1)).await;
+    let (client, _events) = home.client().await;
+    for name in NAMES.iter().rev() {
+        accepted(&mut client.ask::<Agent>(message(name, "second", "Who are you?")).unwrap()).await;
+    }
+    let home = home.again(Duration::from_hours(1)).await;
+    home.service.resume().await.unwrap();
+    let waits = home.service.runtime().waits();
+    let waiting: Vec<_> = waits.iter().map(|wait| &*wait.request.session).collect();
+    assert_eq!(waiting, ["agent:main:s1", "agent:main:s0"], "the four that were accepted first have the places");
+    home.leave().await;
+}
+
+/// R15: an abort reaches a run that waits for leave; the question is open no more, and the call never runs.
+#[tokio::test]
+async fn r15_an_abort_withdraws_a_question() {
+    let home = Home::new();
+    let (client, _, mut events) = home.connect(vec![Cap::Asks]).await;
+    let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
+    let run = accepted(&mut answers).await;
+    assert_eq!(observe(&mut events).await.unwrap().event, "ask");
+    client.call::<RunsAbort>(AbortParams { run: Some(run.to_string()), ..AbortParams::default() }).await.unwrap();
+    assert_eq!(ended(&mut answers).await.outcome, Outcome::Aborted);
+    assert_eq!(observe(&mut events).await.unwrap().event, "answered");
+    home.leave().await;
+}
+
+/// R60: whoever can answer is asked, also who comes later; the first answer counts, the others are told.
+#[tokio::test]
+async fn r60_a_question_goes_to_all_who_can_answer_and_the_first_answer_counts() {
+    let home = Home::new();
+    let (client, _, mut events) = home.connect(vec![Cap::Asks]).await;
+    let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
+    accepted(&mut answers).await;
+    let ask = observe(&mut events).await.unwrap();
+    assert_eq!((ask.event.as_str(), &ask.payload["session"]), ("ask", &json!(KEY)));
+    let (second, _, mut second_events) = home.connect(vec![Cap::Asks]).await;
+    assert_eq!(observe(&mut second_events).await.unwrap().payload, ask.payload, "it is still open");
+    let answer = |allow| AnswerParams {
+        call: serde_json::from_value(ask.payload["call"].clone()).unwrap(),
+        fingerprint: serde_json::from_value(ask.payload["fingerprint"].clone()).unwrap(),
+        allow,
+    };
+    second.call::<ApprovalsResolve>(answer(false)).await.unwrap();
+    let late = client.call::<ApprovalsResolve>(answer(true)).await.unwrap_err();
+    assert!(matches!(code(late), ErrorCode::Refused | ErrorCode::NotFound));
+    for events in [&mut events, &mut second_events] {
+        let told = observe(events).await.unwrap();
+        assert_eq!((told.event.as_str(), &told.payload["allow"]), ("answered", &json!(false)));
+    }
+    ended(&mut answers).await;
+
+    home.leave().await;
+}
+
+/// A method by the name that it had.
+struct AsksAnswer;
+
+impl Method for AsksAnswer {
+    const NAME: &'static str = "asks.answer";
+    type Params = AnswerParams;
+    type Result = NoResult;
+}
+
+#[tokio::test]
+async fn r60_a_method_is_reached_by_its_old_name_and_the_owner_is_warned_once() {
+    let mut home = Home::new();
+    let (client, hello, mut events) = home.connect(vec![Cap::Asks]).await;
+    assert!(["asks.answer", "approvals.resolve"].iter().all(|name| hello.features.methods.iter().any(|m| m == name)));
+    let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
+    accepted(&mut answers).await;
+    let ask = observe(&mut events).await.unwrap();
+    let answer = || AnswerParams {
+        call: serde_json::from_value(ask.payload["call"].clone()).unwrap(),
+        fingerprint: serde_json::from_value(ask.payload["fingerprint"].clone()).unwrap(),
+        allow: false,
+    };
+    client.call::<AsksAnswer>(answer()).await.unwrap();
+    client.call::<AsksAnswer>(answer()).await.unwrap_err();
+    ended(&mut answers).await;
+    let warning = home.notes.recv().await.unwrap();
+    assert!(warning.contains("the method `asks.answer` is now called `approvals.resolve`"), "{warning}");
+    assert!(home.notes.try_recv().is_err(), "once");
+    home.leave().await;
+}
+
+#[tokio::test]
+async fn r60_where_nobody_can_be_asked_the_answer_is_no() {
+    let home = Home::new();
+    let (client, _events) = home.client().await;
+    let mut answers = client.ask::<Agent>(message("main", "k2", "run `echo hi > there.txt`")).unwrap();
+    accepted(&mut answers).await;
+    ended(&mut answers).await;
+    assert!(!home.path().join("../workspace/there.txt").exists());
+    home.leave().await;
+}
+
+#[tokio::test]
+async fn r60_health_and_the_handshake_say_who_answers() {
+    let home = Home::new();
+    let (client, hello, _events) = home.connect(vec![]).await;
+    assert_eq!((hello.kind.as_str(), hello.protocol, hello.server.epoch), ("hello-ok", 1, 1));
+    assert_eq!(hello.server.pid, std::process::id());
+    let health = client.call::<HealthGet>(NoParams {}).await.unwrap();
+    assert_eq!((health.ok, health.connections, health.open_sessions), (true, 1, 0));
+    let subscribed = client.call::<EventsSubscribe>(SubscribeParams::default()).await.unwrap();
+    let end = || UnsubscribeParams { subscription: subscribed.subscription };
+    client.call::<EventsUnsubscribe>(end()).await.unwrap();
+    assert_eq!(code(client.call::<EventsUnsubscribe>(end()).await.unwrap_err()), ErrorCode::NotFound);
+    home.leave().await;
+}
+
+/// R20: a session is ended for good with the run in it, and takes nothing more.
+#[tokio::test]
+async fn r20_a_session_is_ended_for_good_over_the_socket() {
+    let home = Home::paced(Duration::from_hours(1));
+    let (client, _events) = home.client().await;
+    let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
+    accepted(&mut answers).await;
+    let end = |key: &str| EndParams { session_key: key.to_owned() };
+    let gone = client.call::<SessionsEnd>(end("main")).await.unwrap();
+    assert_eq!((gone.session_key.as_str(), gone.left.len()), (KEY, 0));
+    assert_eq!(ended(&mut answers).await.outcome, Outcome::Aborted);
+    let refused = client.ask::<Agent>(message("main", "k2", "Who are you?")).unwrap().next().await.unwrap_err();
+    assert_eq!(code(refused), ErrorCode::Refused);
+    assert_eq!(client.call::<SessionsEnd>(end("main")).await.unwrap(), gone, "asked again");
+    assert_eq!(code(client.call::<SessionsEnd>(end("nobody")).await.unwrap_err()), ErrorCode::NotFound);
+    home.leave().await;
+}
+
+/// R10: who is connected is told that sessions wait for space, also who comes later, and that none does any more.
+#[tokio::test]
+async fn r10_b8_clients_are_told_of_sessions_that_wait_for_space() {
+    let journal = Arc::new(Memory::new());
+    journal.open();
+    let home = Home::with_journal(tempfile::tempdir().unwrap(), Duration::ZERO, journal.clone());
+    let (client, mut events) = home.client().await;
+    journal.fill();
+    let refused = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap().next().await.unwrap_err();
+    assert_eq!(code(refused), ErrorCode::Store);
+    let told = observe(&mut events).await.unwrap();
+    assert_eq!((told.event.as_str(), &told.payload["sessions"][0]["sessionKey"]), ("parked", &json!(KEY)));
+    assert!(told.payload["needsBytes"].as_u64().is_some_and(|bytes| bytes > 0));
+    let (late, mut late_events) = home.client().await;
+    assert_eq!(observe(&mut late_events).await.unwrap().event, "parked");
+    assert!(!late.call::<HealthGet>(NoParams {}).await.unwrap().ok);
+
+    journal.free();
+    let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
+    accepted(&mut answers).await;
+    assert_eq!(ended(&mut answers).await.outcome, Outcome::Completed);
+    while observe(&mut events).await.unwrap().payload["sessions"] != json!([]) {}
+    home.leave().await;
+}

@@ -1,0 +1,224 @@
+//! A home that is served on a real socket with a real journal and the offline model, and clients of it.
+
+#![allow(unreachable_pub, reason = "what other files of the tests use")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Candidate, Failure, Overrides, Policy, Settings};
+use gateway::socket::{self, Listener};
+use gateway::{Service, ServiceOptions};
+use journal::{Journal, Sqlite};
+use models::{Endpoint, ModelSet, Offline};
+use protocol::method::{AgentParams, Cap, ClientInfo, ConnectParams, HelloOk};
+use protocol::{Client, EventFrame, Events};
+use runtime::{IdlePolicy, Resolver};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
+
+pub const KEY: &str = "agent:main:main";
+
+/// Runs on the offline model in a folder; commands are asked for.
+struct Here(String);
+
+impl Resolver for Here {
+    fn settings(
+        &self,
+        agent: &str,
+        _: runtime::ModelPreferences<'_>,
+        overrides: &Overrides,
+    ) -> Result<Settings, Failure> {
+        if overrides.model.as_deref() == Some("none/such") {
+            return Err(Failure::new(engine::FailureClass::Refused, "there is no provider none"));
+        }
+        let candidate = Candidate {
+            provider: "offline".into(),
+            model: "offline".into(),
+            profile: None,
+            context_window: 100_000,
+            max_output: 10_000,
+            thinking: None,
+            images: true,
+            token_rate: 1_000,
+            can_refresh: false,
+            levels: vec![],
+            price: None,
+        };
+        let workspace = overrides.workspace.clone().unwrap_or_else(|| self.0.clone());
+        let exec = if overrides.allow { Policy::Allow } else { Policy::Ask };
+        let tools = tools::specs();
+        Ok(Settings { agent: agent.into(), workspace, exec, tools, candidates: vec![candidate], ..Settings::default() })
+    }
+
+    fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {
+        Ok(Endpoint::offline())
+    }
+}
+
+/// A home with its owner.
+pub struct Home {
+    folder: TempDir,
+    pub service: Arc<Service>,
+    /// What the user of the owner should know.
+    #[allow(dead_code, reason = "few tests look at it")]
+    pub notes: UnboundedReceiver<String>,
+    listening: JoinHandle<()>,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        Self::paced(Duration::ZERO)
+    }
+
+    /// The model waits so long before each piece of its answer.
+    pub fn paced(pace: Duration) -> Self {
+        Self::in_folder(tempfile::tempdir().unwrap(), pace)
+    }
+
+    /// Owns the home that is in this folder.
+    pub fn in_folder(folder: TempDir, pace: Duration) -> Self {
+        let journal = Arc::new(Sqlite::own(&folder.path().join("home")).unwrap());
+        Self::with_journal(folder, pace, journal)
+    }
+
+    /// Keeps what is recorded there.
+    pub fn with_journal(folder: TempDir, pace: Duration, journal: Arc<dyn Journal>) -> Self {
+        let (home, workspace) = (folder.path().join("home"), folder.path().join("workspace"));
+        std::fs::create_dir_all(&workspace).unwrap();
+        std::fs::create_dir_all(&home).unwrap();
+        let (notes_in, notes) = tokio::sync::mpsc::unbounded_channel();
+        let options = ServiceOptions {
+            home: home.clone(),
+            supervisor: "/nowhere".into(),
+            resolver: Box::new(Here(workspace.display().to_string())),
+            models: ModelSet::new().with_offline(Offline::with_pace(pace)),
+            idle: IdlePolicy::default(),
+            version: "0.0.0".to_owned(),
+            notes: notes_in,
+        };
+        let service = Service::start(journal, options);
+        let listener = Listener::bind(&home).unwrap();
+        let serves = Arc::clone(&service);
+        let listening = tokio::spawn(async move { listener.serve(&serves).await });
+        Self { folder, service, listening, notes }
+    }
+
+    pub fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// The owner leaves; the next one opens the home.
+    pub async fn again(self, pace: Duration) -> Self {
+        let folder = self.leave().await;
+        Self::in_folder(folder, pace)
+    }
+
+    pub async fn leave(self) -> TempDir {
+        self.listening.abort();
+        let _ = self.listening.await;
+        self.service.leave(Duration::ZERO).await.unwrap();
+        self.folder
+    }
+
+    pub async fn client(&self) -> (Client, Events) {
+        let (client, _, events) = self.connect(vec![]).await;
+        (client, events)
+    }
+
+    pub async fn connect(&self, caps: Vec<Cap>) -> (Client, HelloOk, Events) {
+        let stream = socket::connect(&self.path()).await.unwrap();
+        Client::connect(stream, hello(caps)).await.unwrap()
+    }
+
+    pub async fn raw(&self) -> Raw {
+        Raw::connect(&self.path()).await
+    }
+}
+
+pub fn hello(caps: Vec<Cap>) -> ConnectParams {
+    let client = ClientInfo {
+        id: "test".to_owned(),
+        version: "0".to_owned(),
+        platform: "test".to_owned(),
+        mode: "test".to_owned(),
+    };
+    ConnectParams { min_protocol: 1, max_protocol: 1, client, caps }
+}
+
+pub fn message(session: &str, key: &str, text: &str) -> AgentParams {
+    AgentParams {
+        message: text.to_owned(),
+        session_key: session.to_owned(),
+        idempotency_key: key.to_owned(),
+        mode: None,
+        model: None,
+        timeout_ms: None,
+        allow: false,
+        workspace: None,
+        attachments: vec![],
+    }
+}
+
+/// The next event that says something.
+pub async fn observe(events: &mut Events) -> Option<EventFrame> {
+    loop {
+        let event = events.recv().await?;
+        if event.event != "tick" {
+            return Some(event);
+        }
+    }
+}
+
+/// A client that writes and reads bytes.
+pub struct Raw {
+    pub read: BufReader<OwnedReadHalf>,
+    pub write: OwnedWriteHalf,
+}
+
+pub const CONNECT: &str = concat!(
+    r#"{"type":"req","id":"c","method":"connect","params":{"minProtocol":1,"maxProtocol":1,"#,
+    r#""client":{"id":"raw","version":"0","platform":"test","mode":"test"}}}"#
+);
+
+impl Raw {
+    pub async fn connect(home: &Path) -> Self {
+        Self::over(socket::connect(home).await.unwrap())
+    }
+
+    pub fn over(stream: UnixStream) -> Self {
+        let (read, write) = stream.into_split();
+        Self { read: BufReader::new(read), write }
+    }
+
+    /// Writes this line; whoever is not read any more is not missed.
+    pub async fn say(&mut self, line: &str) {
+        let _ = self.write.write_all(format!("{line}\n").as_bytes()).await;
+    }
+
+    /// The next frame that says something; none at the end.
+    pub async fn observe(&mut self) -> Option<Value> {
+        loop {
+            let mut line = String::new();
+            let bytes = self.read.read_line(&mut line).await.unwrap_or(0);
+            let frame: Value = (bytes > 0).then(|| serde_json::from_str(&line).expect("a frame"))?;
+            if frame["event"] != "tick" {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// All that comes until the end.
+    pub async fn rest(&mut self) -> Vec<Value> {
+        let mut all = vec![];
+        while let Some(frame) = self.observe().await {
+            all.push(frame);
+        }
+        all
+    }
+}

@@ -1,0 +1,313 @@
+//! The real engine over the real journal in memory, driven through a drawn case: what comes out is the conversation of a
+//! request as the runtime would send it. What may not live here: what any provider wants.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{
+    Attached, BodyKind, BranchId, CallOutcome, Command, Content, Do, Effect, EffectId, Failure, Found, Hash, Limits,
+    Machine, MessageId, Moment, Overrides, Policy, Pump, QueueSettings, Report, Session, SessionId, Settings, Stage,
+    Timestamp, ToolResult, Usage,
+};
+use journal::{Append, Journal as _, Memory, Read as _};
+use models::{Cached, Message};
+use uuid::Uuid;
+
+use super::case::{Called, Case, Decision, Disturbance, Shown};
+use super::says::Speaker;
+use super::served::SERVED;
+
+const SESSION: SessionId = SessionId(Uuid::from_u128(0x5e55));
+const BRANCH: BranchId = BranchId(Uuid::from_u128(0xb4a9));
+
+/// Steps after which a case that has not come to its request is left where it is.
+const STEPS: usize = 400;
+
+/// The conversation of one request, and what happened on the way to it.
+pub(crate) struct History {
+    pub(crate) messages: Vec<Cached<Message>>,
+    /// Kinds of events.
+    pub(crate) events: BTreeSet<&'static str>,
+    /// The calls that ended by themselves, by their effects, in the order in which they did.
+    pub(crate) ended: Vec<EffectId>,
+}
+
+/// Plays the case up to the request that is judged, or to the last one that comes; none if none does.
+pub(crate) fn play(case: &Case) -> Option<History> {
+    let mut world = World::new(case);
+    for step in 0..STEPS {
+        let due = case.disturbances.iter().filter(|(at, _)| *at == step);
+        due.for_each(|(_, disturbance)| world.disturb(*disturbance));
+        if world.requests >= case.request || !world.go_on(case.picks[step % case.picks.len()]) {
+            break;
+        }
+    }
+    let items = world.items?;
+    let transcript = &world.session().transcript;
+    let messages = runtime::conversation(transcript, items, &world.journal).expect("the journal has all of it");
+    Some(History { messages, events: world.events, ended: world.ended })
+}
+
+struct World<'a> {
+    case: &'a Case,
+    pump: Pump<Machine, ()>,
+    journal: Memory,
+    now: i64,
+    armed: Option<Timestamp>,
+    /// What each effect that runs is still to report.
+    running: BTreeMap<EffectId, VecDeque<Report>>,
+    asked: usize,
+    begun: usize,
+    requests: usize,
+    calls: usize,
+    /// Blocks that were said.
+    spoken: u32,
+    /// Those that the last request holds.
+    items: Option<usize>,
+    events: BTreeSet<&'static str>,
+    ended: Vec<EffectId>,
+}
+
+impl<'a> World<'a> {
+    fn new(case: &'a Case) -> Self {
+        let mut world = Self {
+            case,
+            pump: Pump::new(Machine::new()),
+            journal: Memory::new(),
+            now: 0,
+            armed: None,
+            running: BTreeMap::new(),
+            asked: 0,
+            begun: 0,
+            requests: 0,
+            calls: 0,
+            spoken: 0,
+            items: None,
+            events: BTreeSet::new(),
+            ended: vec![],
+        };
+        let epoch = world.journal.open();
+        let key = "agent:main:main".to_owned();
+        world.take(Command::Create { session: SESSION, key, agent: "main".to_owned(), branch: BRANCH });
+        world.take(Report::Opened { epoch, cooling: vec![] });
+        world
+    }
+
+    fn session(&self) -> &Session {
+        self.pump.session().expect("it was created")
+    }
+
+    fn take(&mut self, input: impl Into<engine::Input>) {
+        self.pump.offer(input, Moment { now: Timestamp(self.now), random: 500 }, None);
+        while let Some(batch) = self.pump.next_batch() {
+            self.events.extend(batch.records.iter().map(|record| record.event.kind()));
+            let epoch = self.journal.epoch();
+            self.journal.append(Append { batch, epoch }, Box::new(|answer| assert!(answer.is_ok(), "{answer:?}")));
+            self.pump.committed(Timestamp(self.now));
+        }
+        while let Some(todo) = self.pump.poll() {
+            match todo {
+                Do::Start(effect) => {
+                    let reports = self.begin(&effect);
+                    self.running.insert(effect.id(), reports);
+                }
+                Do::Stop(id) => {
+                    self.running.remove(&id);
+                }
+                Do::Arm(at) => self.armed = at,
+                Do::Broken(edge) => panic!("{edge}"),
+                Do::Publish(_) | Do::Answer(..) => {}
+            }
+        }
+    }
+
+    /// Lets something happen; nothing if there is nothing left.
+    fn go_on(&mut self, pick: usize) -> bool {
+        if self.session().closed {
+            self.open_again();
+            return true;
+        }
+        match self.session().lifecycle.kind() {
+            LifecycleKind::Suspended => self.take(Command::Resume { run: None, drop: false }),
+            LifecycleKind::Error => self.take(Command::Recover { force: true }),
+            _ if self.answer() || self.report(pick) || self.is_due() => {}
+            _ => return self.ask(),
+        }
+        true
+    }
+
+    fn answer(&mut self) -> bool {
+        let calls = self.session().run().map(|run| run.step.calls.as_slice()).unwrap_or_default();
+        let Some(call) = calls.iter().find(|call| call.stage == Stage::Asking).map(|call| call.id) else {
+            return false;
+        };
+        let planned = &self.case.calls[call.index as usize % self.case.calls.len()];
+        let allow = matches!(planned.decision, Decision::AskedAndAllowed);
+        let fingerprint = Hash::of(call.to_string().as_bytes());
+        self.take(Command::Answer { call, fingerprint, allow, by: "me".to_owned() });
+        true
+    }
+
+    fn report(&mut self, pick: usize) -> bool {
+        let running: Vec<EffectId> = self.running.keys().copied().collect();
+        let Some(effect) = running.get(pick % running.len().max(1)) else { return false };
+        match self.running.get_mut(effect).and_then(VecDeque::pop_front) {
+            Some(report) => {
+                self.ended.extend(matches!(report, Report::CallEnded { .. }).then_some(*effect));
+                self.take(report);
+            }
+            // It has said all that it had to say: it hangs until its limit.
+            None => return self.is_due(),
+        }
+        true
+    }
+
+    fn is_due(&mut self) -> bool {
+        let Some(at) = self.armed.take() else { return false };
+        self.now = self.now.max(at.0);
+        self.take(Report::Due);
+        true
+    }
+
+    fn ask(&mut self) -> bool {
+        let Some(asked) = self.case.messages.get(self.asked) else { return false };
+        self.asked += 1;
+        let command = Command::Message {
+            message: MessageId(Uuid::from_u128(self.asked as u128)),
+            content: Content::text(BodyKind::Message, asked.text),
+            mode: None,
+            queue: QueueSettings::default(),
+            key: None,
+            overrides: Overrides::default(),
+            attachments: attached(&asked.files),
+        };
+        self.take(command);
+        true
+    }
+
+    fn disturb(&mut self, disturbance: Disturbance) {
+        match disturbance {
+            Disturbance::Message => {
+                self.ask();
+            }
+            Disturbance::Abort => self.take(Command::Abort { run: None }),
+            Disturbance::Pause => self.take(Command::Pause { run: None, freeze: false }),
+            Disturbance::Drop => {
+                self.take(Command::Pause { run: None, freeze: false });
+                self.take(Command::Resume { run: None, drop: true });
+            }
+            Disturbance::Crash => self.open_again(),
+            Disturbance::HandOver => self.take(Report::Closing),
+            Disturbance::Late => {
+                self.is_due();
+            }
+        }
+    }
+
+    /// The process is gone: what the journal has is all that is left.
+    fn open_again(&mut self) {
+        self.journal.crash_process();
+        let epoch = self.journal.open();
+        let settings = |hash: Hash| {
+            let bytes = self.journal.body(&hash).ok().flatten()?;
+            Settings::from_bytes(&bytes).ok().map(Arc::new)
+        };
+        let line = self.journal.line(BRANCH).expect("it is not damaged");
+        let machine = Machine::recover(line.into(), &settings).expect("what was recorded can be recovered");
+        self.pump = Pump::new(machine);
+        self.running.clear();
+        self.armed = None;
+        self.take(Report::Opened { epoch, cooling: vec![] });
+    }
+
+    /// What this effect is going to report.
+    fn begin(&mut self, effect: &Effect) -> VecDeque<Report> {
+        let id = effect.id();
+        match effect {
+            Effect::Lane { .. } => {
+                self.begun += 1;
+                [Report::LaneEntered { effect: id, settings: Arc::new(self.settings()), cooling: vec![] }].into()
+            }
+            Effect::Prepare { .. } => {
+                let prompt = Content::text(BodyKind::Prompt, self.case.system);
+                [Report::Prepared { effect: id, prompt }].into()
+            }
+            Effect::Request { items, .. } => {
+                self.items = Some(*items as usize);
+                self.requests += 1;
+                self.says(id)
+            }
+            Effect::Reserve { .. } => [Report::Reserved { effect: id, near: None }].into(),
+            Effect::Compact { .. } => {
+                let text = Content::text(BodyKind::Message, "They talked.");
+                let made = engine::CompactionResult::Summary { text, by: None, usage: Usage::default() };
+                [Report::Compacted { effect: id, made }].into()
+            }
+            Effect::CheckCall { call, .. } => {
+                let decision = match self.planned(call.index).decision {
+                    Decision::Allowed => Policy::Allow,
+                    Decision::Denied => Policy::Deny,
+                    Decision::AskedAndAllowed | Decision::AskedAndDenied => Policy::Ask,
+                };
+                let fingerprint = Hash::of(call.to_string().as_bytes());
+                [Report::CallChecked { effect: id, decision, fingerprint, evidence: None, reason: None }].into()
+            }
+            Effect::RunCall { .. } => {
+                self.calls += 1;
+                [Report::CallEnded { effect: id, given: self.given() }].into()
+            }
+            Effect::FindCall { .. } => {
+                let found = [Found::NeverStarted, Found::Ended, Found::Unknown][self.calls % 3];
+                let ended = (found == Found::Ended).then(|| self.given());
+                [Report::CallFound { effect: id, found, ended }].into()
+            }
+            Effect::EndCall { .. } => [Report::CallEnded { effect: id, given: self.given() }].into(),
+            Effect::Report { .. } => [Report::Reported { effect: id }].into(),
+            Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => {
+                unreachable!("nothing goes on in the background")
+            }
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let asked = &self.case.messages[(self.begun - 1) % self.case.messages.len()];
+        Settings {
+            agent: "main".to_owned(),
+            candidates: vec![SERVED[asked.model].candidate()],
+            limits: Limits { poison_after: 0, ..Limits::default() },
+            resume: self.case.resume,
+            tools: tools::specs(),
+            ..Settings::default()
+        }
+    }
+
+    fn says(&mut self, effect: EffectId) -> VecDeque<Report> {
+        let turn = &self.case.turns[(self.requests - 1) % self.case.turns.len()];
+        let model = self.case.messages[(self.begun.max(1) - 1) % self.case.messages.len()].model;
+        let mut speaker = Speaker::new(SERVED[model], &mut self.spoken);
+        let parts = turn.pieces.iter().flat_map(|piece| speaker.say(piece));
+        let mut reports: VecDeque<Report> = parts.map(|part| Report::Said { effect, part }).collect();
+        reports.push_back(match turn.failure {
+            Some(class) => Report::RequestFailed { effect, failure: Failure::new(class, "cut") },
+            None => Report::RequestEnded { effect, usage: Usage::default() },
+        });
+        reports
+    }
+
+    fn planned(&self, index: u32) -> &'a Called {
+        &self.case.calls[index as usize % self.case.calls.len()]
+    }
+
+    fn given(&self) -> ToolResult {
+        let Called { fails, output, files, .. } = &self.case.calls[self.calls % self.case.calls.len()];
+        let outcome = if *fails { CallOutcome::Failed } else { CallOutcome::Done };
+        let output = Content::text(BodyKind::Output, output);
+        ToolResult { attachments: attached(files), ..ToolResult::new(outcome, output) }
+    }
+}
+
+fn attached(files: &[Shown]) -> Vec<Attached> {
+    let attach = |(at, file): (usize, &Shown)| Attached::new(file.media_type, &format!("file {at}"), file.bytes);
+    files.iter().enumerate().map(attach).collect()
+}

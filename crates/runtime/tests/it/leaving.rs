@@ -1,0 +1,254 @@
+//! Actors that leave: one by one while their sessions rest, and all of them when the runtime does. Nothing that is sent
+//! meanwhile is lost or answered wrongly.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{
+    Acknowledgement, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Override,
+    Overrides, QueueSettings, Refusal, RunId, Seq, Settings,
+};
+use journal::{Memory, Read as _};
+use models::{Endpoint, ModelSet, Offline};
+use runtime::{Error, IdlePolicy, Options, Published, Resolver, Runtime};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+const KEY: &str = "agent:main:main";
+/// Whoever rests leaves at once.
+const NONE: IdlePolicy = IdlePolicy { stay: Duration::ZERO, at_once: 0 };
+
+/// So many runs at once.
+struct Fixed(usize);
+
+impl Resolver for Fixed {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
+        let candidate = Candidate {
+            provider: "offline".into(),
+            model: "offline".into(),
+            profile: None,
+            context_window: 100_000,
+            max_output: 1_000,
+            thinking: None,
+            images: true,
+            token_rate: 1_000,
+            can_refresh: false,
+            levels: vec![],
+            price: None,
+        };
+        let workspace = std::env::temp_dir().display().to_string();
+        Ok(Settings { agent: agent.into(), workspace, candidates: vec![candidate], ..Settings::default() })
+    }
+
+    fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {
+        Ok(Endpoint::offline())
+    }
+
+    fn lanes(&self) -> LaneBounds {
+        LaneBounds { main: self.0, ..LaneBounds::default() }
+    }
+}
+
+struct Home {
+    journal: Arc<Memory>,
+    runtime: Arc<Runtime>,
+    events: mpsc::UnboundedReceiver<Published>,
+}
+
+fn home(idle: IdlePolicy, pace: Duration) -> Home {
+    let journal = Arc::new(Memory::new());
+    journal.open();
+    let (events_in, events) = mpsc::unbounded_channel();
+    let options = Options {
+        home: std::env::temp_dir(),
+        supervisor: "/nowhere".into(),
+        resolver: Box::new(Fixed(4)),
+        models: ModelSet::new().with_offline(Offline::with_pace(pace)),
+        events: Some(events_in),
+        waits: None,
+        questions: None,
+        idle,
+    };
+    Home { runtime: Arc::new(Runtime::new(journal.clone(), options)), journal, events }
+}
+
+fn message(text: &str) -> Command {
+    Command::Message {
+        message: MessageId(Uuid::now_v7()),
+        content: Content::text(BodyKind::Message, text),
+        mode: None,
+        queue: QueueSettings::default(),
+        key: None,
+        overrides: Overrides::default(),
+        attachments: vec![],
+    }
+}
+
+fn run_of(answer: &Acknowledgement) -> RunId {
+    let Acknowledgement::Receipt(receipt) = answer else { panic!("{answer:?}") };
+    receipt.run
+}
+
+impl Home {
+    async fn until_nobody_is_there(&self) {
+        self.runtime.actors().wait_for(|count| *count == 0).await.unwrap();
+    }
+
+    /// Waits for a record of this kind.
+    async fn until(&mut self, kind: &str) {
+        while let Some(published) = self.events.recv().await {
+            if published.batch.records.iter().any(|record| record.event.kind() == kind) {
+                return;
+            }
+        }
+        panic!("the runtime ended without {kind}");
+    }
+
+    fn kinds(&self, key: &str) -> Vec<&'static str> {
+        let branch = self.journal.session(key).unwrap().unwrap().branch;
+        self.journal.read(branch, Seq(1)).unwrap().iter().map(|entry| entry.event.kind()).collect()
+    }
+
+    fn count(&self, key: &str, kind: &str) -> usize {
+        self.kinds(key).iter().filter(|other| **other == kind).count()
+    }
+}
+
+/// R20: whatever is sent to a session whose actor is just leaving is taken once, by that one or by the next.
+#[tokio::test]
+async fn r20_what_is_sent_while_an_actor_leaves_is_neither_lost_nor_taken_twice() {
+    const SENDERS: usize = 6;
+    const EACH: usize = 200;
+    const MESSAGES: usize = 5;
+    let home = home(NONE, Duration::ZERO);
+    let mut senders = vec![];
+    for sender in 0..SENDERS {
+        let runtime = Arc::clone(&home.runtime);
+        let key = format!("agent:main:{}", sender % 2);
+        let send = async move {
+            let mut runs = vec![];
+            let (handle, _) = runtime.open(&key, "main", vec![]).await.unwrap();
+            for nth in 0..EACH {
+                // Some wait until all have left: the next one finds nobody. The others come whenever they come.
+                if sender < 2 && nth % 16 == 0 {
+                    runtime.actors().wait_for(|count| *count == 0).await.unwrap();
+                }
+                if nth % (EACH / MESSAGES) == 0 {
+                    let (_, mut answers) = runtime.open(&key, "main", vec![message("tokens=1 go")]).await.unwrap();
+                    runs.push(run_of(&answers.remove(0).await.unwrap().unwrap()));
+                } else {
+                    // Recorded without a run: the session rests again at once.
+                    handle.command(Command::Override(Override::Model(None))).await.unwrap();
+                }
+            }
+            runs
+        };
+        // On a thread of its own, so that it comes also between two steps of an actor.
+        senders.push(tokio::task::spawn_blocking(move || tokio::runtime::Handle::current().block_on(send)));
+    }
+    let mut runs = BTreeSet::new();
+    for sender in senders {
+        runs.extend(sender.await.unwrap());
+    }
+    home.until_nobody_is_there().await;
+    assert_eq!(runs.len(), SENDERS * MESSAGES);
+    let rows = home.journal.runs(None).unwrap();
+    assert_eq!(rows.iter().map(|row| row.run).collect::<BTreeSet<_>>(), runs);
+    assert!(rows.iter().all(|row| row.outcome == Some(Outcome::Completed)));
+    for key in ["agent:main:0", "agent:main:1"] {
+        assert_eq!(home.count(key, "override_set"), SENDERS / 2 * (EACH - MESSAGES), "{key}");
+        assert_eq!(home.count(key, "opened"), 1, "one owner opens a session once, however often its actor leaves");
+    }
+    home.runtime.shutdown().await.unwrap();
+}
+
+/// R20: sessions that rest are rows; only so many keep their actor for a while.
+#[tokio::test]
+async fn r20_sessions_that_rest_hold_no_actors_but_those_that_may_linger() {
+    let mut home = home(IdlePolicy { stay: Duration::from_hours(1), at_once: 3 }, Duration::ZERO);
+    for session in 0..30 {
+        home.runtime.open(&format!("agent:main:{session}"), "main", vec![message("tokens=1 go")]).await.unwrap();
+    }
+    for _ in 0..30 {
+        home.until("run_ended").await;
+    }
+    home.runtime.actors().wait_for(|count| *count == 3).await.unwrap();
+    home.runtime.shutdown().await.unwrap();
+    assert_eq!(*home.runtime.actors().borrow(), 0);
+    assert!(home.journal.unfinished().unwrap().is_empty());
+}
+
+/// R15: who leaves in order lets an answer that is on its way come to its end, and takes nothing new.
+#[tokio::test]
+async fn r15_a_runtime_that_drains_lets_a_stream_end_and_admits_nothing() {
+    let mut home = home(IdlePolicy::default(), Duration::from_millis(10));
+    let (handle, _) = home.runtime.open(KEY, "main", vec![message("tokens=20 go")]).await.unwrap();
+    home.until("text_added").await;
+    let runtime = Arc::clone(&home.runtime);
+    let mut actors = runtime.actors();
+    let drained = tokio::spawn(async move { runtime.drain(Duration::from_hours(1)).await });
+    tokio::task::yield_now().await;
+    assert!(matches!(home.runtime.open("agent:main:new", "main", vec![]).await, Err(Error::Leaving)));
+    assert!(matches!(handle.command(message("more")).await, Err(Refusal::Unavailable { .. })));
+    drained.await.unwrap();
+    actors.wait_for(|count| *count == 0).await.unwrap();
+    home.runtime.shutdown().await.unwrap();
+    let kinds = home.kinds(KEY);
+    assert!(kinds.ends_with(&["closed"]) && !kinds.contains(&"stream_cut"), "{kinds:?}");
+    let runs = home.journal.runs(None).unwrap();
+    assert_eq!((runs.len(), runs[0].outcome), (1, Some(Outcome::Completed)));
+}
+
+#[tokio::test]
+async fn r15_a_stream_that_does_not_end_in_time_is_cut_and_goes_on_with_the_next_owner() {
+    let mut home = home(IdlePolicy::default(), Duration::from_hours(1));
+    home.runtime.open(KEY, "main", vec![message("tokens=20 go")]).await.unwrap();
+    home.until("request_sent").await;
+    home.runtime.drain(Duration::from_millis(1)).await;
+    home.runtime.shutdown().await.unwrap();
+    let rows = home.journal.unfinished().unwrap();
+    assert_eq!(rows.iter().map(|row| row.key.as_str()).collect::<Vec<_>>(), [KEY]);
+    assert!(home.kinds(KEY).ends_with(&["closed"]));
+}
+
+/// R20: a run that is held for a human leaves its place in the lane to others.
+#[tokio::test]
+async fn r20_a_session_that_waits_for_its_place_can_be_aborted_and_does_not_keep_the_process() {
+    let mut home = home(IdlePolicy::default(), Duration::from_hours(1));
+    for session in 0..6 {
+        home.runtime.open(&format!("agent:main:{session}"), "main", vec![message("tokens=20 go")]).await.unwrap();
+    }
+    // Four are in the lane, two wait in their queues.
+    for _ in 0..4 {
+        home.until("request_sent").await;
+    }
+    home.runtime.shutdown().await.unwrap();
+    assert_eq!(home.journal.unfinished().unwrap().len(), 6);
+
+    home.journal.open();
+    let (events_in, _events) = mpsc::unbounded_channel();
+    let options = Options {
+        home: std::env::temp_dir(),
+        supervisor: "/nowhere".into(),
+        resolver: Box::new(Fixed(1)),
+        models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_hours(1))),
+        events: Some(events_in),
+        waits: None,
+        questions: None,
+        idle: NONE,
+    };
+    let next = Runtime::new(home.journal.clone(), options);
+    for session in 0..3 {
+        next.open(&format!("agent:main:{session}"), "main", vec![]).await.unwrap();
+    }
+    // One has the only place; the others wait for it.
+    let aborted = Command::Abort { run: None };
+    let (_, mut answers) = next.open("agent:main:2", "main", vec![aborted]).await.unwrap();
+    answers.remove(0).await.unwrap().unwrap();
+    next.shutdown().await.unwrap();
+    let ended = |event: &Event| matches!(event, Event::RunEnded(ended) if ended.outcome == Outcome::Aborted);
+    let branch = home.journal.session("agent:main:2").unwrap().unwrap().branch;
+    assert!(home.journal.read(branch, Seq(1)).unwrap().iter().any(|entry| ended(&entry.event)));
+    assert_eq!(home.count("agent:main:1", "opened"), 1, "what waits for its place is left as it is");
+}

@@ -1,0 +1,15 @@
+//! The tools through the calls that the runtime makes, in one program. One file a subject. What may not live here: what a
+//! module can show by itself.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod background;
+mod changes;
+mod commands;
+mod fetch;
+mod files;
+mod images;
+mod links;
+mod orphans;
+mod policy;
+mod support;

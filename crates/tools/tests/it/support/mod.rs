@@ -1,0 +1,165 @@
+//! A workspace, a folder for calls, and short ways to make a call. The supervisor is the real one.
+
+#![allow(clippy::needless_pass_by_value)] // `json!(…)` reads better without a borrow
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use engine::{CallId, EffectId, EffectKind, Limits, Policy, ResumeMode, RunId, Settings, ToolResult};
+use serde_json::Value;
+use tempfile::TempDir;
+use tools::{CallRequest, Context, NetworkPolicy, Outputs, Secrets};
+use uuid::Uuid;
+
+/// The secret of every world.
+pub(crate) const SECRET: &str = "sk-do-not-show-4711";
+
+/// How long ending a call may take.
+pub(crate) const GRACE: Duration = Duration::from_secs(30);
+
+pub(crate) struct World {
+    pub(crate) home: TempDir,
+    pub(crate) context: Context,
+    pub(crate) settings: Settings,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let workspace = home.path().join("ws");
+        fs::create_dir(&workspace).unwrap();
+        let workspace = fs::canonicalize(workspace).unwrap();
+        let settings = Settings {
+            compaction: engine::Compaction::default(),
+            agent: "main".to_owned(),
+            workspace: workspace.display().to_string(),
+            date: "2026-11-02".to_owned(),
+            candidates: Vec::new(),
+            limits: Limits::default(),
+            resume: ResumeMode::Restart,
+            exec: Policy::Ask,
+            outside: Policy::Deny,
+            budget: engine::Budget::default(),
+            web_fetch: Policy::Deny,
+            tools: tools::specs(),
+        };
+        let context = Context {
+            workspace,
+            calls: home.path().join("calls"),
+            call_ms: 120_000,
+            secrets: Secrets::new([SECRET]),
+            outputs: Outputs::default(),
+            reach: NetworkPolicy::Public,
+            secret_env: Vec::new(),
+            processes: Vec::new(),
+            supervisor: PathBuf::from(env!("CARGO_BIN_EXE_limulus-supervise")),
+        };
+        Self { home, context, settings }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.context.workspace.join(name)
+    }
+
+    pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// The folder of this call.
+    pub(crate) fn folder(&self, request: &CallRequest) -> PathBuf {
+        self.context.calls.join(request.id.to_string().replace('/', "."))
+    }
+
+    /// Checks, then runs, as the runtime does.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolResult {
+        let mut request = request(tool, arguments);
+        request.evidence = tools::check(&self.settings, &self.context, &request).evidence;
+        tools::run(&self.context, &request, |_, _| {}).await
+    }
+
+    pub(crate) async fn run(&self, request: &CallRequest) -> ToolResult {
+        tools::run(&self.context, request, |_, _| {}).await
+    }
+}
+
+/// A call with an id of its own.
+pub(crate) fn request(tool: &str, arguments: Value) -> CallRequest {
+    let run = RunId(Uuid::now_v7());
+    CallRequest {
+        id: EffectId { run, kind: EffectKind::RunCall, ordinal: 1, try_no: 1 },
+        call: CallId { run, step: 1, index: 0 },
+        tool: tool.to_owned(),
+        arguments: serde_json::to_vec(&arguments).unwrap().into(),
+        evidence: None,
+        already: 0,
+    }
+}
+
+pub(crate) fn exec(command: &str) -> CallRequest {
+    request("exec", serde_json::json!({ "command": command }))
+}
+
+pub(crate) fn output(ended: &ToolResult) -> String {
+    String::from_utf8(ended.output.bytes.to_vec()).unwrap()
+}
+
+/// Live output as it is reported.
+#[derive(Clone, Default)]
+pub(crate) struct Observed(Arc<Mutex<Vec<(u64, String)>>>);
+
+impl Observed {
+    pub(crate) fn listener(&self) -> impl FnMut(u64, String) + Send + 'static {
+        let observed = self.0.clone();
+        move |offset, text| observed.lock().unwrap().push((offset, text))
+    }
+
+    /// All of it; it must be gapless from `from` on.
+    pub(crate) fn text(&self, from: u64) -> String {
+        let mut whole = String::new();
+        for (offset, text) in self.0.lock().unwrap().iter() {
+            assert_eq!(*offset, from + whole.len() as u64, "live output has a gap");
+            whole.push_str(text);
+        }
+        whole
+    }
+}
+
+/// Waits until something holds. It fails the test after a minute: then it never will.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..12_000 {
+        if holds() {
+            return;
+        }
+        // waits: between two checks of the condition
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("waited in vain until {what}");
+}
+
+/// Whether a process exists and has not ended.
+pub(crate) fn lives(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
+}
+
+/// The number that a command wrote into a file of the workspace, once it is complete.
+pub(crate) async fn pid_in(path: &Path) -> i32 {
+    let read =
+        || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n')).and_then(|text| text.trim().parse().ok());
+    until("the pid is written", || read().is_some()).await;
+    read().unwrap()
+}
+
+/// The supervisor of this call: the process whose command line names its folder.
+pub(crate) fn supervisor_of(folder: &Path) -> Option<i32> {
+    let folder = folder.to_str().unwrap();
+    fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let named = line.split(|byte| *byte == 0).nth(2)? == folder.as_bytes();
+        if named { entry.file_name().to_str()?.parse().ok() } else { None }
+    })
+}

@@ -1,0 +1,159 @@
+//! The whole proof: its stages run beside each other as far as there are cores, each prints its part when it has ended, and a
+//! table at the end says where the time went. What may not live here: what a stage checks; that is its own program.
+
+mod perform;
+mod stages;
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+use self::perform::perform;
+use self::stages::{Cores, Stage};
+pub(crate) use self::stages::{SOAKS, STAGES, help};
+use crate::Tally;
+use crate::log_tail::LogTail;
+
+/// A stage that has ended.
+struct Ended {
+    stage: &'static Stage,
+    tally: Tally,
+    took: Duration,
+    /// All that it printed.
+    printed: Vec<u8>,
+    /// The part of it that tells what failed.
+    failures: Vec<String>,
+}
+
+/// Runs the stages that are named, or all. What failed is told once more at the end, as a long log may be cut at its
+/// beginning; the last line says how many checks held and how many did not.
+pub(crate) fn run(root: &Path, stages: &'static [Stage], only: &[String], out: &mut dyn Write) -> io::Result<bool> {
+    let began = Instant::now();
+    let mut waiting: Vec<&'static Stage> =
+        stages.iter().filter(|stage| only.is_empty() || only.iter().any(|name| name == stage.name)).collect();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut ended: Vec<Ended> = vec![];
+    std::thread::scope(|scope| {
+        let (sender, receiver) = channel();
+        let mut running: Vec<&'static Stage> = vec![];
+        loop {
+            while waiting.first().is_some_and(|next| may_start(next, &running, cores)) {
+                let stage = waiting.remove(0);
+                writeln!(out, "== {}: {} (begins at {:.0} s)", stage.name, stage.about, began.elapsed().as_secs_f64())?;
+                start(stage, root, scope, sender.clone());
+                running.push(stage);
+            }
+            if running.is_empty() {
+                return Ok::<(), io::Error>(());
+            }
+            let stage = receiver.recv().expect("this function holds a sender")?;
+            running.retain(|other| other.name != stage.stage.name);
+            print(&stage, out)?;
+            ended.push(stage);
+        }
+    })?;
+    summary(&ended, began.elapsed(), out)
+}
+
+/// Whether there is a core for it: one that wants all waits until it is alone, and those behind it wait for it.
+fn may_start(next: &Stage, running: &[&Stage], cores: usize) -> bool {
+    let is_full = running.len() >= cores || running.iter().any(|stage| stage.cores == Cores::All);
+    running.is_empty() || (next.cores == Cores::One && !is_full)
+}
+
+/// Runs a stage on a thread of its own.
+fn start<'scope>(
+    stage: &'static Stage,
+    root: &'scope Path,
+    scope: &'scope Scope<'scope, '_>,
+    ended: Sender<io::Result<Ended>>,
+) {
+    scope.spawn(move || {
+        let began = Instant::now();
+        let mut printed = vec![];
+        let mut tail = LogTail::new(&mut printed);
+        let tally = perform(&stage.action, root, &mut tail).or_else(|error| {
+            writeln!(tail, "{} cannot be run: {error}", stage.name)?;
+            Ok(Tally::of(false))
+        });
+        let failures = tail.failures().to_vec();
+        // If nobody receives it, the reader of the output has gone.
+        let _ = ended.send(tally.map(|tally| Ended { stage, tally, took: began.elapsed(), printed, failures }));
+    });
+}
+
+fn print(ended: &Ended, out: &mut dyn Write) -> io::Result<()> {
+    let Ended { stage, tally: Tally { passed, failed }, took, printed, .. } = ended;
+    writeln!(out, "== {}:", stage.name)?;
+    out.write_all(printed)?;
+    writeln!(out, "-- {}: {passed} held, {failed} did not, {:.1} s", stage.name, took.as_secs_f64())?;
+    out.flush()
+}
+
+/// Stages that ran before this program, as `NAME=SECONDS` with spaces between: `.ci/run` says so.
+const EARLIER: &str = "EARLIER_STAGES";
+
+/// What failed, where the time went, and the sum; true if nothing failed.
+fn summary(ended: &[Ended], took: Duration, out: &mut dyn Write) -> io::Result<bool> {
+    let mut total = Tally::default();
+    let mut table = String::new();
+    let earlier = std::env::var(EARLIER).unwrap_or_default();
+    for (name, seconds) in earlier.split_whitespace().filter_map(|stage| stage.split_once('=')) {
+        writeln!(table, "  {name:<14} {seconds:>5}   s").expect("a String takes all");
+    }
+    for Ended { stage, tally, took, failures, .. } in ended {
+        total += *tally;
+        if tally.failed > 0 {
+            writeln!(out, "what did not hold in {}:", stage.name)?;
+            for line in failures {
+                writeln!(out, "  {line}")?;
+            }
+        }
+        writeln!(table, "  {:<14} {:>7.1} s", stage.name, took.as_secs_f64()).expect("a String takes all");
+    }
+    write!(out, "{table}  {:<14} {:>7.1} s\n", "the proof", took.as_secs_f64())?;
+    writeln!(out, "{} passed, {} failed", total.passed, total.failed)?;
+    Ok(total.failed == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STAGES, may_start, run};
+    use crate::suite::stages::{Action, Cores, Stage};
+    use crate::tree::made_up::Folder;
+
+    const ONE: Stage = Stage { name: "one", about: "", cores: Cores::One, action: Action::Tidy };
+    const ALL: Stage = Stage { name: "all", about: "", cores: Cores::All, action: Action::Tidy };
+
+    #[test]
+    fn stages_run_beside_each_other_while_there_are_cores() {
+        for (next, running, starts) in [
+            (&ONE, vec![], true),
+            (&ONE, vec![&ONE], true),
+            (&ONE, vec![&ONE, &ONE], false),
+            (&ONE, vec![&ALL], false),
+            (&ALL, vec![], true),
+            (&ALL, vec![&ONE], false),
+        ] {
+            let names: Vec<_> = running.iter().map(|stage| stage.name).collect();
+            assert_eq!(may_start(next, &running, 2), starts, "{} beside {names:?}", next.name);
+        }
+        assert!(!may_start(&ONE, &[&ONE], 1));
+    }
+
+    #[test]
+    fn the_last_line_is_the_sum_and_the_table_is_before_it() {
+        let folder = Folder::new(&[("a.rs", "fn a() {}\n")]);
+        let mut out = vec![];
+        let only = ["tidy".to_owned(), "requirements".to_owned()];
+        let is_good = run(&folder.0, STAGES, &only, &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert!(!is_good && out.ends_with("\n13 passed, 4 failed\n"), "{out}");
+        let table: Vec<&str> = out.lines().rev().skip(1).take(3).collect();
+        assert!(table[0].starts_with("  the proof "), "{out}");
+        assert!(table.iter().any(|line| line.starts_with("  tidy ")), "{out}");
+    }
+}

@@ -1,0 +1,136 @@
+//! What a stage does: runs a program, passes on what it prints, and counts what it says. What may not live here: which stages
+//! there are.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::stages::Action;
+use crate::{Tally, faults, requirements, tidy};
+
+/// Does what a stage asks for, and counts what held.
+pub(super) fn perform(action: &Action, root: &Path, out: &mut dyn Write) -> io::Result<Tally> {
+    match action {
+        Action::Tidy => tidy::run(root, out),
+        Action::Requirements => requirements::run(root, requirements::Output::Check, out).map(Tally::of),
+        Action::FaultBuild => faults::build(root, out).map(Tally::of),
+        Action::Cargo(arguments) => follow(faults::cargo(root).args(*arguments), out),
+        Action::Fault { program, arguments } => {
+            let folder = faults::programs_folder()?.join("faults");
+            let Some(path) = built(&folder, program, out)? else { return Ok(Tally::of(false)) };
+            follow(Command::new(path).current_dir(root).args(*arguments), out)
+        }
+        Action::Plain { program, arguments } => {
+            let folder = faults::programs_folder()?;
+            let Some(path) = built(&folder, program, out)? else { return Ok(Tally::of(false)) };
+            let arguments = arguments.iter().map(|argument| argument.replace("{ci}", &folder.to_string_lossy()));
+            follow(Command::new(path).current_dir(root).args(arguments), out)
+        }
+        Action::RedDemo { mutant } => red_demo(mutant, out).map(Tally::of),
+    }
+}
+
+/// The path of a program in this folder; if it is not built, prints so and gives none.
+fn built(folder: &Path, program: &str, out: &mut dyn Write) -> io::Result<Option<PathBuf>> {
+    let path = folder.join(program);
+    if !path.exists() {
+        writeln!(out, "{} is not built: `cargo xtask test --only faults`", path.display())?;
+        return Ok(None);
+    }
+    Ok(Some(path))
+}
+
+/// Whether the demonstration ends red with this bug planted. What it keeps for a look stays beside the program.
+fn red_demo(mutant: &str, out: &mut dyn Write) -> io::Result<bool> {
+    let programs = faults::programs_folder()?;
+    let Some(path) = built(&programs.join("faults"), "limulus", out)? else { return Ok(false) };
+    let mut demo = Command::new(path);
+    demo.arg("demo").env("LIMULUS_MUTANT", mutant).env("TMPDIR", programs.join("faults")).stdin(Stdio::null());
+    let demo = demo.output()?;
+    out.write_all(&demo.stdout)?;
+    out.write_all(&demo.stderr)?;
+    let is_red = demo.status.code() == Some(1) && String::from_utf8_lossy(&demo.stdout).contains('✗');
+    writeln!(
+        out,
+        "with `{mutant}` planted it ends with {}: {}",
+        demo.status,
+        if is_red { "seen" } else { "NOT SEEN" }
+    )?;
+    Ok(is_red)
+}
+
+/// Runs a program, passes on what it prints line by line, and counts what it says it has checked. One that says nothing
+/// is one check, by its exit; one that ends badly has failed whatever it says.
+fn follow(command: &mut Command, out: &mut dyn Write) -> io::Result<Tally> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().expect("stdout was asked for as a pipe"));
+    let mut tally = Tally::default();
+    let mut line = vec![];
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        out.write_all(&line)?;
+        out.flush()?;
+        tally += counted(&String::from_utf8_lossy(&line));
+        line.clear();
+    }
+    let is_good = child.wait()?.success();
+    if tally == Tally::default() {
+        return Ok(Tally::of(is_good));
+    }
+    if !is_good && tally.failed == 0 {
+        tally.failed = 1;
+    }
+    Ok(tally)
+}
+
+/// What a line counts: a test program's result, or a line that is nothing but `N passed, N failed`.
+fn counted(line: &str) -> Tally {
+    let line = line.trim();
+    let counts: Vec<&str> = match line.split_once("test result: ") {
+        Some((_, result)) => result.split(['.', ';']).map(str::trim).collect(),
+        None => line.split(", ").collect(),
+    };
+    let count = |what: &str| counts.iter().find_map(|count| count.strip_suffix(what)?.trim().parse().ok());
+    match (count("passed"), count("failed")) {
+        (Some(passed), Some(failed)) if line.contains("test result: ") || counts.len() == 2 => Tally { passed, failed },
+        _ => Tally::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::{counted, follow};
+    use crate::Tally;
+
+    fn shell(script: &str) -> (Tally, String) {
+        let mut out = vec![];
+        let tally = follow(Command::new("sh").args(["-c", script]), &mut out).unwrap();
+        (tally, String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn results_are_counted_and_other_lines_are_not() {
+        let result =
+            "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s";
+        assert_eq!(counted(result), Tally { passed: 12, failed: 3 });
+        assert_eq!(counted("60 passed, 1 failed\n"), Tally { passed: 60, failed: 1 });
+        for line in ["", "7 passed", "3 passed, 4 failed, 5 unknown", "test a ... ok", "x passed, y failed"] {
+            assert_eq!(counted(line), Tally::default(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_program_is_its_counts_or_its_exit() {
+        for (script, passed, failed) in [
+            ("echo fine", 1, 0),
+            ("exit 3", 0, 1),
+            ("echo 2 passed, 0 failed; echo 3 passed, 1 failed; exit 1", 5, 1),
+            ("echo 2 passed, 0 failed; exit 1", 2, 1),
+            ("echo 2 passed, 0 failed; kill -9 $$", 2, 1),
+        ] {
+            assert_eq!(shell(script).0, Tally { passed, failed }, "{script}");
+        }
+        assert_eq!(shell("printf 'one\\ntwo'").1, "one\ntwo");
+    }
+}
