@@ -165,13 +165,13 @@ pub enum EffectKind {
     FindCall,
     /// End a running call.
     EndCall,
-    /// Send a reply to its route.
+    /// Send a reply to its route. Reserved for R46.
     Deliver,
-    /// Run an observing hook.
+    /// Run an observing hook. Reserved for R64.
     Observe,
     /// Tell the ledger what was spent.
     Report,
-    /// Run a child.
+    /// Run a child. Reserved for R67.
     Child,
     /// Follow a command that was put into the background.
     HoldProcess,

@@ -137,9 +137,9 @@ pub enum Command {
     Reset,
     /// Change a setting of the session.
     Override(Override),
-    /// Go back to a checkpoint.
+    /// Go back to a checkpoint. Reserved for R17: the machine refuses it as unsupported.
     Rewind,
-    /// Begin another session at a checkpoint.
+    /// Begin another session at a checkpoint. Reserved for R17: the machine refuses it as unsupported.
     Fork,
     /// Mend a session that needs a human.
     Recover {
@@ -400,17 +400,17 @@ pub enum Report {
         /// How, in words.
         how: String,
     },
-    /// A reply arrived.
+    /// A reply arrived. Reserved for R46.
     Delivered {
         /// The `deliver` effect.
         effect: EffectId,
     },
-    /// It did not.
+    /// It did not. Reserved for R46.
     DeliveryFailed {
         /// The `deliver` effect.
         effect: EffectId,
     },
-    /// A child ended.
+    /// A child ended. Reserved for R67.
     ChildEnded {
         /// The `child` effect.
         effect: EffectId,

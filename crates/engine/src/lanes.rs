@@ -15,9 +15,9 @@ use crate::ids::{RunId, Timestamp};
 pub enum Lane {
     /// Of messages.
     Main,
-    /// Of agents that another agent asked.
+    /// Of agents that another agent asked. Reserved for R67.
     Subagent,
-    /// Of jobs.
+    /// Of jobs. Reserved for R35.
     Cron,
 }
 

@@ -14,6 +14,7 @@ mod event;
 mod failure;
 mod ids;
 mod input;
+mod invariants;
 mod lanes;
 mod ledger;
 mod machine;
@@ -39,6 +40,7 @@ pub use ids::{
 pub use input::{
     Acknowledgement, Command, CompactionResult, Input, Override, Part, Receipt, Refusal, Report, ToolResult,
 };
+pub use invariants::InvariantViolation;
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
 pub use ledger::{
     Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerAnswer, LedgerInput, LedgerUpdate,

@@ -41,6 +41,7 @@ invariants! {
     Order = "INV-ORDER", "A4", "runs start in the order in which their messages were accepted", "at the end, over the journal";
     Terminal = "INV-TERMINAL", "A5", "a run has exactly one end, and nothing comes after it, not even a start of a call", "at the end, over the journal and the tools";
     Accounts = "INV-ACCOUNTS", "A6", "accepted = ended + cancelled + in progress + waiting", "after every operation";
+    State = "INV-STATE", "A1 A3 A6 D4 D6 D7 D8 D9 F3", "the state of a session breaks no invariant that it can break by itself", "after every operation";
     Fence = "INV-FENCE", "A7", "an owner that has ended appends nothing", "after each change of owner";
     Settled = "INV-SETTLED", "A8", "once everything is quiet, each accepted message has ended, was cancelled, or waits for a named human task", "at the end, over journal and views";
     Owner = "INV-OWNER", "A10", "everything unfinished has a running effect, an armed timer, or a human to wait for", "after every operation";

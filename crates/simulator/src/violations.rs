@@ -34,6 +34,7 @@ type Violate = (Invariant, fn() -> Checked);
 /// Violations that are found on the way, at the operation that causes them.
 const VIOLATIONS: &[Violate] = &[
     (Invariant::Accounts, a_message_nobody_knows_of),
+    (Invariant::State, a_key_of_another_message),
     (Invariant::Fence, an_append_of_an_owner_that_still_owns),
     (Invariant::Owner, a_run_with_nothing_under_way),
     (Invariant::Journal, an_entry_that_is_gone),
@@ -99,6 +100,14 @@ fn a_message_nobody_knows_of() -> Checked {
     world.settle().unwrap();
     let mut session = session_of(&world);
     session.messages.get_mut(&message_id(0)).unwrap().state = ReceiptState::Queued;
+    always::check(&process_with(session, world.outside()), world.outside())
+}
+
+fn a_key_of_another_message() -> Checked {
+    let mut world = begin();
+    world.settle().unwrap();
+    let mut session = session_of(&world);
+    session.keys.insert("a key that nobody sent".to_owned(), message_id(0));
     always::check(&process_with(session, world.outside()), world.outside())
 }
 

@@ -114,7 +114,7 @@ fn summary(ended: &[Ended], took: Duration, out: &mut dyn Write) -> io::Result<b
         }
         writeln!(table, "  {:<14} {:>7.1} s", stage.name, took.as_secs_f64()).expect("a String takes all");
     }
-    write!(out, "{table}  {:<14} {:>7.1} s\n", "the proof", took.as_secs_f64())?;
+    writeln!(out, "{table}  {:<14} {:>7.1} s", "the proof", took.as_secs_f64())?;
     writeln!(out, "{} passed, {} failed", total.passed, total.failed)?;
     Ok(total.failed == 0)
 }
@@ -151,7 +151,7 @@ mod tests {
         let only = ["tidy".to_owned(), "requirements".to_owned()];
         let is_good = run(&folder.0, STAGES, &only, &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
-        assert!(!is_good && out.ends_with("\n12 passed, 4 failed\n"), "{out}");
+        assert!(!is_good && out.ends_with("\n13 passed, 4 failed\n"), "{out}");
         let table: Vec<&str> = out.lines().rev().skip(1).take(3).collect();
         assert!(table[0].starts_with("  the proof "), "{out}");
         assert!(table.iter().any(|line| line.starts_with("  tidy ")), "{out}");

@@ -243,9 +243,11 @@ pub(crate) const SOAKS: &[Stage] = &[
 
 /// The stages and the long forms, for the help text.
 pub(crate) fn help() -> String {
-    let list =
-        |stages: &[Stage]| stages.iter().map(|stage| format!("  {:<14} {}\n", stage.name, stage.about)).collect();
-    let (stages, soaks): (String, String) = (list(STAGES), list(SOAKS));
+    let list = |stages: &[Stage]| {
+        let lines: Vec<String> = stages.iter().map(|stage| format!("  {:<14} {}\n", stage.name, stage.about)).collect();
+        lines.concat()
+    };
+    let (stages, soaks) = (list(STAGES), list(SOAKS));
     format!("\nStages of `test`:\n{stages}\nNames for `soak`:\n{soaks}")
 }
 

@@ -7,6 +7,7 @@ use crate::tree::Tree;
 
 const MANIFEST: &str = "crates/engine/Cargo.toml";
 const SOURCES: &str = "crates/engine/src/";
+const TABLES: &str = "crates/engine/src/tables/";
 
 const ALLOWED: [&str; 5] = ["blake3", "serde", "serde_json", "thiserror", "uuid"];
 const ALLOWED_IN_TESTS: [&str; 1] = ["proptest"];
@@ -39,6 +40,21 @@ pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {
             Finding::failure(MANIFEST, dependency.line, format!("depends on `{}`", dependency.name), mend)
         })
         .collect()
+}
+
+/// The engine's tables name neither the state nor what decides on it.
+pub(super) fn tables(tree: &Tree) -> Vec<Finding> {
+    let mut findings = vec![];
+    for file in tree.with_ending(".rs").filter(|file| file.path.starts_with(TABLES)) {
+        let code = code_of(&file.text);
+        for module in ["crate::state", "crate::machine"] {
+            findings.extend(code.match_indices(module).map(|(offset, _)| {
+                let mend = "a table holds data: what reads the state is for `machine/`, what counts is for `state/`";
+                Finding::failure(&file.path, line_of(&code, offset), format!("`{module}`"), mend)
+            }));
+        }
+    }
+    findings
 }
 
 /// The engine's sources reach neither clock nor file nor thread, and nothing in them has an order that varies.
@@ -78,7 +94,7 @@ fn std_modules(behind: &str) -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{dependencies, sources};
+    use super::{dependencies, sources, tables};
     use crate::tidy::found;
 
     fn found_in(code: &str) -> Vec<String> {
@@ -122,5 +138,15 @@ mod tests {
                     #[cfg(test)]\nmod tests {\n  use std::fs;\n}\n";
         assert_eq!(found_in(code), [""; 0]);
         assert_eq!(found(sources, &[("crates/journal/src/lib.rs", "use std::fs;")]), [""; 0]);
+    }
+
+    #[test]
+    fn a_table_that_reads_the_state_is_found() {
+        let code = "use crate::settings::Limits;\n// crate::state is not for here\nuse crate::state::Run;\n\
+                    fn f() { crate::machine::go() }\n";
+        let path = "crates/engine/src/tables/timers.rs";
+        let expected = ["3 `crate::state`", "4 `crate::machine`"].map(|line| format!("{path}:{line}"));
+        assert_eq!(found(tables, &[(path, code)]), expected);
+        assert_eq!(found(tables, &[("crates/engine/src/pump.rs", code)]), [""; 0]);
     }
 }

@@ -31,6 +31,10 @@ const UP_TO: Kind = Kind::Limit(1, AMOUNT);
 const UP_TO_A_YEAR: Kind = Kind::Limit(1, YEAR_S);
 const COUNT: Kind = Kind::Limit(1, 1_000_000);
 
+/// Keys that are taken and change nothing yet, each with the requirement that will need it. The file that a user begins with
+/// and the file of defaults leave them out.
+pub(super) const RESERVED: &[(&[&str], &str)] = &[(&["lanes", "subagent"], "R67"), (&["lanes", "cron"], "R35")];
+
 /// In the order of the documentation.
 pub(super) const SECTIONS: &[Section] = &[
     Agent::SECTION,

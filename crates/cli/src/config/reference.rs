@@ -1,7 +1,7 @@
 //! The settings for people: the file that `config init` writes, the file of defaults and the table in
 //! docs/configuration.md, all made from the declarations.
 
-use super::declared::SECTIONS;
+use super::declared::{RESERVED, SECTIONS};
 use super::layers::{dotted, is_list};
 #[cfg(test)]
 use super::settings::Preset;
@@ -11,7 +11,7 @@ use super::settings::{Section, Setting, example};
 const COMMENT_AT: usize = 34;
 
 const HEAD: &str = "\
-# The configuration of limulus. Every key is here with its default, commented out: take the # away and change it.
+# The configuration of limulus. Every key that changes anything is here with its default, commented out: take the # away and change it.
 # `limulus config check` says what is wrong, `limulus config show --origin` what is in force and why.
 ";
 
@@ -28,11 +28,15 @@ fn lines(section: &Section, mark: impl Fn(&Setting) -> &'static str) -> String {
         dotted(&example(section.path.strip_suffix(&["*"]).filter(|_| is_list_entry(section)).unwrap_or(section.path)));
     let heading = if is_list_entry(section) { format!("[[{heading}]]") } else { format!("[{heading}]") };
     let mut text = line(if is_example { "# " } else { "" }, &heading, section.about);
-    for setting in section.settings {
+    for setting in section.settings.iter().filter(|setting| !is_reserved(setting)) {
         let key = dotted(&example(setting.path)[section.path.len()..]);
         text += &line(mark(setting), &format!("{key} = {}", setting.value.text()), setting.doc);
     }
     text
+}
+
+fn is_reserved(setting: &Setting) -> bool {
+    RESERVED.iter().any(|(path, _)| *path == setting.path)
 }
 
 fn is_list_entry(section: &Section) -> bool {
@@ -51,7 +55,7 @@ fn line(mark: &str, code: &str, comment: &str) -> String {
 /// The defaults as a file; what has no default is an example behind a `#`.
 #[cfg(test)]
 pub(super) fn defaults() -> String {
-    let head = "# Every key of the configuration with its default. Made from the declarations; docs/configuration.md says more.\n";
+    let head = "# Every key of the configuration that changes anything, with its default. Made from the declarations; docs/configuration.md says more.\n";
     let mark = |setting: &Setting| match setting.value {
         Preset::Default(_) => "",
         Preset::Example(_) => "# ",
@@ -129,7 +133,15 @@ mod tests {
         }
         let taken: Vec<&str> = template.lines().skip(2).map(|line| line.strip_prefix("# ").unwrap_or(line)).collect();
         let taken: Table = toml::from_str(&taken.join("\n")).unwrap();
-        for setting in settings::all() {
+        let all = Value::Table(taken.clone());
+        for (path, _) in RESERVED {
+            let mut value = Some(&all);
+            for part in *path {
+                value = value.and_then(|table| table.get(*part));
+            }
+            assert_eq!(value, None, "{path:?} is reserved");
+        }
+        for setting in settings::all().filter(|setting| !is_reserved(setting)) {
             let mut value = &Value::Table(taken.clone());
             for part in example(setting.path) {
                 value = part.parse::<usize>().map_or_else(|_| value.get(&part), |at| value.get(at)).unwrap();

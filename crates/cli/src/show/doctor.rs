@@ -164,6 +164,7 @@ fn without(finding: &Finding) -> &'static str {
         What::Foreign => {
             "none here: move the file away if it is not yours, and put a backup of the journal in its place"
         }
+        What::State => "none: report it, with `limulus audit --json` of the session if you may",
         What::Gone => "none here: put journal.db back from a backup; to begin anew, move the home away",
         What::Truncated
         | What::Pages

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::tables::transitions::{EDGES, LIVE, RunState, To, Trigger};
+use engine::tables::transitions::{LIVE, RunState, To, Trigger, drawn};
 use engine::{RunId, Seq, Timestamp};
 use protocol::show::{Node, TraceLine};
 use serde::Serialize;
@@ -81,10 +81,10 @@ pub(crate) struct PathStep {
 }
 
 impl Graph {
-    /// The graph of the table.
+    /// The table without its reserved edges.
     pub(crate) fn of_table() -> Self {
         let state = |name: &RunState| StateNode { name: *name, live: LIVE.contains(name), nodes: nodes(*name) };
-        let edges = EDGES.iter().map(|edge| {
+        let edges = drawn().map(|edge| {
             let (leads, to) = match edge.to {
                 To::States(states) => (Leads::States, states.to_vec()),
                 To::Same => (Leads::Same, edge.from.to_vec()),

@@ -10,6 +10,7 @@ mod vocabulary;
 use crate::body::{Attachment, Body};
 use crate::ids::{EffectId, Hash};
 use crate::settings::ToolClass;
+use crate::tables::transitions::Trigger;
 
 pub use payload::*;
 pub use vocabulary::*;
@@ -192,6 +193,21 @@ events! {
 }
 
 impl Event {
+    /// The requirement that will need this event, if no machine decides it yet.
+    pub fn reserved(&self) -> Option<&'static str> {
+        let is_delivery = matches!(self, Self::DeliveryStarted(_) | Self::DeliveryEnded(_));
+        if is_delivery {
+            return Some("R46");
+        }
+        if let Self::WaitBegan(WaitBegan { on, .. }) | Self::WaitEnded(WaitEnded { on }) = self {
+            return on.reserved();
+        }
+        if let Self::LifecycleChanged(LifecycleChanged { cause, .. }) = self {
+            return cause.reserved();
+        }
+        self.trigger().and_then(Trigger::reserved)
+    }
+
     /// What must have happened to it before anyone is told.
     pub fn durability(&self) -> Durability {
         match (self.store(), self) {

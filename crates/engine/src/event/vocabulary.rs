@@ -309,9 +309,9 @@ pub struct CutResult {
 pub enum WaitFor {
     /// Leave for a call.
     Approval,
-    /// An answer to a question.
+    /// An answer to a question. Reserved for R60.
     Answer,
-    /// Its children.
+    /// Its children. Reserved for R67.
     Children,
     /// The soonest reset of a quota.
     Quota,
@@ -319,6 +319,17 @@ pub enum WaitFor {
     Budget,
     /// The next try of a request.
     Retry,
+}
+
+impl WaitFor {
+    /// The requirement that will need this wait, if no machine begins it yet.
+    pub fn reserved(self) -> Option<&'static str> {
+        match self {
+            Self::Answer => Some("R60"),
+            Self::Children => Some("R67"),
+            Self::Approval | Self::Quota | Self::Budget | Self::Retry => None,
+        }
+    }
 }
 
 /// Why a running call is ended.

@@ -169,6 +169,7 @@ impl Decide for Machine {
         let views = if open.records.iter().all(|record| record.seq.is_none()) {
             crate::batch::Views::default()
         } else {
+            debug_assert_eq!(session.check().err().filter(|_| self.fault.is_none()), None);
             open.touched.rows(session, self.settings.as_deref(), &mut self.told)
         };
         Some(Batch { session: session.id, branch: session.branch, records: open.records, bodies: open.bodies, views })

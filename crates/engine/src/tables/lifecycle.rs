@@ -30,7 +30,7 @@ named! {
     LifecycleCause {
         /// It is made.
         Initialised = "initialised",
-        /// It could not be made.
+        /// It could not be made. Reserved for R20.
         Failed = "failed",
         /// A run starts.
         Task = "task",
@@ -50,12 +50,19 @@ named! {
         Resume = "resume",
         /// The user asks to mend it.
         Recover = "recover",
-        /// The user gives it up.
+        /// The user gives it up. Reserved for R20.
         GivenUp = "given_up",
         /// It is mended.
         Recovered = "recovered",
-        /// It could not be mended.
+        /// It could not be mended. Reserved for R20.
         RecoveryFailed = "recovery_failed",
+    }
+}
+
+impl LifecycleCause {
+    /// The requirement that will need this cause, if no machine decides it yet. The table allows it.
+    pub fn reserved(self) -> Option<&'static str> {
+        matches!(self, Self::Failed | Self::GivenUp | Self::RecoveryFailed).then_some("R20")
     }
 }
 

@@ -81,15 +81,15 @@ named! {
         ToolResult = "tool_result",
         /// A call needs leave.
         ApprovalRequested = "approval_requested",
-        /// The model asks the user.
+        /// The model asks the user. Reserved.
         Question = "question",
         /// Leave was given.
         ApprovalGiven = "approval_given",
         /// Leave was not given.
         Denied = "denied",
-        /// The question was answered.
+        /// The question was answered. Reserved.
         Answered = "answered",
-        /// Nobody answered in time.
+        /// Nobody answered in time. Reserved.
         Expired = "expired",
         /// A call will never run.
         Skipped = "skipped",
@@ -97,7 +97,7 @@ named! {
         QuotaReset = "quota_reset",
         /// A budget was raised.
         LimitRaised = "limit_raised",
-        /// All children have ended.
+        /// All children have ended. Reserved.
         ChildrenDone = "children_done",
         /// The history was summarised.
         CompactSuccess = "compact_success",
@@ -154,6 +154,8 @@ pub struct Edge {
     pub node: Option<&'static str>,
     /// When, where the trigger alone does not say.
     pub note: &'static str,
+    /// The requirement that will need this edge, if no run can take it yet. The table allows it; drawings leave it out.
+    pub reserved: Option<&'static str>,
 }
 
 use RunState::{Awaiting, Compacting, Completed, Error, Idle, Paused, Preparing, Retry, Streaming, ToolExec};
@@ -162,7 +164,7 @@ use RunState::{Awaiting, Compacting, Completed, Error, Idle, Paused, Preparing, 
 pub const LIVE: &[RunState] = &[Preparing, Streaming, ToolExec, Compacting, Error, Retry, Awaiting];
 
 const fn edge(from: &'static [RunState], trigger: Trigger, to: &'static [RunState]) -> Edge {
-    Edge { from, trigger, to: To::States(to), node: None, note: "" }
+    Edge { from, trigger, to: To::States(to), node: None, note: "", reserved: None }
 }
 
 impl Edge {
@@ -176,6 +178,11 @@ impl Edge {
         self
     }
 
+    const fn reserved(mut self, requirement: &'static str) -> Self {
+        self.reserved = Some(requirement);
+        self
+    }
+
     const fn same(mut self) -> Self {
         self.to = To::Same;
         self
@@ -186,6 +193,11 @@ impl Edge {
         self
     }
 }
+
+/// Questions of the model to the user, and approvals that expire.
+const QUESTIONS: &str = "R60";
+/// Runs of sub-agents.
+const CHILDREN: &str = "R67";
 
 /// The table.
 pub const EDGES: &[Edge] = &[
@@ -210,18 +222,20 @@ pub const EDGES: &[Edge] = &[
     edge(&[ToolExec], Trigger::ToolResult, &[Preparing]).node("prepare").note("all are in"),
     edge(&[ToolExec], Trigger::ApprovalRequested, &[Awaiting]).note("no call runs"),
     edge(&[ToolExec], Trigger::ApprovalRequested, &[ToolExec]).note("some still run"),
-    edge(&[ToolExec], Trigger::Question, &[Awaiting, ToolExec]).note("no call runs / some still run"),
+    edge(&[ToolExec], Trigger::Question, &[Awaiting, ToolExec])
+        .note("no call runs / some still run")
+        .reserved(QUESTIONS),
     edge(&[Awaiting], Trigger::ToolResult, &[Awaiting]).note("some are still out"),
     edge(&[Awaiting], Trigger::ToolResult, &[Preparing]).node("prepare").note("none is left"),
     edge(&[ToolExec, Awaiting], Trigger::ApprovalGiven, &[ToolExec, Awaiting, Preparing])
         .note("it may run / one still asks / all are settled"),
     edge(&[ToolExec, Awaiting], Trigger::Denied, &[ToolExec, Awaiting, Preparing]),
-    edge(&[ToolExec, Awaiting], Trigger::Answered, &[ToolExec, Awaiting, Preparing]),
-    edge(&[ToolExec, Awaiting], Trigger::Expired, &[ToolExec, Awaiting, Preparing]),
+    edge(&[ToolExec, Awaiting], Trigger::Answered, &[ToolExec, Awaiting, Preparing]).reserved(QUESTIONS),
+    edge(&[ToolExec, Awaiting], Trigger::Expired, &[ToolExec, Awaiting, Preparing]).reserved(QUESTIONS),
     edge(&[ToolExec, Awaiting], Trigger::Skipped, &[ToolExec, Awaiting, Preparing]),
     edge(&[Awaiting], Trigger::QuotaReset, &[Preparing]).node("prepare"),
     edge(&[Awaiting], Trigger::LimitRaised, &[Preparing]).node("prepare"),
-    edge(&[Awaiting], Trigger::ChildrenDone, &[Preparing]).node("prepare"),
+    edge(&[Awaiting], Trigger::ChildrenDone, &[Preparing]).node("prepare").reserved(CHILDREN),
     edge(&[Compacting], Trigger::CompactSuccess, &[Preparing]).node("prepare"),
     edge(&[Compacting], Trigger::CompactSuccess, &[Completed]).node("end").note("nothing but the compaction was asked"),
     edge(&[Compacting], Trigger::CompactFail, &[Error]).node("error").note("the old history stays in force"),
@@ -240,8 +254,8 @@ pub const EDGES: &[Edge] = &[
     edge(&[Paused], Trigger::ToolResult, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::ApprovalGiven, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Denied, &[Paused]).note("recorded in the phase inside"),
-    edge(&[Paused], Trigger::Answered, &[Paused]).note("recorded in the phase inside"),
-    edge(&[Paused], Trigger::Expired, &[Paused]).note("recorded in the phase inside"),
+    edge(&[Paused], Trigger::Answered, &[Paused]).note("recorded in the phase inside").reserved(QUESTIONS),
+    edge(&[Paused], Trigger::Expired, &[Paused]).note("recorded in the phase inside").reserved(QUESTIONS),
     edge(&[Paused], Trigger::Skipped, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Opened, &[Paused]),
     edge(&[Paused], Trigger::Resume, &[]).inside(),
@@ -283,6 +297,20 @@ const ALLOWED: Allowed = {
     }
     allowed
 };
+
+/// The edges that a run can take: all but the reserved ones.
+pub fn drawn() -> impl Iterator<Item = &'static Edge> {
+    EDGES.iter().filter(|edge| edge.reserved.is_none())
+}
+
+impl Trigger {
+    /// The requirement that will need this trigger, if every edge of it is reserved.
+    pub fn reserved(self) -> Option<&'static str> {
+        let mut edges = EDGES.iter().filter(|edge| edge.trigger == self);
+        let first = edges.next().and_then(|edge| edge.reserved);
+        first.filter(|_| edges.all(|edge| edge.reserved.is_some()))
+    }
+}
 
 /// Whether the table has this edge.
 pub const fn allowed(from: RunState, trigger: Trigger, to: RunState) -> bool {

@@ -8,7 +8,7 @@ use engine::tables::lifecycle::{self, LifecycleCause, LifecycleKind};
 use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
 use engine::tables::recovery::{RULES, rule_of};
 use engine::tables::timers::Timer;
-use engine::tables::transitions::{EDGES, LIVE, RunState, Trigger, allowed};
+use engine::tables::transitions::{EDGES, LIVE, RunState, Trigger, allowed, drawn};
 use engine::timers::armed;
 use engine::{Candidate, Failure, FailureClass, Limits, Moment, Thinking, Timestamp};
 
@@ -170,6 +170,19 @@ fn r03_no_edge_is_written_twice() {
         for from in edge.from {
             assert!(to.is_empty() || to.iter().all(|to| seen.insert((from, edge.trigger, to))), "{edge:?}");
         }
+    }
+}
+
+/// The table allows reserved edges; drawings leave them out, with every other edge of their triggers.
+#[test]
+fn r03_reserved_edges_are_in_the_table_and_not_drawn() {
+    let reserved = |name: &Trigger| Some((name.name(), name.reserved()?));
+    let named: Vec<_> = Trigger::ALL.iter().filter_map(reserved).collect();
+    assert_eq!(named, [("question", "R60"), ("answered", "R60"), ("expired", "R60"), ("children_done", "R67")]);
+    for edge in EDGES {
+        assert_eq!(edge.reserved, edge.trigger.reserved(), "{edge:?}");
+        let is_drawn = drawn().any(|one| std::ptr::eq(one, edge));
+        assert_eq!(is_drawn, edge.reserved.is_none(), "{edge:?}");
     }
 }
 

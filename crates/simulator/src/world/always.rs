@@ -11,6 +11,7 @@ pub fn check(process: &Process, outside: &Outside) -> Result<(), Violation> {
     if let Some(session) = process.session().filter(|_| process.is_idle() && !process.is_ending()) {
         accounts_are_even(session)?;
         someone_looks_after_it(session, process, outside)?;
+        session.check().map_err(|violation| Invariant::State.violated(violation.to_string()))?;
     }
     Ok(())
 }

@@ -6,14 +6,14 @@ use super::payload;
 use crate::ids::{EffectId, Epoch};
 
 payload! {
-    /// A reply goes out.
+    /// A reply goes out. Reserved for R46.
     DeliveryStarted {
         /// Which.
         delivery: EffectId,
         /// The process that sends it.
         epoch: Epoch,
     }
-    /// What became of it.
+    /// What became of it. Reserved for R46.
     DeliveryEnded {
         /// Which.
         delivery: EffectId,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use engine::{Hash, Position, Timestamp};
+use engine::{Hash, InvariantViolation, Position, Timestamp};
 use serde::{Serialize, Serializer};
 
 use super::session::{EntryAnchor, Fault};
@@ -42,6 +42,8 @@ pub enum What {
     Branch,
     /// The row of a session does not match its entries.
     Rows,
+    /// The state of a session breaks an invariant.
+    State,
     /// A snapshot is corrupt.
     Snapshot,
     /// An entry of the ledger is corrupt.
@@ -67,6 +69,7 @@ impl fmt::Display for What {
             Self::Body => "a body is damaged",
             Self::Branch => "a session has no first entry",
             Self::Rows => "the table of sessions does not match the entries",
+            Self::State => "the state of a session breaks an invariant",
             Self::Snapshot => "a snapshot is corrupt",
             Self::Ledger => "the ledger of the profiles is corrupt",
             Self::Views => "the lists do not match the entries",
@@ -86,6 +89,8 @@ pub enum Consequence {
     Refused(String),
     /// This session continues from a later snapshot.
     Hole(String),
+    /// This session may decide wrongly.
+    Suspect(String),
     /// This session cannot be opened by its key.
     Unlisted(String),
     /// The cooldowns of profiles are not known.
@@ -107,6 +112,9 @@ impl fmt::Display for Consequence {
                 "session {key} continues from a later snapshot; its audit log has a gap there. The repair goes back to before \
                  the gap: do not run it unless the later entries are wrong"
             ),
+            Self::Suspect(key) => {
+                write!(f, "session {key} may decide wrongly; this is a bug in limulus, please report it")
+            }
             Self::Unlisted(key) => {
                 write!(f, "session {key} cannot be opened by its key; its entries are intact, and the others still work")
             }
@@ -323,6 +331,17 @@ impl Finding {
     /// A table, index or row that every journal has is missing.
     pub(super) fn of_tables(detail: String, effect: Consequence, repair: Option<Repair>) -> Self {
         Self { what: What::Tables, place: Where::file("journal.db"), detail, effect, repair }
+    }
+
+    /// A session whose entries are intact and add up to a state that no machine reaches.
+    pub(super) fn of_state(key: &str, violation: &InvariantViolation) -> Self {
+        Self {
+            what: What::State,
+            place: Where::session(key),
+            detail: violation.to_string(),
+            effect: Consequence::Suspect(key.to_owned()),
+            repair: None,
+        }
     }
 
     /// The row of the session does not match its entries, or is missing.

@@ -1,6 +1,6 @@
 //! Checks every session of a home, and rows that belong to no session. It reads a page at a time.
 
-use engine::BranchId;
+use engine::{BranchId, Session};
 use rusqlite::OptionalExtension as _;
 
 use super::finding::{Consequence, Finding, What};
@@ -115,6 +115,8 @@ impl Check {
             self.find(Finding::unread(key, detail, good));
         } else if verified.entries == 0 {
             self.find(Finding::of_branch(key, "it has no entry"));
+        } else if let Some(Err(violation)) = verified.session().map(Session::check) {
+            self.find(Finding::of_state(key, &violation));
         }
     }
 

@@ -23,7 +23,7 @@ pub(in crate::sqlite) struct Wanted {
     pub(in crate::sqlite) key: String,
     pub(in crate::sqlite) branch: BranchId,
     /// The key and branch that its row has instead; `None` if there is no row.
-    pub(in crate::sqlite) listed: Option<(String, Option<BranchId>)>,
+    pub(in crate::sqlite) row: Option<(String, Option<BranchId>)>,
     /// Whether another session has that key now.
     pub(in crate::sqlite) is_taken: bool,
 }
@@ -102,7 +102,7 @@ pub(in crate::sqlite) fn strange_views(reader: &Reader) -> Result<Vec<&'static s
 /// The sessions whose rows do not match their entries. A quarantined session has no row, and no good entry.
 pub(in crate::sqlite) fn wanted(reader: &Reader) -> Result<Vec<Wanted>, Error> {
     let mut wanted = vec![];
-    for Listed { uuid, branch, listed } in reader.query(suspects)? {
+    for Listed { uuid, branch, row: listed } in reader.query(suspects)? {
         let Some(key) = key_of(reader, branch, listed.is_some()) else { continue };
         let is_right = listed.as_ref().is_some_and(|(listed, at)| *listed == key && at.is_some());
         if is_right {
@@ -118,7 +118,7 @@ pub(in crate::sqlite) fn wanted(reader: &Reader) -> Result<Vec<Wanted>, Error> {
 struct Listed {
     uuid: [u8; 16],
     branch: BranchId,
-    listed: Option<(String, Option<BranchId>)>,
+    row: Option<(String, Option<BranchId>)>,
 }
 
 /// Each session with its last branch and its row; the row is right if its branch belongs to this session.
@@ -132,7 +132,7 @@ fn suspects(connection: &Connection) -> rusqlite::Result<Vec<Listed>> {
     let rows = statement.query_map([], |row| {
         let listed: Option<String> = row.get(2)?;
         let at: Option<[u8; 16]> = row.get(3)?;
-        Ok(Listed { uuid: row.get(0)?, branch: id(row.get(1)?), listed: listed.map(|listed| (listed, at.map(id))) })
+        Ok(Listed { uuid: row.get(0)?, branch: id(row.get(1)?), row: listed.map(|listed| (listed, at.map(id))) })
     })?;
     rows.collect()
 }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use engine::{BranchId, Forked, Position, Seq};
+use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
+use engine::{BranchId, Forked, LifecycleChanged, Position, Seq};
 use rusqlite::Connection;
 
 use super::{add, filled, home, own};
@@ -61,6 +62,20 @@ fn a_good_home_has_nothing_to_find() {
     assert_eq!(steps, ["files", "pages", "sessions", "views"]);
     let (_folder, nowhere) = super::home();
     assert!(matches!(check(&nowhere, &mut |_| ()), Err(Error::NotFound { .. })));
+}
+
+/// Each entry follows from the one before it, and together they give a state that no machine reaches.
+#[test]
+fn r18_a_state_that_breaks_an_invariant_is_found() {
+    let (_folder, home, mut scripts) = three();
+    let (from, to) = (LifecycleKind::Ready, LifecycleKind::Terminated);
+    let terminated = LifecycleChanged { from, to, cause: LifecycleCause::Terminate, failure: None, remedy: None };
+    add(&own(&home), scripts[1].batch(vec![terminated.into()], vec![])).unwrap();
+    let finding = only(&home);
+    assert_eq!((finding.what, &finding.effect), (What::State, &Consequence::Suspect(scripts[1].key.clone())));
+    assert_eq!((finding.place.session.as_ref(), finding.repair.as_ref()), (Some(&scripts[1].key), None));
+    assert!(finding.detail.starts_with("INV-A6: "), "{}", finding.detail);
+    assert_eq!(serde_json::to_value(&finding).unwrap()["what"], "state");
 }
 
 #[test]
