@@ -322,9 +322,9 @@ mod tests {
             "doctor",
         );
         let error = runtime::Error::Damaged { key: "agent:main:x".to_owned(), error: gap.clone() };
-        let what = format!("session agent:main:x does not read ({gap}), nothing was changed");
+        let what = format!("session agent:main:x cannot be read ({gap}), nothing was changed");
         check(error, ErrorCode::Damaged, 65, &what, "limulus doctor");
-        let what = "the process that owns this home is leaving, nothing was changed";
+        let what = "the process that owns this home is shutting down, nothing was changed";
         check(runtime::Error::Leaving, ErrorCode::Unavailable, 75, what, "ask again");
     }
 }
