@@ -294,7 +294,7 @@ mod tests {
         check(gone, ErrorCode::Unavailable, 74, "the journal could not be written: disk", "limulus resume");
         check(Refusal::Unsupported { what: "rewind" }, ErrorCode::Refused, 3, "rewind is not in this version", "help");
         check(Refusal::NotFound { what: "it is over".into() }, ErrorCode::NotFound, 4, "it is over", "runs list");
-        let what = "that question is not open any more; `limulus runs show` has what is asked now";
+        let what = "that approval request is no longer open; `limulus runs show` shows the open ones";
         check(Refusal::Stale, ErrorCode::Refused, 3, what, "open now");
     }
 
@@ -325,6 +325,6 @@ mod tests {
         let what = format!("session agent:main:x cannot be read ({gap}), nothing was changed");
         check(error, ErrorCode::Damaged, 65, &what, "limulus doctor");
         let what = "the process that owns this home is shutting down, nothing was changed";
-        check(runtime::Error::Leaving, ErrorCode::Unavailable, 75, what, "ask again");
+        check(runtime::Error::Leaving, ErrorCode::Unavailable, 75, what, "try again");
     }
 }

@@ -89,7 +89,7 @@ async fn r60_a_request_that_makes_no_sense_is_answered_and_the_next_one_carried_
         ("agent", r#"{"message":"a","sessionKey":"a b","idempotencyKey":"k"}"#, "not a session key"),
         ("agent", r#"{"message":"a","sessionKey":"main","idempotencyKey":"k","lane":"x"}"#, "unknown field `lane`"),
         ("agent.wait", r#"{"runId":"x"}"#, "does not take that"),
-        ("runs.abort", "{}", "name a run or a session"),
+        ("runs.abort", "{}", "name either a run or a session"),
         ("events.subscribe", r#"{"session":"main","from":"rubbish"}"#, "no cursor"),
         ("events.subscribe", r#"{"session":"main","run":"x"}"#, "a session and a run"),
         ("health", &deep, "does not take that"),
