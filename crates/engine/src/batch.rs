@@ -1,4 +1,5 @@
-//! What the machine hands to the journal: all that one round of decisions recorded, to be kept whole or not at all.
+//! The batch that the machine hands to the journal: everything that one round of decisions recorded, to be stored whole
+//! or not at all.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,15 +14,15 @@ use crate::tables::transitions::RunState;
 /// One recorded event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Its place in the branch; none for progress.
+    /// Its position in the branch; `None` for progress.
     pub seq: Option<Seq>,
     /// When it was decided.
     pub at: Timestamp,
-    /// What.
+    /// The decision.
     pub event: Event,
 }
 
-/// All that one round of decisions recorded.
+/// Everything that one round of decisions recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
     /// The session that it belongs to.
@@ -43,27 +44,25 @@ impl Batch {
     }
 }
 
-/// Rows for the views: what lists and a restart need to know without folding any branch.
+/// Rows for the views: what lists and a restart need without folding a branch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Views {
     /// The session's row.
     pub session: Option<SessionRow>,
-    /// Rows of runs, in order. One that only went from state to state is not among them: see [`RunRow::within`].
+    /// Rows of runs, in order. A run that only changed its state is not among them: see [`RunRow::within`].
     pub runs: Vec<RunRow>,
     /// Rows of messages, in order.
     pub receipts: Vec<ReceiptRow>,
-    /// Questions: open ones with their text, answered ones without.
+    /// Approval requests: open ones with their text, answered ones without.
     pub approvals: Vec<ApprovalRow>,
 }
 
 /// A session in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct SessionRow {
-    /// Its id.
     pub session: SessionId,
-    /// Its key.
     pub key: String,
-    /// Its agent.
     pub agent: String,
     /// Its current branch.
     pub branch: BranchId,
@@ -73,13 +72,13 @@ pub struct SessionRow {
     pub last_activity: Timestamp,
     /// Its lifecycle.
     pub lifecycle: LifecycleKind,
-    /// The state of its run.
+    /// The run that is active or held.
     pub run_state: RunState,
-    /// The run that is under way or held.
+    /// The number of waiting messages.
     pub run: Option<RunId>,
-    /// Messages that wait.
+    /// Whether someone must resume it: a run is active, a message waits, or a process is being ended.
     pub queued: u32,
-    /// Whether someone must take it up: a run under way, a message that waits, a process that is being ended.
+    /// What is wrong, and the command that repairs it.
     pub unfinished: bool,
     /// What is wrong, and the command that mends it.
     pub trouble: Option<String>,
@@ -87,14 +86,11 @@ pub struct SessionRow {
 
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct RunRow {
-    /// Its id.
     pub run: RunId,
-    /// Its session.
     pub session: SessionId,
-    /// Its branch.
     pub branch: BranchId,
-    /// Its state.
     pub state: RunState,
     /// How it ended.
     pub outcome: Option<Outcome>,
@@ -102,22 +98,22 @@ pub struct RunRow {
     pub started_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// The settings that it is decided by.
+    /// The settings of the run.
     pub settings: Hash,
-    /// `PROVIDER/MODEL` that it runs on.
+    /// The `PROVIDER/MODEL` that it runs on.
     pub model: String,
-    /// What it took so far, as the providers say.
+    /// The tokens used so far, as the providers report them.
     pub usage: Usage,
-    /// What that costs, micro-dollars; what is not known, or not yet, counts as what was set aside for it.
+    /// The cost in micro-dollars; an unknown or pending cost counts as its reservation.
     #[serde(default)]
     pub cost: u64,
-    /// Tokens that count against its budget: also those set aside for what is not known.
+    /// Tokens that count against its budget, including the reservation for unknown usage.
     #[serde(default)]
     pub tokens: u64,
-    /// Calls that it started. Of a run under way this and its time are as they were at its last answer.
+    /// Calls that it started. For an active run, this and its time are as of its last response.
     #[serde(default)]
     pub calls: u64,
-    /// Milliseconds that it was at work.
+    /// Milliseconds that it was executing.
     #[serde(default)]
     pub wall_ms: u64,
     /// The seq of its `run_started`.
@@ -127,13 +123,13 @@ pub struct RunRow {
 }
 
 impl RunRow {
-    /// What of it counts against what others spend as well. An older row knows only of tokens that were told.
+    /// What counts against shared budgets. An older row knows only the tokens that were reported.
     pub fn spent(&self) -> Spent {
         let Self { tokens, calls, wall_ms, .. } = *self;
         Spent { tokens, calls, wall_ms, ..Spent::default() }.at_least(&Spent::on_request(&self.usage, self.cost))
     }
 
-    /// The row as it stands. The state of a run that is under way is recorded with its session, not a second time here.
+    /// The row with the current state. The state of an active run is recorded with its session, not a second time here.
     #[must_use]
     pub fn within(self, session: Option<&SessionRow>) -> Self {
         let session = session.filter(|session| self.outcome.is_none() && session.run == Some(self.run));
@@ -143,39 +139,37 @@ impl RunRow {
 
 /// A message in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct ReceiptRow {
-    /// The message.
     pub message: MessageId,
-    /// Its session.
     pub session: SessionId,
     /// The sender's key.
     pub key: Option<String>,
-    /// Its text.
     pub body: Body,
     /// The mode that it was accepted with.
     #[serde(default)]
     pub mode: QueueMode,
-    /// What became of it.
+    /// The state of the message.
     pub state: ReceiptState,
     /// The run that answers it.
     pub run: RunId,
-    /// What became of its other leg, where it is steered and follows up.
+    /// The state of its other leg, if it is both steered and a followup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<LegState>,
     /// When it was accepted.
     pub accepted_at: Timestamp,
 }
 
-/// A question in a list.
+/// An approval request in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct ApprovalRow {
-    /// The call that asks.
+    /// The call that waits for approval.
     pub call: CallId,
-    /// Its session.
     pub session: SessionId,
-    /// What is asked.
+    /// The text of the request.
     pub question: String,
-    /// When.
+    /// When it was requested.
     pub asked_at: Timestamp,
     /// Whether it was answered, and how.
     pub allowed: Option<bool>,

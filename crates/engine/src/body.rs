@@ -96,7 +96,7 @@ impl fmt::Debug for Content {
 pub struct Attachment {
     /// Its bytes.
     pub body: Body,
-    /// What they are, as told by the bytes themselves: `image/png`.
+    /// The media type, detected from the bytes: `image/png`.
     pub media_type: String,
     /// Its name, without folders.
     pub name: String,
@@ -107,7 +107,7 @@ pub struct Attachment {
 pub struct Attached {
     /// Its bytes.
     pub content: Content,
-    /// What they are: `image/png`.
+    /// The media type: `image/png`.
     pub media_type: String,
     /// Its name, without folders.
     pub name: String,
@@ -121,7 +121,7 @@ impl Attached {
     }
 }
 
-/// About how many tokens so many bytes are, of which nothing else is known: four bytes a token.
+/// Estimates the tokens of bytes of which nothing else is known: four bytes a token.
 pub fn estimate_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(4)
 }
@@ -131,11 +131,11 @@ pub fn estimate_tokens(bytes: u64) -> u64 {
 /// mean for pieces of 1,500 bytes.
 const PER_MILLE: [u64; 6] = [300, 166, 1_043, 191, 323, 881];
 
-/// About how many tokens a text is. Families of models differ by a factor ([`crate::Candidate::token_rate`]), and what a provider
-/// has counted goes before any estimate.
+/// Estimates the tokens of a text. Families of models differ by a factor ([`crate::Candidate::token_rate`]), and a
+/// count from the provider overrides any estimate.
 pub fn text_tokens(bytes: &[u8]) -> u64 {
     let mut counts = [0u64; 6];
-    // In pieces whose counts fit into a small number: so many bytes are looked at at once.
+    // Counts pieces whose counters fit into a small integer, so that many bytes are processed at once.
     for piece in bytes.chunks(128) {
         let count = |is: fn(u8) -> bool| u64::from(piece.iter().map(|byte| u8::from(is(*byte))).sum::<u8>());
         let letters = count(|byte| (byte | 0x20).wrapping_sub(b'a') < 26);
@@ -167,7 +167,7 @@ mod tests {
             assert!(tokens * 10 >= counted * 7 && tokens * 10 <= counted * 14, "{tokens}, not {counted}: {text}");
         }
         assert_eq!((text_tokens(b""), text_tokens(b"a"), text_tokens(b"2026")), (0, 1, 5));
-        // Pieces are counted alike.
+        // Pieces are counted the same way.
         let long = prose.repeat(100);
         assert!(text_tokens(long.as_bytes()).abs_diff(100 * text_tokens(prose.as_bytes())) <= 100);
     }

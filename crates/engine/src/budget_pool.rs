@@ -1,6 +1,6 @@
-//! The budget pool: what the runs of an agent, and all of the home, have spent today, and what is set aside for requests that are
-//! about to be sent. Nothing of it is journaled: it is made from the rows of runs, and a run that was granted something and has
-//! not sent its request when the process dies asks again. What may not live here: whom a run asks.
+//! The budget pool: what the runs of an agent and of the home have spent today, and the reservations for requests that
+//! are about to be sent. It is not journaled: it is rebuilt from the rows of runs, and a run whose request was granted
+//! but not sent when the process died requests again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,79 +10,78 @@ use crate::tables::budget::{Allowance, Limit, Resource, Scope, Spent, Standing, 
 
 const DAY_MS: i64 = 86_400_000;
 
-/// What all runs of an agent, and all of the home, may spend in a day.
+/// The daily limits of an agent and of the home.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharedBudget {
     /// Of the agent.
     pub agent: Allowance,
     /// Of the home.
     pub day: Allowance,
-    /// Percent of a limit from which on the model is told to come to an end; 0 = it is not told.
+    /// Percent of a limit from which on the model is asked to wrap up; 0 = off.
     pub wrap_up: u32,
-    /// Resident bytes that the process may have for more than one run to go on; none = as many as it takes.
+    /// Resident bytes of the process above which only one run may continue; `None` = no limit.
     pub memory: Option<u64>,
-    /// Resident bytes that it has; 0 = not known.
+    /// Resident bytes of the process; 0 = unknown.
     pub resident: u64,
 }
 
-/// Who asks for leave, and for how much.
+/// A request for a grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct BudgetRequest {
-    /// The run.
     pub run: RunId,
-    /// Its agent.
     pub agent: String,
-    /// What its request is taken to cost.
+    /// The estimated cost of its request.
     pub expected: Spent,
-    /// Whether it only says what was done: what is kept back is for it.
+    /// Whether the request only reports what was done: the part of a limit that is kept back is for this.
     pub closing: bool,
 }
 
 /// Whether a request may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
-    /// It may.
+    /// It may be sent.
     Granted {
-        /// A limit that is near.
+        /// A limit that is nearly reached.
         near: Option<Limit>,
     },
-    /// Not yet.
+    /// It may not be sent yet.
     Denied {
         /// The limit that is reached.
         limit: Limit,
-        /// When the next day begins, where that is waited for.
+        /// When the next day begins, if the run waits for that.
         until: Option<Timestamp>,
     },
 }
 
-/// What was spent today, by whom. A day is one of UTC.
+/// What was spent today, by agent. A day is a day in UTC.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BudgetPool {
     day: i64,
     spent: BTreeMap<String, Spent>,
-    /// What of it is of runs that are under way.
+    /// The part of it that belongs to active runs.
     counted: BTreeMap<RunId, Spent>,
-    /// What was granted and is not sent yet, with the agent.
+    /// What was granted but is not sent yet, with the agent.
     granted: BTreeMap<RunId, (String, Spent)>,
-    /// Who had leave last and is still at work.
+    /// The run that was granted something last and is still active.
     at_work: BTreeSet<RunId>,
 }
 
 impl BudgetPool {
-    /// As these runs have left it, each with its agent: those that are under way, and those that have ended today. One that
-    /// began on an earlier day counts whole.
+    /// Rebuilds the pool from these runs, each with its agent: the active ones, and those that have ended today. A run
+    /// that began on an earlier day counts in full.
     pub fn of<'a>(rows: impl IntoIterator<Item = (&'a RunRow, String)>, now: Timestamp) -> Self {
         let mut budget_pool = Self { day: day(now), ..Self::default() };
         for (row, agent) in rows {
             if row.ended_at.is_none_or(|ended| day(ended) == budget_pool.day) {
-                // Also of one that has ended: it may be told of once more.
+                // This includes an ended run, because it may be reported once more.
                 budget_pool.saw(row.run, &agent, row.spent(), true, now);
             }
         }
         budget_pool
     }
 
-    /// A run has spent so much by now, with what is set aside for its request that is out.
+    /// Records what a run has spent so far, including the reservation for its request in flight.
     pub fn saw(&mut self, run: RunId, agent: &str, spent: Spent, is_under_way: bool, now: Timestamp) {
         self.turn(now);
         let before = self.counted.remove(&run).unwrap_or_default();
@@ -101,12 +100,12 @@ impl BudgetPool {
         self.at_work.remove(&run);
     }
 
-    /// What was granted to this run is sent, or needed no more.
+    /// The grant of this run was used by a request, or is no longer needed.
     pub fn sent(&mut self, run: RunId) {
         self.granted.remove(&run);
     }
 
-    /// Whether this request may be sent. If so, what it is taken to cost is set aside.
+    /// Whether this request may be sent. If so, its estimated cost is reserved.
     pub fn ask(&mut self, request: &BudgetRequest, budget: &SharedBudget, now: Timestamp) -> Grant {
         self.turn(now);
         self.granted.remove(&request.run);
@@ -128,14 +127,15 @@ impl BudgetPool {
         Grant::Granted { near }
     }
 
-    /// Where the process has as much in memory as it may, one run goes on at a time: what the others hold is let go as they end.
+    /// When the process has reached its memory limit, one run continues at a time; the memory of the others is freed as
+    /// they end.
     fn memory_reached(&self, request: &BudgetRequest, budget: &SharedBudget) -> Option<Limit> {
         let (used, limit) = (budget.resident, budget.memory?);
         let reached = Limit { scope: Scope::Process, of: Resource::Memory, used, limit };
         (used >= limit && !request.closing && !self.at_work.is_empty()).then_some(reached)
     }
 
-    /// What an agent, and all together, have spent today, with what is granted.
+    /// What an agent, and the whole home, have spent today, including grants.
     pub fn spent_by(&self, agent: &str) -> (Spent, Spent) {
         let granted = self.granted.values().map(|(of, spent)| (of.as_str(), spent));
         let all = self.spent.iter().map(|(of, spent)| (of.as_str(), spent)).chain(granted);
@@ -144,7 +144,7 @@ impl BudgetPool {
         })
     }
 
-    /// Another day begins with nothing spent, but for what is granted.
+    /// Starts another day: nothing is spent except the grants.
     fn turn(&mut self, now: Timestamp) {
         if day(now) > self.day {
             (self.day, self.spent) = (day(now), BTreeMap::new());
@@ -197,12 +197,12 @@ mod tests {
             &budget,
             NOON
         )));
-        // The first one has sent its request, and it took less than was set aside.
+        // The first one has sent its request, which used less than its reservation.
         budget_pool.saw(run(1), "main", tokens(100), true, NOON);
         budget_pool.sent(run(1));
         budget_pool.saw(run(1), "main", tokens(30), true, NOON);
         assert_eq!(budget_pool.spent_by("main").0, tokens(930));
-        // One that asks again has not been granted twice, and one that ends leaves what it has spent.
+        // A repeated request is not granted twice, and an ended run leaves what it has spent.
         assert!(is_granted(budget_pool.ask(&request(2, "main", 20), &budget, NOON)));
         budget_pool.saw(run(2), "main", tokens(5), false, NOON);
         assert_eq!(budget_pool.spent_by("main"), (tokens(835), tokens(835)));
@@ -247,7 +247,7 @@ mod tests {
             panic!("no time is left")
         };
         assert_eq!((limit.scope, limit.of, limit.used), (Scope::Day, Resource::Wall, 60_000));
-        // What is left over for what was done takes neither.
+        // The part that is kept back for the final report allows neither.
         assert!(is_granted(budget_pool.ask(&BudgetRequest { closing: true, ..request(4, "b", 100) }, &budget, NOON)));
     }
 

@@ -1,4 +1,4 @@
-//! What the pump needs of a machine.
+//! What the pump needs from a machine.
 
 use std::fmt::Debug;
 
@@ -11,11 +11,11 @@ use crate::machine::IllegalEdge;
 /// A pure state machine: it decides on inputs, records each decision as an event, is rebuilt from its events, and says which
 /// effects must be in flight. [`Pump`](crate::Pump) puts its batches, answers and effects in order.
 pub trait Decide {
-    /// What happened or was asked for.
+    /// An occurrence or a command.
     type Input: Debug;
     /// What the caller of an input receives.
     type Answer: Debug;
-    /// What must be in flight in the world as long as the machine wants it.
+    /// Work that must be in flight as long as the machine wants it.
     type Effect: Debug;
 
     /// Decides on an input. A refusal comes before the first event.
@@ -24,29 +24,29 @@ pub trait Decide {
     /// Folds a stored event, which was decided at `at`.
     fn apply(&mut self, event: &Event, at: Timestamp);
 
-    /// Takes all that was decided since the last batch, if anything was.
+    /// Takes everything that was decided since the last batch, if there is anything.
     fn take_batch(&mut self) -> Option<Batch>;
 
-    /// All that is wanted now, derived from the state.
+    /// All effects that are wanted now, derived from the state.
     fn effects(&self) -> Vec<Self::Effect>;
 
-    /// The id that this effect has as long as it is wanted.
+    /// The id of this effect, stable as long as it is wanted.
     fn id_of(effect: &Self::Effect) -> EffectId;
 
-    /// The soonest time at which the machine must be offered an input of which [`is_due`](Self::is_due) is true.
+    /// The earliest time at which the machine must be offered an input for which [`is_due`](Self::is_due) is true.
     fn deadline(&self) -> Option<Timestamp> {
         None
     }
 
-    /// Whether this input says that the armed time has come.
+    /// Whether this input reports that the armed time has come.
     fn is_due(_: &Self::Input) -> bool {
         false
     }
 
-    /// All that was decided is in the journal since this time.
+    /// Everything decided is in the journal since this time.
     fn recorded(&mut self, _at: Timestamp) {}
 
-    /// The edge that the machine tried and its tables do not have.
+    /// The edge that the machine tried and that its tables do not have.
     fn fault(&self) -> Option<IllegalEdge> {
         None
     }

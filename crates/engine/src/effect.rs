@@ -8,116 +8,97 @@ use crate::settings::Thinking;
 use crate::tables::budget::Spent;
 use crate::tables::compaction::CompactionStep;
 
-/// One thing that is wanted. Whoever carries it out finds its details in the state.
+/// One wanted effect. Its driver finds the details in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Get the head of the queue its place in a global lane, and resolve its settings.
+    /// Get the head of the queue a slot of its global lane, and resolve its settings.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Lane {
-        /// Its id.
         id: EffectId,
         /// The head of the queue.
         message: MessageId,
     },
     /// Make the workspace and the system prompt.
-    Prepare {
-        /// Its id.
-        id: EffectId,
-    },
-    /// Get leave for a request of those who spend with this run, and go on asking until it has it.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Prepare { id: EffectId },
+    /// Get a grant for a request from the budgets of this run, and repeat the request until it is granted.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Reserve {
-        /// Its id.
         id: EffectId,
-        /// What the request is taken to cost.
+        /// The estimated cost of the request.
         expected: Spent,
-        /// Whether it only says what was done.
+        /// Whether the request only reports what was done.
         closing: bool,
     },
     /// Send a request and report its stream.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Request {
-        /// Its id.
         id: EffectId,
-        /// The place of the candidate in the settings.
+        /// The index of the candidate in the settings.
         candidate: u32,
-        /// The level that it is to think at, where that is not the candidate's own.
+        /// The thinking level, if it is not the candidate's own.
         thinking: Option<Thinking>,
         /// The system prompt.
         prompt: Body,
-        /// How many items of the transcript it holds.
+        /// The number of transcript items in it.
         items: u32,
     },
-    /// Shorten the history.
+    /// Compact the history.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Compact {
-        /// Its id.
         id: EffectId,
-        /// Which way.
         compaction_step: CompactionStep,
-        /// How many items a summary is to stand for.
+        /// The number of items that a summary is to stand for.
         items: u32,
-        /// What it is to keep above all.
+        /// What the summary is to keep above all.
         focus: Option<Body>,
-        /// The place in the settings of the candidate that summarises where no other model does.
+        /// The index in the settings of the candidate that summarises if no other model does.
         candidate: u32,
     },
     /// Check a call.
-    CheckCall {
-        /// Its id.
-        id: EffectId,
-        /// Which call.
-        call: CallId,
-    },
-    /// Run a call, or attach to it where it is already running.
-    RunCall {
-        /// Its id.
-        id: EffectId,
-        /// Which call.
-        call: CallId,
-    },
-    /// Find out what became of a call.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    CheckCall { id: EffectId, call: CallId },
+    /// Run a call, or attach to it if it is already running.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    RunCall { id: EffectId, call: CallId },
+    /// Find out the outcome of a call.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     FindCall {
-        /// Its id.
         id: EffectId,
-        /// Which call.
         call: CallId,
         /// The effect that ran it.
         started: EffectId,
     },
     /// End a running call.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     EndCall {
-        /// Its id.
         id: EffectId,
-        /// Which call.
         call: CallId,
         /// The effect that runs it.
         started: EffectId,
-        /// Why.
         why: EndingCause,
     },
-    /// Let the commands of a call stand still as long as this is wanted, and go on after that.
+    /// Freeze the commands of a call as long as this is wanted, and thaw them after that.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     FreezeCall {
-        /// Its id.
         id: EffectId,
-        /// Which call.
         call: CallId,
         /// The effect that runs it.
         started: EffectId,
     },
-    /// Tell the ledger what failed.
-    Report {
-        /// Its id.
-        id: EffectId,
-        /// What.
-        failure_report: FailureReport,
-    },
+    /// Report a failure to the ledger.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Report { id: EffectId, failure_report: FailureReport },
     /// Follow a process until it has ended.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     HoldProcess {
-        /// Its id.
         id: EffectId,
         /// The effect that started the process.
         process: EffectId,
     },
     /// End a process.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     EndProcess {
-        /// Its id.
         id: EffectId,
         /// The effect that started the process.
         process: EffectId,
@@ -125,13 +106,13 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The effect that gets this message its place in the lane.
+    /// The effect that gets this message its slot of the lane.
     pub fn lane(message: MessageId) -> Self {
         let id = EffectId { run: message.into(), kind: EffectKind::Lane, ordinal: 1, try_no: 1 };
         Self::Lane { id, message }
     }
 
-    /// The effect that tells the ledger of this.
+    /// The effect that reports this to the ledger.
     pub(crate) fn report(failure_report: FailureReport) -> Self {
         Self::Report { id: EffectId { kind: EffectKind::Report, ..failure_report.request }, failure_report }
     }

@@ -20,7 +20,7 @@ pub enum FailureClass {
     Billing,
     /// No first byte within the limit.
     Timeout,
-    /// A stream that fell silent.
+    /// A stream that went idle.
     Stalled,
     /// The connection could not be made, or broke; a stream that ended without its end mark.
     Network,
@@ -38,7 +38,7 @@ pub enum FailureClass {
     InvalidRequest,
     /// The request was refused before it was sent.
     Refused,
-    /// A tool failed; the model is told.
+    /// A tool failed; the model receives the error.
     Tool,
     /// The run's own limit.
     Deadline,
@@ -55,7 +55,7 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
-    /// Its name, as it stands in records.
+    /// Its name in records.
     pub fn name(self) -> String {
         let name = serde_json::to_value(self).ok();
         name.and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
@@ -66,7 +66,7 @@ impl FailureClass {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// What the strategy decides by.
+    /// The class that the strategy decides by.
     pub class: FailureClass,
     /// HTTP status, when there was one.
     pub status: Option<u16>,

@@ -100,12 +100,12 @@ impl Timestamp {
     }
 }
 
-/// What the engine may know of now: the time, and a number for jitter. Both are inputs.
+/// The engine's view of now: the time, and a random number for jitter. Both are inputs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moment {
     /// The time.
     pub now: Timestamp,
-    /// A uniformly drawn number; backoff takes its jitter from it.
+    /// A uniformly distributed random number; backoff takes its jitter from it.
     pub random: u64,
 }
 
@@ -149,7 +149,7 @@ impl FromStr for CallId {
 pub enum EffectKind {
     /// Make the workspace and the system prompt of a run.
     Prepare,
-    /// Get a place in the global lane for the head of the queue.
+    /// Get a slot of the global lane for the head of the queue.
     Lane,
     /// Reserve budget for a request.
     Reserve,
@@ -161,7 +161,7 @@ pub enum EffectKind {
     CheckCall,
     /// Run a call.
     RunCall,
-    /// Find out what became of a call that a crash cut off.
+    /// Find out the outcome of a call that a crash interrupted.
     FindCall,
     /// End a running call.
     EndCall,
@@ -169,7 +169,7 @@ pub enum EffectKind {
     Deliver,
     /// Run an observing hook. Reserved for R64.
     Observe,
-    /// Tell the ledger what was spent.
+    /// Report a failure to the ledger.
     Report,
     /// Run a child. Reserved for R67.
     Child,
@@ -177,7 +177,7 @@ pub enum EffectKind {
     HoldProcess,
     /// End one.
     EndProcess,
-    /// Let the commands of a call stand still.
+    /// Freeze the commands of a call.
     FreezeCall,
 }
 
@@ -208,7 +208,8 @@ impl EffectKind {
     }
 }
 
-/// An effect, written `RUN/KIND/ORDINAL/TRY`. A retry is a new id; a wait taken up after a restart is the same id.
+/// An effect, written `RUN/KIND/ORDINAL/TRY`. A retry is a new id; a wait that is resumed after a restart has the same
+/// id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EffectId {
     /// The run that it belongs to (for `lane`: that will be).
@@ -222,7 +223,7 @@ pub struct EffectId {
 }
 
 impl EffectId {
-    /// Whether the other is this effect or an earlier try of it: what seals the progress of this one seals that one's.
+    /// Whether the other is this effect or an earlier try of it: what seals this one's progress seals that one's.
     pub fn covers(self, other: Self) -> bool {
         Self { try_no: self.try_no, ..other } == self && other.try_no <= self.try_no
     }

@@ -1,4 +1,4 @@
-//! Inputs: what was asked for and what happened. A command may be refused; a report may only be late.
+//! Inputs: commands and reports. A command may be refused; a report may only be late.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::tables::budget::{Allowance, Limit, Scope};
 /// Something for the machine to decide on.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// Asked for.
+    /// A command.
     Command(Command),
-    /// Happened.
+    /// A report.
     Report(Report),
 }
 
@@ -33,84 +33,83 @@ impl From<Report> for Input {
     }
 }
 
-/// What can be asked for.
+/// The commands.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// Begin a session. The first input of a new machine.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Create {
-        /// Its id.
         session: SessionId,
         /// Its key, `agent:AGENT:NAME`.
         key: String,
-        /// Its agent.
         agent: String,
         /// Its first branch.
         branch: BranchId,
     },
-    /// Take a message.
+    /// Accept a message.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Message {
         /// Its id, made by the sender.
         message: MessageId,
-        /// Its text.
         content: Content,
-        /// How to route it; none = as its session says, else as `queue` says.
+        /// The queue mode; none = the session's, else the mode in `queue`.
         mode: Option<QueueMode>,
-        /// How messages are queued where nothing else is said.
+        /// How messages are queued by default.
         queue: QueueSettings,
         /// The sender's key.
         key: Option<String>,
-        /// What it asks to be different for its run.
+        /// The overrides for its run.
         overrides: Overrides,
         /// Images and files that come with it.
         attachments: Vec<Attached>,
     },
-    /// Take a queued message back.
+    /// Withdraw a queued message.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Cancel {
-        /// Which.
         message: MessageId,
-        /// Which leg of it; none = all that wait.
+        /// Which leg of it; none = all waiting legs.
         leg: Option<Leg>,
     },
-    /// Take all back that waits.
+    /// Withdraw all waiting messages.
     Clear,
-    /// End the run that is under way.
+    /// End the active run.
     Abort {
-        /// Which, to be sure; none = whichever it is.
+        /// The expected run; none = any.
         run: Option<RunId>,
     },
-    /// Hold the run at a checkpoint.
+    /// Pause the run at a checkpoint.
     Pause {
-        /// Which, to be sure; none = whichever it is.
+        /// The expected run; none = any.
         run: Option<RunId>,
-        /// Whether its commands are to stand still as well.
+        /// Whether its commands are frozen as well.
         freeze: bool,
     },
-    /// Let a run stop at a place.
+    /// Set a breakpoint of a run.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Break {
-        /// Which.
         run: RunId,
-        /// Where; none = nowhere any more.
+        /// Where; none = remove all breakpoints.
         at: Option<Breakpoint>,
     },
-    /// Let it go on.
+    /// Resume the paused run.
     Resume {
-        /// Which, to be sure; none = whichever it is.
+        /// The expected run; none = any.
         run: Option<RunId>,
         /// End it as interrupted instead.
         drop: bool,
     },
-    /// Answer a question.
+    /// Answer an approval request.
     Answer {
-        /// The call that asks.
+        /// The call that waits for approval.
         call: CallId,
-        /// What the answer binds to.
+        /// The fingerprint that the answer is bound to.
         fingerprint: Hash,
         /// Whether the call may run.
         allow: bool,
-        /// By whom or what; shown to the model when denied.
+        /// Who or what answers; shown to the model when denied.
         by: String,
     },
-    /// Shorten the history: at the next boundary of the run that is under way, else by a run of its own.
+    /// Compact the history: at the next boundary of the active run, else by a run of its own.
     Compact {
         /// The id of that run's message, made by the runtime.
         message: MessageId,
@@ -119,21 +118,21 @@ pub enum Command {
         /// How the queue is configured.
         queue: QueueSettings,
     },
-    /// Say what may be spent.
+    /// Set limits of a budget.
     Budget {
-        /// By the run that is under way, or by all runs of the session.
+        /// For the active run, or for all runs of the session.
         scope: Scope,
-        /// Of each resource that is named; [`crate::tables::budget::NO_LIMIT`] = as much as it takes.
+        /// The limit of each named resource; [`crate::tables::budget::NO_LIMIT`] = unlimited.
         change: Allowance,
     },
-    /// Take the last compaction back.
+    /// Undo the last compaction.
     Uncompact {
-        /// Which, to be sure.
+        /// The expected compaction.
         compaction: EffectId,
-        /// What its summary stood for, with the entries: the state before it has them.
+        /// What its summary stood for, with the entries, from the state before it.
         restored: Vec<ItemAt>,
     },
-    /// Begin the conversation anew: a run that is under way is aborted, what waits stays.
+    /// Start a new conversation: an active run is aborted, and waiting messages stay.
     Reset,
     /// Change a setting of the session.
     Override(Override),
@@ -141,30 +140,30 @@ pub enum Command {
     Rewind,
     /// Begin another session at a checkpoint. Reserved for R17: the machine refuses it as unsupported.
     Fork,
-    /// Mend a session that needs a human.
+    /// Repair a session that needs a human.
     Recover {
-        /// Take the held run up again, also a poison one.
+        /// Resume the held run, also a poison run.
         force: bool,
     },
-    /// End the session for good.
+    /// Terminate the session.
     Terminate,
-    /// End it for good if nothing has happened in it since then.
+    /// Terminate it only if nothing has happened in it since this time.
     TerminateIdle {
         /// The time.
         before: Timestamp,
     },
 }
 
-/// A setting of a session, in place of the agent's; none = as the agent says.
+/// A setting of a session, in place of the agent's; none = the agent's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Override {
     /// The model of its next runs, `PROVIDER/MODEL`.
     Model(Option<String>),
-    /// How much they think.
+    /// The thinking level.
     Thinking(Option<Thinking>),
-    /// Whether what they do is shown in detail.
+    /// Whether its runs are shown in detail.
     Verbose(Option<bool>),
-    /// How its messages are routed that do not say.
+    /// The queue mode of messages without one.
     QueueMode(Option<QueueMode>),
 }
 
@@ -197,114 +196,112 @@ pub enum Part {
     Image(Attached),
 }
 
-/// What a call gave back.
+/// The result of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
     /// Done or Failed; Unended from an `end_call` that gave up.
     pub outcome: CallOutcome,
-    /// What the model is told.
+    /// What the model receives.
     pub output: Content,
-    /// All that it gave back, when that is more.
+    /// The whole output, if that is more.
     pub whole: Option<Content>,
-    /// Images and files that the model is shown.
+    /// Images and files that the model receives.
     pub attachments: Vec<Attached>,
-    /// The call is done, and its command goes on in the background: the session is to hold it.
+    /// The call is done and its command continues in the background: the session is to hold it.
     pub in_background: bool,
 }
 
 impl ToolResult {
-    /// An output that is told whole.
+    /// An output that the model receives whole.
     pub fn new(outcome: CallOutcome, output: Content) -> Self {
         Self { outcome, output, whole: None, attachments: vec![], in_background: false }
     }
 }
 
-/// What a compaction made.
+/// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompactionResult {
     /// A summary of the items before the cut.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Summary {
-        /// Its text.
         text: Content,
         /// The model that wrote it, `PROVIDER/MODEL`; none = it is an extract.
         by: Option<String>,
         /// What it cost.
         usage: Usage,
     },
-    /// Long results, each as it is told from now on.
+    /// Long results, each as the model receives it from now on.
     Results(Vec<(CallId, Content)>),
 }
 
-/// What can happen. A report about an effect names it, and is dropped and counted when it is not wanted.
+/// The reports. A report about an effect names it, and is dropped and counted if the effect is not wanted.
 #[derive(Debug, Clone)]
 pub enum Report {
-    /// An owner took the session up. The first input after recovery.
+    /// An owner opened the session. The first input after recovery.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Opened {
-        /// Its number.
         epoch: Epoch,
-        /// The candidates of its run that the ledger says are to be left alone.
+        /// The candidates of its run that are in cooldown according to the ledger.
         cooling: Vec<CooldownSet>,
     },
-    /// What the ledger says has changed since the run was last told: these of its candidates are to be left alone.
+    /// The ledger has changed since the run last received its state: these candidates are in cooldown.
     CooldownSet {
-        /// All of them.
+        /// All candidates in cooldown.
         cooling: Vec<CooldownSet>,
     },
-    /// A user has said of these of its candidates that they may be asked again: a run that only waits for one goes on.
+    /// A user has cleared the cooldowns of these candidates: a run that only waits for one continues.
     CooldownLifted {
-        /// All of them, also of those that it does not leave alone.
+        /// All cleared candidates, also those that the run does not hold in cooldown.
         cleared: Vec<CooldownLifted>,
     },
-    /// An owner took the session up, and its run waits for its place in the lane: what is asked for is decided on, and
-    /// nothing goes on by itself. `Opened` follows when it has its place, or needs none any more.
-    OpenedToWait {
-        /// Its number.
-        epoch: Epoch,
-    },
-    /// The owner is leaving in order.
+    /// An owner opened the session, and its run waits for its slot of the lane: commands are decided on, and nothing
+    /// continues by itself. `Opened` follows when it has its slot or needs none any more.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    OpenedToWait { epoch: Epoch },
+    /// The owner is shutting down in order.
     Closing,
     /// An armed time has come.
     Due,
-    /// The head of the queue has its place in the lane.
+    /// The head of the queue has its slot of the lane.
     LaneEntered {
         /// The `lane` effect.
         effect: EffectId,
-        /// What its run is decided by.
+        /// The settings of its run.
         settings: Arc<Settings>,
-        /// The candidates that the ledger says are to be left alone.
+        /// The candidates that are in cooldown according to the ledger.
         cooling: Vec<CooldownSet>,
     },
-    /// The head of the queue cannot run (its model does not exist, say).
+    /// The head of the queue cannot run, for example because its model does not exist.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     LaneRefused {
         /// The `lane` effect.
         effect: EffectId,
         /// Settings to end the run under; only its failure matters.
         settings: Arc<Settings>,
-        /// Why.
         failure: Failure,
     },
-    /// A request may be sent: what it is taken to cost is set aside among all who spend.
+    /// A request may be sent: its estimated cost is reserved in the shared budgets.
     Reserved {
         /// The `reserve` effect.
         effect: EffectId,
-        /// A limit that is near.
+        /// A limit that is nearly reached.
         near: Option<Limit>,
     },
-    /// It may not be sent yet. `Reserved` follows when it may.
+    /// The request may not be sent yet. `Reserved` follows when it may.
     Denied {
         /// The `reserve` effect.
         effect: EffectId,
         /// The limit that is reached.
         limit: Limit,
-        /// When it begins anew, where that is known.
+        /// When its period starts anew, if that is known.
         until: Option<Timestamp>,
     },
-    /// The ledger has recorded a strike.
+    /// The ledger has recorded a failure report.
     Reported {
         /// The `report` effect.
         effect: EffectId,
     },
-    /// The workspace stands and the system prompt is made.
+    /// The workspace exists and the system prompt is made.
     Prepared {
         /// The `prepare` effect.
         effect: EffectId,
@@ -317,62 +314,62 @@ pub enum Report {
         effect: EffectId,
     },
     /// A piece of its answer came.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Said {
         /// The `request` effect.
         effect: EffectId,
-        /// The piece.
         part: Part,
     },
-    /// Its answer is whole: the provider's own end mark came.
+    /// The response is complete: the provider's own end mark came.
     RequestEnded {
         /// The `request` effect.
         effect: EffectId,
         /// What it cost.
         usage: Usage,
     },
-    /// A history was made shorter.
+    /// A compaction is complete.
     Compacted {
         /// The `compact` effect.
         effect: EffectId,
         /// What was made.
         made: CompactionResult,
     },
-    /// It could not be, after some of its requests were answered.
+    /// A compaction failed after some of its requests were answered.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     NotCompacted {
         /// The `compact` effect.
         effect: EffectId,
-        /// Why.
         failure: Failure,
-        /// What those requests took.
+        /// The tokens that those requests used.
         usage: Usage,
     },
-    /// It failed, or `prepare` or `compact` did.
+    /// A request, a preparation or a compaction failed.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     RequestFailed {
         /// The `request`, `prepare` or `compact` effect.
         effect: EffectId,
-        /// How.
         failure: Failure,
     },
     /// A call was checked.
     CallChecked {
         /// The `check_call` effect.
         effect: EffectId,
-        /// What the policy says. Deny also stands for arguments that do not fit, or no such tool.
+        /// The decision of the policy. Deny also stands for arguments that do not fit, or for an unknown tool.
         decision: Policy,
         /// The hash of tool, arguments and folder.
         fingerprint: Hash,
         /// What is needed to look it up after a crash.
         evidence: Option<String>,
-        /// Why it is asked or denied.
+        /// Why it needs approval or is denied.
         reason: Option<String>,
     },
     /// A running call wrote something.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     CallOutput {
         /// The `run_call` effect.
         effect: EffectId,
         /// Bytes of its output before this.
         offset: u64,
-        /// What.
         text: String,
     },
     /// A call ended.
@@ -382,22 +379,22 @@ pub enum Report {
         /// What it gave back.
         given: ToolResult,
     },
-    /// What was found of a call that a crash cut off.
+    /// The result of looking up a call that a crash interrupted.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     CallFound {
         /// The `find_call` effect.
         effect: EffectId,
-        /// What.
         found: Found,
-        /// For Ended: what it gave back. For Running: what it gives back now, since it was put into the background.
+        /// For Ended: its result. For Running: the result so far, if it was put into the background.
         ended: Option<ToolResult>,
     },
-    /// A process has ended, or cannot be.
+    /// A process has ended, or could not be ended.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     ProcessEnded {
         /// The `hold_process` or `end_process` effect.
         effect: EffectId,
-        /// How.
         outcome: CallOutcome,
-        /// How, in words.
+        /// How, as a sentence.
         how: String,
     },
     /// A reply arrived. Reserved for R46.
@@ -415,44 +412,44 @@ pub enum Report {
         /// The `child` effect.
         effect: EffectId,
     },
-    /// The session cannot go on without a human (its actor failed, say).
+    /// The session cannot continue without a human, for example because its actor failed.
     Escalated {
         /// What is wrong.
         failure: Failure,
     },
-    /// The store has no space.
+    /// The store has no disk space.
     StoreFull,
-    /// It has again.
+    /// The store has disk space again.
     StoreFreed,
 }
 
-/// What became of one message, for its sender.
+/// The receipt of one message, for its sender.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Receipt {
-    /// The message.
     pub message: MessageId,
     /// The mode that it was accepted with.
     pub mode: QueueMode,
-    /// Its state: of one that has two legs, that of its followup.
+    /// Its state: if it has two legs, that of its followup.
     pub state: ReceiptState,
     /// The run that answers it.
     pub run: RunId,
-    /// The other leg of one that is steered and follows up.
+    /// The other leg, if it is both steered and a followup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<LegState>,
     /// Where it is in the queue, from 1; none once it has started.
     pub ahead: Option<u32>,
-    /// When it was accepted: of a message that is sent again, the first time.
+    /// When it was accepted: for a message that is sent again, the first time.
     pub accepted_at: Timestamp,
-    /// Until when at most it waits, where that is known: the reset of the quota that its run waits for.
+    /// The latest time until which it waits, if that is known: the reset of the quota that its run waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Whether what its session does is to be shown in detail.
+    /// Whether its session shows its runs in detail.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verbose: bool,
 }
 
-/// What a command that was not refused has done.
+/// The result of an accepted command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acknowledgement {
     /// For a message: its receipt.
@@ -461,19 +458,19 @@ pub enum Acknowledgement {
     Done,
 }
 
-/// Why a command was not carried out. Nothing was changed by it.
+/// Why a command was refused. It changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is nothing of that kind.
+    /// The named run, message or other object does not exist.
     #[error("{what}")]
     NotFound {
-        /// What is not there, as a sentence.
+        /// What does not exist, as a sentence.
         what: String,
     },
     /// The same key came with other content.
     #[error("key `{key}` was used for another message (run {run}); use a new key")]
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Conflict {
-        /// The key.
         key: String,
         /// The run that the key stands for.
         run: RunId,
@@ -483,22 +480,22 @@ pub enum Refusal {
     State {
         /// The lifecycle or run state.
         state: String,
-        /// Why, and the way out.
+        /// Why, and how to proceed.
         reason: String,
     },
-    /// An answer to a question that is not asked, or not so.
-    #[error("that question is not open any more; `limulus runs show` has what is asked now")]
+    /// An answer to an approval request that is not open, or not in this form.
+    #[error("that approval request is no longer open; `limulus runs show` shows the open ones")]
     Stale,
     /// This version cannot do it.
     #[error("{what} is not in this version")]
     Unsupported {
-        /// What was asked.
+        /// The command.
         what: &'static str,
     },
     /// The record could not be written, so nothing was done.
     #[error("the journal could not be written: {reason}")]
     Unavailable {
-        /// What the store said.
+        /// The error of the store.
         reason: String,
     },
 }

@@ -1,6 +1,6 @@
-//! The global lanes: how many runs go on at once in the whole process, and who waits behind whom. A session has a lane of
-//! its own besides, its queue: it asks here for one run at a time, so that first come, first served is fair between
-//! sessions. Nothing of it is journaled: after a restart runs ask again. What may not live here: whose run uses which lane.
+//! The global lanes: how many runs execute at once in the whole process, and which runs wait. Each session also has its
+//! own queue: it requests one slot here at a time, so that first come, first served is fair between sessions. Lanes are
+//! not journaled: after a restart, runs request slots again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub enum Lane {
     Cron,
 }
 
-/// How many runs go on at once in each lane.
+/// How many runs execute at once in each lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneBounds {
     /// In `main`.
@@ -30,62 +30,61 @@ pub struct LaneBounds {
     pub subagent: usize,
     /// In `cron`.
     pub cron: usize,
-    /// Of one agent in each lane; none = as many as the lane lets in.
+    /// The limit of one agent in each lane; none = the lane's.
     pub agent: Option<usize>,
 }
 
-/// Who asks for a place.
+/// A request for a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct LaneRequest {
-    /// The run.
     pub run: RunId,
     /// The key of its session.
     pub session: Arc<str>,
-    /// Its agent.
     pub agent: Arc<str>,
-    /// The lane that it goes by.
+    /// The lane that it uses.
     pub lane: Lane,
 }
 
-/// What becomes of who asks.
+/// The answer to a request for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneAnswer {
-    /// It has a place.
+    /// It has a slot.
     Entered,
     /// It waits for one.
     Waits,
 }
 
-/// A run that waits for its place.
+/// A run that waits for a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneWait {
     /// Who waits.
     pub request: LaneRequest,
     /// Since when.
     pub since: Timestamp,
-    /// What keeps it out.
+    /// What it waits for.
     pub bound: Bound,
-    /// How many wait for the same and have their turn before it.
+    /// How many wait for the same and come before it.
     pub ahead: usize,
-    /// Those that have the places that it waits for.
+    /// The runs that hold the slots it waits for.
     pub behind: Vec<LaneRequest>,
 }
 
-/// Whose places are all taken.
+/// The slots that are all taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// Those of the lane.
     Lane,
-    /// Those of its agent in the lane: others pass it until one of them is free.
+    /// Those of its agent in the lane: other agents pass it until one of them is free.
     Agent,
 }
 
-/// All lanes: who is in them and who waits.
+/// All lanes: the running and the waiting runs.
 #[derive(Debug, Clone, Default)]
 pub struct Lanes {
     bounds: LaneBounds,
     inside: BTreeMap<RunId, LaneRequest>,
-    /// How many are inside, by lane, and by agent in it.
+    /// How many run, by lane, and by agent in it.
     taken: BTreeMap<Lane, usize>,
     taken_by: BTreeMap<(Lane, Arc<str>), usize>,
     waiting: BTreeMap<WaitKey, (LaneRequest, Timestamp)>,
@@ -104,7 +103,7 @@ impl Default for LaneBounds {
 }
 
 impl LaneBounds {
-    /// How many runs go on at once in this lane: a lane for none would be one out of which nothing ever comes.
+    /// How many runs execute at once in this lane; at least 1, because a lane without slots would never finish.
     pub fn of(self, lane: Lane) -> usize {
         let bound = match lane {
             Lane::Main => self.main,
@@ -130,12 +129,12 @@ impl Lane {
 }
 
 impl Lanes {
-    /// Lanes in which nobody is.
+    /// Lanes without runs.
     pub fn new(bounds: LaneBounds) -> Self {
         Self { bounds, ..Self::default() }
     }
 
-    /// Other bounds, from the next run on: whoever is inside stays. Gives those that enter by it, in their order.
+    /// Applies new limits from the next run on: running ones stay. Returns the runs that start because of it, in order.
     pub fn set_bounds(&mut self, bounds: LaneBounds) -> Vec<RunId> {
         if bounds == self.bounds {
             return vec![];
@@ -144,7 +143,7 @@ impl Lanes {
         Lane::ALL.into_iter().flat_map(|lane| self.fill(lane)).collect()
     }
 
-    /// Asks for a place. Who has one, or waits for one, keeps what it has.
+    /// Requests a slot. A run that has one, or waits for one, keeps it.
     pub fn ask(&mut self, request: LaneRequest, now: Timestamp) -> LaneAnswer {
         if self.enter_free(&request) {
             return LaneAnswer::Entered;
@@ -158,8 +157,8 @@ impl Lanes {
         LaneAnswer::Waits
     }
 
-    /// Takes a place if there is one that nobody waits for; who has one already keeps it, and so does who waits. Nobody who may
-    /// enter is ever left waiting, so that a place which is free for it is free for none of those.
+    /// Takes a free slot that nobody waits for. A run that has one keeps it, and so does one that waits. A run that may
+    /// start is never left waiting, so a slot that is free for this run is free for no waiting one.
     pub fn enter_free(&mut self, request: &LaneRequest) -> bool {
         if self.inside.contains_key(&request.run) {
             return true;
@@ -172,13 +171,13 @@ impl Lanes {
         is_free
     }
 
-    /// A place for a run that a human takes up again. It does not wait; beyond the bound it keeps the next one out.
+    /// Takes a slot for a run that a human resumes. It does not wait; beyond the limit it delays the next run.
     pub fn take_again(&mut self, request: LaneRequest) {
         self.forget_turn(request.run);
         self.let_in(request);
     }
 
-    /// A run needs its place no more, or does not wait for one any more. Gives those that enter for it.
+    /// A run no longer needs or waits for a slot. Returns the runs that start because of it.
     pub fn leave(&mut self, run: RunId) -> Vec<RunId> {
         self.forget_turn(run);
         let Some(left) = self.inside.remove(&run) else { return vec![] };
@@ -191,7 +190,7 @@ impl Lanes {
         self.fill(left.lane)
     }
 
-    /// Those that have a place in this lane.
+    /// The runs that hold a slot in this lane.
     pub fn inside(&self, lane: Lane) -> impl Iterator<Item = &LaneRequest> {
         self.inside.values().filter(move |request| request.lane == lane)
     }
@@ -202,12 +201,12 @@ impl Lanes {
         self.walk().find(|(request, ..)| request.run == run).map(|of| self.wait(of))
     }
 
-    /// All that wait, lane by lane, in the order of their turns.
+    /// All waiting runs, lane by lane, in order.
     pub fn waits(&self) -> Vec<LaneWait> {
         self.walk().map(|of| self.wait(of)).collect()
     }
 
-    /// Who waits, since when, for what, and how many before it wait for the same.
+    /// A waiting run: since when, for what, and how many before it wait for the same.
     fn walk(&self) -> impl Iterator<Item = (&LaneRequest, Timestamp, Bound, usize)> {
         let mut before: BTreeMap<(Lane, Option<&str>), usize> = BTreeMap::new();
         self.waiting.values().map(move |(request, since)| {
@@ -242,7 +241,7 @@ impl Lanes {
         }
     }
 
-    /// The first that waits in this lane and has not only to wait for others of its agent.
+    /// The first run in this lane that waits for more than other runs of its agent.
     fn next_turn(&self, lane: Lane) -> Option<WaitKey> {
         let mut waiting = self.waiting.range((lane, 0)..=(lane, u64::MAX));
         waiting.find(|(_, (request, _))| self.has_space_of(request)).map(|(key, _)| *key)
@@ -254,7 +253,7 @@ impl Lanes {
         }
     }
 
-    /// Lets in whoever waits, as long as there is room.
+    /// Starts waiting runs as long as there is space.
     fn fill(&mut self, lane: Lane) -> Vec<RunId> {
         let mut entered = vec![];
         while self.has_space(lane)

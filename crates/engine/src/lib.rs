@@ -1,7 +1,6 @@
-//! The agent loop as a pure state machine: inputs in, events and effects out.
-//!
-//! No async, no clock, no chance, no files. What may not live here: anything that waits, asks the system, or has an
-//! order that varies. Start with `tables/`, then `machine/`, then `pump.rs`.
+//! The agent loop as a pure state machine: inputs in, events and effects out. No async, clock, randomness or I/O:
+//! nothing here waits, asks the system, or has an order that varies. Start with `tables/`, then `machine/`, then
+//! `pump.rs`.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

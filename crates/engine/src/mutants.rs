@@ -1,9 +1,9 @@
-//! Planted bugs. They exist only in a build with the feature `faults`, where one is chosen by name at run time; elsewhere
-//! [`planted`] is a constant `false`. Each must be found by the simulator.
+//! Mutants: deliberate bugs for tests. They exist only in a build with the feature `faults`, where one is chosen by
+//! name at run time; elsewhere [`planted`] is a constant `false`. The simulator must find each.
 
 macro_rules! mutants {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
-        /// The bugs that can be planted.
+        /// The deliberate bugs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Mutant {
@@ -16,7 +16,7 @@ macro_rules! mutants {
             /// Every one with the name that it is chosen by.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$variant, $name),)*];
 
-            /// Whether it is in the routing of messages: what else there is sends none that could show it.
+            /// Whether it is in message routing, so that only worlds that send messages in all modes can find it.
             pub fn is_in_routing(self) -> bool {
                 let is_named = |name: &str| name.starts_with("queue_") && self != Self::QueueDroppedAtClosing;
                 Self::ALL.iter().any(|(mutant, name)| *mutant == self && is_named(name))
@@ -33,11 +33,11 @@ macro_rules! mutants {
 mutants! {
     /// Callers are answered before the batch is committed.
     AcknowledgedBeforeSynced = "acknowledged_before_synced";
-    /// Subscribers are told before the batch is committed.
+    /// Subscribers are notified before the batch is committed.
     PublishedBeforeWritten = "published_before_written";
     /// Effects start before the batch that decided them is committed.
     StartedBeforeIntent = "started_before_intent";
-    /// A call that a crash cut off is simply run again.
+    /// A call that a crash interrupted is simply run again.
     LostCallRunAgain = "lost_call_run_again";
     /// A run ends twice.
     TerminalTwice = "terminal_twice";
@@ -47,31 +47,31 @@ mutants! {
     PoisonIgnored = "poison_ignored";
     /// Progress stays when an entry seals it.
     ProgressKept = "progress_kept";
-    /// The count of failed tries begins anew at an opening.
+    /// The count of failed tries restarts at an opening.
     TriesReset = "tries_reset";
-    /// A time that is armed already is not armed anew for an earlier one.
+    /// An armed timer is not replaced by an earlier one.
     DeadlineNotRearmed = "deadline_not_rearmed";
-    /// What waits is dropped when the owner leaves.
+    /// Waiting messages are dropped when the owner shuts down.
     QueueDroppedAtClosing = "queue_dropped_at_closing";
-    /// The text of a cut stream is thrown away.
+    /// The text of an interrupted stream is thrown away.
     CutTextLost = "cut_text_lost";
-    /// An abort is answered, and the run goes on.
+    /// An abort is answered, but the run continues.
     AbortForgotten = "abort_forgotten";
     /// A key is not looked up, only the id of the message.
     KeyForgotten = "key_forgotten";
-    /// An answer counts for whatever is asked.
+    /// An answer counts for any approval request.
     ApprovalUnbound = "approval_unbound";
-    /// What waits to be steered into a run is gone when that ends.
+    /// A waiting steer is lost when its run ends.
     SteerLost = "queue_steer_lost";
-    /// What was steered into a request waits on, and is steered into the next one as well.
+    /// A steer that was sent still waits, and is sent with the next request as well.
     SteerTwice = "queue_steer_twice";
-    /// A group of gathered messages takes others over that wait between them.
+    /// A group of collected messages takes over others that wait between them.
     GroupAcross = "queue_group_across";
     /// A steer waits for calls that have not started.
     CallsNotSkipped = "queue_calls_not_skipped";
-    /// A message that interrupts waits behind the others.
+    /// An interrupt waits behind the others.
     InterruptBehind = "queue_interrupt_behind";
-    /// A reset takes away what waits.
+    /// A reset drops waiting messages.
     ResetDrops = "queue_reset_drops";
     /// A reset that a run was in the way of is forgotten when that has ended.
     ResetForgotten = "queue_reset_forgotten";
@@ -79,31 +79,31 @@ mutants! {
     BreakpointPassed = "queue_breakpoint_passed";
     /// A run that was held before a call stops there again.
     BreakpointTwice = "queue_breakpoint_twice";
-    /// The mode of a session counts for nothing.
+    /// The mode of a session is ignored.
     ModeIgnored = "queue_mode_ignored";
-    /// A history is cut between a call and its result.
+    /// A history is split between a call and its result.
     CompactionSplitsCall = "compaction_splits_call";
-    /// A summary takes the place of a history that it is no shorter than.
+    /// A summary replaces a history although it is no shorter.
     CompactionUnchecked = "compaction_unchecked";
-    /// What waits when a summary comes is gone.
+    /// A message that waits when a summary comes is lost.
     CompactionDropsQueue = "compaction_drops_queue";
-    /// A message that stays beside a summary is told twice.
+    /// A message that stays beside a summary is sent twice.
     CompactionTellsTwice = "compaction_tells_twice";
-    /// A compaction that a crash cut off has its old history gone, and no summary yet.
+    /// A compaction that a crash interrupted has lost the old history, without a summary.
     CompactionHalf = "compaction_half";
     /// A run whose summary failed ends instead of trying again.
     CompactionEndsRun = "compaction_ends_run";
-    /// Nothing is set aside for a request.
+    /// No reservation is made for a request.
     BudgetNotReserved = "budget_not_reserved";
-    /// A request is sent whatever is left.
+    /// A request is sent whatever budget is left.
     BudgetNotAsked = "budget_not_asked";
-    /// A request that was answered costs what it took, and what was set aside for it as well.
+    /// A request that was answered costs its usage and its reservation as well.
     BudgetSettledTwice = "budget_settled_twice";
-    /// A request of which nobody knows the end has cost nothing.
+    /// A request with an unknown end has cost nothing.
     BudgetUnknownIsNothing = "budget_unknown_is_nothing";
     /// What was spent is forgotten at an opening.
     BudgetForgotten = "budget_forgotten";
-    /// A run that waits for more to spend waits on when there is more.
+    /// A run that waits for a larger budget waits on when it has one.
     BudgetRaiseForgotten = "budget_raise_forgotten";
     /// Who was given up is forgotten at an opening.
     CoolingForgotten = "cooling_forgotten";

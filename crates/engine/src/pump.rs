@@ -1,8 +1,9 @@
-//! Every ordering rule in one place: nothing is started, told or answered before it is recorded.
+//! All ordering rules: no effect starts, no subscriber is notified and no caller gets an answer before the batch is
+//! recorded.
 //!
-//! The contract of the driver: `offer` whatever happens; whenever nothing is being appended, take `next_batch` and
-//! append it; tell `committed` or `failed`; and after each of these carry out all that `poll` gives. Sessions and the ledger,
-//! the runtime and the simulator use the same pump.
+//! The contract of the driver: `offer` every input; whenever no append is in flight, take `next_batch` and append it;
+//! report `committed` or `failed`; and after each of these carry out everything that `poll` returns. Sessions and the
+//! ledger, the runtime and the simulator use the same pump.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,13 +23,13 @@ pub enum Do<M: Decide, C> {
     Start(M::Effect),
     /// Stop an effect: it is not wanted any more.
     Stop(EffectId),
-    /// Tell subscribers of a committed batch.
+    /// Notify subscribers of a committed batch.
     Publish(Arc<Batch>),
     /// Answer a caller.
     Answer(C, Result<M::Answer, Refusal>),
-    /// Offer an input that says so once, at this time; replaces the time armed before, none disarms it.
+    /// Offer an input that reports the time, once; replaces the armed time, and none disarms it.
     Arm(Option<Timestamp>),
-    /// The machine tried an edge that the table does not have. Throw it away and rebuild it from the journal.
+    /// The machine tried an edge that the table does not have. Drop it and rebuild it from the journal.
     Broken(IllegalEdge),
 }
 
@@ -49,8 +50,8 @@ pub struct Pump<M: Decide, C> {
 enum Armed {
     /// This time, or none.
     At(Option<Timestamp>),
-    /// A time came, early or late: it may have been this one or the one before, so that the next is told in any case, also
-    /// that there is none.
+    /// A timer fired, early or late: it may have been this one or the one before, so the next time is reported in any
+    /// case, also if there is none.
     Spent,
 }
 
@@ -60,20 +61,20 @@ impl<C> Pump<Machine, C> {
         self.machine.session()
     }
 
-    /// Whether the driver may put it away: it is quiet, nothing runs for it, and its session rests.
+    /// Whether the driver may drop it: it is quiet, no effect runs, and its session is idle.
     pub fn is_at_rest(&self) -> bool {
         self.is_quiet() && self.running.is_empty() && self.machine.is_at_rest()
     }
 
-    /// Whether an owner that leaves may close the session now. A request may end first, and what was learned of a provider is
-    /// reported to the other sessions first: that takes one more entry.
+    /// Whether a shutdown may close the session now. A running request may end first, and failures are reported to the
+    /// other sessions first: that takes one more entry.
     pub fn may_close(&self) -> bool {
         !self.running.iter().any(|id| matches!(id.kind, EffectKind::Request | EffectKind::Report))
     }
 }
 
 impl<M: Decide, C> Pump<M, C> {
-    /// A pump around a machine that is what the journal says.
+    /// A pump around a machine that equals the journal.
     pub fn new(machine: M) -> Self {
         Self {
             machine,
@@ -96,7 +97,7 @@ impl<M: Decide, C> Pump<M, C> {
         self.offered.is_empty() && self.in_flight.is_none() && self.todo.is_empty()
     }
 
-    /// Whether something is offered that no batch has decided on.
+    /// Whether an input is queued that no batch has decided on.
     pub fn has_offers(&self) -> bool {
         !self.offered.is_empty()
     }
@@ -111,8 +112,8 @@ impl<M: Decide, C> Pump<M, C> {
         self.offered.push_back((input.into(), moment, caller));
     }
 
-    /// Decides on all that is queued and gives what is to be appended; none while an append is in flight, when nothing
-    /// is queued, or when it leads to no event (then it counts as committed at once).
+    /// Decides on everything queued and returns the batch to append; none while an append is in flight, when nothing is
+    /// queued, or when it leads to no event (then it counts as committed at once).
     pub fn next_batch(&mut self) -> Option<Arc<Batch>> {
         if self.in_flight.is_some() || self.offered.is_empty() {
             return None;
@@ -160,7 +161,7 @@ impl<M: Decide, C> Pump<M, C> {
         self.release();
     }
 
-    /// The batch in flight is not in the journal: the machine is ahead of it and must be thrown away. Callers are told.
+    /// The batch in flight is not in the journal: the machine is ahead of it and must be dropped. Callers are notified.
     pub fn failed(&mut self, reason: &str) {
         self.in_flight = None;
         self.fail(reason);

@@ -1,4 +1,5 @@
-//! How messages are queued, and what conversation they go on with, as it is configured. It comes with each message, so that the engine reads no configuration.
+//! How messages are queued, as it is configured. The settings come with each message, so the engine reads no
+//! configuration.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,48 +7,48 @@ use crate::event::QueueMode;
 use crate::ids::Timestamp;
 use crate::tables::limits::QUEUE_CAP;
 
-/// What decides where a message goes that does not say.
+/// The routing of messages without a mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSettings {
-    /// The mode of a message that names none, in a session that has none.
+    /// The mode of a message without one, in a session without one.
     pub mode: QueueMode,
-    /// How long nothing more may come before gathered messages are a run, milliseconds.
+    /// The quiet time after which collected messages are a run, in milliseconds.
     pub debounce_ms: u64,
-    /// Messages that may wait.
+    /// The maximum of waiting messages.
     pub cap: u32,
-    /// What gives way when more come.
+    /// Which message is dropped when more come.
     pub drop: DropPolicy,
-    /// Whether a steer cuts the answer that streams in.
+    /// Whether a steer interrupts the incoming answer.
     pub cut: bool,
-    /// What an interrupt does with the run that is under way.
+    /// What an interrupt does with the active run.
     pub interrupt: Interrupt,
-    /// A conversation of which nothing is under way, and in which nothing has happened since then, is stale: a message begins
-    /// a new one.
+    /// A conversation without an active run in which nothing has happened since this time is stale: a message starts a
+    /// new one.
     pub stale_before: Option<Timestamp>,
 }
 
-/// What gives way in a full queue.
+/// Which message a full queue drops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropPolicy {
-    /// What waits longest.
+    /// The one that has waited longest.
     Old,
-    /// What comes: it is refused.
+    /// The new one: it is refused.
     #[default]
     New,
-    /// What waits longest; the next run is told of it in short.
+    /// The one that has waited longest; the next run receives it in short.
     Summarize,
 }
 
-/// What an interrupt does with the run that is under way.
+/// What an interrupt does with the active run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Interrupt {
     /// It ends.
     #[default]
     Replace,
-    /// It is held until the user resumes or drops it.
+    /// It is paused until the user resumes or drops it.
     Suspend,
 }
 

@@ -22,27 +22,27 @@ pub enum ToolClass {
     Once,
 }
 
-/// What the policy says of an act that wants leave.
+/// The decision of the policy on an act that needs approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// Do it.
     Allow,
-    /// Ask on the terminal; without one it is denied.
+    /// Ask for approval; without an approver it is denied.
     #[default]
     Ask,
     /// Never do it.
     Deny,
 }
 
-/// What becomes of a cut stream when the run goes on.
+/// What happens to an interrupted stream when the run continues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResumeMode {
-    /// FailureReport the kept text and send the same request again.
+    /// Retract the kept text and send the same request again.
     #[default]
     Restart,
-    /// Keep the text as a message and ask the model to go on.
+    /// Keep the text as a message and ask the model to continue.
     Continue,
 }
 
@@ -60,7 +60,7 @@ pub struct ToolSpec {
     pub schema: serde_json::Value,
 }
 
-/// How much a model is to think before it answers.
+/// The thinking level of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thinking {
@@ -99,17 +99,17 @@ pub struct Candidate {
     /// the next lower of these is asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<Thinking>,
-    /// Whether it sees images; to one that does not they are told as a line of text.
+    /// Whether it sees images; other models receive a line of text instead.
     #[serde(default = "seen", skip_serializing_if = "Clone::clone")]
     pub images: bool,
     /// Tokens of its own for each thousand that a text is taken to have: families of models write the same text with more
     /// or fewer.
     #[serde(default = "as_estimated")]
     pub token_rate: u32,
-    /// Whether its key is an access token that can be got anew where it is refused.
+    /// Whether its key is an access token that can be refreshed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub can_refresh: bool,
-    /// What it costs; none = that is not known, and counts as nothing.
+    /// Its price; none = unknown, and counts as 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
 }
@@ -170,7 +170,7 @@ fn seen() -> bool {
     true
 }
 
-/// How the history is shortened when it outgrows the model's window.
+/// How the history is compacted when it outgrows the model's window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compaction {
@@ -178,12 +178,12 @@ pub struct Compaction {
     pub auto: bool,
     /// Tokens that stay free beside the answer.
     pub reserve: u64,
-    /// Tokens of the newest part that stay as they are.
+    /// Tokens of the newest part that stay unchanged.
     pub keep: u64,
-    /// Before a summary is due by so many tokens the model is asked to write down what must not be lost; none = it is not.
+    /// How many tokens before a summary is due the model is asked to write down what must not be lost; none = never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_soft: Option<u64>,
-    /// The model that summarises; none = the one that the run is with.
+    /// The model that summarises; none = the run's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Candidate>,
 }
@@ -215,10 +215,10 @@ pub struct Limits {
     /// One summary of the history.
     #[serde(default = "compact_ms")]
     pub compact_ms: u64,
-    /// The same call with the same result so often, and nothing new between: the model is told; 0 = never.
+    /// The number of identical calls with identical results after which the model is warned; 0 = off.
     #[serde(default)]
     pub repeats_told: u32,
-    /// And so often: the run is stopped; 0 = never.
+    /// The number of them after which the run is stopped; 0 = off.
     #[serde(default)]
     pub repeats_most: u32,
 }
@@ -244,7 +244,7 @@ impl Default for Limits {
     }
 }
 
-/// All that a run is decided by.
+/// Everything that a run is decided by.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -258,7 +258,7 @@ pub struct Settings {
     pub candidates: Vec<Candidate>,
     /// How long things may take.
     pub limits: Limits,
-    /// What becomes of a cut stream.
+    /// What happens to an interrupted stream.
     pub resume: ResumeMode,
     /// Policy for commands.
     pub exec: Policy,
@@ -283,7 +283,7 @@ impl Settings {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// About how many tokens the tools are told with.
+    /// The estimated tokens of the tools.
     pub fn tool_tokens(&self) -> u64 {
         let of = |tool: &ToolSpec| tool.name.len() as u64 + tool.description.len() as u64 + written(&tool.schema);
         crate::body::estimate_tokens(self.tools.iter().map(of).sum())

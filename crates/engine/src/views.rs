@@ -1,4 +1,4 @@
-//! Rows of the views, made from the state: what lists and a restart need to know without folding any branch.
+//! Rows of the views, made from the state: what lists and a restart need without folding a branch.
 
 use crate::batch::{ApprovalRow, ReceiptRow, RunRow, SessionRow, Views};
 use crate::event::{CallAsked, Event, Outcome, ReceiptState, RunEnded};
@@ -8,7 +8,7 @@ use crate::state::{Lifecycle, Process, Run, Session, Stage};
 use crate::tables::budget::Spent;
 use crate::tables::transitions::RunState;
 
-/// Which rows entries change that are recorded together, or folded one by one to make the views anew.
+/// Which rows change with entries that are recorded together, or folded one by one to rebuild the views.
 #[derive(Debug, Default)]
 pub struct Touched {
     ended: Vec<RunRow>,
@@ -99,7 +99,7 @@ impl Touched {
         self.ended.push(row);
     }
 
-    /// A question that was open when its call was settled otherwise is not open any more.
+    /// An approval request is closed when its call is settled otherwise.
     fn settled(&mut self, session: &Session, call: CallId) {
         let asks = |run: &Run| run.call(call).is_some_and(|call| call.stage == Stage::Asking);
         if session.run().is_some_and(asks) {
@@ -122,22 +122,22 @@ impl Touched {
         });
     }
 
-    /// The rows as the state stands now. `told` is the row of the run under way that was recorded last.
-    pub fn rows(self, session: &Session, settings: Option<&Settings>, told: &mut Option<RunRow>) -> Views {
+    /// The rows of the current state. `recorded` is the last recorded row of the active run.
+    pub fn rows(self, session: &Session, settings: Option<&Settings>, recorded: &mut Option<RunRow>) -> Views {
         let mut runs = self.ended;
-        // Its calls and its time are told with its answers, not each time that one of them changes. What is set aside is told
-        // with its request: whoever comes after this process knows what that may have cost.
+        // Its calls and its time are updated with its answers, not each time one of them changes. A reservation is
+        // stored with its request, so a later process knows what that request may have cost.
         let spent = |run: &Run| {
             let Spent { calls, wall_ms, .. } = run.at_answer;
             Spent { calls, wall_ms, ..run.taken() }
         };
         let now = session.run().map(|run| run_row(session, run, settings, &spent(run)));
-        if let Some((told, now)) = told.as_mut().zip(now.as_ref()) {
-            told.state = now.state;
+        if let Some((recorded, now)) = recorded.as_mut().zip(now.as_ref()) {
+            recorded.state = now.state;
         }
-        if *told != now {
+        if *recorded != now {
             runs.extend(now.clone());
-            *told = now;
+            *recorded = now;
         }
         let receipts = self.messages.iter().filter_map(|id| receipt_row(session, *id)).collect();
         Views { session: Some(session_row(session)), runs, receipts, approvals: self.approvals }
@@ -154,7 +154,7 @@ fn steered(session: &Session) -> impl Iterator<Item = MessageId> {
 
 fn session_row(session: &Session) -> SessionRow {
     let trouble = match &session.lifecycle {
-        Lifecycle::Error { failure, remedy, .. } => Some(format!("{failure}; mend it with `{remedy}`")),
+        Lifecycle::Error { failure, remedy, .. } => Some(format!("{failure}; repair it with `{remedy}`")),
         Lifecycle::Initializing
         | Lifecycle::Ready
         | Lifecycle::Active(_)

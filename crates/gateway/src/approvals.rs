@@ -1,5 +1,6 @@
-//! Open questions and who can answer them: every client on which a person can be asked, also one that comes later. The
-//! first answer counts; the others are told. What may not live here: the answer, which the engine takes or not.
+//! Open approval requests and the clients that can resolve them. A client that connects later receives the requests
+//! that are still open. The first answer counts, and the other clients are notified. The engine decides whether an
+//! answer is accepted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,7 +11,7 @@ use runtime::{ApprovalRequest, Approver, Published};
 
 use crate::connection::Caller;
 
-/// Who can be asked, and what is open.
+/// The clients on which a person can answer, and the open approval requests.
 #[derive(Default)]
 pub(crate) struct Approvals(Mutex<Open>);
 
@@ -21,7 +22,7 @@ struct Open {
 }
 
 impl Approvals {
-    /// A client on which a person can be asked learns what is open.
+    /// Registers a client on which a person can answer, and sends it the open requests.
     pub(crate) fn attach(&self, caller: &Arc<Caller>) {
         if !caller.asks {
             return;
@@ -33,17 +34,17 @@ impl Approvals {
         }
     }
 
-    /// A client cannot answer any more. What is open stays open for the next one.
+    /// Removes a client that can no longer answer. Open requests stay open for the next client.
     pub(crate) fn detach(&self, number: u64) {
         self.lock().people.remove(&number);
     }
 
-    /// The key of the session in which this call asks.
+    /// The key of the session in which this call waits for approval.
     pub(crate) fn session_of(&self, call: CallId) -> Option<String> {
         self.lock().questions.get(&call).map(|question| question.key.clone())
     }
 
-    /// What was recorded closes questions.
+    /// Closes the requests that a committed batch has resolved.
     pub(crate) fn observe(&self, published: &Published) {
         for record in &published.batch.records {
             match &record.event {

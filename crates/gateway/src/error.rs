@@ -1,5 +1,5 @@
-//! What a method can fail of, and the one mapping of it to what goes over the wire. A command that meets the same failure
-//! in its own process prints the same words and ends with the same code, because it goes through here too.
+//! The errors of methods and their single mapping to the wire. A command that fails in its own process uses the same
+//! mapping, so it prints the same message and exits with the same code.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{RecoverError, Refusal};
@@ -7,66 +7,66 @@ use journal::Kind;
 use protocol::limits::FRAME_BYTES;
 use protocol::{Details, ErrorCode, ErrorShape};
 
-/// What is said of a fault of this program.
+/// The hint for a bug in this program.
 pub const REPORT: &str = "this is a bug in limulus: please report it with the output of `limulus status --json`";
 
-/// Why something was not carried out. `what` is without a full stop, `hint` says what to do.
+/// Why a method failed. `what` has no full stop; `hint` says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The journal cannot be read or written.
     #[error(transparent)]
     Journal(#[from] journal::Error),
-    /// A session cannot be opened, or the home.
+    /// The home or a session cannot be opened.
     #[error(transparent)]
     Runtime(#[from] runtime::Error),
-    /// The engine does not carry it out as things stand.
+    /// The engine refuses it in the current state.
     #[error(transparent)]
     Refusal(#[from] Refusal),
-    /// What was read does not fold.
+    /// The entries that were read do not fold.
     #[error("the journal does not add up: {0}")]
     Fold(#[from] RecoverError),
-    /// A session key that makes no sense.
+    /// The text is not a session key.
     #[error("`{key}` is not a session key")]
     SessionKey {
-        /// What was given.
+        /// The text that was given.
         key: String,
     },
-    /// What was asked makes no sense.
+    /// The request is invalid.
     #[error("{what}")]
     Invalid {
         /// What is wrong with it.
         what: String,
-        /// What to ask instead.
+        /// What to request instead.
         hint: String,
     },
-    /// There is nothing of that name.
+    /// No such session, run, message or entry exists.
     #[error("{what}")]
     NotFound {
-        /// What is not there.
+        /// What does not exist.
         what: String,
-        /// Where to find what is.
+        /// Where to find what exists.
         hint: String,
     },
-    /// The answer does not fit into a frame.
+    /// The response does not fit into a frame.
     #[error("the answer is larger than the {} MiB that fit into a frame", FRAME_BYTES >> 20)]
     TooLarge,
-    /// It cannot be done as things stand; nothing was changed.
+    /// It is refused in the current state; nothing was changed.
     #[error("{what}")]
     State {
-        /// What stands in the way.
+        /// What prevents it.
         what: String,
-        /// The way out.
+        /// How to proceed.
         hint: String,
     },
-    /// It cannot be done just now.
+    /// It cannot be done at the moment; a retry may succeed.
     #[error("{what}")]
     Unavailable {
-        /// Why.
+        /// Why it cannot be done.
         what: String,
         /// What to do.
         hint: String,
     },
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error("{what}")]
     Config {
         /// What is wrong, and where.
@@ -74,23 +74,23 @@ pub enum Error {
         /// What to write instead.
         hint: String,
     },
-    /// The journal is not what it should be.
+    /// The journal is damaged.
     #[error("{what}")]
     Damaged {
-        /// Where.
+        /// Where the damage is.
         what: String,
         /// What can be done.
         hint: String,
     },
-    /// A fault of this program.
+    /// A bug in this program.
     #[error("{what}")]
     Bug {
-        /// What should never be.
+        /// The condition that should never occur.
         what: String,
     },
 }
 
-/// Exit codes of the command line, as far as methods fail with them.
+/// The exit codes of the command line that errors of methods map to.
 mod exit {
     pub(super) const USAGE: u8 = 2;
     pub(super) const REFUSED: u8 = 3;
@@ -103,22 +103,22 @@ mod exit {
 }
 
 impl Error {
-    /// There is nothing of that name.
+    /// Returns [`Error::NotFound`].
     pub fn not_found(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::NotFound { what: what.into(), hint: hint.into() }
     }
 
-    /// A fault of this program.
+    /// Returns [`Error::Bug`].
     pub fn bug(what: impl Into<String>) -> Self {
         Self::Bug { what: what.into() }
     }
 
-    /// What was asked makes no sense.
+    /// Returns [`Error::Invalid`].
     pub fn invalid(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Invalid { what: what.into(), hint: hint.into() }
     }
 
-    /// As it goes over the wire.
+    /// Maps the error to its shape on the wire.
     pub fn shape(&self) -> ErrorShape {
         let what = self.to_string();
         match self {
@@ -167,7 +167,7 @@ fn shape(code: ErrorCode, exit: u8, what: &str, hint: &str) -> ErrorShape {
     ErrorShape { code, message: what.to_owned(), details, retryable: None, retry_after_ms: None }
 }
 
-/// The same may succeed later.
+/// Whether the same request may succeed later.
 fn later(shape: ErrorShape) -> ErrorShape {
     ErrorShape { retryable: Some(true), ..shape }
 }
@@ -176,7 +176,7 @@ fn bug(what: &str) -> ErrorShape {
     shape(ErrorCode::Bug, exit::BUG, what, REPORT)
 }
 
-/// The journal writes its errors as `what happened: what to do`.
+/// Splits an error of the journal, which reads `what happened: what to do`.
 fn advice(text: &str) -> (&str, &str) {
     text.rsplit_once(": ").unwrap_or((text, ""))
 }
@@ -228,7 +228,7 @@ fn of_refusal(refusal: &Refusal) -> ErrorShape {
         Refusal::Stale => refused("answer the question that is open now, if there is one"),
         Refusal::Unsupported { .. } => refused("`limulus help` lists what this version can do"),
         Refusal::Unavailable { .. } => {
-            let hint = "nothing acknowledged is lost: mend that, then `limulus resume`";
+            let hint = "nothing acknowledged is lost: repair the disk or free space, then `limulus resume`";
             later(shape(ErrorCode::Unavailable, exit::STORE, &what, hint))
         }
     }
@@ -294,7 +294,7 @@ mod tests {
         check(gone, ErrorCode::Unavailable, 74, "the journal could not be written: disk", "limulus resume");
         check(Refusal::Unsupported { what: "rewind" }, ErrorCode::Refused, 3, "rewind is not in this version", "help");
         check(Refusal::NotFound { what: "it is over".into() }, ErrorCode::NotFound, 4, "it is over", "runs list");
-        let what = "that question is not open any more; `limulus runs show` has what is asked now";
+        let what = "that approval request is no longer open; `limulus runs show` shows the open ones";
         check(Refusal::Stale, ErrorCode::Refused, 3, what, "open now");
     }
 
@@ -322,9 +322,9 @@ mod tests {
             "doctor",
         );
         let error = runtime::Error::Damaged { key: "agent:main:x".to_owned(), error: gap.clone() };
-        let what = format!("session agent:main:x does not read ({gap}), nothing was changed");
+        let what = format!("session agent:main:x cannot be read ({gap}), nothing was changed");
         check(error, ErrorCode::Damaged, 65, &what, "limulus doctor");
-        let what = "the process that owns this home is leaving, nothing was changed";
-        check(runtime::Error::Leaving, ErrorCode::Unavailable, 75, what, "ask again");
+        let what = "the process that owns this home is shutting down, nothing was changed";
+        check(runtime::Error::Leaving, ErrorCode::Unavailable, 75, what, "try again");
     }
 }

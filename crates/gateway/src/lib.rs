@@ -1,5 +1,5 @@
-//! What goes out of the process that owns a home: the methods of the protocol, the events that subscribers read, the
-//! socket. What may not live here: what a run does, and what a person sees of it.
+//! The interface of the process that owns a home: the methods of the protocol, the events that subscribers read, and
+//! the socket. Decisions about runs belong to the engine; layout for people belongs to the command line.
 
 mod approvals;
 mod connection;

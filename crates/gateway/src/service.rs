@@ -1,5 +1,5 @@
-//! What the process that owns a home offers: its runtime, who is told, who can be asked. The socket and the commands of
-//! this process speak with it by the same connections. What may not live here: what a method does.
+//! The service of the process that owns a home: its runtime, the subscribers, and the clients that can approve. Socket
+//! clients and commands of this process use the same kind of connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use crate::error::Error;
 use crate::events::{Hub, Lines};
 use crate::methods;
 
-/// Bytes that may be on the way between a command and the service in its own process.
+/// Bytes that are buffered between a command and the service in its own process.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// What a service is made with.
+/// The options of a service.
 pub struct ServiceOptions {
     /// The home's folder.
     pub home: PathBuf,
@@ -33,11 +33,11 @@ pub struct ServiceOptions {
     pub resolver: Box<dyn Resolver>,
     /// The model adapters.
     pub models: models::ModelSet,
-    /// How long actors of sessions at rest stay.
+    /// When the actors of idle sessions are stopped.
     pub idle: IdlePolicy,
     /// The version of this program.
     pub version: String,
-    /// What the user of the owner should know, a line each.
+    /// Notes for the user of the owner, one line each.
     pub notes: mpsc::UnboundedSender<String>,
 }
 
@@ -52,15 +52,15 @@ pub struct Service {
     callers: Mutex<BTreeMap<u64, Weak<Caller>>>,
     last_number: AtomicU64,
     notes: mpsc::UnboundedSender<String>,
-    /// The old names of methods that a warning was given for.
+    /// The old method names that a warning was already given for.
     warned: Mutex<BTreeSet<&'static str>>,
-    /// Clients, also those that have not shaken hands.
+    /// Clients, including those that have not completed the handshake.
     open: watch::Sender<usize>,
     leaving: watch::Sender<bool>,
 }
 
 impl Service {
-    /// Starts the service of a home whose journal this process owns. Must be called inside a runtime.
+    /// Starts the service of a home whose journal this process owns. Must be called inside a tokio runtime.
     pub fn start(journal: Arc<dyn Journal>, options: ServiceOptions) -> Arc<Self> {
         let (events, published) = mpsc::unbounded_channel();
         let (waits, waiting) = mpsc::unbounded_channel();
@@ -98,11 +98,11 @@ impl Service {
         })
     }
 
-    /// Warns the user of the owner that a client used an old name, once.
+    /// Warns the user of the owner, once for each name, that a client used an old name.
     pub(crate) fn warn(&self, row: &'static Deprecated) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.insert(row.old) {
-            // Whoever listens no longer has left.
+            // The receiver may be gone.
             let _ = self.notes.send(format!("a client uses an old name: {row}"));
         }
     }
@@ -112,12 +112,12 @@ impl Service {
         &self.home
     }
 
-    /// The runtime.
+    /// The runtime of the sessions.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// Serves a client over these halves of a stream until it goes away.
+    /// Serves a client over these halves of a stream until it disconnects.
     pub async fn serve<R, W>(self: Arc<Self>, read: R, write: W)
     where
         R: AsyncRead + Unpin,
@@ -128,7 +128,7 @@ impl Service {
         connection::serve(&self, read, write).await;
     }
 
-    /// A client in this process: the stream speaks what the socket does.
+    /// Connects a client in this process: the stream carries the same frames as the socket.
     pub fn attach(self: &Arc<Self>) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
         let (read, write) = tokio::io::split(ours);
@@ -136,7 +136,7 @@ impl Service {
         theirs
     }
 
-    /// Takes up all that is unfinished; gives the sessions, and those that cannot be read with what is wrong with them.
+    /// Resumes all unfinished sessions. Returns their keys, and the sessions that cannot be read with their errors.
     pub async fn resume(&self) -> Result<RecoveredSessions, Error> {
         let mut taken = RecoveredSessions::default();
         for row in unfinished(&**self.runtime.journal())? {
@@ -148,12 +148,12 @@ impl Service {
         Ok(taken)
     }
 
-    /// Ends the sessions in which nothing has happened since then; what became of each.
+    /// Terminates the sessions in which nothing has happened since this time. Returns the result for each.
     pub async fn terminate_idle(&self, before: Timestamp) -> Result<Vec<(String, Result<(), Error>)>, Error> {
         methods::terminate_idle(self, before).await
     }
 
-    /// Erases texts and outputs that are older than so many days and that no session needs. May block.
+    /// Erases texts and outputs that are older than this many days and that no session needs. May block.
     pub fn erase(&self, days: u32) -> Result<Collected, Error> {
         methods::erase(self, methods::before(self.runtime.clock().now(), days))
     }
@@ -163,29 +163,29 @@ impl Service {
         Ok(())
     }
 
-    /// Leaves in order: nothing new is taken up, answers that are on their way may end within `drain`, clients are told
-    /// what became of it and then closed.
+    /// Shuts down in order: no new run starts, responses in progress may finish within `drain`, and clients are
+    /// notified of the results and then closed.
     pub async fn leave(&self, drain: Duration) -> Result<(), Error> {
         self.runtime.drain(drain).await;
         let left = self.runtime.shutdown().await;
         self.hub.drain().await;
         self.leaving.send_replace(true);
-        // Each has a few seconds to read what waits for it.
+        // Each client has a few seconds to read its buffered frames.
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
         Ok(left?)
     }
 
-    /// Clients that have shaken hands.
+    /// The number of clients that have completed the handshake.
     pub(crate) fn connections(&self) -> usize {
         self.lock().len()
     }
 
-    /// How long this owner has the home, milliseconds.
+    /// How long this owner has had the home, in milliseconds.
     pub(crate) fn uptime_ms(&self) -> u64 {
         self.runtime.clock().now().since(self.started_at)
     }
 
-    /// A new client.
+    /// Registers a new client.
     pub(crate) fn admit(&self, caller: impl FnOnce(u64) -> Caller) -> Arc<Caller> {
         let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
         let caller = Arc::new(caller(number));
@@ -193,7 +193,7 @@ impl Service {
         caller
     }
 
-    /// A client that is gone.
+    /// Removes a client that is gone.
     pub(crate) fn forget(&self, number: u64) {
         self.lock().remove(&number);
         self.asks.detach(number);
@@ -210,7 +210,8 @@ impl Service {
     }
 }
 
-/// What is unfinished, in the order in which it was accepted: in the same order its runs ask for their places in the lane.
+/// Unfinished sessions in the order in which their runs were accepted, so that the runs queue for lanes in the same
+/// order.
 pub(crate) fn unfinished(read: &dyn Read) -> Result<Vec<SessionRow>, journal::Error> {
     let mut rows = vec![];
     for row in read.unfinished()? {
@@ -221,7 +222,7 @@ pub(crate) fn unfinished(read: &dyn Read) -> Result<Vec<SessionRow>, journal::Er
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// The run that goes on in a session, or that its queue begins with.
+/// The active run of a session, or the first run in its queue.
 fn next_run(read: &dyn Read, row: &SessionRow) -> Result<Option<RunId>, journal::Error> {
     if row.run.is_some() || row.queued == 0 {
         return Ok(row.run);
@@ -231,7 +232,7 @@ fn next_run(read: &dyn Read, row: &SessionRow) -> Result<Option<RunId>, journal:
     Ok(queued.map(|receipt| RunId::from(receipt.message)).min())
 }
 
-/// A client that is counted as long as it is there.
+/// A client that is counted until it is dropped.
 struct Counted<'a>(&'a watch::Sender<usize>);
 
 impl Drop for Counted<'_> {
@@ -240,11 +241,11 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// What a service took up.
+/// The result of resuming a service's sessions.
 #[derive(Debug, Default)]
 pub struct RecoveredSessions {
-    /// The keys of the sessions.
+    /// The keys of the resumed sessions.
     pub sessions: Vec<String>,
-    /// Those that cannot be read.
+    /// The sessions that cannot be read.
     pub unreadable: Vec<(String, Error)>,
 }

@@ -7,13 +7,13 @@ use crate::error::Error;
 /// The key of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionKey {
-    /// The agent that the session is with.
+    /// The agent of the session.
     pub agent: String,
     name: String,
 }
 
 impl SessionKey {
-    /// Reads what a person wrote; nothing stands for `agent:main:main`.
+    /// Parses a key that a person wrote; an absent key is `agent:main:main`.
     pub fn parse(text: Option<&str>) -> Result<Self, Error> {
         let text = text.unwrap_or("main");
         let (agent, name) = match text.split_once(':') {

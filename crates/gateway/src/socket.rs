@@ -1,5 +1,5 @@
-//! The socket of a home, `limulus.sock`: only its user connects to it. The process that owns the home listens; whoever
-//! finds a socket without an owner behind it takes it away and makes its own. What may not live here: what is spoken.
+//! The socket of a home, `limulus.sock`, which only its user can connect to. The owner of the home listens; an owner
+//! that finds a stale socket replaces it.
 
 use std::fs;
 use std::io;
@@ -24,49 +24,42 @@ use crate::service::Service;
 /// The socket's name in its home.
 pub const NAME: &str = "limulus.sock";
 
-/// How many connections wait to be accepted.
+/// How many connections may wait to be accepted.
 const BACKLOG: i32 = 128;
-/// How long nothing is accepted after that failed: the process has no descriptors left, say.
+/// The pause after a failed accept, for example because the process has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Files that are left to everything else: the journal, requests to models, commands.
+/// Descriptors that are reserved for everything else: the journal, requests to models, commands.
 const FILES_LEFT: u64 = 256;
-/// Connections that there is room for in any case.
+/// The minimum number of connections.
 const CONNECTIONS_LEAST: usize = 16;
 
 /// Why a home has no socket.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Something else has its name.
-    #[error("{path} is not a socket: take it away, then start again")]
-    Taken {
-        /// The path.
-        path: PathBuf,
-    },
+    /// Something that is not a socket has its name.
+    #[error("{path} is not a socket: move it away, then start again")]
+    Taken { path: PathBuf },
     /// The system refuses it.
     #[error("no socket at {path} ({source}): the home must be on a file system that has them")]
-    Io {
-        /// The path.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// A socket that listens. Dropped, it is gone from the home.
+/// A listening socket. Dropping it removes it from the home.
 #[derive(Debug)]
 pub struct Listener {
     socket: UnixListener,
     path: PathBuf,
-    /// The file that is ours: its place may be taken by another owner's.
+    /// The inode of our file, because another owner's socket may have replaced it.
     inode: Option<(u64, u64)>,
-    /// Connections at once.
+    /// The limit of concurrent connections.
     most: usize,
-    /// What there is no more room for is said with this.
+    /// The reason that surplus connections receive.
     full: Vec<u8>,
 }
 
 impl Listener {
-    /// Listens in this home, which this process owns. Must be called inside a runtime.
+    /// Listens in this home, which this process owns. Must be called inside a tokio runtime.
     pub fn bind(home: &Path) -> Result<Self, SocketError> {
         let path = home.join(NAME);
         match fs::symlink_metadata(&path) {
@@ -82,7 +75,7 @@ impl Listener {
         Ok(Self { socket, path, inode, most, full: full(most, files) })
     }
 
-    /// The same for at most so many connections at once.
+    /// The same for at most this many concurrent connections.
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
         self.full = full(most, None);
@@ -90,12 +83,12 @@ impl Listener {
         self
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Serves whoever connects, for as long as it is polled.
+    /// Accepts and serves connections for as long as it is polled.
     pub async fn serve(&self, service: &Arc<Service>) {
         let open = Arc::new(AtomicUsize::new(0));
         loop {
@@ -103,12 +96,13 @@ impl Listener {
                 tokio::time::sleep(PAUSE).await;
                 continue;
             };
-            // A stranger is told nothing.
+            // A client of another user receives nothing.
             if !is_ours(&stream) {
                 continue;
             }
             if open.load(Ordering::Relaxed) >= self.most {
-                // One too many is told so and does not wait. A new connection has room for it, or its client has left.
+                // A surplus connection is notified at once. A new connection has space for that, or its client has
+                // left.
                 let _ = stream.try_write(&self.full);
                 continue;
             }
@@ -127,31 +121,31 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let there = fs::symlink_metadata(&self.path).ok().map(|meta| (meta.dev(), meta.ino()));
         if there.is_some() && there == self.inode {
-            // One that stays is taken away by the next owner.
+            // A leftover socket is replaced by the next owner.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Lets this process open as many files as clients may need, as far as it may: for one that is there to be spoken with.
+/// Raises the limit of open files for this process, as far as it may, so that many clients can connect.
 pub fn make_room() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let wanted = CONNECTIONS as u64 + FILES_LEFT;
     let most = limit.maximum.map_or(wanted, |most| most.min(wanted));
     if limit.current.is_some_and(|current| current < most) {
-        // One that is refused leaves the room that there is.
+        // A refusal leaves the limit as it was.
         let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit });
     }
 }
 
-/// How many connections this process has room for that may have so many files open.
+/// How many connections this process can serve with this many open files.
 fn room(files: Option<u64>) -> usize {
     let left = files.map(|files| files.saturating_sub(FILES_LEFT));
     let left = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(CONNECTIONS);
     left.clamp(CONNECTIONS_LEAST, CONNECTIONS)
 }
 
-/// What one client too many is told.
+/// The message that a surplus client receives.
 fn full(most: usize, files: Option<u64>) -> Vec<u8> {
     let what = format!("{most} clients are connected to the owner of this home, as many as it has room for");
     let hint = match files {
@@ -169,7 +163,7 @@ pub async fn connect(home: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(short(&folder, home)).await
 }
 
-/// A connection among those that may be open.
+/// A slot among the allowed connections.
 struct ConnectionSlot(Arc<AtomicUsize>);
 
 impl ConnectionSlot {
@@ -185,7 +179,7 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// Binds and listens. Nobody else could ever connect: the file has its mode from the beginning.
+/// Binds and listens. Only the user can connect: the file has its mode from the beginning.
 fn listen(home: &Path) -> io::Result<StdListener> {
     let folder = folder(home)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -206,7 +200,7 @@ fn folder(home: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(home, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// A name of the socket that fits into the 108 bytes that an address has, however long the home's is.
+/// A name of the socket that fits into the 108 bytes of an address, however long the home's path is.
 fn short(folder: &OwnedFd, home: &Path) -> PathBuf {
     let path = home.join(NAME);
     if path.as_os_str().len() < ADDRESS_BYTES {
@@ -215,14 +209,14 @@ fn short(folder: &OwnedFd, home: &Path) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()))
 }
 
-/// Bytes of a path in an address, with its end.
+/// Maximum bytes of a path in an address, with its terminator.
 const ADDRESS_BYTES: usize = 108;
 
 fn is_ours(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| may_connect(peer.uid(), rustix::process::geteuid().as_raw()))
 }
 
-/// Whether a process of this user may speak with an owner of that one: its own user, and root, who could do it anyway.
+/// Whether a process of this user may connect to that owner: the same user, or root, who could do everything anyway.
 fn may_connect(peer: u32, owner: u32) -> bool {
     peer == owner || peer == 0
 }
@@ -262,7 +256,7 @@ mod tests {
             let first = Listener::bind(home).unwrap();
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
             assert!(connect(home).await.is_ok(), "{}", home.display());
-            // Its file is taken away by the next owner, who it leaves alone.
+            // The next owner replaces the file of a dead one, and does not touch that of a live one.
             let second = Listener::bind(home).unwrap();
             drop(first);
             assert!(path.exists() && connect(home).await.is_ok());

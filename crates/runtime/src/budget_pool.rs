@@ -1,5 +1,5 @@
-//! The budget pool of the home, driven: made from the rows of runs when somebody first asks, told of what is spent from then on,
-//! asked again whenever that changes. What may not live here: what is enough, which the engine's budget pool says.
+//! Drives the budget pool of the home. The pool is built from the rows of runs on the first request, then updated with
+//! every commit, and asked again whenever something changes. The engine's budget pool decides what is enough.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use tokio::sync::futures::Notified;
 
 use crate::runtime::Shared;
 
-/// What was spent today, as the rows of a home say.
+/// What was spent today, according to the rows of the home.
 pub fn budget_pool(journal: &dyn Read, now: Timestamp) -> Result<BudgetPool, journal::Error> {
     let agents: HashMap<SessionId, String> =
         journal.sessions()?.into_iter().map(|row| (row.session, row.agent)).collect();
@@ -23,7 +23,7 @@ pub fn budget_pool(journal: &dyn Read, now: Timestamp) -> Result<BudgetPool, jou
     Ok(BudgetPool::of(rows.iter().map(|row| (row, agents.get(&row.session).cloned().unwrap_or_default())), now))
 }
 
-/// The budget pool of a home; nobody needs it until somebody asks.
+/// The budget pool of a home; built on the first request.
 #[derive(Default)]
 pub(crate) struct BudgetHandle {
     budget_pool: Mutex<Option<BudgetPool>>,
@@ -38,17 +38,17 @@ impl fmt::Debug for BudgetHandle {
 }
 
 impl BudgetHandle {
-    /// Comes when something has changed since now.
+    /// Completes when something changes after now.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// More may be spent than before.
+    /// Announces that more may be spent than before.
     pub(crate) fn look_again(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Takes note of what was recorded of a session.
+    /// Records what a session's committed batch has spent.
     pub(crate) fn saw(&self, session: &Session, batch: &Batch, now: Timestamp) {
         if !self.is_open.load(Ordering::Acquire) {
             return;
@@ -59,7 +59,7 @@ impl BudgetHandle {
             budget_pool.saw(row.run, &session.agent, row.spent(), false, now);
         }
         if let Some(run) = session.run() {
-            // What is set aside for a summary is what it was granted, until it is there.
+            // The reservation for a summary is the grant, until the summary exists.
             let is_compacting = matches!(run.phase, Phase::Compacting(Some(_)));
             budget_pool.saw(run.id, &session.agent, run.spent_by(now).less(&run.summary_out()), true, now);
             if run.asked.is_none() && !is_compacting {
@@ -73,7 +73,7 @@ impl BudgetHandle {
         self.look_again();
     }
 
-    /// This run stands still, and no entry says so.
+    /// Pauses this run in the pool, because no entry says so.
     pub(crate) fn rests(&self, run: RunId) {
         if let Some(budget_pool) = self.lock().as_mut() {
             budget_pool.rests(run);
@@ -86,14 +86,15 @@ impl BudgetHandle {
     }
 }
 
-/// Resident bytes of a process, as the kernel counts them (`VmRSS`); none where the system has no `/proc`, or no such process.
+/// Resident bytes of a process, as the kernel counts them (`VmRSS`); `None` if the system has no `/proc`, or no such
+/// process.
 pub fn resident_bytes(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     resident.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1_024)
 }
 
-/// What this process has in memory; 0 where that is not known.
+/// The resident bytes of this process; 0 if unknown.
 fn resident() -> u64 {
     resident_bytes(std::process::id()).unwrap_or_default()
 }
@@ -107,18 +108,18 @@ fn is_at_work(state: RunState) -> bool {
 }
 
 impl Shared {
-    /// Whether the process has as much in memory as it may. Then what can be read again is let go.
+    /// Whether the process has reached its memory limit. If so, caches that can be read again are released.
     pub(crate) fn is_tight(&self, agent: &str) -> bool {
         self.resolver.shared_budget(agent).memory.is_some_and(|most| resident() >= most)
     }
 
-    /// Asks for leave to go on, by what is configured and was said until now.
+    /// Requests permission to continue, under the current limits.
     pub(crate) fn ask_to_go_on(&self, request: &BudgetRequest) -> Result<Grant, journal::Error> {
         let is_limited = self.resolver.shared_budget(&request.agent).memory.is_some();
         self.ask_purse(request, if is_limited { resident() } else { 0 })
     }
 
-    /// Asks for leave to spend; a summary is wanted whatever is in memory, for it makes that less.
+    /// Requests a grant to spend. A summary is granted whatever memory is in use, because it reduces memory.
     pub(crate) fn ask_to_spend(&self, request: &BudgetRequest) -> Result<Grant, journal::Error> {
         self.ask_purse(request, 0)
     }
@@ -136,7 +137,7 @@ impl Shared {
         let budget_pool = match &mut *inside {
             Some(budget_pool) => budget_pool,
             none => {
-                // What is recorded from here on is told; what was is in the rows.
+                // Later commits are observed; earlier ones are in the rows.
                 self.budget_pool.is_open.store(true, Ordering::Release);
                 none.insert(budget_pool(self.journal.as_ref(), now)?)
             }

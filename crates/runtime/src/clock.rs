@@ -1,4 +1,4 @@
-//! Where times and chance come from: the wall clock when the process starts, the monotonic clock from then on.
+//! The sources of time and randomness: the wall clock when the process starts, the monotonic clock from then on.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,9 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Set by the wall clock, once; but not to a time before `latest`, where the owner before was. A wall clock that was
-    /// set back would else make a waiting time longer by as much, and count what nobody did as time of a run.
+    /// Set from the wall clock once, but never to a time before `latest`, which the previous owner had reached. If the
+    /// wall clock was set back, waits would otherwise become longer by as much, and idle time would count as time of a
+    /// run.
     pub fn after(latest: Timestamp) -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let seed = RandomState::new().hash_one(wall);
@@ -24,23 +25,23 @@ impl Clock {
         Self { started: Instant::now(), wall_ms, draws: AtomicU64::new(seed) }
     }
 
-    /// Set by the wall clock, once.
+    /// Set from the wall clock once.
     pub fn new() -> Self {
         Self::after(Timestamp::default())
     }
 
-    /// Now, with a fresh number for jitter.
+    /// The current time, with a fresh random number for jitter.
     pub fn moment(&self) -> Moment {
         let drawn = self.draws.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         Moment { now: self.now(), random: mix(drawn) }
     }
 
-    /// Now.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         Timestamp(self.wall_ms + self.started.elapsed().as_millis() as i64)
     }
 
-    /// How long until then; nothing if it is past.
+    /// The duration until this time; zero if it is past.
     pub fn until(&self, time: Timestamp) -> Duration {
         Duration::from_millis(time.since(self.now()))
     }

@@ -1,4 +1,4 @@
-//! The transcript rendered for a model: append-only, so that a step costs what is new.
+//! Renders the transcript for a model. It is append-only, so a step costs only what is new.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use models::{AssistantMessage, BlockContent, Cached, CallOf, ContentBlock, File,
 use crate::latest::Latest;
 use crate::summary::OPENING;
 
-/// The first `items` items of a transcript as messages, as the request that holds them has them.
+/// The first `items` items of a transcript as messages, exactly as in the request that contains them.
 pub fn conversation(
     transcript: &Transcript,
     items: usize,
@@ -21,25 +21,25 @@ pub fn conversation(
     Conversation::default().render(transcript, items, STEER_MARK, store)
 }
 
-/// What stands before a message that came while the run was under way, where nothing else is configured.
+/// The default prefix of a message that arrived during a run.
 pub(crate) const STEER_MARK: &str = "[STEER] ";
 
-/// Characters of the first line that is told of a message that gave way.
+/// Characters of the first line of a dropped message that the model receives.
 const DROPPED_CHARS: usize = 160;
 
-/// What the model is asked after a message of its own that was cut off.
-pub(crate) const GO_ON: &str = "Your last message was cut off. Go on exactly where it stopped.";
+/// The request to the model after its last message was interrupted.
+pub(crate) const CONTINUE_PROMPT: &str = "Your last message was cut off. Go on exactly where it stopped.";
 
-/// Texts that are about to be rendered, and the messages that were.
+/// Texts that are about to be rendered, and the rendered messages.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     fresh: HashMap<Hash, Arc<[u8]>>,
     head: Option<Head>,
     rendered: Vec<Cached<Message>>,
-    /// Of the texts in them.
+    /// The bytes of the texts in the messages.
     bytes: usize,
     items: usize,
-    /// Which beginning of the conversation they belong to.
+    /// The compaction count of the conversation that they belong to.
     resets: u32,
     last_was_cut: bool,
 }
@@ -59,7 +59,8 @@ impl Conversation {
         self.bytes
     }
 
-    /// Goes on from what was kept while the session rested, unless it has begun anew.
+    /// Continues from the messages that were cached while the session was idle, unless the conversation has started
+    /// anew.
     pub(crate) fn go_on_from(&mut self, rested: impl FnOnce() -> Option<Self>) {
         if self.items == 0
             && let Some(rested) = rested()
@@ -69,7 +70,7 @@ impl Conversation {
         }
     }
 
-    /// The system prompt and the tools of a run: looked up once, shared by its requests.
+    /// The system prompt and the tools of a run: read once, shared by its requests.
     pub(crate) fn head(
         &mut self,
         prompt: &Body,
@@ -109,7 +110,7 @@ impl Conversation {
         bytes.ok_or_else(|| damaged(format!("the body {} is not there", body.hash)))
     }
 
-    /// The messages of the first `items` items; `mark` stands before those that came while a run was under way.
+    /// The messages of the first `items` items; `mark` is the prefix of those that arrived during a run.
     pub(crate) fn render(
         &mut self,
         transcript: &Transcript,
@@ -141,7 +142,7 @@ impl Conversation {
         Ok(messages)
     }
 
-    /// Reads what these hold and nobody has kept: all at once, each once.
+    /// Reads the missing bodies of these items together, each of them once.
     fn fetch<'a>(&mut self, items: impl Iterator<Item = &'a Item>, store: &dyn Read) -> Result<(), journal::Error> {
         let mut hashes: Vec<Hash> = items.flat_map(Item::bodies).map(|body| body.hash).collect();
         hashes.sort_unstable();
@@ -154,7 +155,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// A message; `before` it were these items.
+    /// Renders a message; `before` are the items before it.
     fn message(&self, item: &Item, before: &[Item], mark: &str, store: &dyn Read) -> Result<Message, journal::Error> {
         let optional = |body: &Option<Body>| body.as_ref().map(|body| self.text(body, store)).transpose();
         Ok(match item {
@@ -193,16 +194,16 @@ impl Conversation {
         })
     }
 
-    /// What is told of messages that gave way: the first line of each.
+    /// The note about dropped messages: the first line of each.
     fn in_short(&self, dropped: &[Body], store: &dyn Read) -> Result<String, journal::Error> {
-        let mut told = format!("[{} earlier messages were not run because the queue was full:\n", dropped.len());
+        let mut note = format!("[{} earlier messages were not run because the queue was full:\n", dropped.len());
         for body in dropped {
             let text = self.text(body, store)?;
             let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            told.extend(["- ".to_owned(), line.trim().chars().take(DROPPED_CHARS).collect(), "\n".to_owned()]);
+            note.extend(["- ".to_owned(), line.trim().chars().take(DROPPED_CHARS).collect(), "\n".to_owned()]);
         }
-        told.push_str("]\n\n");
-        Ok(told)
+        note.push_str("]\n\n");
+        Ok(note)
     }
 
     fn files(&self, attachments: &[Attachment], store: &dyn Read) -> Result<Vec<File>, journal::Error> {
@@ -231,14 +232,14 @@ impl Conversation {
 }
 
 fn go_on() -> Cached<Message> {
-    Message::user(GO_ON).into()
+    Message::user(CONTINUE_PROMPT).into()
 }
 
 fn damaged(detail: String) -> journal::Error {
     journal::Error::Damaged { path: std::path::PathBuf::new(), detail }
 }
 
-/// The same answer in the order of its blocks, with their signatures.
+/// The same response in the order of its blocks, with their signatures.
 fn in_order(plain: &AssistantMessage, bytes: &[u8], body: &Body) -> Result<AssistantMessage, journal::Error> {
     let Blocks { model, blocks } =
         Blocks::from_bytes(bytes).map_err(|error| damaged(format!("the blocks {} do not read: {error}", body.hash)))?;
@@ -259,7 +260,7 @@ fn in_order(plain: &AssistantMessage, bytes: &[u8], body: &Body) -> Result<Assis
     Ok(AssistantMessage { model: model.into(), blocks: blocks.collect() })
 }
 
-/// The first bytes of a text, which is then what follows them; none if it has not so many.
+/// Splits off the first `length` bytes of a text; `None` if it is shorter.
 fn taken<'a>(text: &mut &'a str, bytes: u64) -> Option<&'a str> {
     let (taken, rest) = text.split_at_checked(usize::try_from(bytes).ok()?)?;
     *text = rest;

@@ -1,4 +1,5 @@
-//! The conversations of sessions at rest, within bounds: one that is let go is read from the journal when its session goes on.
+//! A bounded cache of the conversations of idle sessions. An evicted conversation is read from the journal when its
+//! session resumes.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -7,12 +8,12 @@ use engine::BranchId;
 
 use crate::conversation::Conversation;
 
-/// How many are kept: more sessions than one person turns to in a while.
+/// How many conversations are kept: more sessions than one person uses in a while.
 const CONVERSATIONS: usize = 16;
-/// Bytes of all their texts; each takes as much again where it is rendered. The last one is kept whatever it has.
+/// Bytes of all cached texts; a rendered text takes as much again. The last conversation is kept whatever its size.
 const TEXT_BYTES: usize = 8 << 20;
 
-/// The conversations, the one that came to rest last in front.
+/// The conversations, the one that became idle last in front.
 #[derive(Debug, Default)]
 pub(crate) struct ConversationCache(Mutex<VecDeque<(BranchId, Conversation)>>);
 
@@ -30,12 +31,12 @@ impl ConversationCache {
         }
     }
 
-    /// Lets all of them go.
+    /// Evicts all conversations.
     pub(crate) fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Gives the conversation back, if it is still there.
+    /// Takes the conversation out of the cache, if it is still there.
     pub(crate) fn take(&self, branch: BranchId) -> Option<Conversation> {
         let mut conversations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = conversations.iter().position(|(of, _)| *of == branch)?;

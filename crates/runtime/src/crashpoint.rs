@@ -1,7 +1,7 @@
 //! Points at which a build with the feature `faults` ends itself with SIGKILL, chosen by `LIMULUS_CRASHPOINT=NAME:NTH`.
 //! In any other build [`hit`] is empty.
 
-/// Where the process can be made to end itself.
+/// The points at which the process can end itself.
 pub const NAMES: [&str; 10] = [
     "accepted",      // a message is recorded, its sender not yet answered
     "request_sent",  // a request is on its way, no byte has come
@@ -10,12 +10,12 @@ pub const NAMES: [&str; 10] = [
     "intent_synced", // a call is recorded as started, its supervisor is not
     "mid_call",      // a command is running
     "call_ended",    // a call has ended, its result is not recorded
-    "recorded",      // a batch is recorded, nobody was told
-    "opening",       // a session is being taken up
+    "recorded",      // a batch is recorded, nobody is notified
+    "opening",       // a session is being opened
     "ending_call",   // a running call is being ended
 ];
 
-/// Passes a point; at the chosen one for the chosen time the process ends here.
+/// Passes a point; at the chosen point and occurrence the process ends here.
 #[cfg(feature = "faults")]
 pub fn hit(name: &'static str) {
     use std::sync::OnceLock;
@@ -33,7 +33,7 @@ pub fn hit(name: &'static str) {
     }
 }
 
-/// Passes a point: nothing, in this build.
+/// Does nothing in this build.
 #[cfg(not(feature = "faults"))]
 #[inline]
 pub fn hit(_: &'static str) {}

@@ -1,5 +1,5 @@
-//! A session that found no space: it waits until there is some, and lets only an abort through. What may not live here:
-//! how the journal makes space.
+//! A session that found no disk space: it waits until there is some, and accepts only an abort. How the journal makes
+//! space is the journal's matter.
 
 use std::time::{Duration, Instant};
 
@@ -9,21 +9,21 @@ use crate::actor::{Mailboxes, Offer};
 use crate::runtime::Shared;
 use crate::sessions::Leaving;
 
-/// A session that waits for space.
+/// A session that waits for disk space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskFullWait {
-    /// What the journal said.
+    /// The error of the journal.
     pub error: journal::Error,
-    /// Since when.
+    /// The time since when it waits.
     pub since: Timestamp,
-    /// When it is looked for space next.
+    /// The time of the next check for space.
     pub next_look: Timestamp,
 }
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// How long to wait between two looks: longer each time, also over tries that came to nothing.
+/// The pause between two checks: longer each time, also across failed attempts.
 #[derive(Debug)]
 pub(crate) struct Pause {
     next: Duration,
@@ -37,7 +37,7 @@ impl Default for Pause {
 }
 
 impl Pause {
-    /// The next pause. What went well for a while begins anew.
+    /// The next pause. After a while without failures it starts from the shortest one.
     fn take(&mut self) -> Duration {
         if self.last.elapsed() > 2 * LONGEST_PAUSE {
             self.next = FIRST_PAUSE;
@@ -48,8 +48,8 @@ impl Pause {
     }
 }
 
-/// Waits until there is space, or a run is to be aborted, which is recorded from the reserve. Gives what is asked for when
-/// the session is taken up again; none when it is to be left as it is.
+/// Waits until there is space, or until a run is to be aborted, which is recorded from the reserve. Returns the
+/// commands for the recovered session; `None` if the session is to be left as it is.
 pub(crate) async fn park(
     shared: &Shared,
     key: &str,
@@ -57,7 +57,7 @@ pub(crate) async fn park(
     error: &journal::Error,
     pause: &mut Pause,
 ) -> Option<Vec<Offer>> {
-    // What its effects had to say was not recorded. They are looked up again, like after a crash.
+    // The reports of its effects were not recorded. They are looked up again, as after a crash.
     while mail.data.try_recv().is_ok() {}
     let mut leaving = shared.sessions.leaving();
     loop {
@@ -90,13 +90,13 @@ pub(crate) async fn park(
     }
 }
 
-/// What becomes of something that is offered meanwhile.
+/// What happens to an input that is offered during the wait.
 enum Aside {
     /// It may be recorded: there is space again, or the reserve is there for it.
     GoOn(Vec<Offer>),
-    /// Its caller was told.
+    /// Its caller was refused.
     Refused,
-    /// The process leaves, and nothing can be recorded of it.
+    /// The process shuts down, and nothing can be recorded of the input.
     Leave,
 }
 
@@ -107,7 +107,7 @@ fn aside(shared: &Shared, offer: Offer, error: &journal::Error) -> Aside {
         Input::Command(_) if shared.journal.has_space() => Aside::GoOn(vec![offer]),
         Input::Command(_) | Input::Report(_) => {
             if let Some(caller) = offer.caller {
-                // A caller that has gone away needs no answer.
+                // A caller that is gone needs no answer.
                 let _ = caller.send(Err(Refusal::Unavailable { reason: error.to_string() }));
             }
             Aside::Refused

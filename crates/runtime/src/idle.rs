@@ -1,5 +1,5 @@
-//! How long the actor of a session at rest stays, in case the next message comes soon. Then it leaves, and the session's
-//! row is enough. What may not live here: what rest is, which the engine says.
+//! How long the actor of an idle session stays in case the next message comes soon. After that the actor ends, and the
+//! session's row is enough. The engine decides what idle is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// A message that answers what was just read mostly comes within this; one that comes later waits about a millisecond
+/// A message that answers what was just read mostly comes within this time. A later one waits about a millisecond
 /// longer, while its session is read from the journal.
 const STAY: Duration = Duration::from_secs(10);
-/// More sessions than have turns at the same time by far, each with some tens of KiB in memory.
+/// Far more sessions than are usually active at the same time, each with some tens of KiB in memory.
 const AT_ONCE: usize = 256;
 
-/// How long actors of sessions at rest stay.
+/// How long actors of idle sessions stay.
 #[derive(Debug, Clone, Copy)]
 pub struct IdlePolicy {
-    /// How long each.
+    /// The time that each stays.
     pub stay: Duration,
-    /// How many at once; one more leaves as soon as its session rests.
+    /// How many stay at once; a further one ends as soon as its session is idle.
     pub at_once: usize,
 }
 
@@ -28,14 +28,14 @@ impl Default for IdlePolicy {
     }
 }
 
-/// The places of those that stay.
+/// The slots of idle actors.
 #[derive(Debug)]
 pub(crate) struct Places {
     stay: Duration,
     free: Arc<Semaphore>,
 }
 
-/// A stay that has begun.
+/// A running idle timer.
 #[derive(Debug)]
 pub(crate) struct IdleTimer {
     /// When it ends.
@@ -48,7 +48,7 @@ impl Places {
         Self { stay: idle.stay, free: Arc::new(Semaphore::new(idle.at_once)) }
     }
 
-    /// Begins a stay; one without a place ends at once.
+    /// Starts an idle timer; without a free slot it ends at once.
     pub(crate) fn begin(&self) -> IdleTimer {
         let place = Arc::clone(&self.free).try_acquire_owned().ok();
         let stay = if place.is_some() { self.stay } else { Duration::ZERO };

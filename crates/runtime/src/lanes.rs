@@ -1,5 +1,5 @@
-//! The table of lanes, driven: who asks waits here until it is let in, and whoever listens is told of the wait. What may
-//! not live here: who is let in and when, which the engine's table says.
+//! Drives the table of lanes: a run waits here until it may start, and listeners are notified of the wait. The engine's
+//! table decides who starts and when.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,26 +12,26 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::runtime::Shared;
 
-/// A wait that takes longer is told of once more (R35).
+/// A wait longer than this is reported once more (R35).
 const LONG_WAIT: Duration = Duration::from_secs(2);
 
-/// What is told of a run that waits for its place in a lane. It is in no journal.
+/// What is reported of a run that waits for a lane. It is in no journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaneUpdate {
-    /// It waits: told when the wait begins, and again when it is a long one.
+    /// It waits: reported when the wait begins, and again when it is long.
     Waits {
-        /// Behind whom, and since when.
+        /// What it waits behind, and since when.
         wait: LaneWait,
-        /// When this was so.
+        /// The time of the report.
         at: Timestamp,
     },
-    /// It has its place.
+    /// It has its slot.
     Entered {
-        /// Who.
+        /// The run.
         request: LaneRequest,
         /// Since when it waited.
         since: Timestamp,
-        /// When it was let in.
+        /// When it got the slot.
         at: Timestamp,
     },
 }
@@ -54,16 +54,16 @@ pub(crate) struct LaneHandle {
 #[derive(Default)]
 struct Inside {
     lanes: Lanes,
-    /// How each that waits is told that it is in.
+    /// Notifies each waiting run that it may start.
     waiting: BTreeMap<RunId, oneshot::Sender<()>>,
 }
 
-/// A run's turn: it has its place, or will have it. Dropped before it has come, the run asks no more.
+/// A run's ticket: it has a slot, or will get one. Dropping a waiting ticket withdraws the request.
 pub(crate) struct LaneTicket {
     shared: Arc<Shared>,
     request: LaneRequest,
     since: Timestamp,
-    /// None once it is in.
+    /// `None` once it has the slot.
     entered: Option<oneshot::Receiver<()>>,
     has_come: bool,
 }
@@ -74,7 +74,7 @@ impl fmt::Debug for LaneTicket {
     }
 }
 
-/// Comes when a run has its place. Dropped before, the run asks no more.
+/// Completes when the run has a slot. Dropping it earlier withdraws the request.
 pub(crate) type LaneAdmission = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl LaneHandle {
@@ -82,7 +82,7 @@ impl LaneHandle {
         Self { inside: Mutex::default(), update }
     }
 
-    /// A run needs its place no more: the next one has it.
+    /// Frees the slot of a run for the next one.
     pub(crate) fn leave(&self, run: RunId) {
         let mut inside = self.lock();
         inside.waiting.remove(&run);
@@ -90,14 +90,14 @@ impl LaneHandle {
         inside.let_in(&entered);
     }
 
-    /// Those that wait.
+    /// The waiting runs.
     pub(crate) fn waits(&self) -> Vec<LaneWait> {
         self.lock().lanes.waits()
     }
 
     fn notify(&self, update: LaneUpdate) {
         if let Some(listener) = &self.update {
-            // Who has gone away is not missed.
+            // A receiver that is gone is skipped.
             let _ = listener.send(update);
         }
     }
@@ -111,7 +111,7 @@ impl Inside {
     fn let_in(&mut self, runs: &[RunId]) {
         for run in runs {
             if let Some(waits) = self.waiting.remove(run) {
-                // One that has just been given up leaves by itself.
+                // A ticket that was just dropped leaves by itself.
                 let _ = waits.send(());
             }
         }
@@ -119,7 +119,7 @@ impl Inside {
 }
 
 impl Shared {
-    /// Asks for a place; first come, first served. A run that has one keeps it.
+    /// Requests a slot, first come, first served. A run that has one keeps it.
     pub(crate) fn ask_lane(self: &Arc<Self>, run: RunId, of: Of<'_>) -> LaneTicket {
         let (request, since) = (of.request(run), self.clock.now());
         let mut inside = self.open_lanes();
@@ -134,19 +134,19 @@ impl Shared {
         LaneTicket { shared: Arc::clone(self), request, since, entered, has_come: false }
     }
 
-    /// Takes a place if one is free now.
+    /// Takes a slot if one is free now.
     pub(crate) fn enter_free_lane(&self, run: RunId, of: Of<'_>) -> bool {
         self.open_lanes().lanes.enter_free(&of.request(run))
     }
 
-    /// A place for a run that a human took up again; it does not wait for one.
+    /// Takes a slot for a run that a human resumed; it does not wait.
     pub(crate) fn keep_lane(&self, run: RunId, of: Of<'_>) {
         let mut inside = self.lanes.lock();
         inside.lanes.take_again(of.request(run));
         inside.let_in(&[run]);
     }
 
-    /// The lanes as the configuration bounds them now.
+    /// The lanes with the current limits of the configuration.
     fn open_lanes(&self) -> MutexGuard<'_, Inside> {
         let bounds = self.resolver.lanes();
         let mut inside = self.lanes.lock();
@@ -157,12 +157,12 @@ impl Shared {
 }
 
 impl LaneTicket {
-    /// Whose turn it is.
+    /// The request of this ticket.
     pub(crate) fn run(&self) -> RunId {
         self.request.run
     }
 
-    /// Waits until it has its place, and leaves it there.
+    /// Waits until it has a slot, and keeps it.
     pub(crate) async fn come(mut self) {
         if let Some(mut entered) = self.entered.take() {
             self.notify_wait();
@@ -175,7 +175,7 @@ impl LaneTicket {
                 }
             };
             if is_in.is_err() {
-                // Its place was given up for it: whoever did so ends this wait as well.
+                // Its slot was given up for it, and whoever did so ends this wait as well.
                 return std::future::pending().await;
             }
             let (request, since, at) = (self.request.clone(), self.since, self.shared.clock.now());
@@ -200,7 +200,7 @@ impl Drop for LaneTicket {
     }
 }
 
-/// Whose run asks: the key of its session, and its agent.
+/// The owner of a request: the key of its session, and its agent.
 #[derive(Clone, Copy)]
 pub(crate) struct Of<'a> {
     pub(crate) session: &'a str,
@@ -214,7 +214,7 @@ impl<'a> From<&'a Session> for Of<'a> {
 }
 
 impl Of<'_> {
-    /// Everything that is run today was sent as a message.
+    /// Every run today starts from a message.
     fn request(self, run: RunId) -> LaneRequest {
         LaneRequest { run, session: self.session.into(), agent: self.agent.into(), lane: Lane::Main }
     }

@@ -1,12 +1,12 @@
-//! The settings of the latest run, for the next one to share: sessions that run under the same settings hold them, and
-//! the list of tools that their requests carry, once.
+//! Shares the settings of the latest run with the next one: sessions with equal settings hold them, and the list of
+//! tools in their requests, once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{Settings, ToolSpec};
 use models::Cached;
 
-/// What the latest run was given.
+/// The settings of the latest run.
 #[derive(Debug, Default)]
 pub(crate) struct Latest(Mutex<Option<LatestSettings>>);
 
@@ -17,7 +17,7 @@ struct LatestSettings {
 }
 
 impl Latest {
-    /// These settings; the ones that are there, if they are the same.
+    /// Returns these settings, or the shared ones if they are equal.
     pub(crate) fn settings(&self, settings: Settings) -> Arc<Settings> {
         let mut given = self.lock();
         if let Some(given) = given.as_ref().filter(|given| *given.settings == settings) {

@@ -1,6 +1,5 @@
-//! The home's ledger: one machine for all of its sessions. What it decides is in the journal before anyone acts on it.
-//!
-//! What may not live here: a decision, which is the engine's.
+//! Drives the home's ledger: one machine for all of its sessions. A decision is in the journal before anyone acts on
+//! it; the decisions are the engine's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,27 +14,27 @@ use tokio::sync::{oneshot, watch};
 use crate::clock::Clock;
 use crate::runtime::Shared;
 
-/// The ledger of a home, as everyone reads it and as it changes.
+/// The ledger of a home: its recorded state and its changes.
 #[derive(Debug)]
 pub(crate) struct HomeLedger {
     inside: Mutex<Inside>,
     /// The last entry of the recorded ledger.
     head: AtomicU64,
     cleared: watch::Sender<()>,
-    /// Why it could not be read to its end. Then it knows what comes before that and what was found out since this process owns
-    /// the home, and keeps none of the latter.
+    /// Why it could not be read to its end. In that case it holds what comes before the damage and what this process
+    /// has learned since, and stores none of the latter.
     damage: Option<journal::Error>,
 }
 
 #[derive(Debug)]
 struct Inside {
-    /// As it is in the journal: what everyone reads.
+    /// The recorded state, which everyone reads.
     recorded: Ledger,
-    /// What decides; ahead of the journal while something is being appended.
+    /// The deciding machine; ahead of the journal while something is being appended.
     pump: Pump<Ledger, Caller>,
 }
 
-/// Who waits until something is recorded.
+/// The callers that wait until something is recorded.
 type Caller = oneshot::Sender<Result<LedgerAnswer, journal::Error>>;
 
 /// Folds the ledger of a home.
@@ -44,7 +43,7 @@ pub fn ledger(journal: &dyn Read) -> Result<Ledger, journal::Error> {
     Ok(fold(branch, &journal.history(branch)?))
 }
 
-/// The ledger of a home as far as it can be believed, and why no further.
+/// The ledger of a home up to the first corrupt entry, and the error there.
 pub fn believed_ledger(journal: &dyn Read) -> (Ledger, Option<journal::Error>) {
     match ledger(journal) {
         Ok(ledger) => (ledger, None),
@@ -60,7 +59,7 @@ fn fold(branch: BranchId, line: &StoredLineage) -> Ledger {
     ledger
 }
 
-/// Where an entry does not read, no line that holds it does: the last that reads is searched for.
+/// If an entry cannot be read, no lineage that contains it can; the last readable entry is searched for.
 fn before_damage(journal: &dyn Read) -> Option<Ledger> {
     let branch = journal.ledger().ok()??;
     let (mut good, mut damaged) = (None, journal.last(branch).ok()?.0 + 1);
@@ -75,8 +74,8 @@ fn before_damage(journal: &dyn Read) -> Option<Ledger> {
 }
 
 impl HomeLedger {
-    /// As the journal says. With one that does not read to its end the sessions of the home go on with what reads, and tell
-    /// each other what they find out as long as this process lives; `limulus doctor` says what is wrong.
+    /// Opens the ledger. If it cannot be read to its end, the sessions of the home use the readable part, and share
+    /// what they learn as long as this process lives; `limulus doctor` says what is wrong.
     pub(crate) fn read(journal: &dyn Read) -> Self {
         let (ledger, damage) = believed_ledger(journal);
         Self {
@@ -97,12 +96,12 @@ impl HomeLedger {
         self.lock().recorded.order(chain);
     }
 
-    /// The candidates of a run's chain that are to be left alone.
+    /// The candidates of a run's chain that are in cooldown.
     pub(crate) fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<CooldownSet> {
         self.lock().recorded.cooling(chain, run, now)
     }
 
-    /// What it says to a run, where that has changed after it last looked ([`Ledger::news`]).
+    /// What it reports to a run, if it has changed since the run last looked ([`Ledger::news`]).
     pub(crate) fn update(
         &self,
         seen: &mut Option<Seq>,
@@ -110,37 +109,38 @@ impl HomeLedger {
         run: RunId,
         now: Timestamp,
     ) -> LedgerUpdate {
-        // Asked before each piece of an answer.
+        // This is called before each piece of a response.
         if Some(Seq(self.head.load(Ordering::Acquire))) == *seen {
             return LedgerUpdate::default();
         }
         self.lock().recorded.update(seen, chain, run, now)
     }
 
-    /// Changes when a user has cleared a profile: a run that only waits for one is offered nothing that would tell it.
+    /// Changes when a user has cleared a cooldown. A run that only waits for one receives no other input that would
+    /// report it.
     pub(crate) fn when_cleared(&self) -> watch::Receiver<()> {
         self.cleared.subscribe()
     }
 
-    /// What was said that may be spent in a day.
+    /// The daily limits that were set.
     pub(crate) fn allowance(&self, agent: Option<&str>) -> Allowance {
         self.lock().recorded.allowance(agent)
     }
 
-    /// Whether an answer is worth a record ([`Ledger::is_news`]).
+    /// Whether a response is worth a record ([`Ledger::is_news`]).
     pub(crate) fn is_update(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
         self.lock().recorded.is_update(candidate, alone, since)
     }
 
-    /// Decides, unless something is being appended: then the next batch does. Gives what is to be appended now.
+    /// Decides, unless a batch is being appended: then the next batch does. Returns what is to be appended now.
     fn offer(&self, input: LedgerInput, clock: &Clock, caller: Caller) -> Option<Arc<Batch>> {
         let mut inside = self.lock();
         inside.pump.offer(input, clock.moment(), Some(caller));
         self.next_batch(&mut inside)
     }
 
-    /// What was being appended is in the journal since `now`, or is not: then it is as if nobody had decided it. Gives what is
-    /// to be appended next.
+    /// Completes an append: with `now` it is in the journal; without, it is as if nobody had decided it. Returns what
+    /// is to be appended next.
     fn settle(&self, kept: Result<(), journal::Error>, now: Timestamp) -> Option<Arc<Batch>> {
         let mut inside = self.lock();
         match kept {
@@ -161,7 +161,7 @@ impl HomeLedger {
         batch
     }
 
-    /// Carries out what the pump gives. Callers receive `failure`, or why nothing is kept, if there is such a thing.
+    /// Carries out the pump's outputs. Callers receive `failure`, or why nothing is stored, if there is a reason.
     fn carry_out(&self, inside: &mut Inside, failure: Option<&journal::Error>) {
         while let Some(todo) = inside.pump.poll() {
             match todo {
@@ -177,7 +177,7 @@ impl HomeLedger {
                         (Some(error), _) => Err(error.clone()),
                         (None, answer) => Ok(answer.expect("the ledger refuses nothing that the journal does not")),
                     };
-                    // A caller that has gone away needs no answer.
+                    // A caller that is gone needs no answer.
                     let _ = caller.send(answer);
                 }
                 Do::Start(effect) => match effect {},
@@ -191,8 +191,8 @@ impl HomeLedger {
     }
 }
 
-/// Decides, and waits until it is in the journal. Whoever stops waiting changes nothing of that. Where the ledger is damaged
-/// that is the error, and what was decided holds until this process ends.
+/// Decides, and waits until the decision is in the journal. A caller that stops waiting does not undo it. If the ledger
+/// is damaged, the damage is the error, and the decision holds until this process ends.
 pub(crate) async fn record(shared: &Arc<Shared>, input: LedgerInput) -> Result<LedgerAnswer, journal::Error> {
     let (caller, answer) = oneshot::channel();
     if let Some(batch) = shared.ledger.offer(input, &shared.clock, caller) {
@@ -201,7 +201,7 @@ pub(crate) async fn record(shared: &Arc<Shared>, input: LedgerInput) -> Result<L
     answer.await.unwrap_or(Err(journal::Error::Gone))
 }
 
-/// Appends this, and what was decided meanwhile. With a damaged ledger nothing is kept.
+/// Appends this batch and those decided meanwhile. With a damaged ledger nothing is stored.
 async fn keep(shared: Arc<Shared>, batch: Arc<Batch>) {
     let mut next = Some(batch);
     while let Some(batch) = next {
@@ -213,7 +213,7 @@ async fn keep(shared: Arc<Shared>, batch: Arc<Batch>) {
 async fn append(shared: &Shared, batch: Arc<Batch>) -> Result<(), journal::Error> {
     let (done, kept) = oneshot::channel();
     let append = Append { batch, epoch: shared.journal.epoch() };
-    // Whoever does not wait any more needs no answer.
+    // A caller that no longer waits needs no answer.
     shared.journal.append(append, Box::new(|answer| drop(done.send(answer))));
     kept.await.unwrap_or(Err(journal::Error::Gone)).map(|_| ())
 }

@@ -1,7 +1,5 @@
-//! Handles and sockets around the pump: one actor a session, one file an effect.
-//!
-//! What may not live here: a decision. Whatever happens is offered to the engine; whatever the engine wants is carried
-//! out, after the journal has it.
+//! Drives the engine's pump: one actor for each session, one file for each effect. Nothing here decides: every
+//! occurrence is offered to the engine, and every effect is carried out after its batch is in the journal.
 
 mod actor;
 mod budget_pool;

@@ -1,5 +1,5 @@
-//! Sessions of a home that was mended: what was under way is put to a human, since nobody knows what became of it. What may
-//! not live here: files and tables.
+//! Sessions of a repaired home: what was running is held for a human, because nobody knows its outcome. Files and
+//! tables are the journal's matter.
 
 use std::sync::{Arc, mpsc};
 
@@ -15,19 +15,19 @@ use crate::clock::Clock;
 use crate::runtime::Error;
 use crate::supervise::fold;
 
-/// What was held of a session.
+/// What was held in a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldSession {
     /// The session's key.
     pub key: String,
-    /// The run that waits for a human now.
+    /// The run that now waits for a human.
     pub run: Option<RunId>,
-    /// Messages that waited, and were cancelled.
+    /// The waiting messages that were cancelled.
     pub cancelled: usize,
 }
 
-/// Holds the run that is under way in a session, and cancels what waits behind it: what they have done already may have been
-/// in what is gone, and nothing is to be done twice.
+/// Holds the active run of a session and cancels the messages behind it: their work may have been in the lost entries,
+/// and nothing may be done twice.
 pub fn hold(journal: &dyn Journal, key: &str, branch: BranchId, reason: &str) -> Result<HeldSession, Error> {
     let mut machine = fold(journal, key, journal.line(branch)?.into())?;
     let held = put_to_a_human(&mut machine, key, journal.epoch(), reason)?;
@@ -37,17 +37,17 @@ pub fn hold(journal: &dyn Journal, key: &str, branch: BranchId, reason: &str) ->
     Ok(held)
 }
 
-/// Whether a session's row in the lists says something else than its entries: entries were lost that it knew of.
+/// Whether a session's row in the lists contradicts its entries: entries that it counted were lost.
 pub fn is_behind(journal: &dyn Journal, row: &SessionRow) -> Result<bool, Error> {
     let machine = fold(journal, &row.key, journal.line(row.branch)?.into())?;
     let stands = |session: &Session| (session.run_state(), session.lifecycle.kind(), session.last_activity);
     Ok(machine.session().map(stands) != Some((row.run_state, row.lifecycle, row.last_activity)))
 }
 
-/// What the model is told of a call that may have been run in what is gone.
+/// What the model receives for a call that may have run in the lost entries.
 const NOT_KNOWN: &str = "The journal was repaired, and what became of this call is not known: it may have done its work. Look before \
                          you do it again.";
-/// Rounds in which calls are answered: one that is checked may be started in the next.
+/// Rounds in which calls are settled: one that is checked may be started in the next.
 const ROUNDS: usize = 8;
 
 fn put_to_a_human(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) -> Result<HeldSession, Refusal> {
@@ -71,7 +71,7 @@ fn put_to_a_human(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) 
     Ok(HeldSession { key: key.to_owned(), run, cancelled: waiting.len() })
 }
 
-/// No call is begun or looked up: where it is not under way any more, it may have ended in what is gone.
+/// No call is started or looked up: if it is no longer running, it may have ended in the lost entries.
 fn not_known(effect: EffectId) -> Option<Report> {
     match effect.kind {
         EffectKind::CheckCall => Some(Report::CallChecked {
@@ -90,7 +90,7 @@ fn not_known(effect: EffectId) -> Option<Report> {
     }
 }
 
-/// Appends and waits until it is synced.
+/// Appends and waits until the batch is synced.
 fn keep(journal: &dyn Journal, batch: engine::Batch) -> Result<(), Error> {
     let (done, kept) = mpsc::channel();
     let append = Append { batch: Arc::new(batch), epoch: journal.epoch() };
@@ -99,7 +99,7 @@ fn keep(journal: &dyn Journal, batch: engine::Batch) -> Result<(), Error> {
     Ok(())
 }
 
-/// A session that goes on in a new branch.
+/// A session that continues in a new branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Salvaged {
     /// The new branch.
@@ -108,8 +108,8 @@ pub struct Salvaged {
     pub held: HeldSession,
 }
 
-/// Begins a new branch at the last good entry of a line, whose chain is `hash`, and holds what is under way there. The
-/// damaged branch is not touched.
+/// Starts a new branch at the last good entry of a lineage, whose chain is `hash`, and holds what was running there.
+/// The damaged branch is not touched.
 pub fn salvage(
     journal: &dyn Journal,
     key: &str,
@@ -130,8 +130,8 @@ pub fn salvage(
     Ok(Salvaged { branch, held })
 }
 
-/// Begins a new branch of the ledger at the last good entry of a line and its chain, or where there is none with nothing.
-/// The damaged branch is not touched.
+/// Starts a new branch of the ledger at the last good entry of a lineage and its chain, or empty if there is none. The
+/// damaged branch is not touched.
 pub fn salvage_ledger(journal: &dyn Journal, good: Option<((BranchId, Seq), Hash)>) -> Result<BranchId, Error> {
     let branch = journal.ledger()?.map_or(Ledger::BRANCH, Ledger::after);
     let event = match good {

@@ -1,5 +1,5 @@
-//! Which sessions have an actor just now, and the way to it. Whoever sends and whoever leaves hold the same lock, so that
-//! nothing falls between an actor that leaves and the one after it. What may not live here: what an actor does.
+//! The sessions that have an actor, and the way to each actor. Senders and ending actors take the same lock, so that
+//! nothing is lost between an actor that ends and its successor.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,15 @@ use tokio::sync::{mpsc, watch};
 use crate::actor::{Mailboxes, Offer};
 use crate::runtime::Error;
 
-/// Reports that may wait in a session's mailbox before their senders do.
+/// Reports that may wait in a session's mailbox before their senders wait.
 const MAILBOX: usize = 256;
 
-/// How far the runtime is with leaving.
+/// The phases of a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leaving {
-    /// It is not.
+    /// The runtime is not shutting down.
     No,
-    /// A session whose request is under way may finish it; the others are closed.
+    /// A session with a running request may finish it; the others are closed.
     Draining,
 }
 
@@ -46,14 +46,14 @@ struct Slot {
 /// Whether a session was read from its journal, once that is known.
 pub(crate) type Reading = watch::Receiver<Option<Result<(), Error>>>;
 
-/// An actor's place among the others. Dropped, the place is free, whatever ended the actor.
+/// An actor's slot in the table. Dropping it frees the slot, whatever ended the actor.
 pub(crate) struct Present<'a> {
     sessions: &'a Sessions,
     key: &'a str,
     number: u64,
 }
 
-/// What a new actor begins with.
+/// The start values of a new actor.
 pub(crate) struct New {
     pub(crate) number: u64,
     pub(crate) mail: Mailboxes,
@@ -67,7 +67,7 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// Sends these to the session's actor. Where there is none, the mailboxes of a new one hold them already.
+    /// Sends these to the session's actor. Without an actor, they are put into the mailboxes of a new one.
     pub(crate) fn send(&self, key: &str, offers: Vec<Offer>) -> Result<(Reading, Option<New>), Error> {
         let mut open = self.lock();
         let leaving = *self.leaving.borrow() != Leaving::No;
@@ -76,7 +76,7 @@ impl Sessions {
         }
         if let Some(slot) = open.slots.get(key) {
             for offer in offers {
-                // An actor that ended meanwhile drops the caller, who is told so.
+                // If the actor ended meanwhile, it drops the caller, which is notified by that.
                 let _ = slot.control.send(offer);
             }
             return Ok((slot.reading.clone(), None));
@@ -95,29 +95,29 @@ impl Sessions {
         Ok((reading, Some(New { number, mail, read })))
     }
 
-    /// The place of an actor that runs now.
+    /// The slot of an actor that runs now.
     pub(crate) fn present<'a>(&'a self, key: &'a str, number: u64) -> Present<'a> {
         Present { sessions: self, key, number }
     }
 
-    /// How many have an actor.
+    /// The number of sessions with an actor.
     pub(crate) fn count(&self) -> watch::Receiver<usize> {
         self.count.subscribe()
     }
 
-    /// How far the runtime is with leaving.
+    /// The current phase of the shutdown.
     pub(crate) fn leaving(&self) -> watch::Receiver<Leaving> {
         self.leaving.subscribe()
     }
 
-    /// Lets no session be opened any more and nothing new into those that are. They close as soon as no request of theirs
-    /// is under way.
+    /// Opens no further session and accepts nothing new in open ones. They close as soon as no request of theirs is
+    /// running.
     pub(crate) fn drain(&self) {
         let _open = self.lock();
         self.leaving.send_replace(Leaving::Draining);
     }
 
-    /// Closes those that are left.
+    /// Closes the remaining sessions.
     pub(crate) fn close(&self) {
         for slot in self.lock().slots.values() {
             let _ = slot.control.send(Offer::report(Report::Closing));
@@ -135,7 +135,7 @@ impl Present<'_> {
         self.key
     }
 
-    /// Gives the place up if nothing has been sent that was not taken.
+    /// Frees the slot if nothing was sent that the actor has not taken.
     pub(crate) fn leave(&self, control: &mpsc::UnboundedReceiver<Offer>) -> bool {
         let mut open = self.sessions.lock();
         let leaves = control.is_empty();
@@ -159,7 +159,7 @@ impl Drop for Present<'_> {
     }
 }
 
-/// What still reaches a session while the runtime leaves: what ends something, and the answer to what was asked.
+/// The commands that still reach a session during a shutdown: those that end something, and answers to open requests.
 fn is_let_through(input: &Input) -> bool {
     matches!(
         input,
@@ -177,12 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn r20_nobody_leaves_with_something_in_the_mailbox_and_whoever_left_is_not_sent_to() {
+    fn r20_no_actor_ends_with_a_full_mailbox_and_nothing_is_sent_to_an_ended_one() {
         let sessions = Sessions::default();
         let (_, first) = sessions.send("a", abort()).unwrap();
         let mut first = first.expect("there was no actor");
         let present = sessions.present("a", first.number);
-        assert!(!present.leave(&first.mail.control), "what it was opened for is not taken");
+        assert!(!present.leave(&first.mail.control), "the first command is not taken yet");
         assert!(first.mail.control.try_recv().is_ok());
         assert!(sessions.send("a", abort()).unwrap().1.is_none(), "it is still there");
         assert!(!present.leave(&first.mail.control));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn r15_whoever_leaves_is_sent_only_what_ends_something() {
+    fn r15_a_closing_session_accepts_only_what_ends_something() {
         let sessions = Sessions::default();
         let there = sessions.send("a", vec![]).unwrap();
         sessions.drain();

@@ -1,5 +1,4 @@
-//! What keeps a session going: it runs the actor, and rebuilds it from the journal when it cannot go on as it is. What may
-//! not live here: what the actor does.
+//! Keeps a session running: it runs the actor, and rebuilds it from the journal when it cannot continue.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::lanes::{LaneAdmission, LaneTicket};
 use crate::runtime::{Error, Shared, create};
 use crate::sessions::{Leaving, New};
 
-/// What a session is called, and whose it is.
+/// The name and agent of a session.
 pub(crate) struct Name {
     pub(crate) key: String,
     pub(crate) agent: String,
@@ -27,16 +26,18 @@ pub(crate) struct Recovered {
     pub(crate) unsaved: Unsaved,
 }
 
-/// What an actor begins with.
+/// The start values of an actor.
 type Beginning = (Box<Recovered>, Vec<Offer>);
 
-/// Runs a session's actor. One that panics, breaks a table or needs what is damaged is rebuilt from the journal and held
-/// for a human; one that finds no space is rebuilt when there is some. The process and the other sessions go on.
+/// Runs a session's actor. If the actor panics, breaks a table or needs damaged data, it is rebuilt from the journal
+/// and held for a human; if it finds no disk space, it is rebuilt when there is some. The process and the other
+/// sessions continue.
 pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
     let present = shared.sessions.present(&name.key, new.number);
     let mut mail = new.mail;
     let beginning = read(&shared, &name).await;
-    // Asked before whoever opens sessions goes on to the next one: they ask in the order in which they are opened.
+    // The slot is requested before the caller opens the next session, so that runs queue in the order in which sessions
+    // are opened.
     let asked = beginning.as_ref().ok().and_then(|(recovered, _)| ask_lane(&shared, recovered));
     new.read.send_replace(Some(beginning.as_ref().map(|_| ()).map_err(Clone::clone)));
     let Ok((recovered, mut first)) = beginning else { return };
@@ -52,7 +53,7 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
     let mut pause = Pause::default();
     let mut next = Some((recovered, first));
     while let Some((recovered, first)) = next.take() {
-        // Everything that is kept across a wait is in each session's memory: what is large is in boxes.
+        // Everything that is kept across an await takes memory in each session, so large values are boxed.
         let begins = (*recovered, next_up.take());
         let actor = Actor::new(&shared, (&present, &name.agent), (&mut mail, &mut place), begins);
         let trouble = match AssertUnwindSafe(Box::new(actor).run(first)).catch_unwind().await {
@@ -78,7 +79,8 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
     }
 }
 
-/// What the journal has of the session, and what its actor is told first. The journal is read on a thread that may wait.
+/// Reads the session from the journal, with the first inputs of its actor. The journal is read on a thread that may
+/// block.
 async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
     let opened = Offer::report(opening(shared, false));
     let Some(row) = shared.journal.session(&name.key)? else {
@@ -89,18 +91,18 @@ async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
     let recovered = reading.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))?;
     let first = match recovered.machine.session() {
         None => vec![create(&name.key, &name.agent), opened],
-        // It was at rest when its actor left it: nothing was under way that would have to be looked up.
+        // The session was idle when its actor left it, so nothing has to be looked up.
         Some(session) if session.epoch == shared.journal.epoch() && recovered.machine.is_at_rest() => vec![],
         Some(_) => vec![opened],
     };
     Ok((Box::new(recovered), first))
 }
 
-/// Who asked for a place when its session was read.
+/// Who requested a slot when the session was read.
 enum Asked {
-    /// A run that goes on.
+    /// A run that resumes.
     GoesOn(LaneTicket),
-    /// A message that begins the next run.
+    /// A message that starts the next run.
     NextUp(LaneTicket),
 }
 
@@ -110,18 +112,18 @@ fn ask_lane(shared: &Arc<Shared>, recovered: &Recovered) -> Option<Asked> {
     Some(if session.is_active() { Asked::GoesOn(ticket) } else { Asked::NextUp(ticket) })
 }
 
-/// How a run goes on that was under way.
+/// How a resumed run starts.
 enum Lane {
-    /// At once: it has its place, or is to end.
+    /// At once: it has its slot, or is to end.
     GoesOn,
-    /// Something was asked of its session before it had its place.
+    /// A command arrived for its session before it had its slot.
     Waits(LaneAdmission),
-    /// The runtime leaves: the session is left as it is.
+    /// The runtime shuts down: the session is left as it is.
     Left,
 }
 
-/// A run that goes on takes its place in the lane first, as a new one would, unless it is to end. Until something is asked of
-/// its session, there is nothing to record of the wait.
+/// A resumed run requests a slot of the lane first, as a new one would, unless it is to end. Until a command arrives
+/// for its session, there is nothing to record of the wait.
 async fn enter_lane(shared: &Shared, ticket: LaneTicket, mail: &mut Mailboxes, first: &mut Vec<Offer>) -> Lane {
     let mut leaving = shared.sessions.leaving();
     let mut place: LaneAdmission = Box::pin(ticket.come());
@@ -140,13 +142,13 @@ async fn enter_lane(shared: &Shared, ticket: LaneTicket, mail: &mut Mailboxes, f
     }
 }
 
-/// This owner takes a session up, in which a run may wait for its place.
+/// This owner opens a session, in which a run may wait for its slot.
 fn opening(shared: &Shared, waits: bool) -> Report {
     let epoch = shared.journal.epoch();
     if waits { Report::OpenedToWait { epoch } } else { Report::Opened { epoch, cooling: vec![] } }
 }
 
-/// For a human to look at.
+/// Holds the session for a human.
 fn held(shared: &Shared, name: &Name, trouble: String) -> Option<Beginning> {
     let failure = Failure::new(FailureClass::Unknown, trouble);
     match rebuilt(shared, &name.key) {
@@ -155,7 +157,7 @@ fn held(shared: &Shared, name: &Name, trouble: String) -> Option<Beginning> {
     }
 }
 
-/// As after a crash: what was under way when there was no space is looked up or sent again.
+/// As after a crash: what was running when there was no space is looked up or sent again.
 fn restarted(
     shared: &Shared,
     name: &Name,
@@ -170,7 +172,7 @@ fn restarted(
             return None;
         }
     };
-    // A place in the lane that was taken for a message which no entry speaks of is free again.
+    // A slot that was taken for a message which no entry records is free again.
     let is_known = |run: RunId| recovered.machine.session().is_some_and(|session| session.knows_run(run));
     if let Some(run) = run.filter(|run| !is_known(*run)) {
         shared.lanes.leave(run);
@@ -180,7 +182,7 @@ fn restarted(
     Some((recovered, first))
 }
 
-/// What the journal has of a session.
+/// What the journal holds of a session.
 enum Rebuilt {
     Machine(Box<Recovered>),
     /// It was never recorded.
@@ -207,14 +209,14 @@ fn rebuilt(shared: &Shared, key: &str) -> Rebuilt {
     }
 }
 
-/// Folds what the journal has of this session.
+/// Folds what the journal holds of this session.
 fn recover(journal: &dyn Journal, key: &str, branch: BranchId) -> Result<Recovered, Error> {
     let line = journal.line(branch)?;
     let unsaved = Unsaved::of(&line);
     Ok(Recovered { machine: fold(journal, key, line.into())?, unsaved })
 }
 
-/// Folds a line of this session.
+/// Folds a lineage of this session.
 pub(crate) fn fold(journal: &dyn Journal, key: &str, line: Lineage) -> Result<Machine, Error> {
     let settings = |hash: Hash| {
         let bytes = journal.body(&hash).ok().flatten()?;

@@ -106,7 +106,7 @@ home        /home
 owner       none
 sessions    1 (1 active)
 unfinished
-  agent:main:main  streaming  2025-11-21 03:04:06    waits for an owner: `limulus resume agent:main:main` goes on with it
+  agent:main:main  streaming  2025-11-21 03:04:06    waits for an owner: `limulus resume agent:main:main` continues it
 ";
         assert_eq!(lay_out(&status, &Zone::utc()), expected);
         let session = &mut status.unfinished[0];

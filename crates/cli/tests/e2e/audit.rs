@@ -60,6 +60,6 @@ pub(crate) fn r17_the_state_at_any_point_is_the_same_bytes_whenever_it_is_asked_
     let after: Value = serde_json::from_str(&state(&home, hashes.len() as u64 - 1)).expect("a state is JSON");
     assert_eq!(after["state_hash"], hashes[hashes.len() - 1]["verified"]["state_hash"], "one state, one hash");
     let missing = home.run(&["audit", "--state", "9999"]).expect_code(4);
-    assert!(missing.verdict().contains("there is no entry 9999"), "{missing:?}");
+    assert!(missing.verdict().contains("has no entry 9999"), "{missing:?}");
     home.run(&["audit", "--state", "x"]).expect_code(2);
 }

@@ -66,7 +66,7 @@ fn r62_a_command_that_makes_no_sense_says_what_does() {
         home.run(&["agent", "-m", command]).expect_code(2).expect_err(part);
     }
     for command in ["/pause", "/resume"] {
-        home.run(&["agent", "-m", command]).expect_code(4).expect_err("nothing is under way in agent:main:main");
+        home.run(&["agent", "-m", command]).expect_code(4).expect_err("no run is active in agent:main:main");
     }
     assert!(say(&home, "/stop").contains("nothing is under way"));
     assert!(say(&home, "/status").contains("model: offline/offline (as configured)"));
@@ -91,7 +91,7 @@ pub(crate) fn r62_a_new_conversation_begins_with_what_follows_the_command() {
 #[test]
 fn r62_a_run_is_paused_resumed_and_stopped_from_the_chat() {
     let mut busy = Busy::new();
-    assert!(say(&busy.home, "/pause").contains("/resume lets it go on"));
+    assert!(say(&busy.home, "/pause").contains("/resume continues it"));
     assert_eq!(busy.explained()["state"], "paused");
     assert!(say(&busy.home, "/status").contains("someone who resumes it"));
     assert!(say(&busy.home, "/resume").contains("goes on"));

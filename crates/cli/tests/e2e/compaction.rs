@@ -145,7 +145,7 @@ pub(crate) fn r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary
 /// A summary reserves its budget like any request. If too little is left, the run continues without a summary.
 #[test]
 pub(crate) fn r23_a_summary_that_too_little_is_left_for_is_not_asked_for() {
-    for (scope, expected) in [("RUN", "too little is left for a summary"), ("DAY", "no leave for a summary")] {
+    for (scope, expected) in [("RUN", "too little is left for a summary"), ("DAY", "no budget for a summary")] {
         let (server, overflows) = strict(1);
         let home = home(&server.base_url).with(&format!("LIMULUS_BUDGET__{scope}__COST"), "1");
         let dear =

@@ -196,7 +196,7 @@ fn r21_at_the_memory_limit_one_run_executes_at_a_time_and_the_others_follow() {
     let words = home.run(&["budget", "show", "b"]).expect_code(0).out;
     assert!(words.contains("its run waits for others to end: the process may have 1 MiB in memory"), "{words}");
     let status = home.run(&["status"]).expect_code(0).out;
-    assert!(status.contains("waits for others to end: the process has as much in memory as it may"), "{status}");
+    assert!(status.contains("waits for other runs to end: the process has reached its memory limit"), "{status}");
 
     home.put("go", "");
     first.finish().expect_code(0);

@@ -175,7 +175,7 @@ fn a_home_without_a_journal_and_a_damaged_one_have_different_errors() {
     assert_eq!(json(home.path(), &["status", "--json"])["sessions"], serde_json::json!({}));
     assert!(stdout(home.path(), &["graph"]).starts_with("stateDiagram-v2\n"), "the table needs no home");
     drop(Owner::streaming(home.path()));
-    let hint = "  hint: `limulus runs list` shows those that there are\n";
+    let hint = "  hint: `limulus runs list` shows the runs\n";
     check(&["runs", "show", "ffff"], 4, &format!("limulus: there is no run `ffff`\n{hint}"));
     std::fs::write(home.path().join("journal.db"), "this is no database, and long enough to be seen as none").unwrap();
     let output = limulus(home.path(), &["runs", "list"]);

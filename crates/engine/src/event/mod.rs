@@ -15,7 +15,7 @@ use crate::tables::transitions::Trigger;
 pub use payload::*;
 pub use vocabulary::*;
 
-/// When an event may be told.
+/// When an event may be reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     /// Survives `kill -9`.
@@ -208,7 +208,7 @@ impl Event {
         self.trigger().and_then(Trigger::reserved)
     }
 
-    /// What must have happened to it before anyone is told.
+    /// The durability that it needs before anyone is notified.
     pub fn durability(&self) -> Durability {
         match (self.store(), self) {
             (_, Self::CallStarted(CallStarted { class: ToolClass::ReadOnly, .. }))
@@ -217,8 +217,8 @@ impl Event {
         }
     }
 
-    /// The effect whose progress this entry seals, that of its earlier tries included ([`EffectId::covers`]): what is
-    /// kept of it is in the entry's bodies from now on.
+    /// The effect whose progress this entry seals, including its earlier tries ([`EffectId::covers`]): from now on the
+    /// entry's bodies hold what is kept of that progress.
     #[expect(clippy::wildcard_enum_match_arm, reason = "only requests and calls have progress; these are their ends")]
     pub fn seals(&self) -> Option<EffectId> {
         match self {

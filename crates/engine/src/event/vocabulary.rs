@@ -11,16 +11,16 @@ use crate::tables::transitions::RunState;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueMode {
-    /// Into the run that is under way, at its next boundary.
+    /// Into the active run, at its next boundary.
     Steer,
-    /// After the run that is under way.
+    /// After the active run.
     #[default]
     Followup,
-    /// Gathered with others into one followup.
+    /// Collected with others into one followup.
     Collect,
     /// Both steer and followup.
     SteerBacklog,
-    /// Instead of the run that is under way.
+    /// Instead of the active run.
     Interrupt,
 }
 
@@ -31,7 +31,7 @@ pub enum QueuePlace {
     /// Behind what waits, for a run of its own.
     #[default]
     Back,
-    /// Behind what waits, for the next request of the run that is under way or comes next.
+    /// Behind what waits, for the next request of the active or next run.
     Steer,
     /// Behind what waits, to be one run with what comes soon after it.
     Gather,
@@ -41,7 +41,7 @@ pub enum QueuePlace {
     Front,
 }
 
-/// A part of what a message asks for, which waits and ends by itself.
+/// A part of a message that waits and ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leg {
@@ -53,7 +53,7 @@ pub enum Leg {
     Collect,
 }
 
-/// What holds a run.
+/// What paused a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseCause {
@@ -62,33 +62,33 @@ pub enum PauseCause {
     User,
     /// A message that interrupts, and waits at the head of the queue.
     Interrupt,
-    /// A place where it was to stop.
+    /// A breakpoint.
     Breakpoint,
 }
 
-/// Where a run is to stop.
+/// A breakpoint of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Breakpoint {
     /// Before a call of this tool starts.
     BeforeTool(String),
-    /// When it comes into this state.
+    /// When it enters this state.
     OnState(RunState),
 }
 
-/// What one message asks to be different for its run.
+/// The overrides of one message for its run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overrides {
     /// `PROVIDER/MODEL` instead of the agent's.
     pub model: Option<String>,
-    /// The absolute path of the folder to work in: where it was sent from, whoever takes it up.
+    /// The absolute path of the folder to work in: where the message was sent from, whoever resumes its run.
     pub workspace: Option<String>,
     /// The run's limit, milliseconds.
     pub deadline_ms: Option<u64>,
-    /// Everything that would be asked is allowed.
+    /// Every call that would need approval is allowed.
     pub allow: bool,
-    /// The message is no question: its run shortens the history, and keeps above all what the message names.
+    /// The message is no question: its run compacts the history, and keeps above all what the message names.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub compact: bool,
 }
@@ -97,13 +97,13 @@ pub struct Overrides {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The model's answer is whole.
+    /// The model's answer is complete.
     Completed,
-    /// It could not be had; the failure says why.
+    /// It failed; the failure says why.
     Failed,
     /// The user ended it.
     Aborted,
-    /// Another message took its place.
+    /// Another message replaced it.
     Interrupted,
     /// The run's own limit.
     TimedOut,
@@ -126,50 +126,50 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
-    /// It did what it says.
+    /// It succeeded.
     Done,
     /// It failed; its output says why.
     Failed,
     /// It was not allowed.
     Denied,
-    /// It never started: a message, an abort or a cut came first.
+    /// It never started: a message, an abort or an interruption came first.
     Skipped,
     /// It ran past its limit and was ended.
     TimedOut,
     /// It was ended with its run.
     Aborted,
-    /// A crash cut it off and its outcome is unknown.
+    /// A crash interrupted it, and its outcome is unknown.
     Interrupted,
     /// It could not be ended within the limit.
     Unended,
 }
 
-/// What became of one message (design: receipt state).
+/// The state of one message (design: receipt state).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiptState {
-    /// Accepted, waits for its turn.
+    /// Accepted and queued.
     Queued,
     /// Its run has started.
     Started,
-    /// Taken by the run that is under way.
+    /// Taken by the active run.
     Steered,
     /// A request that holds it has started.
     Delivered,
     /// Became a part of another message's run.
     Merged,
-    /// Pushed out of a full queue.
+    /// Dropped from a full queue.
     Dropped,
-    /// Taken back by its sender.
+    /// Withdrawn by its sender.
     Cancelled,
-    /// Not taken.
+    /// Refused.
     Refused,
     /// Its run has ended.
     Ended,
 }
 
 impl ReceiptState {
-    /// Whether nothing more becomes of it.
+    /// Whether the state is final.
     pub fn is_over(self) -> bool {
         match self {
             Self::Queued | Self::Started | Self::Steered | Self::Delivered | Self::Merged => false,
@@ -178,19 +178,19 @@ impl ReceiptState {
     }
 }
 
-/// Why a stream was cut. What becomes of the kept text depends on it.
+/// Why a stream was interrupted. It decides what happens to the kept text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CutCause {
     /// The process that read it is gone.
     Crash,
-    /// The process that read it left in order.
+    /// The process that read it shut down in order.
     Shutdown,
     /// The user paused the run.
     Pause,
-    /// A steer that cuts.
+    /// A steer that interrupts.
     Steer,
-    /// Another message takes the run's place.
+    /// Another message replaces the run.
     Interrupt,
     /// The user ended the run.
     Abort,
@@ -208,7 +208,7 @@ pub enum Next {
     Finish,
     /// A waiting steer.
     Steer,
-    /// Nothing: it is what was kept of a cut or failed stream.
+    /// Nothing: it is the kept part of an interrupted or failed stream.
     Cut,
 }
 
@@ -258,48 +258,48 @@ pub struct SealedCall {
     pub class: ToolClass,
     /// The arguments, as written.
     pub arguments: Body,
-    /// The answer that it was sealed with, when it will never run.
+    /// The result that it was sealed with, if it will never run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Body>,
 }
 
-/// Why the history is shortened.
+/// Why the history is compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionCause {
-    /// The next request would hold more than leaves the answer its place.
+    /// The next request would leave too little space for the answer.
     Threshold,
     /// The provider said that a request is too long.
     Overflow,
-    /// Room was not made, or too little.
+    /// A compaction step failed or freed too little.
     Again,
     /// The user asked for it.
     Command,
 }
 
-/// What limulus itself tells the model of.
+/// The subject of a note from limulus to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
-    /// The same call came with the same result, again and again.
+    /// The same call returned the same result again and again.
     Repeats,
-    /// The history is soon made shorter: it is to write down what must not be lost.
+    /// A compaction is near: the model is to write down what must not be lost.
     MemoryFlush,
     /// A budget is nearly used up.
     WrapUp,
-    /// A budget is used up: it is to say what was done.
+    /// A budget is used up: the model is to report what was done.
     Closing,
-    /// There is more: it is to go on.
+    /// The budget was raised: the model is to continue.
     Raised,
 }
 
-/// A long result of a call, cut to its beginning and its end.
+/// A long result of a call, truncated to its beginning and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct CutResult {
-    /// The call.
     pub call: CallId,
-    /// What is told of it from now on.
+    /// What the model receives of it from now on.
     pub output: Body,
 }
 
@@ -307,7 +307,7 @@ pub struct CutResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitFor {
-    /// Leave for a call.
+    /// Approval of a call.
     Approval,
     /// An answer to a question. Reserved for R60.
     Answer,
@@ -352,7 +352,7 @@ pub enum ProcessCause {
     Session,
 }
 
-/// What was found of a call that a crash cut off.
+/// The result of looking up a call that a crash interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {

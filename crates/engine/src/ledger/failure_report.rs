@@ -1,4 +1,4 @@
-//! What sessions and the ledger tell each other.
+//! What sessions and the ledger report to each other.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,9 @@ use crate::tables::recovery::{Cools, rule_of};
 
 /// A request that failed in a way that concerns other sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct FailureReport {
-    /// Which: it counts once.
+    /// The failed request: it counts once.
     pub request: EffectId,
     /// The provider's name in the configuration.
     pub provider: String,
@@ -19,21 +20,20 @@ pub struct FailureReport {
     pub model: String,
     /// The profile's name; none = it has none.
     pub profile: Option<String>,
-    /// Why.
     pub class: FailureClass,
-    /// Until when its own run leaves it alone, where that has a time.
+    /// Until when its own run holds it in cooldown, if that has a time.
     pub until: Option<Timestamp>,
     /// Whether it was a probe.
     pub probe: bool,
 }
 
 impl FailureReport {
-    /// What others are to know of a failure; none where it says nothing of their requests, or names no candidate.
+    /// The report to other sessions; none if the failure says nothing about their requests, or names no candidate.
     pub(crate) fn of(request: EffectId, failure: &Failure, until: Option<Timestamp>, probe: bool) -> Option<Self> {
         let (provider, model) = failure.provider.clone().zip(failure.model.clone())?;
         let (class, profile) = (failure.class, failure.profile.clone());
-        let told = rule_of(class).cools != Cools::Nothing;
-        told.then_some(Self { request, provider, model, profile, class, until, probe })
+        let concerns_others = rule_of(class).cools != Cools::Nothing;
+        concerns_others.then_some(Self { request, provider, model, profile, class, until, probe })
     }
 
     pub(super) fn account(&self, cools: Cools) -> Account {
@@ -43,29 +43,29 @@ impl FailureReport {
 }
 
 impl Account {
-    /// Whether a candidate is left alone with it.
+    /// Whether a candidate is covered by its cooldown.
     pub(super) fn holds(&self, candidate: &Candidate) -> bool {
         let model = self.model.as_ref().is_none_or(|model| *model == candidate.model);
         model && (&self.provider, &self.profile) == (&candidate.provider, &candidate.profile)
     }
 }
 
-/// A candidate of a run of which a user has said that it may be asked again.
+/// A candidate of a run whose cooldown a user has cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CooldownLifted {
     /// Its place in the settings.
     pub candidate: u32,
-    /// When: what was found out since counts.
+    /// When: failures after this count.
     pub at: Timestamp,
 }
 
-/// A candidate of a run that is to be left alone when it starts.
+/// A candidate of a run that is in cooldown when the run starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct CooldownSet {
     /// Its place in the settings.
     pub candidate: u32,
     /// Until when.
     pub until: Timestamp,
-    /// Why.
     pub class: FailureClass,
 }

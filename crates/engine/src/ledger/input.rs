@@ -1,4 +1,4 @@
-//! What sessions and users tell the ledger, and what a run receives of it.
+//! What sessions and users report to the ledger, and what a run receives from it.
 
 use super::{Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger};
 use crate::ids::{RunId, Seq, Timestamp};
@@ -11,30 +11,30 @@ use crate::tables::budget::Allowance;
 pub enum LedgerInput {
     /// A request failed in a way that concerns other sessions.
     Failed(FailureReport),
-    /// A request was answered whole.
+    /// A request was answered completely.
     Answered {
-        /// Whom it was sent to.
+        /// The candidate that it was sent to.
         candidate: Candidate,
         /// Whether the run has no other profile of that provider to ask.
         alone: bool,
         /// When it was sent.
         since: Timestamp,
     },
-    /// A user puts a profile first among its provider's.
+    /// A user sets the preferred profile of a provider.
     Prefer {
         /// The provider's name in the configuration.
         provider: String,
-        /// The profile's name; none = no profile comes first.
+        /// The profile's name; none = no preference.
         profile: Option<String>,
     },
-    /// A user lets profiles be asked again, whatever failed.
+    /// A user clears cooldowns, whatever failed.
     Clear {
         /// The provider's name in the configuration; none = all providers.
         provider: Option<String>,
         /// The profile's name; none = all profiles.
         profile: Option<String>,
     },
-    /// A user says what may be spent in a day.
+    /// A user sets a daily limit.
     Allow {
         /// The agent; none = all runs of the home.
         agent: Option<String>,
@@ -52,17 +52,17 @@ pub enum LedgerAnswer {
     Lifted(Vec<(Account, Cooldown)>),
 }
 
-/// What the ledger says has changed for a run.
+/// What has changed in the ledger for a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LedgerUpdate {
-    /// Whom it is to leave alone now.
+    /// The candidates that are in cooldown now.
     pub cooling: Vec<CooldownSet>,
-    /// Whom it may ask again; none of the others.
+    /// The candidates that were cleared; none of the others.
     pub cleared: Vec<CooldownLifted>,
 }
 
 impl LedgerUpdate {
-    /// The reports of it. A request may follow from the last.
+    /// The reports for the session. A request may follow from the last.
     pub fn reports(self) -> impl Iterator<Item = Report> {
         let Self { cooling, cleared } = self;
         let cooling = (!cooling.is_empty()).then_some(Report::CooldownSet { cooling });
@@ -71,7 +71,7 @@ impl LedgerUpdate {
 }
 
 impl Ledger {
-    /// What a run receives that last looked when the branch ended at `seen` (none = it has not looked).
+    /// The update for a run that last looked when the branch ended at `seen` (none = it has not looked).
     pub fn update(&self, seen: &mut Option<Seq>, chain: &[Candidate], run: RunId, now: Timestamp) -> LedgerUpdate {
         if seen.replace(self.head) == Some(self.head) {
             return LedgerUpdate::default();

@@ -1,8 +1,7 @@
-//! What the sessions of a home share: which profiles are left alone and until when, and in which order they are asked.
-//!
-//! A second small machine with a branch of its own, on the same pump. Sessions tell it what failed (`report`, until it has
-//! recorded that) and are told whom to leave alone when a run starts and whenever that changes; what is decided is the run's own.
-//! What may not live here: a decision about a run.
+//! What the sessions of a home share: which profiles are in cooldown and until when, and in which order they are asked.
+//! The ledger is a second small machine with its own branch, on the same pump. Sessions report failures to it
+//! (`report`, until it has recorded them), and receive the cooldowns when a run starts and whenever they change;
+//! decisions about a run belong to the session.
 
 mod failure_report;
 mod input;
@@ -31,7 +30,7 @@ use crate::tables::recovery::{Cools, rule_of};
 pub use failure_report::{CooldownLifted, CooldownSet, FailureReport};
 pub use input::{LedgerAnswer, LedgerInput, LedgerUpdate};
 
-/// What is left alone: a profile with one model, or with all.
+/// The subject of a cooldown: a profile with one model, or with all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Account {
     /// The provider's name in the configuration.
@@ -42,10 +41,10 @@ pub struct Account {
     pub model: Option<String>,
 }
 
-/// Why and until when it is left alone.
+/// Why and until when it is in cooldown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Cooldown {
-    /// Why.
     pub class: FailureClass,
     /// Until when.
     pub until: Timestamp,
@@ -56,16 +55,16 @@ pub struct Cooldown {
     request: EffectId,
 }
 
-/// Which profile of a provider comes first.
+/// The order among the profiles of a provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProfileOrder {
-    /// The one that is to be asked first, where somebody said so.
+    /// The preferred profile, if a user has set one.
     pub preferred: Option<String>,
     /// The last one that answered.
     pub last_good: Option<Option<String>>,
     /// When each last answered or failed, as far as that was recorded.
     used: BTreeMap<Option<String>, Timestamp>,
-    /// Those that may be asked again, since when, until they fail again.
+    /// Cleared profiles, with the time since when, until they fail again.
     cleared: BTreeMap<Option<String>, Timestamp>,
 }
 
@@ -76,9 +75,9 @@ pub struct Ledger {
     head: Seq,
     cooldowns: BTreeMap<Account, Cooldown>,
     providers: BTreeMap<String, ProfileOrder>,
-    /// The requests whose failure has counted, the last ones: a session may tell of one twice.
+    /// The last requests whose failure has counted: a session may report one twice.
     counted: VecDeque<EffectId>,
-    /// What was said that may be spent in a day, by an agent or (none) by all.
+    /// The daily limits that were set, by agent or (none) for the home.
     allowances: BTreeMap<Option<String>, Allowance>,
     open: Vec<Record>,
 }
@@ -90,18 +89,18 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// The branch that every home's ledger begins on. One that was mended goes on in another.
+    /// The branch on which every home's ledger begins. A repaired ledger continues in another.
     pub const BRANCH: BranchId = BranchId(Uuid::nil());
 
-    /// The branch that a mended one goes on in.
+    /// The branch in which a repaired ledger continues.
     pub fn after(branch: BranchId) -> BranchId {
         BranchId(Uuid::from_u128(branch.0.as_u128().saturating_add(1)))
     }
 
-    /// What stands for a session in its batches: it belongs to none.
+    /// Stands for a session in its batches, which belong to none.
     pub const SESSION: SessionId = SessionId(Uuid::nil());
 
-    /// One that knows of nothing yet, and goes on in this branch.
+    /// An empty ledger that continues in this branch.
     pub fn on(branch: BranchId) -> Self {
         let (cooldowns, providers, counted) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
         Self { branch, head: Seq(0), cooldowns, providers, counted, allowances: BTreeMap::new(), open: vec![] }
@@ -112,12 +111,12 @@ impl Ledger {
         self.head
     }
 
-    /// What is left alone, in order; also where that time has come since.
+    /// The cooldowns, in order, including expired ones.
     pub fn cooldowns(&self) -> impl Iterator<Item = (&Account, &Cooldown)> {
         self.cooldowns.iter()
     }
 
-    /// The providers among whose profiles there is an order.
+    /// The providers whose profiles have an order.
     pub fn providers(&self) -> impl Iterator<Item = (&str, &ProfileOrder)> {
         self.providers.iter().map(|(provider, turns)| (provider.as_str(), turns))
     }
@@ -127,8 +126,8 @@ impl Ledger {
         self.providers.get(provider)
     }
 
-    /// A request failed in a way that concerns others. One that was out already when the profile was first left alone says
-    /// nothing new; one that failed as a probe is a strike more. No time is ever shortened.
+    /// Records a failure that concerns other sessions. A request that was in flight when the profile's cooldown began
+    /// says nothing new; a failed probe counts once more. No cooldown is ever shortened.
     pub fn record_failure(&mut self, failure_report: &FailureReport, now: Timestamp) {
         let cools = rule_of(failure_report.class).cools;
         let account = failure_report.account(cools);
@@ -145,21 +144,21 @@ impl Ledger {
         self.emit(ProfileCooled { provider, profile, model, class, until, strikes, request }, now);
     }
 
-    /// Whether it changes whom anyone asks that a request which was sent at `since` was answered whole. `alone` says that
-    /// there is no other profile to ask.
+    /// Whether the complete answer to a request that was sent at `since` changes which profile anyone asks. `alone`
+    /// says that no other profile exists.
     pub fn is_update(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
         let last_good = self.turns(&candidate.provider).and_then(|turns| turns.last_good.as_ref());
         let repaired = |(account, rest): (&Account, &Cooldown)| account.holds(candidate) && rest.since <= since;
         !alone && last_good != Some(&candidate.profile) || self.cooldowns.iter().any(repaired)
     }
 
-    /// A request that was sent at `since` was answered whole.
+    /// Records that a request that was sent at `since` was answered completely.
     pub fn answered(&mut self, candidate: &Candidate, since: Timestamp, now: Timestamp) {
         let Candidate { provider, profile, model, .. } = candidate.clone();
         self.emit(ProfileAnswered { provider, profile, model, since }, now);
     }
 
-    /// A profile is to be asked first; none = no more than the others.
+    /// Sets the preferred profile; none = no preference.
     pub fn prefer(&mut self, provider: &str, profile: Option<&str>, now: Timestamp) {
         let profile = profile.map(str::to_owned);
         if self.turns(provider).and_then(|turns| turns.preferred.clone()) != profile {
@@ -167,7 +166,7 @@ impl Ledger {
         }
     }
 
-    /// The profiles of this provider and this name, or of any, may be asked again, whatever failed. Gives what was left alone.
+    /// Clears the cooldowns of this provider and profile, or of any, whatever failed. Returns the cooldowns.
     pub fn clear(&mut self, provider: Option<&str>, profile: Option<&str>, now: Timestamp) -> Vec<(Account, Cooldown)> {
         let is_it = |account: &Account| {
             let named = profile.is_none() || account.profile.as_deref() == profile;
@@ -183,8 +182,8 @@ impl Ledger {
         gone
     }
 
-    /// The candidates of a run's chain that are to be left alone. What the run itself found out it knows better: how long it
-    /// leaves them alone is its own decision.
+    /// The candidates of a run's chain that are in cooldown, without the failures that the run itself has seen: how
+    /// long it avoids those is its own decision.
     pub fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<CooldownSet> {
         let rest = |candidate: &Candidate| {
             let of = |(account, rest): &(&Account, &Cooldown)| account.holds(candidate) && rest.request.run != run;
@@ -201,7 +200,7 @@ impl Ledger {
         cooled.collect()
     }
 
-    /// The candidates of a run's chain that a user has cleared, and who have not failed since.
+    /// The candidates of a run's chain that a user has cleared and that have not failed since.
     fn cleared(&self, chain: &[Candidate]) -> Vec<CooldownLifted> {
         let cleared = chain.iter().zip(0..).filter_map(|(of, candidate)| {
             let at = *self.turns(&of.provider)?.cleared.get(&of.profile)?;
@@ -210,17 +209,17 @@ impl Ledger {
         cleared.collect()
     }
 
-    /// All that it says to a run.
+    /// Everything that it reports to a run.
     pub fn standing(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> LedgerUpdate {
         LedgerUpdate { cleared: self.cleared(chain), cooling: self.cooling(chain, run, now) }
     }
 
-    /// What was said that all runs of an agent, or (none) of the home, may spend in a day.
+    /// The daily limit that was set for an agent, or (none) for the home.
     pub fn allowance(&self, agent: Option<&str>) -> Allowance {
         self.allowances.get(&agent.map(str::to_owned)).copied().unwrap_or_default()
     }
 
-    /// Says it: of each resource that is named.
+    /// Sets the limit of each named resource.
     pub fn allow(&mut self, agent: Option<&str>, change: Allowance, now: Timestamp) {
         let allowance = change.or(self.allowance(agent));
         self.emit(AllowanceSet { agent: agent.map(str::to_owned), allowance }, now);
@@ -255,7 +254,7 @@ impl Decide for Ledger {
         reason = "the ledger has a journal of its own; other kinds are sessions'"
     )]
     fn apply(&mut self, event: &Event, at: Timestamp) {
-        // A fork is the first of its branch; what stands before it is of the one that was left.
+        // A fork is the first entry of its branch; the entries before it belong to the branch that was left.
         self.head = if matches!(event, Event::Forked(_)) { Seq(1) } else { Seq(self.head.0 + 1) };
         match event {
             Event::ProfileCooled(e) => {

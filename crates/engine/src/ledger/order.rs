@@ -1,4 +1,4 @@
-//! In which order the profiles of a model are asked: the preferred one, the last that answered, then in turn.
+//! The order in which the profiles of a model are asked: the preferred one, the last that answered, then in rotation.
 
 use super::{Ledger, ProfileOrder};
 use crate::settings::Candidate;

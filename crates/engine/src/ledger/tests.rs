@@ -1,4 +1,4 @@
-//! What is left alone, for how long, and who is asked first.
+//! Cooldowns, their length, and the order of profiles.
 
 use super::*;
 use crate::ids::{EffectKind, RunId};
@@ -29,7 +29,7 @@ fn failure_report(number: u32, (model, profile): (&str, &str), class: FailureCla
     FailureReport { request, provider, model, profile, class, until: None, probe: false }
 }
 
-/// Who of two models with two profiles is left alone, and for how many minutes from `now`.
+/// Which of two models with two profiles is in cooldown, and for how many minutes from `now`.
 fn alone(ledger: &Ledger, now: u64) -> Vec<(u32, u64)> {
     let chain = [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")].map(|(m, p)| candidate(m, p));
     let now = Timestamp(now as i64);
@@ -49,7 +49,7 @@ fn r50_a_rate_limit_is_the_models_with_this_profile_and_a_key_is_the_profiles_wi
     assert_eq!(alone(&ledger, 0), [(0, 1), (1, 1), (3, 1)]);
     ledger.record_failure(&failure_report(3, ("two", "a"), FailureClass::Billing), Timestamp(0));
     assert_eq!(alone(&ledger, 0), [(0, 300), (1, 1), (2, 300), (3, 1)]);
-    // What says nothing of other requests is not kept.
+    // A failure that says nothing about other requests is not stored.
     ledger.take_batch();
     ledger.record_failure(&failure_report(4, ("one", "b"), FailureClass::Timeout), Timestamp(0));
     assert_eq!(ledger.take_batch(), None);
@@ -93,8 +93,8 @@ fn r50_a_strike_that_is_told_twice_counts_once_and_no_time_is_shortened() {
     let until = Some(Timestamp(90 * MINUTE as i64));
     let first = FailureReport { until, ..failure_report(1, ("one", "a"), FailureClass::RateLimit) };
     ledger.record_failure(&first, Timestamp(0));
-    let told = ledger.take_batch().expect("it is recorded");
-    assert_eq!(told.records.len(), 2, "with the beginning of the ledger");
+    let batch = ledger.take_batch().expect("it is recorded");
+    assert_eq!(batch.records.len(), 2, "with the beginning of the ledger");
     ledger.record_failure(&first, Timestamp(1));
     assert_eq!(ledger.take_batch(), None);
     ledger.record_failure(&failure_report(2, ("one", "a"), FailureClass::RateLimit), Timestamp(0));
@@ -105,14 +105,14 @@ fn r50_a_strike_that_is_told_twice_counts_once_and_no_time_is_shortened() {
 fn r50_a_strike_that_is_told_again_after_another_counts_once() {
     let mut ledger = Ledger::default();
     let probe = |number| FailureReport { probe: true, ..failure_report(number, ("one", "a"), FailureClass::RateLimit) };
-    for told in [1, 2, 1, 2, 1] {
-        ledger.record_failure(&probe(told), Timestamp(0));
+    for nth in [1, 2, 1, 2, 1] {
+        ledger.record_failure(&probe(nth), Timestamp(0));
     }
     assert_eq!(alone(&ledger, 0), [(0, 5)]);
-    // Nor does it when its time is over.
+    // Nor after its cooldown has ended.
     ledger.record_failure(&probe(1), Timestamp(6 * MINUTE as i64));
     assert_eq!(alone(&ledger, 6 * MINUTE), []);
-    // What is remembered has an end.
+    // The memory is bounded.
     for number in 3..COUNTED_REPORTS as u32 + 3 {
         ledger.record_failure(&probe(number), Timestamp(0));
     }
@@ -217,5 +217,5 @@ fn r50_nobody_is_answered_before_it_is_recorded_and_what_comes_meanwhile_is_in_t
         assert!(matches!(pump.poll(), Some(Do::Answer(of, Err(Refusal::Unavailable { .. }))) if of == caller));
     }
     assert!(pump.poll().is_none());
-    assert_eq!(alone(&recorded, 1), [(0, 1)], "the others are as if nobody had told of them");
+    assert_eq!(alone(&recorded, 1), [(0, 1)], "the others are unaffected");
 }

@@ -1,4 +1,4 @@
-//! What follows from the state alone. Called after every input until nothing more follows.
+//! The steps that follow from the state alone. Called after every input until nothing more follows.
 
 use super::failover::{Pick, Strategy, cooling_until, given_up, recover};
 use super::{Machine, model_notices};
@@ -19,12 +19,12 @@ use crate::tables::recovery::{AtEnd, Cools, rule_of};
 use crate::tables::timers::Timer;
 
 impl Machine {
-    /// Takes every step that the state allows. Each one changes the phase or is the last, so this ends.
+    /// Takes every step that the state allows. Each step changes the phase or is the last one, so this terminates.
     pub(super) fn advance(&mut self, moment: Moment) {
         while self.fault.is_none() && self.step_once(moment) {}
     }
 
-    /// Takes one step; says whether another may follow.
+    /// Takes one step. Returns whether another may follow.
     fn step_once(&mut self, moment: Moment) -> bool {
         let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return false };
         let Lifecycle::Active(run) = &session.lifecycle else {
@@ -47,7 +47,7 @@ impl Machine {
                 let waited = matches!(phase, Phase::Awaiting { .. });
                 self.advance_calls(moment);
                 match self.phase() {
-                    // Nothing was left for its calls: they are all settled.
+                    // Its calls have no time left: they are all settled.
                     Some(Phase::Preparing { .. }) => true,
                     // A wait is a state to stop in as well.
                     Some(Phase::Awaiting { .. }) => !waited,
@@ -73,7 +73,7 @@ impl Machine {
         }
     }
 
-    /// The next step of the run, or its first once the prompt is there.
+    /// Takes the next step of the run, or its first once the prompt is there.
     fn advance_preparing(&mut self, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let alone = run.counters.room.alone;
@@ -96,7 +96,8 @@ impl Machine {
         self.begin_request(moment)
     }
 
-    /// Sends the next request, the first of another step where the last was answered. Says whether something follows at once.
+    /// Sends the next request, the first of another step if the last was answered. Returns whether something follows at
+    /// once.
     pub(super) fn begin_request(&mut self, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let step = run.step.no + 1;
@@ -108,14 +109,14 @@ impl Machine {
         matches!(self.phase(), Some(Phase::Error { .. } | Phase::Awaiting { .. }))
     }
 
-    /// Tells the model that it goes round in a circle, or stops the run. Says whether it goes on.
+    /// Warns the model of a loop, or stops the run. Returns whether the run continues.
     fn check_repeats(&mut self, moment: Moment) -> bool {
         let Limits { repeats_told, repeats_most, .. } = self.limits();
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let Some(Repeat { tool, times, .. }) = run.repeats.most() else { return true };
-        let (tool, times, is_told) = (tool.clone(), *times, run.repeats.told);
-        // One answer may ask for all of them at once: nobody is stopped for what nobody told it of.
-        let is_heard = is_told || repeats_told == 0 || repeats_told >= repeats_most;
+        let (tool, times, was_warned) = (tool.clone(), *times, run.repeats.warned);
+        // One answer may contain all of the calls at once: a run is only stopped after a warning.
+        let is_heard = was_warned || repeats_told == 0 || repeats_told >= repeats_most;
         if repeats_most > 0 && times >= repeats_most && is_heard {
             let message = format!(
                 "the same call of `{tool}` came with the same result {times} times, so the run was stopped \
@@ -124,7 +125,7 @@ impl Machine {
             self.end_run(Outcome::Failed, Some(Failure::new(FailureClass::Loop, message)), moment);
             return false;
         }
-        if repeats_told > 0 && times >= repeats_told && !is_told {
+        if repeats_told > 0 && times >= repeats_told && !was_warned {
             let body =
                 self.keep(Content::text(BodyKind::Message, &model_notices::repeated(&tool, times, repeats_most)));
             self.emit(Noted { note: Note::Repeats, body }, moment.now);
@@ -145,7 +146,7 @@ impl Machine {
                 let cooling = counters.cooling.iter().filter_map(|of| Some((of.candidate, of.class?, of.until)));
                 let skipped: Vec<_> = gone.chain(cooling).collect();
                 let all = all_failed(failure, &run.trace, (&skipped, chain), moment.now);
-                // The run forgets it; other sessions are to know.
+                // The run forgets the report once the ledger has it.
                 if rule_of(class).cools != Cools::Nothing && !counters.room.broke {
                     let until = cooling_until(failure, &counters, moment);
                     self.give_up(&given_up, until, (class, request), moment);
@@ -156,7 +157,7 @@ impl Machine {
                 self.end_run(Outcome::Failed, Some(failure), moment);
             }
             Strategy::Hold => {
-                // Whoever takes it up again tries again.
+                // A human who resumes it tries again.
                 self.try_again(0, TryWith::Same, moment);
                 self.escalate(failure.clone(), moment);
             }
@@ -196,7 +197,7 @@ impl Machine {
         }
     }
 
-    /// What the ledger says is the run's own knowledge from then on; what it knows already is no news.
+    /// From here on the ledger's report is the run's own knowledge; what the run knows already is no change.
     pub(super) fn leave_alone(&mut self, cooling: &[CooldownSet], moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
@@ -209,7 +210,7 @@ impl Machine {
         }
     }
 
-    /// What the run knows of these is over, and with it a wait for any of them. What it has found out since stays.
+    /// Clears what the run knows of these, and ends a wait for any of them. What it has learned since stays.
     pub(super) fn ask_again(&mut self, cleared: &[CooldownLifted], moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
@@ -249,7 +250,7 @@ impl Machine {
         }
     }
 
-    /// Everything whose time has come, soonest first.
+    /// Every timer that is due, soonest first.
     pub(super) fn expire(&mut self, moment: Moment) {
         while self.fault.is_none() {
             let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return };
@@ -284,7 +285,7 @@ impl Machine {
             Timer::RetryDue => self.emit(WaitEnded { on: WaitFor::Retry }, moment.now),
             Timer::QuotaReset => self.emit(WaitEnded { on: WaitFor::Quota }, moment.now),
             Timer::EndGrace => self.give_up_calls(moment),
-            // The group at the head is completed by what follows from the state.
+            // The group at the head is completed by a step that follows from the state.
             Timer::GroupDue => {}
             Timer::ProcessLimit(process) => self.end_process(process, ProcessCause::Limit, moment),
         }
@@ -298,7 +299,7 @@ impl Machine {
     }
 }
 
-/// What is another when a run tries again.
+/// What changes when a run tries again.
 #[derive(Clone, Copy)]
 enum TryWith {
     Same,
@@ -307,10 +308,10 @@ enum TryWith {
     Room { compaction_step: CompactionStep, as_it_is: bool },
 }
 
-/// Who was not asked, why, and until when others leave it alone.
+/// Which candidate was not asked, why, and until when other sessions avoid it.
 type Skipped = (u32, FailureClass, Option<Timestamp>);
 
-/// The failure that a run ends with: where there were several candidates, what became of each, a line each.
+/// The failure that a run ends with: with several candidates, one line for each.
 fn all_failed(
     last: &Failure,
     trace: &[Failure],
@@ -326,7 +327,7 @@ fn all_failed(
     let lines = tried.iter().map(|failure| {
         let name = |part: &Option<String>| part.clone().unwrap_or_else(|| "?".to_owned());
         let profile = failure.profile.as_ref().map(|profile| format!(" ({profile})")).unwrap_or_default();
-        // A line each: what to do about it is told where it happened.
+        // One line each: the hint stands where the failure happened.
         let first = failure.message.lines().next().unwrap_or_default().to_owned();
         let failure = Failure { message: first, ..(*failure).clone() };
         format!("\n{}/{}{profile}: {failure}", name(&failure.provider), name(&failure.model))

@@ -1,4 +1,5 @@
-//! Breakpoints: places where a run is held by itself. Each is passed once: what goes on after it does not stop there again.
+//! Breakpoints: places where a run pauses by itself. Each is passed once: after a resume the run does not stop there
+//! again.
 
 use super::Machine;
 use super::commands::state_refusal;
@@ -34,7 +35,7 @@ impl Machine {
         Ok(Acknowledgement::Done)
     }
 
-    /// Holds the run if it has come into a state that it is to stop in. Says whether it did.
+    /// Pauses the run if it has entered a state with a breakpoint. Returns whether it did.
     pub(super) fn stop_in_state(&mut self, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let state = run.state();
@@ -47,7 +48,7 @@ impl Machine {
         stops
     }
 
-    /// Holds the run before a call that it is to stop before.
+    /// Pauses the run before a call with a breakpoint.
     pub(super) fn stop_before_call(&mut self, call: CallId, moment: Moment) {
         let cause = PauseCause::Breakpoint;
         self.emit(Paused { cause, freeze: false, call: Some(call), state: None }, moment.now);
@@ -62,7 +63,7 @@ impl Machine {
     }
 }
 
-/// Whether a run can rest in this state: an answer that streams in cannot be held without cutting it.
+/// Whether a run can pause in this state: an incoming answer cannot be paused without interrupting it.
 fn can_stop_in(state: RunState) -> bool {
     match state {
         RunState::Preparing

@@ -1,4 +1,4 @@
-//! What may be spent: looked at before each request and each call, never while a call runs.
+//! Checks budgets before each request and each call, never while a call runs.
 
 use super::commands::{no_session, state_refusal};
 use super::failover::Pick;
@@ -13,7 +13,7 @@ use crate::state::{Phase, Session, WrapUp};
 use crate::tables::budget::{Allowance, AtLimit, Limit, Resource, Scope, Spent, Standing, can_close, standing};
 
 impl Machine {
-    /// Looks at what the next request to this candidate may take. Says whether it is sent.
+    /// Checks the budget for the next request to this candidate. Returns whether it is sent.
     pub(super) fn check_budget(&mut self, candidate: u32, moment: Moment) -> bool {
         let Some((limits, candidate, tokens, winding)) = self.limits_of_run(candidate, moment) else { return true };
         let (wrap_up, at_limit) = self
@@ -36,7 +36,7 @@ impl Machine {
             Standing::Reached(limit) => {
                 let can_close = can_close(&limits, &Spent::closing(&candidate, tokens));
                 match winding {
-                    // Of a run that has done nothing yet there is nothing to say.
+                    // A run that has done nothing yet has nothing to report.
                     WrapUp::Not | WrapUp::Told if can_close && self.has_worked() => {
                         self.note(Note::Closing, &model_notices::closing(&limit), moment);
                         true
@@ -51,7 +51,7 @@ impl Machine {
         }
     }
 
-    /// The run waits for more, and there may be more by now. Says whether it goes on.
+    /// The run waits for more, and the budget may have grown. Returns whether it continues.
     pub(super) fn advance_budget(&mut self, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         if run.asked.is_some() {
@@ -67,7 +67,7 @@ impl Machine {
         true
     }
 
-    /// Where others spend of the same, leave is asked for the next request first. Says whether it is.
+    /// If a shared budget is limited, requests a grant for the next request first. Returns whether it did.
     pub(super) fn ask_leave(&mut self, moment: Moment) -> bool {
         let Pick::Ask(candidate) = self.pick(moment) else { return false };
         let tokens = self.request_tokens(candidate);
@@ -83,12 +83,12 @@ impl Machine {
         true
     }
 
-    /// There is enough among all who spend.
+    /// The request is granted.
     pub(super) fn reserved_by_all(&mut self, near: Option<Limit>, moment: Moment) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let (waited, winding) = (matches!(run.phase, Phase::Awaiting { .. }), run.winding);
         if waited {
-            // What is asked next may be another by now: it is asked for anew.
+            // The next request may be a different one by now: then a new grant is requested.
             return self.end_wait(moment);
         }
         if let Some(near) = near.filter(|_| winding == WrapUp::Not) {
@@ -97,13 +97,13 @@ impl Machine {
         self.begin_request(moment);
     }
 
-    /// There is not. It is asked on: a run that waits goes on by itself.
+    /// The request is denied. It is repeated, so that a waiting run continues by itself.
     pub(super) fn denied_by_all(&mut self, limit: &Limit, until: Option<Timestamp>, moment: Moment) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         if !matches!(run.phase, Phase::Preparing { .. }) {
             return;
         }
-        // There is more memory again as soon as others have ended: nothing is used up.
+        // Memory is freed as soon as others have ended, so no budget is used up.
         let is_passing = limit.of == Resource::Memory;
         let says_more = !is_passing && matches!(run.winding, WrapUp::Not | WrapUp::Told) && self.has_worked();
         if !is_passing && self.settings.as_ref().is_some_and(|settings| settings.budget.at_limit == AtLimit::End) {
@@ -117,7 +117,7 @@ impl Machine {
         }
     }
 
-    /// The run waits for more to spend no longer.
+    /// The run no longer waits for its budget.
     fn end_wait(&mut self, moment: Moment) {
         let said = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == WrapUp::Closed);
         self.emit(WaitEnded { on: WaitFor::Budget }, moment.now);
@@ -126,20 +126,20 @@ impl Machine {
         }
     }
 
-    /// What is set aside for a request of so many tokens, where anything is limited.
+    /// The reservation for a request of this many tokens, if anything is limited.
     pub(super) fn reserved(&self, candidate: u32, tokens: u64, moment: Moment) -> Option<Spent> {
         let settings = self.settings.as_ref()?;
         let asked = settings.candidate(candidate)?;
         self.is_limited(candidate, moment).then(|| Spent::expected(asked, tokens))
     }
 
-    /// Whether anything is limited of what the run spends.
+    /// Whether anything that the run spends is limited.
     pub(super) fn is_limited(&self, candidate: u32, moment: Moment) -> bool {
         let is_shared = self.settings.as_ref().is_some_and(|settings| settings.budget.is_shared());
         is_shared || self.limits_of_run(candidate, moment).is_some()
     }
 
-    /// A limit that is reached with what is set aside.
+    /// A limit that is reached with the reservations.
     pub(super) fn limit_reached(&self, moment: Moment) -> Option<Limit> {
         let candidate = self.session.as_ref().and_then(Session::run)?.counters.candidate;
         let (limits, ..) = self.limits_of_run(candidate, moment)?;
@@ -162,7 +162,7 @@ impl Machine {
         limits.iter().filter_map(left).min().unwrap_or(u64::MAX)
     }
 
-    /// What may be spent is said for the run that is under way, or for the session: of each resource that is named.
+    /// Sets limits for the active run or for the session, for each named resource.
     pub(super) fn set_budget(
         &mut self,
         scope: Scope,
@@ -194,8 +194,8 @@ impl Machine {
         self.session.as_ref().and_then(Session::run).is_some_and(|run| run.step.no > 1 || run.step.answered)
     }
 
-    /// What the run may spend and has spent, whom it asks next, for about how many tokens, and how far it is with coming to an
-    /// end; none where nothing is limited.
+    /// What the run may spend and has spent, which candidate it asks next and for about how many tokens, and its state
+    /// of wrapping up; none if nothing is limited.
     fn limits_of_run(&self, candidate: u32, moment: Moment) -> Option<(Limits, Candidate, u64, WrapUp)> {
         let (session, settings) = (self.session.as_ref()?, self.settings.as_ref()?);
         let run = session.run()?;
@@ -212,5 +212,5 @@ impl Machine {
     }
 }
 
-/// What is limited, and what was spent of it.
+/// The limited resources, and what was spent of each.
 type Limits = [(Scope, Allowance, Spent); 2];

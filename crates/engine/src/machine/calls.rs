@@ -1,4 +1,4 @@
-//! Calls: one ladder from asked to settled.
+//! Calls: their states from requested to settled.
 
 use super::Machine;
 use super::model_notices::{INTERRUPTED, NOTHING_LEFT, UNENDED};
@@ -23,7 +23,7 @@ impl Machine {
         calls.into_iter().flatten().filter(|call| which(call)).map(|call| call.id).collect()
     }
 
-    /// A call was checked: it may start, is asked, or has its result.
+    /// A call was checked: it may start, waits for approval, or has its result.
     pub(super) fn call_checked(&mut self, mut checked: CallChecked, moment: Moment) {
         if mutant!(DeniedCallRuns) && checked.decision == Policy::Deny {
             checked.decision = Policy::Allow;
@@ -41,10 +41,11 @@ impl Machine {
         }
     }
 
-    /// Takes every call as far as the state allows: starts those whose turn it is, waits when only questions are left.
+    /// Advances every call as far as the state allows: starts those that are next, and waits if only approvals are
+    /// open.
     pub(super) fn advance_calls(&mut self, moment: Moment) {
         let mut left = self.calls_left(moment);
-        // One that starts once more has been counted.
+        // A call that starts once more has been counted.
         let is_new = |call: &Call| call.try_no == 1;
         let unpaid = self.call_ids(|call| left == 0 && is_new(call) && !call.is_out() && !call.is_settled());
         for call in &unpaid {
@@ -95,7 +96,7 @@ impl Machine {
     /// A call has its one result.
     pub(super) fn settle_call(&mut self, id: CallId, given: ToolResult, moment: Moment) {
         let Some(call) = self.call(id) else { return };
-        // The try before, where this one has not started: its output is sealed as well.
+        // If this try has not started, the output of the previous try is sealed as well.
         let tried = call.started_at.map_or(call.try_no - 1, |_| call.try_no);
         let effect = (tried > 0).then(|| EffectId { try_no: tried, ..call.effect(EffectKind::RunCall) });
         let (outcome, output) = (given.outcome, self.keep(given.output));
@@ -123,11 +124,11 @@ impl Machine {
         self.settle_call(id, ToolResult { outcome, ..given }, moment);
     }
 
-    /// What the look-up of a lost call gave.
+    /// The result of looking up a lost call.
     pub(super) fn call_found(&mut self, id: CallId, found: Found, ended: Option<ToolResult>, moment: Moment) {
         self.emit(CallFound { call: id, found }, moment.now);
         match (found, ended) {
-            // One that is running has a result where it was put into the background.
+            // A running call has a result if it was put into the background.
             (Found::Ended | Found::Running, Some(given)) => self.settle_call(id, given, moment),
             (Found::Running, None) => self.reopen(id, moment),
             (Found::Unknown | Found::Ended, _) => self.settle_with(id, CallOutcome::Interrupted, INTERRUPTED, moment),
@@ -135,7 +136,7 @@ impl Machine {
         }
     }
 
-    /// A command that outlived its runtime is this owner's now.
+    /// A command that outlived its runtime belongs to this owner now.
     fn reopen(&mut self, id: CallId, moment: Moment) {
         let Some(epoch) = self.session.as_ref().map(|session| session.epoch) else { return };
         let Some(call) = self.call(id) else { return };
@@ -143,7 +144,7 @@ impl Machine {
         self.emit(CallStarted { call: id, effect, epoch, class }, moment.now);
     }
 
-    /// What an older owner started and did not finish is looked up before anything else is done with it.
+    /// What an earlier owner started and did not finish is looked up before anything else is done with it.
     pub(super) fn lose_calls(&mut self, moment: Moment) {
         for call in
             self.call_ids(|call| matches!(call.stage, Stage::Started { .. }) && call.class != ToolClass::ReadOnly)
@@ -160,7 +161,7 @@ impl Machine {
         self.emit(CallEnding { call, why }, moment.now);
     }
 
-    /// Calls that could not be ended in time: the run goes to its end without them, and says so.
+    /// Calls that could not be ended in time: the run ends without them, and reports that.
     pub(super) fn give_up_calls(&mut self, moment: Moment) {
         for call in self.call_ids(|call| !call.is_settled()) {
             self.settle_with(call, CallOutcome::Unended, UNENDED, moment);
@@ -168,7 +169,7 @@ impl Machine {
     }
 }
 
-/// Whether it is a call's turn: everything before it is settled, or it and what is not are read-only.
+/// Whether a call may start: every earlier call is settled, or it and all unsettled earlier calls are read-only.
 pub(super) fn has_turn(calls: &[Call], at: usize) -> bool {
     let read_only = |call: &Call| call.class == ToolClass::ReadOnly;
     calls[..at].iter().all(|before| before.is_settled() || read_only(before) && read_only(&calls[at]))

@@ -1,4 +1,4 @@
-//! What can be asked for. Each is refused before its first event, or recorded.
+//! The commands. Each is refused before its first event, or recorded.
 
 use super::Machine;
 use super::model_notices::denied;
@@ -156,10 +156,10 @@ impl Machine {
         }) {
             return Err(Refusal::Stale);
         }
-        let told = denied(&by);
+        let notice = denied(&by);
         self.emit(AskAnswered { call, allow, by }, moment.now);
         if !allow {
-            let output = Content::text(BodyKind::Output, &told);
+            let output = Content::text(BodyKind::Output, &notice);
             self.settle_call(call, ToolResult::new(CallOutcome::Denied, output), moment);
         }
         self.advance(moment);
@@ -169,10 +169,10 @@ impl Machine {
     fn recover_lifecycle(&mut self, force: bool, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let Lifecycle::Error { run, remedy, .. } = &session.lifecycle else {
-            return Err(state_refusal(session, "there is nothing to mend"));
+            return Err(state_refusal(session, "there is nothing to repair"));
         };
         if !force {
-            return Err(state_refusal(session, &format!("mend it with `{remedy}`")));
+            return Err(state_refusal(session, &format!("repair it with `{remedy}`")));
         }
         let held = run.is_some();
         self.repair(held, moment);
@@ -183,7 +183,7 @@ impl Machine {
         Ok(Acknowledgement::Done)
     }
 
-    /// Begins the conversation anew: at once, or when the run that is under way has ended.
+    /// Starts a new conversation: at once, or when the active run has ended.
     fn reset(&mut self, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         match &session.lifecycle {
@@ -222,7 +222,7 @@ impl Machine {
         Ok(Acknowledgement::Done)
     }
 
-    /// Takes a session out of its trouble, and its held run up. Nobody watched the calls of that run meanwhile.
+    /// Repairs a session and resumes its held run. Nobody supervised the calls of that run meanwhile.
     fn repair(&mut self, held: bool, moment: Moment) {
         self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
         self.change_lifecycle(LifecycleKind::Ready, LifecycleCause::Recovered, moment);
@@ -253,7 +253,7 @@ impl Machine {
         Ok(Acknowledgement::Done)
     }
 
-    /// Ends the session: at once, or with the run in it when nothing of that runs any more.
+    /// Terminates the session: at once, or with its run when nothing of that runs any more.
     fn end_or_terminate(&mut self, moment: Moment) {
         let Some(session) = self.session.as_ref().filter(|session| session.run().is_some()) else {
             return self.end_session(moment);
@@ -286,7 +286,7 @@ fn not_under_way(run: Option<RunId>) -> Refusal {
     Refusal::NotFound { what }
 }
 
-/// Nothing was asked of this session before it was made.
+/// Before it was created, the session had received no command.
 pub(super) fn no_session() -> Refusal {
     Refusal::NotFound { what: "there is no such session; the first message makes it".to_owned() }
 }

@@ -1,5 +1,4 @@
-//! Shortening the history: when, which way, and what becomes of it. The old history is in force until one event puts the
-//! new one in its place.
+//! Compaction: when it happens, which step is taken, and its result. The old history stays until one event replaces it.
 
 use super::commands::{no_session, state_refusal};
 use super::queue::Offered;
@@ -20,11 +19,11 @@ use crate::tables::budget::Spent;
 use crate::tables::compaction::{CompactionStep, Window};
 use crate::tables::limits::{FLUSH_TOKENS, MESSAGE_TOKENS};
 
-/// What is to be done: which way, and how many items a summary stands for.
+/// The compaction to start: its step, and how many items a summary stands for.
 type Plan = (CompactionStep, usize);
 
 impl Machine {
-    /// About how many tokens the next request to this candidate holds.
+    /// The estimated tokens of the next request to this candidate.
     pub(super) fn request_tokens(&self, candidate: u32) -> u64 {
         let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return 0 };
         let Some(run) = session.run() else { return 0 };
@@ -41,7 +40,8 @@ impl Machine {
         self.window(self.session.as_ref()?.run()?.counters.candidate)
     }
 
-    /// Shortens the history before the next request, if that is wanted and there is a way. Says whether anything came of it.
+    /// Starts a compaction before the next request, if one is due and a step is possible. Returns whether anything
+    /// changed.
     pub(super) fn compact_first(&mut self, candidate: u32, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let by_wish = run.summary.is_some().then(|| self.plan_of_request(candidate)).flatten();
@@ -77,12 +77,13 @@ impl Machine {
         } else {
             CompactionCause::Again
         };
-        // What asks for the writing down goes out first, where there is room for it.
+        // The request to write down what must not be lost is sent first, if there is space for it.
         let is_asked = self.session.as_ref().is_some_and(|session| session.transcript.flush() == Flush::Asked);
         (self.request_tokens(candidate) > if is_asked { most } else { threshold }).then_some(cause)
     }
 
-    /// Whether the model is to write down what must not be lost, with the next request: a summary is due soon or now, and
+    /// Whether the next request is to ask the model to write down what must not be lost: a summary is due soon or now,
+    /// and there is space for the request.
     /// there is room to ask.
     fn flush_wanted(&self, run: &Run, candidate: u32) -> bool {
         let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return false };
@@ -99,7 +100,7 @@ impl Machine {
             && matches!(self.plan(candidate), Some((CompactionStep::Summarise, _)))
     }
 
-    /// The first way from here on that promises anything.
+    /// The first step from here on that would free anything.
     fn plan(&self, candidate: u32) -> Option<Plan> {
         let session = self.session.as_ref()?;
         let run = session.run()?;
@@ -112,7 +113,7 @@ impl Machine {
         })
     }
 
-    /// A summary that the user asked for: of two thirds at least.
+    /// A summary on the user's request: of at least two thirds.
     fn plan_of_request(&self, candidate: u32) -> Option<Plan> {
         let session = self.session.as_ref()?;
         let transcript = &session.transcript;
@@ -139,7 +140,7 @@ impl Machine {
         self.check_summary(moment);
     }
 
-    /// What is set aside for a summary, where anything is limited. It reads about as much as the request would have held.
+    /// The reservation for a summary, if a budget is limited. It reads about as much as the request would have held.
     fn reserved_for_summary(
         &self,
         compaction_step: CompactionStep,
@@ -151,7 +152,7 @@ impl Machine {
         self.is_limited(candidate, moment).then(|| Spent::expected(asked, tokens))
     }
 
-    /// A summary that too little is left for is not asked for: what follows is what follows when one cannot be had.
+    /// A summary is not requested if the budget is too small: the run then proceeds as after a failed one.
     pub(super) fn check_summary(&mut self, moment: Moment) {
         let Some(Compacting { compaction_step, reserved: Some(_), .. }) = self.compacting() else { return };
         if let Some(limit) = self.limit_reached(moment) {
@@ -160,7 +161,7 @@ impl Machine {
         }
     }
 
-    /// The provider said that a request is too long: the history is shortened, or cannot be any more.
+    /// The provider reported that a request is too long: the history is compacted, or cannot be any more.
     pub(super) fn advance_overflow(&mut self, moment: Moment) {
         self.settle_kept(self.resume_mode(), moment);
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
@@ -171,7 +172,7 @@ impl Machine {
         }
     }
 
-    /// The readable end of what cannot be shortened any more.
+    /// The readable end of a run whose history cannot be compacted any more.
     pub(super) fn too_long(&self) -> Failure {
         let said =
             self.session.as_ref().and_then(|s| s.run()).and_then(|run| run.trace.last()).map(ToString::to_string);
@@ -186,13 +187,13 @@ impl Machine {
         self.fail_after(failure, compaction_step, Usage::default(), moment);
     }
 
-    /// The same where a part of it was answered.
+    /// The same if some of its requests were answered.
     fn fail_after(&mut self, failure: Failure, compaction_step: CompactionStep, usage: Usage, moment: Moment) {
         let cost = self.summariser().map_or(0, |candidate| candidate.cost(&usage));
         self.emit(CompactionFailed { failure, compaction_step, usage, cost }, moment.now);
     }
 
-    /// Who is asked for a summary.
+    /// The candidate that is asked for a summary.
     fn summariser(&self) -> Option<&Candidate> {
         let settings = self.settings.as_ref()?;
         let run = self.session.as_ref().and_then(Session::run)?;
@@ -204,7 +205,7 @@ impl Machine {
         *compacting
     }
 
-    /// The compaction under way has failed, however.
+    /// The active compaction has failed, whatever the way.
     pub(super) fn compaction_failed(&mut self, failure: Failure, usage: Usage, moment: Moment) {
         if let Some(Compacting { compaction_step, .. }) = self.compacting() {
             if mutant!(CompactionEndsRun) {
@@ -214,7 +215,7 @@ impl Machine {
         }
     }
 
-    /// A history was made shorter: what is not really shorter is not taken.
+    /// A compaction is complete: a result that is not shorter is not used.
     pub(super) fn shortened(&mut self, effect: EffectId, made: CompactionResult, moment: Moment) {
         let Some(Compacting { compaction_step, items, .. }) = self.compacting() else { return };
         match made {
@@ -252,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// What the model of this name takes for a summary, micro-dollars.
+    /// The cost of a summary by the model of this name, in micro-dollars.
     fn cost_of_summary(&self, by: &str, usage: &Usage) -> u64 {
         let Some(settings) = &self.settings else { return 0 };
         let is_it = |candidate: &&Candidate| by == format!("{}/{}", candidate.provider, candidate.model);
@@ -260,7 +261,7 @@ impl Machine {
         known.filter(is_it).map(|candidate| candidate.cost(usage)).next().unwrap_or_default()
     }
 
-    /// What a summary leads to: from where messages are kept, which of the earlier ones, tokens before and after.
+    /// The effect of a summary: from where messages are kept, which earlier ones, and the tokens before and after.
     fn replaced(&self, cut: usize, summary: &Content) -> Option<(Seq, Vec<MessageId>, u64, u64)> {
         let session = self.session.as_ref()?;
         let transcript = &session.transcript;
@@ -289,7 +290,7 @@ impl Machine {
         self.emit(ResultsCut { compaction: effect, results, before, after }, moment.now);
     }
 
-    /// The user wants the history shortened: by the run that is under way at its next boundary, else by a run of its own.
+    /// The user asks for a compaction: by the active run at its next boundary, else by a run of its own.
     pub(super) fn compact(
         &mut self,
         message: MessageId,
@@ -324,7 +325,7 @@ impl Machine {
         }
     }
 
-    /// Takes the last compaction back. What has come since stays.
+    /// Undoes the last compaction. What has come since stays.
     pub(super) fn uncompact(
         &mut self,
         compaction: EffectId,
@@ -349,7 +350,7 @@ fn has_history(transcript: &Transcript) -> bool {
     transcript.cut(transcript.tokens() / 3).is_some()
 }
 
-/// How many items a way is about; none if nothing would come of it.
+/// How many items a step covers; none if it would free nothing.
 fn items_before(
     compaction_step: CompactionStep,
     transcript: &Transcript,
@@ -364,7 +365,7 @@ fn items_before(
     match compaction_step {
         CompactionStep::Summarise => transcript.cut(keep).filter(gains),
         CompactionStep::Truncate => transcript.has_long_results().then_some(all),
-        // Everything, if need be: what the extract holds of it is still more than a run that cannot go on.
+        // The whole history, if need be: what the extract keeps of it is better than a run that cannot continue.
         CompactionStep::Tail => transcript.cut(keep / 4).filter(gains).or_else(|| Some(all).filter(gains)),
         CompactionStep::Nothing => None,
     }

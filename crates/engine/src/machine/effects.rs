@@ -1,4 +1,4 @@
-//! What must be in flight in the world, derived from the state. Nothing here remembers anything.
+//! The effects that must be in flight, derived from the state. Nothing here remembers anything.
 
 use super::Machine;
 use super::calls::has_turn;
@@ -10,7 +10,7 @@ use crate::state::{
 };
 
 impl Machine {
-    /// All that is wanted now, each with a stable id.
+    /// All wanted effects, each with a stable id.
     pub(super) fn wanted(&self) -> Vec<Effect> {
         let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return vec![] };
         let mut wanted: Vec<Effect> = session.next_up().map(|head| Effect::lane(head.message)).into_iter().collect();
@@ -35,7 +35,8 @@ impl Machine {
         wanted
     }
 
-    /// Whether this effect is wanted. The streaming request, asked for each piece, is answered without a list.
+    /// Whether this effect is wanted. The streaming request, asked for with each piece, is answered without building a
+    /// list.
     pub(super) fn wants(&self, effect: EffectId) -> bool {
         let is_it = |phase: &Phase| matches!(phase, Phase::Streaming(stream) if stream.sent.request == effect);
         let streaming = self.phase().is_some_and(is_it);
@@ -75,7 +76,7 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
     Some(Effect::Request { id: sent.request, candidate, thinking, prompt, items: sent.items })
 }
 
-/// A process is followed, or ended, whatever the session is doing.
+/// A process is followed, or ended, in any state of the session.
 fn process(process: &Process) -> Option<Effect> {
     let of = process.effect;
     match process.state {
@@ -87,7 +88,7 @@ fn process(process: &Process) -> Option<Effect> {
     }
 }
 
-/// What stands still while the run is held.
+/// The calls that are frozen while the run is paused.
 fn frozen<'a>(session: &'a Session, run: &'a Run) -> impl Iterator<Item = Effect> + 'a {
     let freezes = run.pause.is_some_and(|pause| pause.freeze);
     let started = |call: &&Call| matches!(call.stage, Stage::Started { epoch } if epoch == session.epoch);
@@ -99,7 +100,7 @@ fn frozen<'a>(session: &'a Session, run: &'a Run) -> impl Iterator<Item = Effect
     })
 }
 
-/// The effects of calls. A paused run starts nothing and checks nothing, but what is out is looked after.
+/// The effects of calls. A paused run starts and checks nothing, but effects in flight continue.
 fn calls(session: &Session, run: &Run, active: bool) -> Vec<Effect> {
     let calls = &run.step.calls;
     let wanted = |(at, call): (usize, &Call)| {

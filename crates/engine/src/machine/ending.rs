@@ -1,4 +1,4 @@
-//! Ending is a wanted effect: the end is decided first, and taken when nothing of the run is out any more.
+//! Ending a run: the outcome is decided first, and the run ends when none of its effects is in flight.
 
 use super::Machine;
 use crate::decide::Decide as _;
@@ -10,20 +10,21 @@ use crate::state::{Call, Phase, Run, Session, Stage};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
-    /// Decides that the run ends so: its stream is cut and kept, calls that have not started are answered, those that
+    /// Decides the outcome of the run: its stream is interrupted and kept, calls that have not started are answered,
+    /// and started ones are ended.
     /// have are ended.
     pub(super) fn begin_ending(&mut self, outcome: Outcome, cause: CutCause, moment: Moment) {
         self.decide_end(EndingSet { outcome, terminate: false, reset: false }, cause, moment);
     }
 
-    /// Decides that the session ends for good with its run, whose end may be decided already.
+    /// Decides that the session terminates with its run, whose outcome may be decided already.
     pub(super) fn begin_terminating(&mut self, moment: Moment) {
         let ending = self.session.as_ref().and_then(Session::run).and_then(|run| run.ending);
         let outcome = ending.map_or(Outcome::Aborted, |ending| ending.outcome);
         self.decide_end(EndingSet { outcome, terminate: true, reset: false }, CutCause::Abort, moment);
     }
 
-    /// Decides that the conversation begins anew after the run, whose end may be decided already.
+    /// Decides that a new conversation starts after the run, whose outcome may be decided already.
     pub(super) fn begin_reset(&mut self, moment: Moment) {
         let ending = self.session.as_ref().and_then(Session::run).and_then(|run| run.ending);
         let outcome = ending.map_or(Outcome::Aborted, |ending| ending.outcome);
@@ -48,7 +49,7 @@ impl Machine {
         }
     }
 
-    /// Goes on with an ending run; takes the end when no call is out. Says whether it did.
+    /// Advances an ending run; ends it when no call is in flight. Returns whether it did.
     pub(super) fn advance_ending(&mut self, outcome: Outcome, moment: Moment) -> bool {
         self.skip_calls(moment);
         for call in self.call_ids(|call| matches!(call.stage, Stage::Started { .. })) {
@@ -63,7 +64,7 @@ impl Machine {
         !out
     }
 
-    /// The one terminal event; the end of the session with it, if that was decided.
+    /// The one terminal event, and the session's termination with it, if that was decided.
     pub(super) fn end_run(&mut self, outcome: Outcome, failure: Option<Failure>, moment: Moment) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let terminate = run.ending.is_some_and(|ending| ending.terminate);
@@ -91,14 +92,14 @@ impl Machine {
         }
     }
 
-    /// Ends the session for good, which no run is in any more. Its processes end after that.
+    /// Terminates a session without a run. Its processes end after that.
     pub(super) fn end_session(&mut self, moment: Moment) {
         self.end_processes(moment);
         self.change_lifecycle(LifecycleKind::Terminated, LifecycleCause::Terminate, moment);
     }
 }
 
-/// What is to be said of calls that could not be ended.
+/// The report of calls that could not be ended.
 fn unended(run: &Run) -> Option<Failure> {
     let calls: Vec<String> = run.unended.iter().map(ToString::to_string).collect();
     let message = format!("could not be ended and may still be running: call {}", calls.join(", call "));

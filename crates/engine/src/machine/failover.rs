@@ -1,4 +1,4 @@
-//! Decides what follows a failure, by the table of recovery and the counters of the run.
+//! Decides what follows a failure, by the failover table and the counters of the run.
 
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Moment, Timestamp};
@@ -10,40 +10,38 @@ use crate::tables::limits::{BACKOFF_BASE_MS, BACKOFF_MOST_MS, WINDOW_LEAST};
 use crate::tables::recovery::AtEnd::{End, Fail, Hold, Wait};
 use crate::tables::recovery::{Cools, First, Rule, Then, rule_of};
 
-/// What follows.
+/// What follows a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// The same request again after so many milliseconds.
+    /// The same request again after this many milliseconds.
     Retry {
         /// From now.
         delay_ms: u64,
     },
     /// The same candidate at a lower thinking level, at once.
-    LowerThinking {
-        /// Which.
-        level: Thinking,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    LowerThinking { level: Thinking },
     /// Another candidate, at once.
     Rotate {
-        /// Its place in the settings.
+        /// The index of the candidate in the settings.
         candidate: u32,
-        /// Until when the one that failed is not to be tried.
+        /// Until when the failed candidate is not to be tried.
         cooling: Option<Timestamp>,
     },
-    /// The history is shortened, or goes out as it is.
+    /// The history is compacted, or the request is sent with it as it is.
     MakeRoom {
         /// When, from now.
         delay_ms: u64,
-        /// The way that is tried next.
+        /// The compaction step that is tried next.
         compaction_step: CompactionStep,
-        /// The next request goes out with the history as it is.
+        /// The next request is sent with the history as it is.
         as_it_is: bool,
     },
-    /// Nothing can be tried before then.
+    /// No candidate can be tried before this time.
     Wait {
-        /// When the soonest can.
+        /// When the first candidate can be tried.
         until: Timestamp,
-        /// Until when the one that failed is not to be tried.
+        /// Until when the failed candidate is not to be tried.
         cooling: Option<Timestamp>,
     },
     /// The run ends with this failure.
@@ -53,7 +51,7 @@ pub enum Strategy {
 }
 
 /// Decides what follows a failure of the candidate in use (`counters.failed` counts this one), or of a compaction;
-/// `window` is that of the candidate.
+/// `window` is the candidate's.
 pub fn recover(
     failure: &Failure,
     counters: &Counters,
@@ -105,20 +103,21 @@ fn first(
             let level = lower(counters.lowered.or(candidate.thinking)?, &candidate.levels)?;
             return Some(Strategy::LowerThinking { level });
         }
-        // Whatever else it failed of before, and however few retries there are: no time is lost, and no other is better.
+        // Independent of its earlier failures and of the number of retries: this costs no time, and no other candidate
+        // is better.
         First::RefreshOnce => {
             let can_refresh = chain.get(counters.candidate as usize).is_some_and(|candidate| candidate.can_refresh);
             return (can_refresh && counters.refused <= 1).then_some(Strategy::Retry { delay_ms: 0 });
         }
-        // What is too long is shortened before anything is decided here.
+        // A request that is too long is compacted before anything is decided here.
         First::MakeRoom | First::Nothing => return None,
     };
     if counters.failed > most {
         return None;
     }
     let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(counters.failed, moment.random));
-    // What is not over in a moment is not waited for here, where another can answer meanwhile or sooner, or the wait is one for
-    // a quota: that one ends with whoever is free first.
+    // A longer wait is not taken here if another candidate can answer meanwhile or sooner, or if it is a wait for a
+    // quota: that one ends with the first free candidate.
     let free = next(&[counters.candidate], counters, chain, moment.now).is_some();
     let sooner = || {
         let others = counters.cooling.iter().filter(|cooling| cooling.candidate != counters.candidate);
@@ -129,7 +128,7 @@ fn first(
     (delay_ms <= patience.min(limits.max_wait_ms)).then_some(Strategy::Retry { delay_ms })
 }
 
-/// The first candidate that may be tried, when these may not.
+/// The first candidate that may be tried, if these may not.
 fn next(gone: &[u32], counters: &Counters, chain: &[Candidate], now: Timestamp) -> Option<u32> {
     let stays = |at: &u32| same_model(&chain[*at as usize], &chain[counters.candidate as usize]);
     let fits =
@@ -145,8 +144,8 @@ fn same_model(a: &Candidate, b: &Candidate) -> bool {
     (&a.provider, &a.model) == (&b.provider, &b.model)
 }
 
-/// Who is not to be tried for now when the candidate in use has failed like this: it alone, all keys of its model, or all
-/// models of its key.
+/// The candidates that are in cooldown when the candidate in use has failed like this: it alone, all keys of its model,
+/// or all models of its key.
 pub fn given_up(failure: &Failure, counters: &Counters, chain: &[Candidate]) -> Vec<u32> {
     let Some(failed) = chain.get(counters.candidate as usize) else { return vec![] };
     let Rule { then, cools, .. } = rule_of(failure.class);
@@ -159,18 +158,18 @@ pub fn given_up(failure: &Failure, counters: &Counters, chain: &[Candidate]) -> 
     (0..chain.len() as u32).filter(goes).collect()
 }
 
-/// Who is asked next.
+/// The candidate that is asked next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
     /// This candidate.
     Ask(u32),
-    /// Nobody before then.
+    /// No candidate before this time.
     Wait(Timestamp),
 }
 
-/// Who is asked when the run goes on: the candidate in use, unless it cools down; then the first that may be tried, or the
-/// soonest that is worth waiting for. Where there is none of these the first is tried all the same: who has mended a key
-/// or paid a bill need not say so here.
+/// The candidate that is asked when the run continues: the one in use, unless it is in cooldown; then the first that
+/// may be tried, or the one whose cooldown ends first. If there is none, the first is tried all the same, so that a
+/// user who has repaired a key or paid a bill need not report it here.
 pub fn pick(counters: &Counters, chain: &[Candidate], limits: &Limits, now: Timestamp) -> Pick {
     if !counters.cools(counters.candidate, now) {
         return Pick::Ask(counters.candidate);
@@ -185,29 +184,29 @@ pub fn pick(counters: &Counters, chain: &[Candidate], limits: &Limits, now: Time
     }
 }
 
-/// Until when the candidate in use is not to be tried; none = not before another has answered.
+/// Until when the candidate in use is not to be tried; none = until another has answered.
 pub(crate) fn cooling_until(failure: &Failure, counters: &Counters, moment: Moment) -> Option<Timestamp> {
     let cools = rule_of(failure.class).cools;
     if cools == Cools::Nothing {
         return None;
     }
     let by_itself = cools.cooldown_ms(counters.strikes(counters.candidate, Some(failure.class)) + 1);
-    // What it said was tried before this: where it says too little, it is left alone as if it had said nothing.
+    // The hint of the provider was used before this: if it is too short, the cooldown is as long as without it.
     Some(moment.now.plus(by_itself.max(failure.retry_after_ms.unwrap_or(0))))
 }
 
-/// The next lower level of these; of every one where there are none.
+/// The next lower level of these; of every level if there are none.
 fn lower(level: Thinking, levels: &[Thinking]) -> Option<Thinking> {
     use Thinking::{High, Low, Medium, Minimal, Off, Xhigh};
     let levels = if levels.is_empty() { &[Xhigh, High, Medium, Low, Minimal, Off] } else { levels };
     levels.iter().copied().filter(|lower| *lower < level).max()
 }
 
-/// What follows when a way has failed: it is tried once more where the reason may pass, then the request goes out with
-/// the old history if that may fit, else the next way follows.
+/// What follows a failed compaction step: it is tried once more if the cause may pass; then the request is sent with
+/// the old history if that may fit; else the next step follows.
 fn after_compaction(failure: &Failure, room: &CompactionProgress, window: Option<Window>, moment: Moment) -> Strategy {
     let again = matches!(rule_of(failure.class).first, First::Retry | First::RetryOnce);
-    // One that used up all its time is not given it again.
+    // A step that used up all its time gets no second try.
     if again && failure.class != FailureClass::Timeout && room.failed <= 1 {
         let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(room.failed, moment.random));
         if delay_ms <= BACKOFF_MOST_MS {
@@ -229,7 +228,7 @@ fn after_compaction(failure: &Failure, room: &CompactionProgress, window: Option
     }
 }
 
-/// Full jitter: anywhere between nothing and 1 s · 2^(n−1), at most 60 s.
+/// Full jitter: between 0 and 1 s · 2^(n−1), at most 60 s.
 fn backoff_ms(failed: u32, random: u64) -> u64 {
     let doublings = failed.saturating_sub(1).min(16);
     let most = (BACKOFF_BASE_MS << doublings).min(BACKOFF_MOST_MS);
@@ -250,7 +249,7 @@ mod tests {
             CompactionProgress { compaction_step, failed, history, tokens, ..CompactionProgress::default() }
         };
         let next = |delay_ms, compaction_step, as_it_is| Strategy::MakeRoom { delay_ms, compaction_step, as_it_is };
-        // Once more where the reason may pass.
+        // Once more if the cause may pass.
         assert_eq!(
             with(FailureClass::Server, room(CompactionStep::Summarise, 1, false, 90)),
             next(0, CompactionStep::Summarise, false)
@@ -273,7 +272,7 @@ mod tests {
             with(FailureClass::Auth, room(CompactionStep::Truncate, 1, true, 90)),
             next(0, CompactionStep::Tail, false)
         );
-        // An estimate alone never ends a run, the provider's word does.
+        // An estimate alone never ends a run; the provider's report does.
         assert_eq!(
             with(FailureClass::Refused, room(CompactionStep::Tail, 1, false, 101)),
             next(0, CompactionStep::Nothing, true)

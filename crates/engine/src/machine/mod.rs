@@ -1,7 +1,7 @@
 //! The machine: decides on inputs, records each decision as an event, and says what is wanted in the world.
 //!
-//! `handle` records what happened, then `advance` takes every step that follows from the state. So a crash, an abort and
-//! an answer lead on by the same code. What may not live here: anything that is not a decision.
+//! `handle` records what happened, then `advance` takes every step that follows from the state, so a crash, an abort
+//! and an answer continue by the same code. Only decisions belong here.
 
 mod advance;
 mod breakpoints;
@@ -57,9 +57,9 @@ pub struct Machine {
     session: Option<Session>,
     settings: Option<Arc<Settings>>,
     open: Open,
-    /// The row of the run under way that was recorded last.
-    told: Option<RunRow>,
-    /// When the decided end of the run was in the journal: before that, none of its calls is being ended.
+    /// The last recorded row of the active run.
+    recorded_row: Option<RunRow>,
+    /// When the decided end of the run was in the journal; before that, none of its calls is being ended.
     ending_from: Option<Timestamp>,
     fault: Option<IllegalEdge>,
     late: u64,
@@ -84,18 +84,18 @@ impl Machine {
         self.session.as_ref()
     }
 
-    /// The settings of the run that is under way or held.
+    /// The settings of the active or held run.
     pub fn settings(&self) -> Option<&Arc<Settings>> {
         self.settings.as_ref()
     }
 
-    /// How many reports were dropped because nothing waited for them.
+    /// How many reports were dropped because no effect was waiting for them.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Whether nothing happens to the session until somebody asks for something: no run is under way or paused, nothing is
-    /// wanted, no time is waited for. A machine that is rebuilt from its journal is then the same as this one.
+    /// Whether nothing happens to the session until a command arrives: no run is active or paused, no effect is wanted,
+    /// no timer is armed. A machine that is rebuilt from its journal then equals this one.
     pub fn is_at_rest(&self) -> bool {
         let rests = |session: &Session| match session.lifecycle {
             Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Error { .. } | Lifecycle::Terminated => !session.closed,
@@ -170,7 +170,7 @@ impl Decide for Machine {
             crate::batch::Views::default()
         } else {
             debug_assert_eq!(session.check().err().filter(|_| self.fault.is_none()), None);
-            open.touched.rows(session, self.settings.as_deref(), &mut self.told)
+            open.touched.rows(session, self.settings.as_deref(), &mut self.recorded_row)
         };
         Some(Batch { session: session.id, branch: session.branch, records: open.records, bodies: open.bodies, views })
     }
@@ -185,7 +185,7 @@ impl Machine {
         timers::armed(session, &self.limits(), self.ending_from)
     }
 
-    /// Names content and hands it to the journal with this batch.
+    /// Names content and adds its bytes to the batch.
     fn keep(&mut self, content: Content) -> crate::body::Body {
         let body = content.body;
         self.open.bodies.push(content);
@@ -201,7 +201,7 @@ impl Machine {
         self.keep(Content::text(kind, text))
     }
 
-    /// The one way to change state: checks the edge, applies, records.
+    /// The only way to change state: checks the edge, applies the event, records it.
     fn emit(&mut self, event: impl Into<Event>, at: Timestamp) {
         let event = event.into();
         let Some(session) = self.session.as_mut().filter(|_| self.fault.is_none()) else { return };
@@ -234,12 +234,12 @@ impl Machine {
         self.fault = Some(edge);
     }
 
-    /// Appends to the open batch; progress that goes on where the last left off becomes one with it.
+    /// Appends to the open batch; adjoining progress is merged.
     fn record(&mut self, event: Event, at: Timestamp) {
         if let Some(last) = self.open.records.last_mut()
             && joined(&mut last.event, &event)
         {
-            // The time of the last piece: silence counts from there, live and after a restart.
+            // The time of the last piece: idle time counts from there, live and after a restart.
             last.at = at;
             return;
         }
@@ -260,7 +260,8 @@ fn edge_allowed(event: &Event, trigger: Option<Trigger>, from: RunState, to: Run
     }
 }
 
-/// The cause under which an event moves the lifecycle. One that moves it and is not here takes an edge that no table has.
+/// The cause with which an event changes the lifecycle. An event that changes it without a cause here takes an edge
+/// that no table has.
 #[expect(clippy::wildcard_enum_match_arm, reason = "`emit` refuses an event that moves the lifecycle without a cause")]
 fn lifecycle_cause(event: &Event) -> Option<LifecycleCause> {
     match event {
@@ -276,7 +277,7 @@ fn lifecycle_cause(event: &Event) -> Option<LifecycleCause> {
     }
 }
 
-/// Joins text that adjoins other text of the same effect; says whether it did.
+/// Joins adjoining text of the same effect. Returns whether it did.
 fn joined(last: &mut Event, next: &Event) -> bool {
     match (last, next) {
         (Event::TextAdded(a), Event::TextAdded(b)) if adjoin((a.effect, a.offset, &a.text), (b.effect, b.offset)) => {

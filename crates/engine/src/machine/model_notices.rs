@@ -1,21 +1,21 @@
-//! What the model is told in place of a call's own result. Fixed wording: tests and models rely on it.
+//! The notices that the model receives in place of a call's own result. Fixed wording: tests and models rely on it.
 
 use crate::tables::budget::{Limit, Resource, Scope};
 
-/// A call that a cut, an abort or an ending came before.
+/// A call that an interruption, an abort or an ending preceded.
 pub(super) const NOT_RUN: &str = "Not run: the turn was cut.";
 
-/// A call that a message came before.
+/// A call that a message preceded.
 pub(super) const SKIPPED: &str = "Skipped due to queued user message.";
 
-/// A call that a crash cut off and whose outcome cannot be found.
+/// A call that a crash interrupted and whose outcome is unknown.
 pub(super) const INTERRUPTED: &str = "Interrupted: the process that ran this was cut off and the outcome is unknown. \
      It may have taken effect in whole, in part or not at all. It was not run again; look before you repeat it.";
 
 /// A call that could not be ended.
 pub(super) const UNENDED: &str = "Could not be ended within its limit; something of it may still be running.";
 
-/// Before the next request of a run that goes round in a circle.
+/// Before the next request of a run that repeats itself.
 pub(super) fn repeated(tool: &str, times: u32, most: u32) -> String {
     let stop = if most == 0 { String::new() } else { format!(" After {most} times this run is stopped.") };
     format!(
@@ -24,19 +24,19 @@ pub(super) fn repeated(tool: &str, times: u32, most: u32) -> String {
     )
 }
 
-/// With the last request before the history is made shorter.
+/// With the last request before a compaction.
 pub(super) const MEMORY_FLUSH: &str = "Note from limulus: this conversation is nearly as long as fits, and its older part is soon \
      replaced by a summary. What must not be lost of it (decisions and their reasons, exact names, what is still to do) and \
      stands in no file yet: write it now into a file of the workspace, behind what is there, by default \
      `memory/NOTES.md`. Then go on with what you were asked; do not mention this note.";
 
-/// A call that nothing is left for.
+/// A call that the budget does not allow.
 pub(super) const NOTHING_LEFT: &str = "Not run: the budget is used up.";
 
-/// Before the next request of a run that waited for more.
+/// Before the next request of a run whose budget was raised.
 pub(super) const RAISED: &str = "Note from limulus: there is more to spend again. Go on where you stopped.";
 
-/// Before the next request of a run that has nearly used up what it may spend.
+/// Before the next request of a run that has nearly used up its budget.
 pub(super) fn wrap_up(limit: &Limit) -> String {
     format!(
         "Note from limulus: {} % of what {} may spend is used up ({}). Come to an end: do only what is still needed, \
@@ -47,7 +47,7 @@ pub(super) fn wrap_up(limit: &Limit) -> String {
     )
 }
 
-/// The last request before a run waits for more.
+/// The last request before a run waits for a larger budget.
 pub(super) fn closing(limit: &Limit) -> String {
     format!(
         "Note from limulus: what {} may spend is used up ({}). Call no tools. Say in a few lines what is done, what is \
@@ -73,7 +73,7 @@ pub(super) fn no_summary(limit: &Limit) -> String {
     format!("too little is left for a summary: {}", limit.in_words())
 }
 
-/// Who spends of it.
+/// The scope of a budget.
 fn whose(scope: Scope) -> &'static str {
     match scope {
         Scope::Run => "this run",
@@ -85,7 +85,7 @@ fn whose(scope: Scope) -> &'static str {
 }
 
 impl Limit {
-    /// Of what, and how much of it is used.
+    /// The resource, and how much of it is used.
     pub fn in_words(&self) -> String {
         format!("of what {} may spend, {} are used up", whose(self.scope), amounts(self))
     }

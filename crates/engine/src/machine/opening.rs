@@ -1,5 +1,5 @@
-//! A new owner takes the session up. A crash is an input like any other: what was started under an older epoch becomes
-//! what must be looked up or sent again, and then the state leads on as always.
+//! A new owner opens the session. A crash is an input like any other: what was started under an older epoch is looked
+//! up or sent again, and then the same rules decide as always.
 
 use super::Machine;
 use crate::event::{Closed, CutCause, LifecycleChanged, Opened};
@@ -21,14 +21,14 @@ impl Machine {
         self.advance(moment);
     }
 
-    /// Taken up and laid down again: as it is now, its owner left in order, so that nothing of it is wanted, no time runs, and
-    /// the opening that follows when its run has its place counts as none that was cut off.
+    /// Opened and closed again: as if its owner had shut down in order. No effect is wanted and no timer runs, and the
+    /// opening that follows when its run has its slot does not count as a crash.
     pub(super) fn opened_to_wait(&mut self, epoch: Epoch, moment: Moment) {
         self.take_over(epoch, moment);
         self.emit(Closed { epoch }, moment.now);
     }
 
-    /// What was under way becomes what must be looked up or sent again. Says whether it may go on.
+    /// What was in flight becomes what must be looked up or sent again. Returns whether the run may continue.
     fn take_over(&mut self, epoch: Epoch, moment: Moment) -> bool {
         let Some(last_activity) = self.session.as_ref().map(|session| session.last_activity) else { return false };
         self.emit(Opened { epoch, last_activity }, moment.now);
@@ -53,7 +53,7 @@ impl Machine {
         self.escalate(Failure::new(FailureClass::Unknown, message), moment);
     }
 
-    /// Only a human can help: the run is held. A session without a run has nothing that could be in danger.
+    /// Only a human can help: the run is held. A session without a run is not affected.
     pub(super) fn escalate(&mut self, failure: Failure, moment: Moment) {
         let Some(session) = self.session.as_ref().filter(|session| session.is_active()) else { return };
         let remedy = format!("limulus resume {} --force", session.key);

@@ -1,5 +1,5 @@
-//! Processes: commands in the background. A call that puts its command there is settled; the session holds the process
-//! until it has ended, and ends it at its limit or with itself.
+//! Processes: commands in the background. A call whose command is put there is settled; the session holds the process
+//! until it ends, and ends it at its limit or when the session terminates.
 
 use super::Machine;
 use crate::event::{CallOutcome, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten};
@@ -16,7 +16,7 @@ impl Machine {
         self.emit(ProcessAdopted { process, call: id, until }, moment.now);
     }
 
-    /// A process has ended, or could not be ended. Of those that have, only the newest stay listed.
+    /// A process has ended, or could not be ended. Only the newest ended ones stay listed.
     pub(super) fn process_ended(&mut self, effect: EffectId, outcome: CallOutcome, how: String, moment: Moment) {
         let process = EffectId { kind: EffectKind::RunCall, ..effect };
         self.emit(ProcessEnded { process, outcome, how }, moment.now);
@@ -31,12 +31,12 @@ impl Machine {
         }
     }
 
-    /// Has a process ended.
+    /// Ends a process.
     pub(super) fn end_process(&mut self, process: EffectId, why: ProcessCause, moment: Moment) {
         self.emit(ProcessEnding { process, why }, moment.now);
     }
 
-    /// Has all that runs ended.
+    /// Ends all running processes.
     pub(super) fn end_processes(&mut self, moment: Moment) {
         let processes = self.session.as_ref().map(|session: &Session| &session.processes).into_iter().flatten();
         let running = processes.filter(|process| process.state == ProcessState::Running);

@@ -1,4 +1,4 @@
-//! From a journal back to a machine: the same fold, checked against the same tables.
+//! Rebuilds a machine from a journal: the same fold, checked against the same tables.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::settings::Settings;
 use crate::state::Session;
 use crate::tables::transitions::{self, RunState};
 
-/// Where settings are brought back from.
+/// The source of stored settings.
 pub type SettingsSource<'a> = &'a dyn Fn(Hash) -> Option<Arc<Settings>>;
 
-/// What a session is rebuilt from: where a branch was forked, its line begins in the branch that it left.
+/// The journal of a session: if a branch was forked, its lineage begins in the branch that it left.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lineage {
     /// The state that the first segment continues; none when that begins with `created`.
@@ -25,10 +25,10 @@ pub struct Lineage {
     pub progress: Vec<Record>,
 }
 
-/// The part of a line that lies in one branch.
+/// The part of a lineage that lies in one branch.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct LineageSegment {
-    /// The branch.
     pub branch: BranchId,
     /// Its entries; progress among them is folded where it stands.
     pub entries: Vec<Record>,
@@ -43,39 +43,35 @@ pub enum RecoverError {
     /// Entries are missing or out of order.
     #[error("entry {expected} is missing: the next one is {found}")]
     Gap {
-        /// What should come.
+        /// The expected entry.
         expected: Seq,
-        /// What comes.
+        /// The found entry.
         found: Seq,
     },
     /// A branch that does not begin where the one before it was left.
     #[error("branch {branch} does not begin where it left its parent")]
-    Fork {
-        /// The branch.
-        branch: BranchId,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Fork { branch: BranchId },
     /// An event takes an edge that the table does not have.
     #[error("entry {seq} (`{event}`) leads from {from} to {to}, which no run can do")]
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Edge {
         /// Where.
         seq: Seq,
-        /// The kind.
         event: &'static str,
         /// The state before.
         from: RunState,
         /// The state after.
         to: RunState,
     },
-    /// The settings of the run that is under way are gone.
-    #[error("the settings {hash} of run under way are not in the store")]
-    Settings {
-        /// Their hash.
-        hash: Hash,
-    },
+    /// The settings of the active run are gone.
+    #[error("the settings {hash} of the active run are not in the store")]
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Settings { hash: Hash },
 }
 
 impl Machine {
-    /// Folds a line, then the progress of the effects that are open at its end.
+    /// Folds a lineage, then the progress of the effects that are open at its end.
     pub fn recover(line: Lineage, settings: SettingsSource<'_>) -> Result<Self, RecoverError> {
         let mut machine = Self { session: line.start, ..Self::default() };
         for LineageSegment { branch, entries } in line.segments {
@@ -98,7 +94,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Goes on in the branch of the next entry; another one must begin exactly here.
+    /// Continues in the branch of the next entry; a new branch must begin exactly here.
     fn enter(&mut self, branch: BranchId, next: &Event) -> Result<(), RecoverError> {
         let Some(session) = self.session.as_mut().filter(|session| session.branch != branch) else { return Ok(()) };
         if !matches!(next, Event::Forked(e) if (e.parent, e.at) == (session.branch, session.head)) {

@@ -1,4 +1,4 @@
-//! What happened. A report about an effect that is not wanted any more changes nothing and is counted.
+//! Reports. A report about an effect that is no longer wanted changes nothing and is counted.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Machine {
         }
         match report {
             Report::Opened { epoch, cooling } => return self.opened(epoch, &cooling, moment),
-            // What is left alone is asked for by nobody sooner: nothing follows before the next request is decided on.
+            // A candidate in cooldown is asked no sooner: nothing follows before the next request is decided on.
             Report::CooldownSet { cooling } => return self.leave_alone(&cooling, moment),
             Report::CooldownLifted { cleared } => return self.ask_again(&cleared, moment),
             Report::OpenedToWait { epoch } => return self.opened_to_wait(epoch, moment),
@@ -99,7 +99,7 @@ impl Machine {
         }
     }
 
-    /// The head of the queue has its lane: its run starts under these settings, whatever the configuration says later.
+    /// The head of the queue has its slot: its run starts under these settings, whatever the configuration says later.
     fn run_started(&mut self, lane: EffectId, settings: &Arc<Settings>, moment: Moment) {
         let content = settings.content();
         let hash = content.body.hash;
@@ -118,7 +118,7 @@ impl Machine {
         self.end_run(Outcome::Failed, Some(failure), moment);
     }
 
-    /// A message that asks for nothing is the answer.
+    /// A message without calls is the answer.
     fn finish_answered(&mut self, moment: Moment) {
         let run = self.session.as_ref().and_then(Session::run);
         let finished = run.is_some_and(|run| run.step.answered && matches!(run.phase, Phase::Streaming(_)));
@@ -127,7 +127,7 @@ impl Machine {
         }
     }
 
-    /// The owner leaves in order: an open stream is cut and sealed, commands are left to their supervisors.
+    /// The owner shuts down in order: an open stream is interrupted and sealed, commands are left to their supervisors.
     fn closing(&mut self, moment: Moment) {
         let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return };
         let epoch = session.epoch;
@@ -136,7 +136,8 @@ impl Machine {
     }
 }
 
-/// The effect that a report is about, and the kinds of effect that report so; none for a report about no effect.
+/// The effect that a report is about, and the kinds of effect that send such reports; none for a report about no
+/// effect.
 fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
     use EffectKind::{CheckCall, Compact, EndCall, EndProcess, FindCall, HoldProcess, Lane, Prepare, Request, RunCall};
     Some(match report {

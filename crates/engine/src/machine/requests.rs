@@ -1,4 +1,4 @@
-//! Requests: sending, streaming, sealing, cutting, failing.
+//! Requests: sending, streaming, sealing, interrupting, failing.
 
 use super::Machine;
 use super::failover::{Pick, pick};
@@ -17,7 +17,7 @@ use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, Wr
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
 
 impl Machine {
-    /// Sends the request that the transcript stands for now: the same again is a new try, another is a new number.
+    /// Sends the request that the transcript stands for now: the same request is a new try, another one a new number.
     pub(super) fn send_request(&mut self, moment: Moment) {
         let Some(session) = &self.session else { return };
         if let Err(unpaired) = session.transcript.check_new() {
@@ -55,7 +55,7 @@ impl Machine {
         counters.map_or(Pick::Ask(0), |counters| pick(counters, chain, &self.limits(), moment.now))
     }
 
-    /// The context guard: what an agent sends does not fit into a model's window that is too small.
+    /// The context guard: an agent's request does not fit into a window that is too small.
     fn too_small(&self, candidate: u32) -> Option<Failure> {
         let Candidate { provider, model, context_window, .. } = self.settings.as_ref()?.candidate(candidate)?;
         if *context_window >= WINDOW_LEAST {
@@ -68,7 +68,7 @@ impl Machine {
         Some(Failure::new(FailureClass::Refused, message))
     }
 
-    /// Sends a request again that was out when its process died or the run was paused, and had no byte yet.
+    /// Resends a request that was in flight when its process died or the run was paused, and that had no byte yet.
     pub(super) fn send_again(&mut self, moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let run = run.filter(|run| run.ending.is_none());
@@ -76,7 +76,7 @@ impl Machine {
             return self.check_summary(moment);
         }
         let sent = run.is_some_and(|run| matches!(run.phase, Phase::Preparing { stage: PrepareStage::Sent(_) }));
-        // What that one has cost is not known, so this one may be too much.
+        // The cost of the first one is unknown, so this one may exceed the budget.
         let may = |machine: &mut Self| match machine.pick(moment) {
             Pick::Ask(candidate) => machine.check_budget(candidate, moment),
             Pick::Wait(_) => true,
@@ -143,7 +143,8 @@ impl Machine {
         self.seal(&stream, usage, next, NOT_RUN, moment);
     }
 
-    /// Makes a message of a stream. Calls of a cut one are answered so where they are complete, and dropped where not.
+    /// Makes a message of a stream. If the stream was interrupted, complete calls are answered and incomplete ones
+    /// dropped.
     fn seal(&mut self, stream: &Stream, usage: Usage, next: Next, not_run: &str, moment: Moment) {
         let text = (!stream.text.is_empty()).then(|| self.keep_text(BodyKind::Message, &stream.text));
         let mut blocks = stream.blocks.clone();
@@ -168,19 +169,19 @@ impl Machine {
         self.emit(MessageSealed { request, text, reasoning, calls, usage, cost, next, blocks, images }, moment.now);
     }
 
-    /// Whom the run asks.
+    /// The candidate that the run asks.
     fn candidate_in_use(&self) -> Option<&Candidate> {
         let run = self.session.as_ref().and_then(Session::run)?;
         self.settings.as_ref()?.candidate(run.counters.candidate)
     }
 
-    /// The model of the request that is out, `PROVIDER/MODEL`.
+    /// The model of the request in flight, `PROVIDER/MODEL`.
     fn model_name(&self) -> String {
         let candidate = self.candidate_in_use();
         candidate.map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).unwrap_or_default()
     }
 
-    /// A call without an id of its own, or with that of one before it, is given one: its result is told by it.
+    /// A call without an id, or with the id of an earlier call, gets its own: its result names it.
     fn sealed_call(&mut self, partial: &[&PartialCall], at: usize, not_run: Option<&str>) -> SealedCall {
         let call = partial[at];
         let is_known = partial[..at].iter().any(|other| other.provider_id == call.provider_id);
@@ -196,7 +197,7 @@ impl Machine {
         SealedCall { id, provider_id, tool: call.name.clone(), class, arguments, answer }
     }
 
-    /// Closes an open stream. What becomes of its text depends on the cause.
+    /// Closes an open stream. The cause decides what happens to its text.
     pub(super) fn cut_stream(&mut self, cause: CutCause, moment: Moment) {
         let Some(Phase::Streaming(stream)) = self.phase() else { return };
         let stream = stream.clone();
@@ -215,13 +216,13 @@ impl Machine {
         }
     }
 
-    /// A request failed, before or after its first byte. Where the model is to go on from what had come, that is a message
-    /// at once; else it is kept until it is known what follows.
+    /// A request failed, before or after its first byte. If the model is to continue from its partial text, that is a
+    /// message at once; else it is kept until it is decided what follows.
     pub(super) fn request_failed(&mut self, effect: EffectId, failure: Failure, moment: Moment) {
         let stream = if let Some(Phase::Streaming(stream)) = self.phase() { Some(stream.clone()) } else { None };
         let said = stream.as_ref().map(|stream| stream.text.clone()).filter(|text| !text.is_empty());
         let text = said.map(|text| self.keep_text(BodyKind::Message, &text));
-        // The calls of an answer that is itself the failure are not worth an answer.
+        // The calls of an answer that is itself the failure get no results.
         let go_on = self.resume_mode() == ResumeMode::Continue && failure.class != FailureClass::Malformed;
         let failure = self.named(failure);
         self.emit(Failed { request: Some(effect), failure, text }, moment.now);
@@ -230,7 +231,7 @@ impl Machine {
         }
     }
 
-    /// The same of the candidate in use, where it does not say of whom it is: time runs out here, not at the provider.
+    /// The same for the candidate in use, if the failure names none: time runs out here, not at the provider.
     fn named(&self, failure: Failure) -> Failure {
         let run = self.session.as_ref().and_then(Session::run);
         let asked = run.and_then(|run| self.settings.as_ref()?.candidate(run.counters.candidate));
@@ -245,7 +246,8 @@ impl Machine {
         }
     }
 
-    /// Before a failed request is sent again: its kept text is struck, or becomes a message that the model goes on from.
+    /// Before a failed request is sent again: its kept text is retracted, or becomes a message that the model
+    /// continues.
     pub(super) fn settle_kept(&mut self, go_on: ResumeMode, moment: Moment) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let Some(text) = run.step.kept.last().copied() else { return };
@@ -286,7 +288,7 @@ impl Machine {
     }
 }
 
-/// Whether a call of a cut stream is all there: it has a name, and arguments that are a whole JSON object.
+/// Whether a call of an interrupted stream is complete: it has a name, and its arguments are a whole JSON object.
 fn is_complete(call: &PartialCall) -> bool {
     let arguments = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
     !call.name.is_empty() && arguments.is_ok()

@@ -1,4 +1,4 @@
-//! Which times a session waits for.
+//! The timers of a session.
 
 use crate::event::WaitFor;
 use crate::ids::Timestamp;
@@ -16,10 +16,10 @@ pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>)
             let phase = run_time(run, limits, ending_from).into_iter().chain(phase_times(run, limits));
             armed.extend(phase.chain(call_times(run, limits)));
         }
-        // What stands still has time.
+        // A frozen call has no limit.
         Lifecycle::Suspended(run) if run.pause.is_some_and(|pause| pause.freeze) => {}
         Lifecycle::Suspended(run) => armed.extend(call_times(run, limits)),
-        // A run that is held for a human has time.
+        // A run that is held for a human has no limit.
         Lifecycle::Initializing
         | Lifecycle::Ready
         | Lifecycle::Idle

@@ -91,7 +91,7 @@ impl BlockList {
         added
     }
 
-    /// What is left of a cut answer: reasoning only where it is signed. Gives that reasoning.
+    /// What is left of an interrupted answer: reasoning only if it is signed. Returns that reasoning.
     pub(crate) fn keep_signed(&mut self, reasoning: &str) -> String {
         let (mut from, mut kept) = (0, String::new());
         self.0.retain(|block| {

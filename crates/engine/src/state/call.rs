@@ -13,10 +13,10 @@ use crate::event::{CallOutcome, EndingCause, SealedCall};
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, Timestamp};
 use crate::settings::ToolClass;
 
-/// One call of the step that is under way.
+/// One call of the current step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Call {
-    /// Its id.
     pub id: CallId,
     /// Its number in the run, from 1; a part of its effects' ids.
     pub ordinal: u32,
@@ -26,7 +26,6 @@ pub struct Call {
     pub tool: String,
     /// How it may be repeated.
     pub class: ToolClass,
-    /// Its arguments.
     pub arguments: Body,
     /// How far it has come.
     pub stage: Stage,
@@ -36,15 +35,15 @@ pub struct Call {
     pub losses: u32,
     /// What an approval binds to; set when it was checked.
     pub fingerprint: Option<Hash>,
-    /// What was asked of a human.
+    /// The text of its approval request.
     pub question: Option<String>,
     /// What is needed to look it up after a crash.
     pub evidence: Option<String>,
     /// Bytes of output recorded while it ran.
     pub output_bytes: u64,
-    /// When this try of it started: its limit counts from there, also where a new owner takes it up.
+    /// When this try of it started: its limit counts from there, also after a new owner resumes it.
     pub started_at: Option<Timestamp>,
-    /// A breakpoint stopped its run before it, and it went on.
+    /// A breakpoint stopped its run before it, and the run was resumed.
     pub is_passed: bool,
 }
 
@@ -52,31 +51,29 @@ pub struct Call {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Its check is out.
+    /// Its check is in flight.
     Guarding,
-    /// A human is asked.
+    /// It waits for a human's approval.
     Asking,
     /// It may start.
     Ready,
-    /// It was started, or taken up, by the owner of this epoch.
+    /// The owner of this epoch started or resumed it.
     Started {
         /// The owner's number.
         epoch: Epoch,
     },
     /// It is being ended.
-    Ending {
-        /// Why.
-        why: EndingCause,
-    },
-    /// A crash cut it off; it is being looked up.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Ending { why: EndingCause },
+    /// A crash interrupted it; it is being looked up.
     Lost,
     /// It has its result.
     Settled {
         /// How it ended.
         outcome: CallOutcome,
-        /// What the model is told.
+        /// What the model receives.
         output: Body,
-        /// Images and files that it is shown.
+        /// Images and files that the model receives.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     },

@@ -1,82 +1,82 @@
-//! How far a run and its history are with a compaction.
+//! The compaction state of a run and its history.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tables::compaction::{CompactionStep, Window};
 use crate::tables::limits::OVERFLOW_SUMMARIES;
 
-/// How far a history is with the writing down of what its summary may lose. That is an ordinary step of a run, once for each
-/// time that the history is made shorter, so that neither can bring the other about.
+/// The state of the memory flush, in which the model writes down what the summary may lose. It is an ordinary step of a
+/// run, once for each compaction, so neither can cause the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flush {
     /// It was not asked for.
     #[default]
     Not,
-    /// It is asked for in the request that is next, or out.
+    /// The next request asks for it, or the request in flight does.
     Asked,
     /// The model has answered.
     Answered,
 }
 
-/// What is held of a history as it is.
+/// What is known of the length of a history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum History {
-    /// It is as long as it is estimated to be.
+    /// As estimated.
     #[default]
     Estimated,
-    /// The provider said that it is too long.
+    /// The provider reported that it is too long.
     TooLong,
-    /// It goes out with the next request, however long it is estimated to be.
+    /// It is sent with the next request, whatever the estimate.
     GoesOut,
 }
 
-/// How far a run is with making room.
+/// The compaction state of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactionProgress {
-    /// The way that is tried next.
+    /// The step that is tried next.
     #[serde(rename = "rung")]
     pub compaction_step: CompactionStep,
     /// How often it has failed.
     pub failed: u32,
-    /// How often the provider said that a request is too long, in the whole run.
+    /// How often the provider reported a request as too long, in the whole run.
     pub overflows: u32,
-    /// What is held of the history as it is.
+    /// What is known of the length of the history.
     pub history: History,
-    /// Whether what failed last was the making of room.
+    /// Whether the last failure was a failed compaction.
     pub broke: bool,
-    /// Whether the run has nothing else to do.
+    /// Whether the run only has to compact.
     pub alone: bool,
-    /// What a request was estimated to hold when room was to be made.
+    /// The estimated tokens of the request when the compaction was due.
     pub tokens: u64,
 }
 
 impl CompactionProgress {
-    /// Of the newest part of the history, that stays as it is: half as much each time that it was still too long.
+    /// The share of the newest part that stays unchanged: half as much each time the history was still too long.
     pub(crate) fn keep(&self, window: Window) -> u64 {
         window.keep >> self.overflows.saturating_sub(1).min(OVERFLOW_SUMMARIES)
     }
 
-    /// The provider said that a request is too long.
+    /// The provider reported that a request is too long.
     pub(crate) fn overflow(&mut self) {
         self.overflows += 1;
         (self.compaction_step, self.failed) = (CompactionStep::after_overflows(self.overflows), 0);
         self.history = History::TooLong;
     }
 
-    /// This way has made room.
+    /// This step has freed space.
     pub(crate) fn made(&mut self, compaction_step: CompactionStep) {
         (self.compaction_step, self.failed, self.history) = (compaction_step.next(), 0, History::Estimated);
     }
 
-    /// This way has not.
+    /// This step has not.
     pub(crate) fn fail(&mut self, compaction_step: CompactionStep) {
         self.failed = if compaction_step == self.compaction_step { self.failed + 1 } else { 1 };
         (self.compaction_step, self.broke) = (compaction_step, true);
     }
 
-    /// It goes on so after that.
+    /// The state after a failed step.
     pub(crate) fn go_on(&mut self, compaction_step: CompactionStep, as_it_is: bool) {
         if compaction_step != self.compaction_step {
             self.failed = 0;
@@ -87,7 +87,7 @@ impl CompactionProgress {
         }
     }
 
-    /// A whole answer came.
+    /// A complete answer came.
     pub(crate) fn answered(self) -> Self {
         Self { overflows: self.overflows, alone: self.alone, ..Self::default() }
     }
@@ -110,7 +110,7 @@ mod tests {
         let summaries = [(Summarise, 40), (Summarise, 20), (Summarise, 10)];
         assert_eq!(ways[..3], summaries);
         assert_eq!(ways[3..], [(Truncate, 5), (Tail, 5), (Nothing, 5), (Nothing, 5)]);
-        // An answer begins with the first way again, but not with the count of the run.
+        // An answer starts with the first step again, but keeps the count of the run.
         room.made(Tail);
         assert_eq!(room.answered(), CompactionProgress { overflows: 7, ..CompactionProgress::default() });
     }

@@ -9,23 +9,23 @@ use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::settings::Thinking;
 use crate::tables::recovery::{AtEnd, First, rule_of};
 
-/// How far a run is with its candidates since the last whole answer. A whole answer sets all but `candidate` and `lowered` back.
+/// The run's record of its candidates since the last complete answer, which resets all but `candidate` and `lowered`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// The place of the candidate in use.
+    /// The index of the candidate in use.
     pub candidate: u32,
-    /// The thinking level that it takes, where it refused the one that it was to have.
+    /// Its thinking level, if it refused the configured one.
     pub lowered: Option<Thinking>,
-    /// Requests in a row that it failed, at this level.
+    /// Its failed requests in a row, at this level.
     pub failed: u32,
-    /// How many of them for the key that they were sent with. What was kept before this was asked had none.
+    /// How many of them failed with the current key. Old records have none.
     #[serde(default)]
     pub refused: u32,
     /// Candidates that were given up.
     pub cooling: Vec<Cooling>,
-    /// Milliseconds that were waited for candidates to cool down.
+    /// Milliseconds spent waiting for cooldowns.
     pub waited_ms: u64,
-    /// How far it is with making room in the model's window.
+    /// The compaction state.
     pub room: CompactionProgress,
 }
 
@@ -45,14 +45,14 @@ impl Counters {
         self.refused += u32::from(rule_of(class).first == First::RefreshOnce);
     }
 
-    /// A candidate is given up for now. `asked`: a request to it is out, whose answer is not to end what was learned after it.
+    /// A candidate goes into cooldown. `asked`: a request to it is in flight, whose answer does not end this cooldown.
     pub(crate) fn cool(&mut self, cooling: Cooling, asked: bool) {
         let strikes = if asked { 0 } else { self.strikes(cooling.candidate, cooling.class) + 1 };
         self.cooling.retain(|of| of.candidate != cooling.candidate);
         self.cooling.push(Cooling { strikes, ..cooling });
     }
 
-    /// A candidate may be asked again: it is as if it had not failed.
+    /// A candidate's cooldown is cleared: it counts as not failed.
     pub(crate) fn clear(&mut self, candidate: u32) {
         self.cooling.retain(|cooling| cooling.candidate != candidate);
         if candidate == self.candidate {
@@ -60,7 +60,7 @@ impl Counters {
         }
     }
 
-    /// How often a candidate was left alone for what such a failure is left alone for: no credit says nothing of a limit.
+    /// How often a candidate was in cooldown for this kind of failure: missing credit says nothing about a limit.
     pub(crate) fn strikes(&self, candidate: u32, class: Option<FailureClass>) -> u32 {
         let cools = |of: Option<FailureClass>| of.map(|class| rule_of(class).cools);
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == candidate);
@@ -77,12 +77,12 @@ impl Counters {
         }
     }
 
-    /// Whether a candidate is tried that has failed, and has not answered since.
+    /// Whether the candidate has failed and not answered since.
     pub(crate) fn is_probe(&self, candidate: u32) -> bool {
         self.cooling.iter().any(|cooling| cooling.candidate == candidate)
     }
 
-    /// Whether the request that is out to a candidate was one, and was not sent before that was known.
+    /// Whether the request in flight to a candidate is a probe, and was not sent before the failure was known.
     pub(crate) fn was_probe(&self, candidate: u32) -> bool {
         self.cooling.iter().any(|cooling| cooling.candidate == candidate && cooling.strikes > 0)
     }
@@ -93,26 +93,26 @@ impl Counters {
         of_it.any(|cooling| cooling.until.is_none_or(|until| until > now))
     }
 
-    /// Until when a candidate is left alone that is given up until then: what was said of it before is not shortened. A time
-    /// outlasts `not before another has answered`, which the next answer ends.
+    /// Until when a candidate's cooldown lasts if it is set until then: an earlier one is never shortened. A time
+    /// outlasts `until another has answered`, which the next answer ends.
     pub(crate) fn left_alone(&self, candidate: u32, until: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let known = self.cooling.iter().filter(|of| of.candidate == candidate && candidate != self.candidate);
         known.filter_map(|cooling| cooling.until).filter(|until| *until > now).max().max(until)
     }
 
-    /// Whether a candidate is left alone for as long as that already.
+    /// Whether a candidate is already in cooldown for as long.
     pub(crate) fn knows(&self, cooled: &CooldownSet) -> bool {
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cooled.candidate);
         of_it.any(|cooling| cooling.until.is_none_or(|until| until >= cooled.until))
     }
 
-    /// Whether a candidate is left alone for what was known when it was cleared.
+    /// Whether a candidate's cooldown comes from before it was cleared.
     pub(crate) fn knew(&self, cleared: &CooldownLifted) -> bool {
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cleared.candidate);
         of_it.any(|cooling| cooling.since <= cleared.at)
     }
 
-    /// A wait is over: those whose time has come may be tried again, the first of them is.
+    /// A wait is over: candidates whose cooldown has ended may be tried again, the first of them is.
     pub(crate) fn cooled(&mut self, now: Timestamp) {
         let is_over = |cooling: &Cooling| cooling.until.is_some_and(|until| until <= now);
         if let Some(first) = self.cooling.iter().filter(|cooling| is_over(cooling)).map(|c| c.candidate).min() {
@@ -120,7 +120,7 @@ impl Counters {
         }
     }
 
-    /// A whole answer came: what was before it counts no more, but for others whose time to cool down is not over.
+    /// A complete answer came: earlier failures no longer count, except for cooldowns of others that have not ended.
     pub(crate) fn answered(&mut self, now: Timestamp) {
         let Self { candidate, lowered, room, .. } = *self;
         let stays = |of: &Cooling| of.candidate != candidate || of.strikes == 0;
@@ -130,23 +130,23 @@ impl Counters {
     }
 }
 
-/// A candidate that was given up.
+/// A candidate in cooldown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Cooling {
     /// Its place in the settings.
     pub candidate: u32,
-    /// Until when it is not to be tried; none = not before another has answered.
+    /// Until when it is not to be tried; none = until another has answered.
     pub until: Option<Timestamp>,
-    /// How often it was: each time it is left alone for longer. 0 where that was told while a request to it was out.
+    /// How many times in a row: each cooldown is longer. 0 if it was reported while a request to it was in flight.
     pub strikes: u32,
-    /// Why.
     pub class: Option<FailureClass>,
     /// Since when that is known.
     pub since: Timestamp,
 }
 
 impl Cooling {
-    /// When it is worth waiting for; none for a key that is refused or has no credit, which time alone does not mend.
+    /// When it is worth waiting for; none for a key that is refused or has no credit, which time alone does not repair.
     pub(crate) fn reset(&self) -> Option<Timestamp> {
         self.until.filter(|_| self.class.is_none_or(|class| rule_of(class).at_end == AtEnd::Wait))
     }

@@ -16,9 +16,9 @@ pub struct Flags {
     pub is_streaming: bool,
     /// The history is being summarised.
     pub is_compacting: bool,
-    /// Something is out: a request without a byte yet, calls, a wait, a place in the lane.
+    /// An effect is in flight: a request without a byte yet, calls, a wait, or a slot of the lane.
     pub is_waiting: bool,
-    /// It goes on only when leave, a quota or a budget is given.
+    /// It continues only after an approval, a quota reset or a larger budget.
     pub is_blocked: bool,
     /// An abort would have something to end.
     pub can_interrupt: bool,

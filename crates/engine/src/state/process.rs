@@ -1,4 +1,4 @@
-//! A command in the background: the call that began it is settled, and the session holds it on.
+//! A command in the background: the call that started it is settled, and the session holds the process.
 //!
 //! ```text
 //! Running ─┬───────────→ Ended → (forgotten)
@@ -17,7 +17,7 @@ use crate::ids::{CallId, EffectId, EffectKind, Timestamp};
 pub struct Process {
     /// The effect that started it: what everything about it is kept under.
     pub effect: EffectId,
-    /// The call that began it.
+    /// The call that started it.
     pub call: CallId,
     /// The arguments of that call.
     pub arguments: Body,
@@ -36,15 +36,13 @@ pub enum ProcessState {
     /// It runs, as far as anybody knows.
     Running,
     /// It is being ended.
-    Ending {
-        /// Why.
-        why: ProcessCause,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Ending { why: ProcessCause },
     /// It has ended.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Ended {
-        /// How.
         outcome: CallOutcome,
-        /// How, in words.
+        /// How, as a sentence.
         how: String,
         /// When that was seen.
         at: Timestamp,

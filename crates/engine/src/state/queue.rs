@@ -1,5 +1,5 @@
-//! What waits, and what became of every message. A message has one leg, or two: where it is steered and follows up, each
-//! ends by itself.
+//! The queue, and the state of every message. A message has one leg, or two if it is both steered and a followup; each
+//! leg ends by itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,14 +10,14 @@ use crate::event::{Leg, Overrides, QueueMode, ReceiptState};
 use crate::ids::{MessageId, RunId, Timestamp};
 use crate::mutant;
 
-/// A leg of a message that waits.
+/// A waiting leg of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Queued {
     /// Which message.
     pub message: MessageId,
-    /// Its text.
     pub body: Body,
-    /// What it asks to be different for its run.
+    /// The overrides for its run.
     pub overrides: Overrides,
     /// The mode that it was accepted with.
     pub mode: QueueMode,
@@ -25,16 +25,16 @@ pub struct Queued {
     pub leg: Leg,
     /// When it was accepted.
     pub accepted_at: Timestamp,
-    /// Of one that is gathered: how long nothing more may come before its group is complete, milliseconds.
+    /// For a collected message: the quiet time after which its group is complete, in milliseconds.
     pub debounce_ms: u64,
     /// Its group is complete.
     pub is_gathered: bool,
 }
 
-/// What became of a message.
+/// The state of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Message {
-    /// Its text.
     pub body: Body,
     /// What came with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -50,18 +50,18 @@ pub struct Message {
     /// The other leg of one that is steered and follows up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<LegState>,
-    /// Whether its run does nothing but shorten the history.
+    /// Whether its run only compacts the history.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compacts: bool,
     /// When it was accepted.
     pub accepted_at: Timestamp,
 }
 
-/// What became of one leg.
+/// The state of one leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct LegState {
-    /// Its state.
     pub state: ReceiptState,
     /// The run that takes it.
     pub run: RunId,
@@ -75,7 +75,7 @@ impl Queued {
 }
 
 impl Message {
-    /// What became of a leg.
+    /// The final state of a leg.
     pub fn leg(&self, leg: Leg) -> LegState {
         match (self.steer, leg) {
             (Some(steer), Leg::Steer) => steer,
@@ -88,7 +88,7 @@ impl Message {
         if self.steer.is_some() && run != id.into() { Leg::Steer } else { Leg::Followup }
     }
 
-    /// Takes a leg on. A steer that was merged into the followup of its own message goes with that.
+    /// Advances a leg. A steer that was merged into the followup of its own message advances with it.
     pub(crate) fn settle(&mut self, leg: Leg, state: ReceiptState, run: Option<RunId>) {
         let run = run.unwrap_or(self.leg(leg).run);
         let settled = LegState { state, run };
@@ -110,7 +110,7 @@ impl Message {
 }
 
 impl Session {
-    /// What the next run starts with, whether it may start yet or not; none while a run is under way or held.
+    /// The next run's start, whether it may start yet or not; none while a run is active or held.
     pub fn head(&self) -> Option<&Queued> {
         let is_free = matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.held.is_none();
         self.queue.iter().find(|queued| is_free && !queued.is_extra())
@@ -121,19 +121,19 @@ impl Session {
         self.head().filter(|head| head.leg != Leg::Collect || head.is_gathered)
     }
 
-    /// The run that needs a place in the lane: the one that is under way, or the one that the next message starts.
+    /// The run that needs a slot of the lane: the active one, or the one that the next message starts.
     pub fn next_run(&self) -> Option<RunId> {
         let active = self.run().filter(|_| self.is_active()).map(|run| run.id);
         active.or_else(|| self.next_up().map(|next| next.message.into()))
     }
 
-    /// Whether this run is under way or held, or is the one of a message that waits.
+    /// Whether this run is active or held, or belongs to a waiting message.
     pub fn knows_run(&self, run: RunId) -> bool {
         let queued = self.queue.iter().any(|queued| RunId::from(queued.message) == run);
         queued || self.run().is_some_and(|known| known.id == run)
     }
 
-    /// The messages of the run that the head starts, in order: with it goes the rest of its group, and what is steered.
+    /// The messages of the head's run, in order: the head, the rest of its group, and waiting steers.
     pub fn starting(&self) -> Vec<MessageId> {
         let Some(head) = self.head() else { return vec![] };
         let group = self.group();
@@ -164,7 +164,7 @@ impl Session {
         Some(behind.map_or(due, |behind| due.min(behind.accepted_at)))
     }
 
-    /// Legs that wait to be taken into the run that is under way, in order.
+    /// The legs that wait to join the active run, in order.
     pub(crate) fn steers(&self) -> impl Iterator<Item = &Queued> {
         self.queue.iter().filter(|queued| queued.leg == Leg::Steer)
     }

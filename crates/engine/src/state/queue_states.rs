@@ -1,4 +1,4 @@
-//! What each message shows of itself (R36): derived from the state, so that it cannot disagree with it.
+//! What each message shows (R36): derived from the state, so that it cannot disagree with it.
 
 use crate::event::{Leg, QueueMode, ReceiptState};
 use crate::ids::MessageId;
@@ -9,7 +9,7 @@ use crate::tables::transitions::named;
 use serde::{Deserialize, Serialize};
 
 named! {
-    /// Where a leg of a message stands, in the words of its mode.
+    /// The state of a leg, in the words of its mode.
     QueueState {
         /// A steer: no boundary is near.
         Waiting = "waiting",
@@ -35,7 +35,7 @@ named! {
 }
 
 impl Session {
-    /// What a message shows of itself; none if it was taken back, gave way, or is not there.
+    /// What a message shows; none if it was withdrawn, dropped, or does not exist.
     pub fn queue_state(&self, id: MessageId) -> Option<QueueState> {
         let message = self.messages.get(&id)?;
         self.leg_shows(id, message, Leg::Followup)

@@ -1,5 +1,5 @@
-//! What the messages of a session show, followed entry by entry (R36): the session's own fold, without its conversation, for
-//! whoever tells of it. What may not live here: what a message shows, which `queue_states` says.
+//! Follows what the messages of a session show, entry by entry (R36): the session's own fold, without its conversation.
+//! `queue_states` decides what a message shows.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::ids::{BranchId, MessageId, SessionId, Timestamp};
 
 /// A message that shows something else from an entry on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct MessageShows {
-    /// Which.
     pub message: MessageId,
     /// The mode that it was accepted with.
     pub mode: QueueMode,
@@ -25,7 +25,8 @@ pub struct MessageShows {
 /// What a message shows, and its other leg.
 type Shown = (Option<QueueState>, Option<QueueState>);
 
-/// A session as far as its messages show where they stand. It costs what waits and what is under way, never the history.
+/// The part of a session that decides what its messages show. Its cost depends on what waits and runs, never on the
+/// history.
 #[derive(Debug, Clone)]
 pub struct QueueWatch {
     session: Session,
@@ -34,7 +35,7 @@ pub struct QueueWatch {
 }
 
 impl QueueWatch {
-    /// Of any session in which nothing waits and nothing is under way: they are all alike.
+    /// For a session without waiting messages and without an active run.
     pub fn at_rest() -> Self {
         let (session, branch) = (SessionId(uuid::Uuid::nil()), BranchId(uuid::Uuid::nil()));
         let created = Created { session, key: String::new(), agent: String::new(), branch };
@@ -53,7 +54,7 @@ impl QueueWatch {
         watch
     }
 
-    /// Goes on behind an event; gives what messages show from there on, where that is something else.
+    /// Advances past an event. Returns the messages that show something else from there on.
     pub fn see(&mut self, event: &Event, at: Timestamp) -> Vec<MessageShows> {
         if event.progress().is_some() {
             return vec![];
@@ -77,7 +78,7 @@ impl QueueWatch {
         changes
     }
 
-    /// Whether nothing waits and nothing is under way.
+    /// Whether nothing waits and no run is active.
     pub fn is_at_rest(&self) -> bool {
         let rests = matches!(self.session.lifecycle, Lifecycle::Ready | Lifecycle::Idle);
         rests && self.open.is_empty() && self.session.held.is_none()

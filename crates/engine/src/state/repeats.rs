@@ -1,5 +1,4 @@
-//! Calls that bring nothing new: the same call with the same result, again and again. What may not live here: what is done
-//! about it.
+//! Detects calls that bring nothing new: the same call with the same result, again and again.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +12,9 @@ use crate::tables::limits::REPEATS_REMEMBERED;
 pub struct Repeats {
     /// The last different ones, the newest last.
     seen: Vec<Repeat>,
-    /// Whether the model was told since anything new came.
-    pub told: bool,
+    /// Whether the model was warned since anything new came.
+    #[serde(rename = "told")]
+    pub warned: bool,
 }
 
 /// A call with its result.
@@ -34,8 +34,8 @@ impl Repeats {
         self.seen.iter().max_by_key(|repeat| repeat.times)
     }
 
-    /// A call has its result. One that is new says that the run gets on, so that all are counted from 1 again: who changes
-    /// something between two looks at it is not going round in a circle.
+    /// A call has its result. A new result means progress, so the counts restart: a run that changes something between
+    /// two equal calls is not in a loop.
     pub(super) fn see(&mut self, call: &Call) {
         let Some(what) = what(call) else { return };
         if let Some(at) = self.seen.iter().position(|repeat| repeat.what == what) {
@@ -44,7 +44,7 @@ impl Repeats {
             self.seen.push(again);
             return;
         }
-        self.told = false;
+        self.warned = false;
         for repeat in &mut self.seen {
             repeat.times = 1;
         }
@@ -55,7 +55,7 @@ impl Repeats {
     }
 }
 
-/// None where the result says nothing of what the call does: it never ran, or was ended.
+/// None if the result says nothing about what the call does: it never ran, or was ended.
 fn what(call: &Call) -> Option<Hash> {
     let Stage::Settled { outcome, output, .. } = &call.stage else { return None };
     let counts =

@@ -14,10 +14,10 @@ use crate::tables::budget::{Allowance, Spent};
 use crate::tables::compaction::CompactionStep;
 use crate::tables::transitions::RunState;
 
-/// The run that is under way or held.
+/// The active or held run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Run {
-    /// Its id.
     pub id: RunId,
     /// The messages that it answers, in order; those that were steered into it are the last.
     pub inputs: Vec<MessageId>,
@@ -33,7 +33,7 @@ pub struct Run {
     pub step: Step,
     /// The system prompt, once it is made.
     pub prompt: Option<Body>,
-    /// Which of its candidates it is with, and what became of the others.
+    /// The candidate in use, and the failures of the others.
     pub counters: Counters,
     /// Which try this is, over all candidates, from 1.
     pub attempt: u32,
@@ -49,7 +49,7 @@ pub struct Run {
     pub summary: Option<SummaryRequest>,
     /// The failures so far.
     pub trace: Vec<Failure>,
-    /// What it took so far, as the providers say.
+    /// The tokens used so far, as the providers report them.
     pub usage: Usage,
     /// What counts against its budget.
     pub spent: Spent,
@@ -57,9 +57,9 @@ pub struct Run {
     pub at_answer: Spent,
     /// What it may spend, where somebody has said so.
     pub allowance: Allowance,
-    /// How far it is with coming to an end because a budget is used up.
+    /// Its progress in wrapping up because a budget is used up.
     pub winding: WrapUp,
-    /// The leave that it asks for its next request.
+    /// The pending grant for its next request.
     pub asked: Option<Asked>,
     /// How often it has asked; numbers these effects.
     pub asks: u32,
@@ -67,34 +67,35 @@ pub struct Run {
     pub repeats: Repeats,
     /// Calls that could not be ended.
     pub unended: Vec<CallId>,
-    /// Set once its end is decided.
+    /// Set once its outcome is decided.
     pub ending: Option<Ending>,
     /// Where it is to stop.
     pub breakpoints: Vec<Breakpoint>,
-    /// The state that a breakpoint stopped it in, or that it was in when that was set, as long as it stays in it.
+    /// The state in which a breakpoint stopped it, or in which it was when the breakpoint was set, as long as it stays
+    /// in it.
     pub passed: Option<RunState>,
-    /// While it is held: why, and since when.
+    /// While it is paused: why, and since when.
     pub pause: Option<Pause>,
     /// Its own clock.
     pub clock: RunClock,
 }
 
-/// How far a run is with coming to an end because a budget is used up.
+/// A run's progress in wrapping up because a budget is used up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WrapUp {
     /// Nothing was said.
     #[default]
     Not,
-    /// The model was told to wrap up.
+    /// The model was asked to wrap up.
     Told,
-    /// It was asked to say what was done.
+    /// The model was asked to report what was done.
     Closing,
-    /// It has said so, or cannot any more.
+    /// It has reported, or cannot any more.
     Closed,
 }
 
-/// Leave that is asked for a request, of which others spend as well.
+/// A pending grant for a request that counts against shared budgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// The effect that asks for it.
@@ -105,12 +106,12 @@ pub struct Asked {
     pub closing: bool,
 }
 
-/// Why a run is held.
+/// Why a run is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     /// What holds it.
     pub cause: PauseCause,
-    /// Whether its commands stand still as well.
+    /// Whether its commands are frozen as well.
     pub freeze: bool,
     /// Since when.
     pub since: Timestamp,
@@ -134,24 +135,20 @@ pub enum Phase {
     /// Calls are checked, asked, run; they are in the step.
     ToolExec,
     /// It waits for something outside.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Awaiting {
-        /// For what.
         on: WaitFor,
         /// Until when at most.
         until: Option<Timestamp>,
     },
-    /// The history is being shortened; none = how is decided next.
+    /// A compaction is in progress; none = its step is decided next.
     Compacting(Option<Compacting>),
     /// A failure is being decided on.
-    Error {
-        /// Which.
-        failure: Failure,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Error { failure: Failure },
     /// A failed request waits for its next try.
-    Retry {
-        /// When.
-        until: Timestamp,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Retry { until: Timestamp },
 }
 
 /// A summary that the user asked for.
@@ -161,21 +158,21 @@ pub struct SummaryRequest {
     pub focus: Option<Body>,
 }
 
-/// A history that is being shortened.
+/// A compaction in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Compacting {
     /// The effect that does it.
     pub effect: EffectId,
-    /// Which way.
     #[serde(rename = "rung")]
     pub compaction_step: CompactionStep,
     /// How many items a summary is to stand for.
     pub items: u32,
     /// What the user wants it to keep above all.
     pub focus: Option<Body>,
-    /// Since when, or since it was taken up again.
+    /// Since when, or since it was resumed.
     pub since: Timestamp,
-    /// What is set aside for it.
+    /// The reservation for it.
     pub reserved: Option<Spent>,
 }
 
@@ -193,18 +190,17 @@ pub enum PrepareStage {
 
 /// A request that is out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Sent {
-    /// Its id.
     pub request: EffectId,
     /// The owner that sent it.
     pub epoch: Epoch,
-    /// When.
     pub at: Timestamp,
     /// How many items of the transcript it holds.
     pub items: u32,
     /// About how many tokens it holds.
     pub tokens: u64,
-    /// What is set aside for it.
+    /// The reservation for it.
     pub reserved: Option<Spent>,
 }
 
@@ -247,11 +243,11 @@ pub struct PartialCall {
 pub struct Step {
     /// Its number in the run, from 1; 0 before the first.
     pub no: u32,
-    /// Text of cut or failed streams that is neither struck nor part of a message yet.
+    /// Text of interrupted or failed streams that is neither retracted nor part of a message yet.
     pub kept: Vec<Body>,
     /// Text of this step's finished messages: what the run's answer is made of if this is its last step.
     pub segments: Vec<Body>,
-    /// Calls that the model has asked for in it, those of cut messages included: no two share an id.
+    /// Calls that the model has requested in it, including those of interrupted messages: no two share an id.
     pub asked: u32,
     /// Whether its message is sealed: what follows is another step.
     pub answered: bool,
@@ -259,16 +255,16 @@ pub struct Step {
     pub calls: Vec<Call>,
 }
 
-/// A decided end: the run takes it when nothing of it runs any more.
+/// A decided outcome: the run ends when nothing of it runs any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Ending {
-    /// How.
     pub outcome: Outcome,
-    /// Whether the session ends for good with it.
+    /// Whether the session terminates with it.
     pub terminate: bool,
-    /// Whether the conversation begins anew after it.
+    /// Whether a new conversation starts after it.
     pub reset: bool,
-    /// Since when, or since the owner that takes it up: its calls are ended by a process that lives.
+    /// Since when, or since the owner that resumes it: its calls are ended by a living process.
     pub since: Timestamp,
 }
 
@@ -368,7 +364,7 @@ impl Run {
         (ordinal > 0).then(|| self.effect(EffectKind::Request, ordinal, try_no))
     }
 
-    /// A call of the step that is under way.
+    /// A call of the current step.
     pub fn call(&self, id: CallId) -> Option<&Call> {
         self.step.calls.iter().find(|call| call.id == id)
     }

@@ -20,12 +20,11 @@ use crate::tables::transitions::RunState;
 
 /// The state of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Session {
-    /// Its id.
     pub id: SessionId,
     /// Its key, `agent:AGENT:NAME`.
     pub key: String,
-    /// Its agent.
     pub agent: String,
     /// Its current branch.
     pub branch: BranchId,
@@ -35,7 +34,7 @@ pub struct Session {
     pub created_at: Timestamp,
     /// When something last happened.
     pub last_activity: Timestamp,
-    /// Where it is in its life, with the run in it.
+    /// Its lifecycle, with the run in it.
     pub lifecycle: Lifecycle,
     /// A run between two lifecycle edges of one batch; nothing at rest.
     pub(crate) held: Option<Box<Run>>,
@@ -45,11 +44,11 @@ pub struct Session {
     pub messages: BTreeMap<MessageId, Message>,
     /// The senders' keys.
     pub keys: BTreeMap<String, MessageId>,
-    /// Messages that gave way to others, and that the next run is told of in short.
+    /// Dropped messages that the next run receives in short.
     pub dropped: Vec<Body>,
     /// The conversation.
     pub transcript: Transcript,
-    /// Strikes that the ledger has not confirmed yet, in order.
+    /// Failure reports that the ledger has not confirmed yet, in order.
     #[serde(rename = "owed")]
     pub pending_reports: Vec<FailureReport>,
     /// Commands in the background, in the order in which they came there.
@@ -68,11 +67,11 @@ pub struct Session {
     pub allowance: Allowance,
     /// The owner that last opened it.
     pub epoch: Epoch,
-    /// Whether that owner left in order.
+    /// Whether that owner shut down in order.
     pub closed: bool,
 }
 
-/// Where a session is in its life.
+/// The lifecycle of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifecycle {
@@ -80,27 +79,27 @@ pub enum Lifecycle {
     Initializing,
     /// Made, nothing has run yet.
     Ready,
-    /// A run is under way.
+    /// A run is active.
     Active(Box<Run>),
     /// The last run has ended.
     Idle,
-    /// The user holds the run.
+    /// The user has paused the run.
     Suspended(Box<Run>),
     /// A human is needed.
     Error {
         /// What is wrong.
         failure: Failure,
-        /// The command that mends it.
+        /// The command that repairs it.
         remedy: String,
         /// The run that is held meanwhile.
         run: Option<Box<Run>>,
     },
-    /// A human is mending it.
+    /// A human is repairing it.
     Recovering {
         /// The run that is held meanwhile.
         run: Option<Box<Run>>,
     },
-    /// It has ended for good.
+    /// It has terminated.
     Terminated,
 }
 
@@ -137,7 +136,7 @@ impl Lifecycle {
 }
 
 impl Session {
-    /// The run that is under way or held.
+    /// The active or held run.
     pub fn run(&self) -> Option<&Run> {
         self.lifecycle.run().or(self.held.as_deref())
     }
@@ -146,12 +145,12 @@ impl Session {
         self.lifecycle.run_mut().or(self.held.as_deref_mut())
     }
 
-    /// Whether a run is under way and not held.
+    /// Whether a run is active and not held.
     pub fn is_active(&self) -> bool {
         matches!(self.lifecycle, Lifecycle::Active(_))
     }
 
-    /// Whether a run is under way whose end is not decided.
+    /// Whether a run is active whose outcome is not decided.
     pub fn goes_on(&self) -> bool {
         self.is_active() && self.run().is_some_and(|run| run.ending.is_none())
     }
@@ -161,7 +160,7 @@ impl Session {
         matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.queue.is_empty()
     }
 
-    /// Whether it ends for good with the run in it: nothing more is taken.
+    /// Whether it terminates with the run in it: nothing more is accepted.
     pub fn is_terminating(&self) -> bool {
         self.run().and_then(|run| run.ending).is_some_and(|ending| ending.terminate)
     }

@@ -1,5 +1,4 @@
-//! A session's state as bytes, so that a fold may begin there, and the rule for when that pays. What may not live here:
-//! where they are kept.
+//! A session's state as bytes, from which a fold may start, and the rule for when a snapshot pays off.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +16,7 @@ const ENTRIES: u64 = 256;
 /// the entries that they stand for (about 500 bytes each).
 const BYTES_PER_ENTRY: u64 = 256;
 
-/// A snapshot of this version that does not read.
+/// A snapshot of this version that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it is not the state of a session ({error})")]
 pub struct InvalidSnapshot {
@@ -66,8 +65,8 @@ impl Session {
         self.run().is_some_and(|run| calls(run) || streams(run))
     }
 
-    /// Whether a snapshot is to be kept now: `entries` were folded since the last one, which had `bytes`. At rest sooner,
-    /// since a session that is at rest may stay so.
+    /// Whether to save a snapshot now: `entries` were folded since the last one, which had `bytes`. An idle session
+    /// saves sooner, because it may stay idle.
     pub fn snapshot_due(&self, entries: u64, bytes: u64) -> bool {
         let least = ENTRIES.max(bytes / BYTES_PER_ENTRY);
         let least = if self.run().is_some() { least } else { least / 4 };
@@ -94,7 +93,7 @@ mod tests {
         Session::created(&created, Timestamp(1))
     }
 
-    /// Whoever changes the state's form sees this fail, and gives it a new version.
+    /// This test fails for any change of the state's form, which then needs a new version.
     #[test]
     fn r17_the_form_of_the_state_has_this_version() {
         let id = "00000000-0000-0000-0000-000000000007";

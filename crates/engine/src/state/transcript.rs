@@ -1,4 +1,4 @@
-//! What the model has been told and has said, by reference, and the rule that every call has its result.
+//! What the model has received and answered, by reference, and the rule that every call has its result.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,28 +14,26 @@ use crate::tables::limits::{IMAGE_TOKENS, LONG_RESULT_TOKENS, MESSAGE_TOKENS, PI
 #[serde(rename_all = "snake_case")]
 pub enum Item {
     /// A message of the user.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     User {
-        /// Which.
         message: MessageId,
-        /// Its text.
         body: Body,
         /// What came with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
-        /// Whether it came while the run was under way, and is told with a mark.
+        /// Whether it arrived during the run, so that the model receives it with a prefix.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         steer: bool,
-        /// Messages that gave way to others before it: it is told of them in short.
+        /// Messages that were dropped before it: the model receives them in short.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dropped: Vec<Body>,
     },
-    /// A message of the model. Two in a row mean that the first was cut off and the model was asked to go on.
+    /// A message of the model. Two in a row mean that the first was interrupted and the model was asked to continue.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Assistant {
         /// The request that it answers.
         request: EffectId,
-        /// Its text.
         text: Option<Body>,
-        /// Its reasoning.
         reasoning: Option<Body>,
         /// Its calls, in source order.
         calls: Vec<ItemCall>,
@@ -46,34 +44,32 @@ pub enum Item {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Attachment>,
     },
-    /// What stands for the items that were before it.
+    /// What stands for the earlier items.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Summary {
         /// The compaction that made it.
         compaction: EffectId,
-        /// Its text.
         body: Body,
     },
-    /// What limulus itself tells the model.
-    Note {
-        /// Its text.
-        body: Body,
-    },
+    /// A note from limulus to the model.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Note { body: Body },
     /// The result of a call.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Result {
-        /// Which.
         call: CallId,
-        /// What the model is told.
+        /// What the model receives.
         output: Body,
-        /// Whether it is told as an error.
+        /// Whether the model receives it as an error.
         is_error: bool,
-        /// What the model is shown with it.
+        /// Images and files that the model receives with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     },
 }
 
 impl Item {
-    /// All that it is told with.
+    /// All bodies that the model receives with it.
     pub fn bodies(&self) -> Vec<&Body> {
         match self {
             Self::User { body, attachments, dropped, .. } => {
@@ -92,7 +88,7 @@ impl Item {
         }
     }
 
-    /// About how many tokens it is told with.
+    /// The estimated tokens of what the model receives.
     pub fn tokens(&self) -> u64 {
         let of = |body: &Body| match body.kind {
             BodyKind::File => body.tokens.min(IMAGE_TOKENS),
@@ -123,6 +119,7 @@ impl Item {
 
 /// A call as the model made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct ItemCall {
     /// Our id.
     pub id: CallId,
@@ -130,17 +127,15 @@ pub struct ItemCall {
     pub provider_id: String,
     /// The tool's name.
     pub tool: String,
-    /// Its arguments.
     pub arguments: Body,
 }
 
 /// An item, with the entry that it came with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct ItemAt {
-    /// The entry.
     pub seq: Seq,
-    /// The item.
     pub item: Item,
 }
 
@@ -150,7 +145,7 @@ pub struct Transcript {
     items: Vec<Item>,
     /// The entry that each item came with.
     seqs: Vec<Seq>,
-    /// About how many tokens they are told with.
+    /// The estimated tokens of the items.
     tokens: u64,
     /// How many items the last request held; these are known to be paired.
     sent: usize,
@@ -158,9 +153,9 @@ pub struct Transcript {
     sent_tokens: u64,
     /// What the provider counted.
     counted: Option<Counted>,
-    /// How often it began anew: what was rendered of an older one is of no use.
+    /// How often it started anew: renderings of an earlier one are void.
     resets: u32,
-    /// How far it is with the writing down of what a summary may lose.
+    /// The state of the memory flush.
     flush: Flush,
 }
 
@@ -182,16 +177,12 @@ pub struct Counted {
 pub enum Unpaired {
     /// A call has no result before the next message.
     #[error("call {call} has no result")]
-    Call {
-        /// Which.
-        call: CallId,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Call { call: CallId },
     /// A result follows no message that asked for it, or is the second one.
     #[error("a result for call {call} has no call")]
-    Result {
-        /// Which.
-        call: CallId,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Result { call: CallId },
 }
 
 impl Transcript {
@@ -205,7 +196,7 @@ impl Transcript {
         &self.seqs
     }
 
-    /// About how many tokens the items are told with.
+    /// The estimated tokens of the items.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
@@ -232,7 +223,7 @@ impl Transcript {
         self.seqs.push(seq);
     }
 
-    /// How far it is with the writing down of what a summary may lose.
+    /// The state of the memory flush.
     pub fn flush(&self) -> Flush {
         self.flush
     }
@@ -241,7 +232,7 @@ impl Transcript {
         self.flush = Flush::Asked;
     }
 
-    /// A whole answer came.
+    /// A complete answer came.
     pub(crate) fn answer_flush(&mut self) {
         if self.flush == Flush::Asked {
             self.flush = Flush::Answered;
@@ -352,7 +343,7 @@ impl Transcript {
         Some(*compaction)
     }
 
-    /// These results are told so from now on.
+    /// From now on the model receives these results like this.
     pub(crate) fn cut_results(&mut self, results: &[(CallId, Body)]) {
         let cut = |(seq, mut item): (Seq, Item)| {
             if let Item::Result { call, output, .. } = &mut item

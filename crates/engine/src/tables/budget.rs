@@ -1,4 +1,4 @@
-//! What may be spent, and what follows when it is nearly or wholly used up. One rule for every limit.
+//! Budgets, and what follows when one is nearly or wholly used up. One rule for every limit.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ named! {
         Calls = "calls",
         /// Time that runs were at work.
         Wall = "wall",
-        /// Bytes of the journal.
+        /// Bytes that the journal keeps.
         Bytes = "bytes",
         /// Resident bytes of the process: of that alone.
         Memory = "memory",
@@ -25,7 +25,7 @@ named! {
 }
 
 named! {
-    /// Whose limit it is.
+    /// The scope of a limit.
     Scope {
         /// One run.
         Run = "run",
@@ -35,7 +35,7 @@ named! {
         Agent = "agent",
         /// All runs of the home in a day.
         Day = "day",
-        /// All that its owner has in memory just now.
+        /// The memory of the owning process.
         Process = "process",
     }
 }
@@ -96,7 +96,7 @@ pub struct Spent {
     pub bytes: u64,
 }
 
-/// What a run may spend, as it is configured when it starts.
+/// The configured limits of a run, as of its start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
@@ -108,17 +108,17 @@ pub struct Budget {
     pub agent: Allowance,
     /// With all runs of the home in a day.
     pub day: Allowance,
-    /// Resident bytes that the process may have for more than one run to go on; none = as many as it takes.
+    /// Resident bytes of the process above which only one run may continue; none = no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
     /// What happens at a limit.
     pub at_limit: AtLimit,
-    /// Percent of a limit from which on the model is told to come to an end; 0 = it is not told.
+    /// Percent of a limit from which on the model is asked to wrap up; 0 = off.
     pub wrap_up: u32,
 }
 
 impl Budget {
-    /// Whether others spend of it as well.
+    /// Whether others spend from it as well.
     pub fn is_shared(&self) -> bool {
         !self.agent.is_unlimited() || !self.day.is_unlimited() || self.memory.is_some()
     }
@@ -126,10 +126,10 @@ impl Budget {
 
 /// A limit that is near or reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Limit {
     /// Whose.
     pub scope: Scope,
-    /// Of what.
     pub of: Resource,
     /// What was spent of it.
     pub used: u64,
@@ -137,12 +137,12 @@ pub struct Limit {
     pub limit: u64,
 }
 
-/// How it stands with what may be spent.
+/// The state of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// There is enough.
     Free,
-    /// There is enough for now, and the model is to come to an end.
+    /// There is enough for now, and the model is to wrap up.
     Near(Limit),
     /// There is not enough for what comes next.
     Reached(Limit),
@@ -152,10 +152,10 @@ pub enum Standing {
 /// leave nothing of a small budget; so a limit is passed by a part of one request at most.
 const EXPECTED_OUTPUT: u64 = 4_096;
 
-/// And one that only says what was done.
+/// The same for a request that only reports what was done.
 const CLOSING_OUTPUT: u64 = 1_024;
 
-/// The part of a limit that is kept for the request that says what was done: a twentieth.
+/// The part of a limit that is kept back for the final report: a twentieth.
 const KEPT_BACK: u64 = 20;
 
 fn is_default<T: Default + PartialEq>(amount: &T) -> bool {
@@ -268,8 +268,8 @@ impl Spent {
     }
 }
 
-/// Whether a request that is going to take `next` may be sent by whoever has spent this of these. Of several limits the one
-/// that is nearest to its end says how it stands.
+/// Whether a request that costs `next` may be sent by a spender that has spent this much of these limits. Of several
+/// limits, the one nearest to its end decides.
 pub fn standing(of: &[(Scope, Allowance, Spent)], next: &Spent, wrap_up: u32) -> Standing {
     let limits = of.iter().flat_map(|(scope, allowance, spent)| {
         let limit = |of: &Resource| Some((*of, allowance.of(*of)?, spent.of(*of)));
@@ -286,7 +286,7 @@ pub fn standing(of: &[(Scope, Allowance, Spent)], next: &Spent, wrap_up: u32) ->
     near.map_or(Standing::Free, |near| Standing::Near(*near))
 }
 
-/// Whether the request that only says what was done may still be sent.
+/// Whether the request for the final report may still be sent.
 pub fn can_close(of: &[(Scope, Allowance, Spent)], next: &Spent) -> bool {
     let fits = |(_, allowance, spent): &(Scope, Allowance, Spent)| {
         let of_it = [Resource::Tokens, Resource::Cost];
@@ -301,7 +301,7 @@ impl Limit {
         u128::from(self.used) * 10_000 / u128::from(self.limit.max(1))
     }
 
-    /// Whether what comes next is more than what is left, but for what is kept back.
+    /// Whether the next cost exceeds what is left, apart from what is kept back.
     fn is_reached(&self, next: &Spent) -> bool {
         match self.of {
             Resource::Tokens | Resource::Cost => {
@@ -335,7 +335,7 @@ mod tests {
             let limits = of_run(allowance, Spent { tokens: used, ..NOTHING });
             assert_eq!(standing(&limits, &next, 0) == Standing::Free, is_free, "{used}");
         }
-        // The twentieth is for the request that says what was done.
+        // The twentieth is for the final report.
         assert!(can_close(&of_run(allowance, Spent { tokens: 900, ..NOTHING }), &next));
         assert!(!can_close(&of_run(allowance, Spent { tokens: 901, ..NOTHING }), &next));
     }
@@ -364,7 +364,7 @@ mod tests {
         ];
         let Standing::Near(near) = standing(&limits, &NOTHING, 80) else { panic!("it is near") };
         assert_eq!((near.scope, near.of, near.percent()), (Scope::Session, Resource::Cost, 92));
-        assert_eq!(standing(&limits, &NOTHING, 0), Standing::Free, "0 = the model is not told");
+        assert_eq!(standing(&limits, &NOTHING, 0), Standing::Free, "0 = off");
         assert_eq!(standing(&limits, &NOTHING, 93), Standing::Free);
     }
 

@@ -1,19 +1,19 @@
-//! How room is made in a model's window: when, and by which way. The ways are tried from the first to the last; a whole
-//! answer begins with the first again.
+//! Compaction: when it is due, and its steps. The steps are tried from the first to the last; a complete answer starts
+//! with the first again.
 
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{Candidate, Compaction};
 use crate::tables::limits::OVERFLOW_SUMMARIES;
 
-/// A way to make room.
+/// A compaction step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionStep {
     /// A model's summary stands for all but the newest part of the history.
     #[default]
     Summarise,
-    /// Long results of calls keep their beginning and their end.
+    /// Long results of calls are truncated to their beginning and their end.
     Truncate,
     /// An extract, which needs no model, stands for more of the history than a summary did.
     Tail,
@@ -25,7 +25,7 @@ impl CompactionStep {
     /// All of them, in order.
     pub const ALL: [Self; 4] = [Self::Summarise, Self::Truncate, Self::Tail, Self::Nothing];
 
-    /// In words.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Summarise => "summary",
@@ -40,8 +40,8 @@ impl CompactionStep {
         Self::ALL[(self as usize + 1).min(Self::ALL.len() - 1)]
     }
 
-    /// The first that is tried when the provider has said for the n-th time in a run that it is too long: a few summaries,
-    /// then each of the others once, then none.
+    /// The first step that is tried when the provider has reported for the n-th time in a run that a request is too
+    /// long: a few summaries, then each of the others once, then none.
     pub fn after_overflows(overflows: u32) -> Self {
         Self::ALL[(overflows.saturating_sub(OVERFLOW_SUMMARIES) as usize).min(Self::ALL.len() - 1)]
     }
@@ -50,18 +50,18 @@ impl CompactionStep {
 /// What fits into a model's window, tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// A request that is estimated to hold more is not sent before room is made.
+    /// A request that is estimated to hold more is not sent before a compaction.
     pub threshold: u64,
-    /// The most that leaves the answer its place.
+    /// The maximum that leaves space for the answer.
     pub most: u64,
-    /// Of the newest part of the history, that stays as it is.
+    /// The size of the newest part that stays unchanged.
     pub keep: u64,
     /// Above it the model is asked to write down what must not be lost; none = it is not.
     pub flush: Option<u64>,
 }
 
 impl Window {
-    /// That of this model. What is asked to stay free or as it is gives way where the window is small.
+    /// The window of this model. If it is small, the reserve and the newest part shrink.
     pub fn of(candidate: &Candidate, compaction: &Compaction) -> Self {
         let window = candidate.context_window;
         let most = window - candidate.max_output.min(window / 2);

@@ -1,26 +1,26 @@
-//! The lifecycle of an agent in a session: its states, its edges and their causes.
+//! The lifecycle of a session: its states, its edges and their causes.
 
 use super::transitions::named;
 use serde::{Deserialize, Serialize};
 
 named! {
-    /// Where a session is in its life.
+    /// The lifecycle of a session.
     LifecycleKind {
         /// It is being made.
         Initializing = "initializing",
         /// Made, nothing has run yet.
         Ready = "ready",
-        /// A run is under way.
+        /// A run is active.
         Active = "active",
         /// The last run has ended.
         Idle = "idle",
-        /// The user holds the run.
+        /// The user has paused the run.
         Suspended = "suspended",
         /// A human is needed.
         Error = "error",
-        /// A human is mending it.
+        /// A human is repairing it.
         Recovering = "recovering",
-        /// It has ended for good.
+        /// It has terminated.
         Terminated = "terminated",
     }
 }
@@ -34,27 +34,27 @@ named! {
         Failed = "failed",
         /// A run starts.
         Task = "task",
-        /// The user ends the session.
+        /// The user terminates the session.
         Terminate = "terminate",
         /// The run ended.
         RunEnded = "run_ended",
-        /// The user holds the run.
+        /// The user pauses the run.
         Pause = "pause",
-        /// A message holds the run.
+        /// A message pauses the run.
         Interrupt = "interrupt",
         /// A human is needed.
         Escalated = "escalated",
-        /// Nothing happened for long (off by default).
+        /// It was idle for long (off by default).
         IdleTimeout = "idle_timeout",
-        /// The user lets the run go on.
+        /// The user resumes the run.
         Resume = "resume",
-        /// The user asks to mend it.
+        /// The user asks for a repair.
         Recover = "recover",
         /// The user gives it up. Reserved for R20.
         GivenUp = "given_up",
-        /// It is mended.
+        /// It is repaired.
         Recovered = "recovered",
-        /// It could not be mended. Reserved for R20.
+        /// It could not be repaired. Reserved for R20.
         RecoveryFailed = "recovery_failed",
     }
 }

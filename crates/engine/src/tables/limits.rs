@@ -19,7 +19,7 @@ pub const CALLS_PER_MESSAGE: usize = 128;
 /// Milliseconds that calls get to end after an abort, before the run ends without them.
 pub const END_GRACE_MS: u64 = 5_000;
 
-/// Milliseconds that a command in the background may run: a day, so that what is forgotten does not stay for ever.
+/// Milliseconds that a command in the background may run: a day, so that a forgotten one does not stay for ever.
 pub const PROCESS_MS: u64 = 24 * 3_600_000;
 
 /// Commands that may run in the background of one session.
@@ -34,32 +34,33 @@ pub const BACKOFF_BASE_MS: u64 = 1_000;
 /// Longest backoff, milliseconds.
 pub const BACKOFF_MOST_MS: u64 = 60_000;
 
-/// How long a candidate is not tried that has no capacity and does not say when it has, milliseconds: longer each time.
+/// The cooldown of a candidate without capacity that gives no time, milliseconds: longer each time.
 pub const COOLDOWNS_MS: [u64; 4] = [60_000, 5 * 60_000, 25 * 60_000, 60 * 60_000];
 
-/// How long a profile is not used whose key is refused for good or that has no credit, milliseconds; doubled each time.
+/// The cooldown of a profile whose key is refused for good or that has no credit, milliseconds; doubled each time.
 pub const DISABLED_MS: u64 = 5 * 60 * 60_000;
 
-/// And how long at most, milliseconds.
+/// The longest such cooldown, milliseconds.
 pub const DISABLED_MOST_MS: u64 = 24 * 60 * 60_000;
 
-/// Failures of which the ledger knows that they have counted, the last ones: a session tells of one twice only where its process
-/// died before it knew that it had been told, and then when it is next opened.
+/// The last failures that the ledger knows to be counted: a session reports one twice only if its process died before
+/// it knew of the first report, and then when it is next opened.
 pub const COUNTED_REPORTS: usize = 1_024;
 
 /// How often in a run a summary follows when the provider says that a request is too long: more would go round in a circle.
 pub const OVERFLOW_SUMMARIES: u32 = 3;
 
-/// Tokens of a message of the user that stays as it is when its run goes on behind a summary: a longer one is summarised too.
+/// Tokens of a user's message that stays unchanged when its run continues behind a summary: a longer one is summarised
+/// too.
 pub const PINNED_TOKENS: u64 = 4_000;
 
-/// Tokens of a call's result that is long: where room is needed, only its beginning and its end stay.
+/// Tokens from which a call's result is long: a compaction keeps only its beginning and its end.
 pub const LONG_RESULT_TOKENS: u64 = 1_000;
 
-/// Tokens that asking the model to write down what must not be lost takes at most.
+/// Maximum tokens of the request to the model to write down what must not be lost.
 pub const FLUSH_TOKENS: u64 = 200;
 
-/// Different calls with their results of which a run knows whether they came before.
+/// The number of different calls with results of which a run remembers whether they came before.
 pub const REPEATS_REMEMBERED: usize = 16;
 
 /// Tokens that an image is taken to cost, whatever its size in bytes: models scale large ones down.
@@ -71,7 +72,7 @@ pub const MESSAGE_TOKENS: u64 = 8;
 /// Tokens below which a model's window holds no agent's work: instructions, tools and one result fill it.
 pub const WINDOW_LEAST: u64 = 16_000;
 
-/// Tokens below which a model's window is named to the user as small.
+/// Tokens below which the user is warned that a model's window is small.
 pub const WINDOW_SMALL: u64 = 32_000;
 
 const _: () = assert!(MESSAGE_BYTES <= STREAM_BYTES, "an echoed message must fit into a stream");

@@ -1,5 +1,5 @@
-//! What becomes of a message: decided by where the session stands and by the message's mode, and by nothing else. A row
-//! for each cell of the state, a column for each mode; the machine obeys it, `limulus queue --table` prints it, tests walk it.
+//! Routes a message by the session's state and the message's mode, and by nothing else: a row for each cell of the
+//! state, a column for each mode. The machine obeys the table, `limulus queue --table` prints it, tests walk it.
 
 use super::transitions::named;
 use crate::event::{QueueMode, QueuePlace};
@@ -18,7 +18,7 @@ named! {
         Streaming = "streaming",
         /// Calls are checked and run.
         ToolExec = "tool_exec",
-        /// The run waits for leave.
+        /// The run waits for approval.
         Approval = "awaiting_approval",
         /// The run waits for an answer.
         Answer = "awaiting_answer",
@@ -28,15 +28,15 @@ named! {
         Limit = "awaiting_limit",
         /// The history is being summarised, or a failure is decided on or waits for its next try.
         Deciding = "deciding",
-        /// The end of the run is decided.
+        /// The outcome of the run is decided.
         Ending = "ending",
-        /// The run is held.
+        /// The run is paused.
         Suspended = "suspended",
-        /// The session is being made or mended.
+        /// The session is being made or repaired.
         Settling = "settling",
         /// A human is needed.
         Error = "error",
-        /// The session has ended, or ends with its run.
+        /// The session has terminated, or terminates with its run.
         Terminated = "terminated",
     }
 }
@@ -66,13 +66,13 @@ named! {
         Queue = "queue",
         /// It waits, and is one run with what comes soon after it.
         Gather = "gather",
-        /// It goes the way of a steer, and once more that of a followup.
+        /// It is routed as a steer, and also as a followup.
         Both = "both",
         /// It starts before all that waits.
         Ahead = "ahead",
-        /// The run makes place for it: it ends, or is held.
+        /// The run gives way to it: it ends, or is paused.
         Interrupt = "interrupt",
-        /// The held run ends for it.
+        /// The paused run ends for it.
         EndHeld = "end_held",
         /// It waits until the session has settled.
         Hold = "hold",

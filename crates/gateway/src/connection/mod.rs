@@ -1,5 +1,5 @@
-//! One client: the handshake, its requests, what it is sent. It is one task; whatever the client does harms only itself.
-//! What may not live here: where the stream comes from, what a method does.
+//! One client connection: the handshake, the requests, and what the client receives. Each connection is one task, so a
+//! faulty client harms only itself.
 
 mod send_buffer;
 
@@ -30,50 +30,50 @@ pub(crate) use send_buffer::{Chunk, SendBuffer, Slow};
 /// How long a client that is being closed has to read what waits for it.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Reading requests of one client that are carried out at once.
+/// The number of reading requests of one client that run at once.
 const READS: usize = 2;
 
-/// A client that has shaken hands.
+/// A client that has completed the handshake.
 pub(crate) struct Caller {
     pub(crate) service: Arc<Service>,
     pub(crate) number: u64,
     pub(crate) client: ClientInfo,
-    /// Whether a person can answer questions there.
+    /// Whether a person can answer approval requests there.
     pub(crate) asks: bool,
     pub(crate) outbox: Arc<SendBuffer>,
-    /// A large answer is made when the one before it is on its way.
+    /// Large responses are built one at a time: the next one is built when the one before it is on its way.
     pub(crate) reads: Semaphore,
     next_subscription: AtomicU64,
-    /// It did not read: nothing more is sent but what waits.
+    /// Set when the client does not read: only what is already buffered is still sent.
     dropped: Notify,
 }
 
 impl Caller {
-    /// An answer to a request.
+    /// Sends the response to a request.
     pub(crate) fn respond(&self, response: Response) {
         self.outbox.put(encode(&Frame::Response(response)));
     }
 
-    /// The number of another subscription.
+    /// Returns the number of the next subscription.
     pub(crate) fn next_subscription(&self) -> u64 {
         self.next_subscription.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// An event of its own; a client without room for it is closed.
+    /// Sends an event that belongs to no subscription. A client without space for it is closed.
     pub(crate) fn notify<N: Notice>(&self, notice: &N) {
         if self.outbox.offer([Chunk::Own(frame(notice))]) == Err(Slow) {
             self.service.hub.drop_slow(self);
         }
     }
 
-    /// It is closed for this reason.
+    /// Closes the client for this reason.
     pub(crate) fn close(&self, error: &ErrorShape) {
         self.outbox.put(frame(error));
         self.outbox.finish();
         self.dropped.notify_one();
     }
 
-    /// It did not read as fast as things happen: the last that it is told is where to go on from.
+    /// Closes a client that reads too slowly. The last frame says from which position it can resume.
     pub(crate) fn drop_slow(&self, dropped: &Dropped) {
         self.outbox.put(frame(dropped));
         self.outbox.finish();
@@ -81,13 +81,13 @@ impl Caller {
     }
 }
 
-/// A notice as it goes over the wire.
+/// Encodes a notice for the wire.
 pub(crate) fn frame<N: Notice>(notice: &N) -> Vec<u8> {
     let payload = serde_json::to_value(notice).expect("a notice is plain data");
     encode(&Frame::Event(EventFrame { event: N::NAME.to_owned(), payload, seq: None, subscription: None }))
 }
 
-/// Serves one client until it goes away, or the service leaves.
+/// Serves one client until it disconnects or the service stops.
 pub(crate) async fn serve<R, W>(service: &Arc<Service>, read: R, write: W)
 where
     R: AsyncRead + Unpin,
@@ -110,13 +110,13 @@ where
     };
     tokio::pin!(writing, serving);
     tokio::select! {
-        // Whoever cannot be written to is gone: its requests are dropped, what they asked for goes on.
+        // If the client cannot be written to, it is gone: its requests are dropped, but the runs continue.
         () = &mut writing => {}
         () = &mut serving => drop(tokio::time::timeout(FAREWELL, writing).await),
     }
 }
 
-/// A client that is forgotten however it goes.
+/// Removes the client from the service when dropped.
 struct Admitted<'a>(&'a Caller);
 
 impl Drop for Admitted<'_> {
@@ -131,11 +131,11 @@ async fn write_out(outbox: &SendBuffer, mut write: impl AsyncWrite + Unpin) {
             return;
         }
     }
-    // A client that is gone needs no end.
+    // A client that is gone needs no last frame.
     let _ = write.shutdown().await;
 }
 
-/// The first frame asks for `connect`. Gives none for a client that left before.
+/// Reads the first frame, which must request `connect`. Returns `None` if the client disconnected before it.
 async fn shake_hands<R: AsyncRead + Unpin>(
     service: &Arc<Service>,
     frames: &mut FrameReader<R>,
@@ -177,7 +177,7 @@ async fn shake_hands<R: AsyncRead + Unpin>(
     }
 }
 
-/// What a first request asks for, if it is `connect` in a version that is spoken here.
+/// Returns the parameters of the first request if it is `connect` in a supported version.
 fn connected(request: &Request) -> Result<ConnectParams, ErrorShape> {
     if request.method != Connect::NAME {
         return Err(invalid(format!("the first request must be `connect`, not `{}`", request.method)));
@@ -212,7 +212,7 @@ fn hello(caller: &Caller) -> HelloOk {
     }
 }
 
-/// Those that are still accepted: a client may look for one.
+/// The capabilities, with the old names that clients may still look for.
 fn old_methods() -> impl Iterator<Item = &'static str> {
     Deprecated::of(Surface::Method).map(|row| row.old)
 }
@@ -221,7 +221,7 @@ fn invalid(what: String) -> ErrorShape {
     Error::invalid(what, "docs/protocol.md says what is spoken here").shape()
 }
 
-/// Answers requests, many at once. A client that has closed its end still gets the answers to what it asked for.
+/// Serves requests concurrently. A client that has closed its writing end still receives the responses to its requests.
 async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameReader<R>) {
     let mut requests = FuturesUnordered::new();
     let mut reads = true;
@@ -257,13 +257,13 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
     }
 }
 
-/// The sessions that wait for space.
+/// The sessions that wait for disk space.
 fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::DiskFullWait>>) -> Parked {
     let sessions = parked.borrow();
     let session = |(key, parked): (&String, &runtime::DiskFullWait)| ParkedSession {
         session_key: key.clone(),
         error: match &parked.error {
-            // It goes on by itself: what its error says of `resume` is for whoever has ended.
+            // The run resumes by itself, so the error's advice about `resume` does not apply here.
             journal::Error::Full { path } => format!("no space left in {}", path.parent().unwrap_or(path).display()),
             error => error.to_string(),
         },
@@ -273,7 +273,7 @@ fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::DiskFullWait>>) ->
     Parked { sessions: sessions.iter().map(session).collect(), needs_bytes: SPACE_BYTES }
 }
 
-/// The next request, as soon as what waits for the client is not too much; none when no more will come.
+/// Reads the next request once the send buffer has space. Returns `None` when no further request will come.
 async fn next_frame<R: AsyncRead + Unpin>(
     caller: &Caller,
     frames: &mut FrameReader<R>,
@@ -300,7 +300,7 @@ mod tests {
     use crate::ServiceOptions;
     use crate::events::Target;
 
-    /// Nothing runs here.
+    /// A model set that refuses every request.
     struct Nothing;
 
     impl Resolver for Nothing {
@@ -341,7 +341,7 @@ mod tests {
         })
     }
 
-    /// R43: it is not only a line of a subscription that finds no room.
+    /// R43: frames outside subscriptions can also overflow the buffer.
     #[tokio::test]
     async fn r43_whatever_finds_no_room_drops_a_client_with_the_cursors_of_its_subscriptions() {
         let notices: [fn(&Caller); 2] =

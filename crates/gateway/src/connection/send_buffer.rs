@@ -1,5 +1,5 @@
-//! What waits to be written to one client, in order and within bounds. Whoever puts something in never waits; a client
-//! that does not read is told so and closed. What may not live here: what is written.
+//! The bounded, ordered buffer of frames for one client. A writer never waits: a client that reads too slowly is
+//! notified and closed.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use protocol::limits::BUFFERED_BYTES;
 use tokio::sync::Notify;
 
-/// Bytes that are gathered for one write: small frames go out together.
+/// Bytes that are gathered for one write, so that small frames go out together.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// A piece of what is to be written.
+/// A piece of a frame.
 #[derive(Debug, Clone)]
 pub(crate) enum Chunk {
-    /// This client's own.
+    /// Bytes of this client alone.
     Own(Vec<u8>),
-    /// The same for every client that is told of it.
+    /// Bytes that all clients share.
     Shared(Arc<[u8]>),
 }
 
@@ -28,13 +28,13 @@ impl Chunk {
     }
 }
 
-/// What waits for one client.
+/// The buffer of one client.
 #[derive(Debug, Default)]
 pub(crate) struct SendBuffer {
     queue: Mutex<Queue>,
-    /// Something is there, or nothing more will be.
+    /// Notified when there is something to write, or when the buffer is closed.
     changed: Notify,
-    /// There is room again.
+    /// Notified when there is space again.
     room: Notify,
 }
 
@@ -42,21 +42,21 @@ pub(crate) struct SendBuffer {
 struct Queue {
     chunks: VecDeque<Chunk>,
     bytes: usize,
-    /// Nothing is put in any more.
+    /// Set when nothing more may be added.
     finished: bool,
 }
 
-/// There was no room: the client does not read as fast as things happen.
+/// The buffer is full: the client reads more slowly than events arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slow;
 
 impl SendBuffer {
-    /// Puts a frame in whatever waits: an answer that was asked for.
+    /// Adds a frame regardless of the bound: the response to a request.
     pub(crate) fn put(&self, frame: Vec<u8>) {
         self.push(&mut self.lock(), [Chunk::Own(frame)]);
     }
 
-    /// Puts an event in, if there is room for it.
+    /// Adds an event if there is space for it.
     pub(crate) fn offer<const N: usize>(&self, chunks: [Chunk; N]) -> Result<(), Slow> {
         let mut queue = self.lock();
         let bytes: usize = chunks.iter().map(|chunk| chunk.bytes().len()).sum();
@@ -67,20 +67,20 @@ impl SendBuffer {
         Ok(())
     }
 
-    /// Nothing is put in any more; what is there is still written.
+    /// Stops accepting frames. What is buffered is still written.
     pub(crate) fn finish(&self) {
         self.lock().finished = true;
         self.changed.notify_one();
     }
 
-    /// Waits until less waits than may.
+    /// Waits until the buffer is below its bound.
     pub(crate) async fn room(&self) {
         while self.lock().bytes > BUFFERED_BYTES {
             self.room.notified().await;
         }
     }
 
-    /// What is to be written next; none when nothing will come any more.
+    /// Returns the next bytes to write, or `None` when there will be no more.
     pub(crate) async fn take(&self) -> Option<Vec<u8>> {
         loop {
             {

@@ -1,6 +1,6 @@
-//! What a reader that comes back has missed, from the journal: of the whole home in the order in which it was recorded, page
-//! by page, so that a home of any size is told in bounded memory; of one session the same with its entries alone. What may
-//! not live here: what a line says, and what happens from now on.
+//! What a resuming reader has missed, read from the journal. For the whole home it is read in recorded order, page by
+//! page, so that memory is bounded for a home of any size. For one session it is the same with the entries of that
+//! session alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,65 +10,67 @@ use engine::{BranchId, Epoch, Event, Position, Record, RunId, Seq, SessionRow};
 use journal::{Entry, Error, HomeEntry, Open, Page, Read, Tail};
 use protocol::event::{StateLine, Stream};
 
-use super::lines::{AT_REST, changed, rewound};
+use super::lines::{IDLE, changed, rewound};
 use super::missed::Missed;
 use super::place::{BatchPosition, LinePosition};
 use super::position::{StreamPosition, StreamScope};
+use super::projection::{Line, Source};
 use super::resume::{PAGE, Resume};
-use super::telling::{Line, Source};
 
-/// Entries at the end of a page that are told with the next one: what was recorded with a failure says what it led to.
+/// Entries at the end of a page that are projected with the next page, because a failure's line depends on the entries
+/// recorded with it.
 const KEPT_BACK: usize = 32;
 
-/// Reads back what a reader has missed. [`CatchUp::more`] reads page by page, [`CatchUp::finish`] what is left; from there
-/// on the reader hears what is recorded.
+/// Reads what a reader has missed. [`CatchUp::more`] reads page by page, and [`CatchUp::finish`] reads the rest; from
+/// there on the reader receives live batches.
 #[derive(Default)]
 pub struct CatchUp {
     feed: Feed,
-    /// The position of a reader that has read all lines so far.
+    /// The position behind all lines read so far.
     position: StreamPosition,
-    /// What was heard late by the reader that comes back.
+    /// Entries that the reader had not seen when it saw later ones.
     gaps: Vec<(u64, u64)>,
-    /// All up to here was read.
+    /// Everything up to this position was read.
     read: Position,
-    /// Where branches stood that had something open.
+    /// The positions in branches that had open effects.
     standing: BTreeMap<BranchId, StreamPosition>,
     missed: BTreeMap<BranchId, Missed>,
-    /// Of these an entry was missed.
+    /// The branches of which an entry was missed.
     touched: BTreeSet<BranchId>,
     unreadable: BTreeSet<BranchId>,
     keys: BTreeMap<BranchId, String>,
-    /// The branch of the last entry, and the position of its end of a run that is not told yet.
+    /// The branch of the last entry, and the position of a run's end that is not reported yet.
     last: Option<BranchId>,
-    owed: Option<Position>,
+    pending_end: Option<Position>,
     lines: Vec<Line>,
 }
 
-/// What is read.
+/// What is being read.
 #[derive(Default)]
 enum Feed {
     /// Nothing is left to read.
     #[default]
     Nothing,
-    /// All that the home has behind a position.
+    /// Everything in the home behind a position.
     Home,
-    /// What a session has behind its position, as it stood at one moment.
+    /// Everything in a session behind its position, as it was at one moment.
     Session(Box<SessionRow>, Tail),
 }
 
 impl CatchUp {
-    /// For a reader that has missed nothing.
+    /// A catch-up for a reader that has missed nothing.
     pub fn nothing(position: StreamPosition) -> Self {
         Self { position, ..Self::default() }
     }
 
-    /// For a reader of the home that stands here. If it has seen what is gone, it is told so first.
+    /// A catch-up for a reader of the home at this position. If the reader has seen entries that are gone, a `rewound`
+    /// line comes first.
     pub fn of_home(store: &dyn Read, from: &StreamPosition) -> Result<Self, Error> {
         let mut reading = Self { feed: Feed::Home, ..Self::nothing(from.clone()) };
         reading.name(store)?;
         if let Some(to) = from.rewound_in_home(store)? {
             reading.position = to;
-            // Of which sessions it was is not known: it is gone.
+            // The sessions of the lost entries are not known, because the entries are gone.
             reading.notify(store, ("", None), |to| StateLine::Rewound { to })?;
         }
         reading.gaps = reading.position.gaps().to_vec();
@@ -79,12 +81,12 @@ impl CatchUp {
         Ok(reading)
     }
 
-    /// The same for a reader of one session: the home's stream with this session alone in it.
+    /// A catch-up for a reader of one session: the home's stream with this session alone in it.
     pub fn of_session(store: &dyn Read, session: &SessionRow, from: &StreamPosition) -> Result<Self, Error> {
         let branch = session.branch;
         let mut reading = Self::nothing(from.clone());
         let resume = if from.is_beginning() {
-            // From the beginning is from what is still there.
+            // The beginning is the first entry that still exists.
             let line = store.history(branch)?;
             let entries = line.entries().map(|(_, entry)| entry.clone()).collect();
             Resume::Tail(Tail { entries, progress: line.progress })
@@ -94,8 +96,9 @@ impl CatchUp {
         let tail = match resume {
             Resume::Tail(tail) => tail,
             Resume::Rewound { to } => {
-                // What is kept of an open answer is told again from its beginning: nobody knows what of it stands on a screen.
-                reading.position = to.at_rest();
+                // The text of an open response is sent again from its beginning, because nobody knows how much of it
+                // the client shows.
+                reading.position = to.without_open();
                 let event = rewound(session, &reading.position, session.last_activity);
                 let nowhere = BatchPosition::nowhere(branch);
                 reading.lines.push(Line { event, at: LinePosition::new(nowhere, reading.position.seq(), None) });
@@ -112,7 +115,7 @@ impl CatchUp {
         Ok(reading)
     }
 
-    /// Reads a page; returns whether there is more to read at once. What is left then is for [`CatchUp::finish`].
+    /// Reads a page. Returns whether there is more to read at once; the rest is for [`CatchUp::finish`].
     pub fn more(&mut self, store: &dyn Read) -> Result<bool, Error> {
         if !matches!(self.feed, Feed::Home) {
             return Ok(false);
@@ -123,13 +126,13 @@ impl CatchUp {
             let within = page.entries.partition_point(|placed| placed.position.0 <= until);
             self.notify_entries(store, &page.entries, within)?;
             self.flush();
-            // What is not there any more is not missed.
+            // An entry that no longer exists is not missed.
             self.position.see_range((Position(from), Position(until)), self.position.epoch());
         }
         Ok(self.read_page(store)?.open.is_none())
     }
 
-    /// Reads all that is left, with what is open now. From here on a subscriber hears what is recorded.
+    /// Reads all that is left, with what is open now. From here on a subscriber receives live batches.
     pub fn finish(&mut self, store: &dyn Read) -> Result<(), Error> {
         match std::mem::replace(&mut self.feed, Feed::Nothing) {
             Feed::Nothing => Ok(()),
@@ -144,7 +147,7 @@ impl CatchUp {
         }
     }
 
-    /// A session is one page of its entries, what is open, and its state.
+    /// A session is read as one page: its entries, its open effects and its state.
     fn finish_session(&mut self, store: &dyn Read, session: &SessionRow, tail: Tail) -> Result<(), Error> {
         let branch = session.branch;
         let last = tail.progress.last().map(|record| record.at).or(tail.entries.last().map(|entry| entry.at));
@@ -157,12 +160,12 @@ impl CatchUp {
         self.notify_state(store, session, |missed, source, lines| missed.state(source, last, lines))
     }
 
-    /// What was read since this was called last.
+    /// Returns the lines that were read since the last call.
     pub fn take_lines(&mut self) -> Vec<Line> {
         std::mem::take(&mut self.lines)
     }
 
-    /// The position of a reader that has read all of it.
+    /// The position behind everything that was read.
     pub fn position(&self) -> &StreamPosition {
         &self.position
     }
@@ -171,7 +174,7 @@ impl CatchUp {
         self.position.scope() == StreamScope::Home
     }
 
-    /// The key of the session of each branch.
+    /// Returns the key of the session of each branch.
     fn name(&mut self, store: &dyn Read) -> Result<(), Error> {
         let sessions: BTreeMap<_, _> = store.sessions()?.into_iter().map(|row| (row.session, row.key)).collect();
         let named = |(branch, session)| Some((branch, sessions.get(&session)?.clone()));
@@ -179,12 +182,12 @@ impl CatchUp {
         Ok(())
     }
 
-    /// Where a session of the home stood of which something was open; what power took of it is told.
+    /// Reads the missed output of a session that had open effects; reports output that a power loss removed.
     fn stand(&mut self, store: &dyn Read, branch: BranchId, position: &StreamPosition) -> Result<(), Error> {
         match position.resume(store, branch) {
             Ok(Resume::Tail(_)) => drop(self.standing.insert(branch, position.clone())),
             Ok(Resume::Rewound { to }) => {
-                let to = to.at_rest();
+                let to = to.without_open();
                 self.position.stand(branch, to.clone());
                 self.standing.insert(branch, to);
                 if let Some(key) = self.keys.get(&branch).cloned() {
@@ -199,17 +202,17 @@ impl CatchUp {
     fn read_page(&mut self, store: &dyn Read) -> Result<Page, Error> {
         let page = store.page(self.read, PAGE)?;
         let all = page.entries.len();
-        let told = if page.open.is_some() { all } else { all.saturating_sub(KEPT_BACK) };
-        self.notify_entries(store, &page.entries, told)?;
-        if let Some(last) = page.entries[..told].last() {
+        let count = if page.open.is_some() { all } else { all.saturating_sub(KEPT_BACK) };
+        self.notify_entries(store, &page.entries, count)?;
+        if let Some(last) = page.entries[..count].last() {
             self.read = last.position;
         }
         Ok(page)
     }
 
-    /// Tells so many of these; the others say what they led to.
-    fn notify_entries(&mut self, store: &dyn Read, entries: &[HomeEntry], told: usize) -> Result<(), Error> {
-        for (at, HomeEntry { position, epoch, branch, entry }) in entries[..told].iter().enumerate() {
+    /// Projects this many entries; the rest only says what the entries led to.
+    fn notify_entries(&mut self, store: &dyn Read, entries: &[HomeEntry], count: usize) -> Result<(), Error> {
+        for (at, HomeEntry { position, epoch, branch, entry }) in entries[..count].iter().enumerate() {
             if self.last != Some(*branch) {
                 self.flush();
             }
@@ -217,7 +220,7 @@ impl CatchUp {
             if !self.keys.contains_key(branch) && !self.unreadable.contains(branch) {
                 self.name(store)?;
                 if !self.keys.contains_key(branch) {
-                    // Its session was put aside.
+                    // Its session was quarantined.
                     self.unreadable.insert(*branch);
                 }
             }
@@ -228,11 +231,11 @@ impl CatchUp {
                     let following = behind.filter_map(|placed| placed.entry.as_ref().ok()).map(|entry| &entry.event);
                     self.notify_entry(store, *branch, entry, following)?;
                 }
-                // From the beginning is from what is still there.
+                // The beginning is the first entry that still exists.
                 Err(Error::Erased { .. }) => {}
                 Err(error) => self.leave_out(store, *branch, error)?,
             }
-            if self.is_of_home() && self.owed != Some(*position) {
+            if self.is_of_home() && self.pending_end != Some(*position) {
                 self.position.see_range((*position, *position), *epoch);
             }
         }
@@ -248,24 +251,24 @@ impl CatchUp {
     ) -> Result<(), Error> {
         self.touched.insert(branch);
         let before = (Seq(entry.seq.0.saturating_sub(1)), entry.epoch);
-        let told = self.lines.len();
+        let first = self.lines.len();
         let batch = BatchPosition::of_entry(branch, entry);
         let done =
             self.with(store, batch, before, |missed, source, lines| missed.notify(source, entry, following, lines));
-        self.place(branch, told);
+        self.place(branch, first);
         if let Event::RunEnded(_) = entry.event {
-            self.owed = Some(entry.position);
+            self.pending_end = Some(entry.position);
         }
         done.or_else(|error| self.leave_out(store, branch, &error))
     }
 
-    /// Tells progress that was not seen.
+    /// Reports progress that the reader has not seen.
     fn show(&mut self, store: &dyn Read, open: &Open) -> Result<(), Error> {
         let Open { branch, head, progress } = open;
         if self.unreadable.contains(branch) {
             return Ok(());
         }
-        let told = self.lines.len();
+        let first = self.lines.len();
         let mut runs = Runs { store, ended: BTreeMap::new() };
         self.with(store, BatchPosition::nowhere(*branch), *head, |missed, source, lines| {
             for record in progress {
@@ -275,22 +278,22 @@ impl CatchUp {
             }
             Ok(())
         })?;
-        self.place(*branch, told);
+        self.place(*branch, first);
         if let Some(missed) = self.missed.get(branch) {
-            // What is not told of it, such as the arguments of calls, was seen as well.
+            // Progress that no line reports, such as call arguments, counts as seen.
             self.position.stand(*branch, missed.projection.position.clone());
         }
         Ok(())
     }
 
-    /// The states of the sessions of which something was missed.
+    /// Reports the states of the sessions of which something was missed.
     fn notify_states(&mut self, store: &dyn Read) -> Result<(), Error> {
         let touched = |row: &SessionRow| self.touched.contains(&row.branch) && !self.unreadable.contains(&row.branch);
         for row in store.sessions()?.into_iter().filter(touched).collect::<Vec<_>>() {
             let at = row.last_activity;
             self.notify_state(store, &row, |missed, source, lines| {
-                if is_at_rest(&row) {
-                    lines.push(missed.projection.line(source, at, Stream::State(changed(AT_REST))));
+                if is_idle(&row) {
+                    lines.push(missed.projection.line(source, at, Stream::State(changed(IDLE))));
                 } else {
                     missed.state(source, Some(at), lines);
                 }
@@ -299,23 +302,23 @@ impl CatchUp {
         Ok(())
     }
 
-    /// The state of a session; the reader has read all of it then.
+    /// Reports the state of a session. The reader has then read all of it.
     fn notify_state(
         &mut self,
         store: &dyn Read,
         row: &SessionRow,
         state: impl FnOnce(&mut Missed, Source<'_>, &mut Vec<Line>),
     ) -> Result<(), Error> {
-        let (branch, told) = (row.branch, self.lines.len());
+        let (branch, first) = (row.branch, self.lines.len());
         self.with(store, BatchPosition::nowhere(branch), Default::default(), |missed, source, lines| {
             state(missed, source, lines);
             Ok(())
         })?;
-        self.place(branch, told);
+        self.place(branch, first);
         Ok(())
     }
 
-    /// With how far this branch was told: where it stood, or before what is told of it first.
+    /// Returns how far this branch is reported: the reader's position, or the one before its first entry here.
     fn with(
         &mut self,
         store: &dyn Read,
@@ -329,30 +332,30 @@ impl CatchUp {
         let missed = self.missed.entry(branch).or_insert_with(|| {
             let stood = self.standing.remove(&branch);
             let mut missed = Missed::standing_at(stood.unwrap_or_else(|| StreamPosition::at(epoch, seq)));
-            // What cannot be read has no run until an event names it.
+            // A session that cannot be read has no run until an event names it.
             let _ = missed.projection.find_run(source);
             missed
         });
         notify(missed, source, &mut self.lines)
     }
 
-    /// The end of a run is told when all is told that was recorded with it.
+    /// Reports the end of a run once everything recorded with it is reported.
     fn flush(&mut self) {
         let Some(branch) = self.last else { return };
-        let told = self.lines.len();
+        let first = self.lines.len();
         if let Some(missed) = self.missed.get_mut(&branch) {
             missed.projection.flush(&mut self.lines);
         }
-        self.place(branch, told);
+        self.place(branch, first);
     }
 
-    /// The reader has read the lines of this branch from this one on. Lines have the cursors of their session: a reader of
-    /// the home is given its own.
+    /// The reader has read the lines of this branch from this one on. Lines carry cursors of their session; a reader of
+    /// the home receives cursors of the home.
     fn place(&mut self, branch: BranchId, first: usize) {
         if self.is_of_home() {
             for line in &mut self.lines[first..] {
                 let entry = self.position.follow(line);
-                self.owed = self.owed.filter(|owed| Some(*owed) != entry);
+                self.pending_end = self.pending_end.filter(|end| Some(*end) != entry);
                 line.event.cursor = self.position.to_string();
             }
         } else if let Some(missed) = self.missed.get(&branch) {
@@ -360,7 +363,8 @@ impl CatchUp {
         }
     }
 
-    /// What follows of this session is left out of the home, and that is said. A reader of it alone is told the error.
+    /// Leaves the rest of this session out of the home's stream and reports that. A reader of the session alone
+    /// receives the error.
     fn leave_out(&mut self, store: &dyn Read, branch: BranchId, error: &Error) -> Result<(), Error> {
         if !self.is_of_home() {
             return Err(error.clone());
@@ -388,7 +392,7 @@ impl CatchUp {
     }
 }
 
-/// Which runs have ended: what is left of their progress waits to be collected.
+/// Returns the runs that have ended. Progress of them waits only for collection.
 struct Runs<'a> {
     store: &'a dyn Read,
     ended: BTreeMap<RunId, bool>,
@@ -406,7 +410,7 @@ impl Runs<'_> {
     }
 }
 
-/// Whether nothing of it is told but that it rests.
-fn is_at_rest(row: &SessionRow) -> bool {
+/// Whether the record reports nothing but that the session is idle.
+fn is_idle(row: &SessionRow) -> bool {
     !row.unfinished && (row.lifecycle, row.run_state) == (LifecycleKind::Idle, RunState::Idle)
 }

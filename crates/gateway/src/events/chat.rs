@@ -1,5 +1,5 @@
-//! Lines as chat (R48): the whole answer so far at most every 150 ms, and the last word at the end of its run. By the times that
-//! stand in the lines, so that it needs no clock. What may not live here: who is told.
+//! Projects lines as chat (R48): the whole answer so far at most every 150 ms, and the final text at the end of the
+//! run. It uses the times in the lines, so it needs no clock.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use protocol::event::{AssistantLine, QueueLine, RunEnd, StateLine, Stream};
 
 use super::place::BatchPosition;
 use super::position::StreamPosition;
+use super::projection::{Projection, Source};
 use super::resume::text_of;
-use super::telling::{Projection, Source};
 
-/// The answers that are under way, as one subscriber has been told of them.
+/// The answers in progress, as one subscriber has received them.
 #[derive(Debug, Default)]
 pub(crate) struct Chats {
     runs: BTreeMap<RunId, ChatReply>,
@@ -21,13 +21,13 @@ pub(crate) struct Chats {
 
 #[derive(Debug, Default)]
 struct ChatReply {
-    /// The text of each request, in order; what was struck is not there.
+    /// The text of each request, in order, without retracted texts.
     pieces: Vec<(EffectId, String)>,
-    /// When it was told last.
-    told: Option<Timestamp>,
-    /// The request that was cut last: what is kept of it is a message, and the step goes on.
+    /// When the last delta was sent.
+    sent_at: Option<Timestamp>,
+    /// The request that was interrupted last: its kept text is a message, and the step continues.
     cut: Option<EffectId>,
-    /// A step has its answer: the answer of the run is that of its last step, so what follows begins anew.
+    /// Set when a step has its answer. The answer of a run is that of its last step, so what follows starts anew.
     is_answered: bool,
 }
 
@@ -58,7 +58,7 @@ impl ChatReply {
 }
 
 impl Chats {
-    /// For whoever has seen all up to this cursor: what had been said of the run that was under way there.
+    /// The chat state of a reader at this cursor: the text of the run that was active there.
     pub(crate) fn behind(store: &dyn Read, session: &SessionRow, cursor: &StreamPosition) -> Result<Self, Error> {
         let mut chats = Self::default();
         let batch = BatchPosition::nowhere(session.branch);
@@ -98,17 +98,17 @@ impl Chats {
         Ok(chats)
     }
 
-    /// What is told of a line, if anything.
+    /// Returns the chat event of a line, if there is one.
     pub(crate) fn observe(&mut self, line: &protocol::Event) -> Option<Chat> {
         let run = line.run?;
         match &line.what {
             Stream::Assistant(AssistantLine::Delta(delta)) => {
                 let answer = self.runs.entry(run).or_default();
                 answer.piece(delta.effect).push_str(&delta.text);
-                if answer.told.is_some_and(|told| line.at.since(told) < CHAT_DELTA_MS) {
+                if answer.sent_at.is_some_and(|sent_at| line.at.since(sent_at) < CHAT_DELTA_MS) {
                     return None;
                 }
-                answer.told = Some(line.at);
+                answer.sent_at = Some(line.at);
                 Some(chat(line, run, ChatState::Delta, answer.text()))
             }
             Stream::Assistant(AssistantLine::Struck { effect }) => {
@@ -124,7 +124,7 @@ impl Chats {
                 None
             }
             Stream::State(StateLine::Rewound { .. }) => {
-                // What is kept of an open answer is told again from its beginning.
+                // The text of an open response is sent again from its beginning.
                 self.runs.clear();
                 None
             }
@@ -154,7 +154,7 @@ fn last(line: &protocol::Event, run: RunId, end: &RunEnd) -> Chat {
 
 fn chat(line: &protocol::Event, run_id: RunId, state: ChatState, text: String) -> Chat {
     let message = (!text.is_empty()).then(|| ChatMessage::said(text, line.at));
-    // Its cursor is the subscriber's own.
+    // The cursor is the subscriber's own.
     let (cursor, session_key) = (String::new(), line.session.clone());
     Chat { cursor, run_id, session_key, state, message, error_message: None, usage: None }
 }

@@ -1,6 +1,6 @@
-//! One task that hears everything that is recorded: it tells subscribers, and whoever waits for the end of a run. Each line
-//! is encoded once and its bytes are shared; a subscriber that does not read is dropped with its cursor, and nobody waits
-//! for it. What may not live here: what a line says, and what was missed of them.
+//! The task that receives every commit notice, and notifies subscribers and waiters for the end of a run. Each line is
+//! encoded once and its bytes are shared. A subscriber that does not read is dropped with its cursor, so it delays
+//! nobody.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -20,49 +20,46 @@ use crate::error::Error;
 /// Subscriptions of one client: more than a person or a page looks at.
 const SUBSCRIPTIONS: usize = 256;
 
-/// How a run came to its end.
+/// How a run ended.
 #[derive(Debug, Clone)]
 pub(crate) enum End {
-    /// It ran.
+    /// The run started and ended.
     Ran {
-        /// What its end was recorded with.
+        /// The batch that recorded the end.
         batch: Arc<Batch>,
-        /// When.
         at: Timestamp,
-        /// How.
         ended: Box<RunEnded>,
     },
-    /// Its message came to an end before it began.
+    /// The message was settled before its run started.
     NeverBegan {
-        /// What became of the message.
+        /// The final state of the message.
         state: ReceiptState,
-        /// When.
         at: Timestamp,
     },
 }
 
-/// Who is told of what is recorded.
+/// The subscribers and waiters of an owner.
 pub(crate) struct Hub {
-    told: Mutex<Told>,
-    /// Changes whenever something was recorded.
+    subscribers: Mutex<Subscribers>,
+    /// Changes with every commit.
     observed: watch::Sender<()>,
     ending: mpsc::UnboundedSender<Ended>,
 }
 
-/// Told when all is told that was recorded before, and nothing more will be.
+/// Notified when every earlier batch is delivered and no further one will come.
 pub(crate) type Ended = oneshot::Sender<()>;
 
 #[derive(Default)]
-struct Told {
+struct Subscribers {
     waiting: HashMap<RunId, Vec<(u64, oneshot::Sender<End>)>>,
     last_wait: u64,
-    /// The runs that took along what is waited for, by the number of the wait.
+    /// The runs that took the awaited messages, by the number of the wait.
     taken: HashMap<u64, RunId>,
-    /// By client and number.
+    /// Subscribers by client and number.
     subscriptions: BTreeMap<(u64, u64), Subscription>,
 }
 
-/// The place of one that waits for the end of a run.
+/// A waiter for the end of a run.
 pub(crate) struct Waiting<'a> {
     hub: &'a Hub,
     run: RunId,
@@ -71,13 +68,13 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl Hub {
-    /// A hub, and what its task hears of it.
+    /// A hub and the channel from which its task receives.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Ended>) {
         let (ending, ended) = mpsc::unbounded_channel();
-        (Self { told: Mutex::default(), observed: watch::Sender::new(()), ending }, ended)
+        (Self { subscribers: Mutex::default(), observed: watch::Sender::new(()), ending }, ended)
     }
 
-    /// Hears everything until it is ended, or the runtime is gone.
+    /// Processes commit notices until the hub is drained or the runtime is gone.
     pub(crate) async fn run(
         self: Arc<Self>,
         (mut published, mut ending): (mpsc::UnboundedReceiver<Published>, mpsc::UnboundedReceiver<Ended>),
@@ -91,23 +88,23 @@ impl Hub {
                 batch = published.recv() => {
                     let Some(batch) = batch else { return };
                     asks.observe(&batch);
-                    // Who begins to listen from here on finds the batch in the journal.
-                    let told = if self.has_listener(&batch.key) { lines.of(&batch) } else {
+                    // A subscriber that begins from here on finds the batch in the journal.
+                    let projected = if self.has_listener(&batch.key) { lines.of(&batch) } else {
                         lines.pass_over(&batch);
                         vec![]
                     };
-                    self.observe(&batch, told);
+                    self.observe(&batch, projected);
                 }
-                // After what was recorded before it.
+                // This comes after all lines that were recorded before it.
                 Some(news) = waits.recv() => {
                     let session = news.session();
                     if let Some(line) = self.has_listener(session).then(|| lines.of_wait(&news)).flatten() {
                         self.lock().notify(line);
                     }
                 }
-                // Taken only where nothing that was recorded before waits.
+                // Taken only if no earlier notice waits.
                 Some(ended) = ending.recv() => {
-                    // The home has another owner from here on: nothing of it is kept.
+                    // The home has another owner from here on: its batches are not kept.
                     drop(lines);
                     let _ = ended.send(());
                     return;
@@ -116,99 +113,102 @@ impl Hub {
         }
     }
 
-    /// Ends it when everything is told that was recorded by now.
+    /// Ends the hub once everything recorded so far is delivered.
     pub(crate) async fn drain(&self) {
-        let (ended, told) = oneshot::channel();
+        let (ended, drained) = oneshot::channel();
         if self.ending.send(ended).is_ok() {
-            let _ = told.await;
+            let _ = drained.await;
         }
     }
 
-    /// Changes whenever something is recorded: whoever waits for what the journal tells looks there again.
+    /// Changes with every commit. A waiter for something in the journal then looks there again.
     pub(crate) fn observed(&self) -> watch::Receiver<()> {
         self.observed.subscribe()
     }
 
-    /// Begins to wait for the end of a run. What ended before is in the journal: look there after this.
+    /// Begins to wait for the end of a run. An earlier end is in the journal: look there after this call.
     pub(crate) fn wait_for(&self, run: RunId) -> Waiting<'_> {
-        let mut told = self.lock();
-        told.last_wait += 1;
-        let number = told.last_wait;
-        let (tell, end) = oneshot::channel();
-        told.waiting.entry(run).or_default().push((number, tell));
+        let mut subscribers = self.lock();
+        subscribers.last_wait += 1;
+        let number = subscribers.last_wait;
+        let (sender, end) = oneshot::channel();
+        subscribers.waiting.entry(run).or_default().push((number, sender));
         Waiting { hub: self, run, number, end }
     }
 
-    /// Begins a subscription, of which nobody is told anything yet.
+    /// Begins a subscription that receives nothing yet.
     pub(crate) fn begin(&self, caller: &Arc<Caller>, number: u64, target: Target, numbers: &str) -> Result<(), Error> {
-        let mut told = self.lock();
-        if told.subscriptions.range((caller.number, 0)..=(caller.number, u64::MAX)).count() >= SUBSCRIPTIONS {
+        let mut subscribers = self.lock();
+        if subscribers.subscriptions.range((caller.number, 0)..=(caller.number, u64::MAX)).count() >= SUBSCRIPTIONS {
             let what = format!("{SUBSCRIPTIONS} subscriptions are open on this connection");
             return Err(Error::State { what, hint: "end one with `events.unsubscribe` first".to_owned() });
         }
         let subscription = Subscription::new(Arc::downgrade(caller), number, target, numbers);
-        told.subscriptions.insert((caller.number, number), subscription);
+        subscribers.subscriptions.insert((caller.number, number), subscription);
         Ok(())
     }
 
-    /// A subscription is told chat, which goes on from these.
+    /// The subscription receives chat, which continues from these answers.
     pub(crate) fn chat(&self, caller: u64, number: u64, chats: Chats) {
         if let Some(subscription) = self.lock().subscriptions.get_mut(&(caller, number)) {
             subscription.chat(chats);
         }
     }
 
-    /// What happens from here on is kept for a subscription until it has caught up: what it reads in the journal from here
-    /// on holds all that was recorded before.
+    /// Keeps live lines for a subscription until it has caught up. The journal, read from here on, holds everything
+    /// that was recorded before.
     pub(crate) fn keep(&self, caller: u64, number: u64) {
         if let Some(subscription) = self.lock().subscriptions.get_mut(&(caller, number)) {
             subscription.keep();
         }
     }
 
-    /// A subscription begins at this cursor; gives it as its own.
+    /// Starts a subscription at this cursor and returns the cursor as its own.
     pub(crate) fn begin_at(&self, caller: u64, number: u64, cursor: &str) -> String {
-        let mut told = self.lock();
-        told.subscriptions.get_mut(&(caller, number)).map_or_else(String::new, |of| of.begin_at(cursor).to_owned())
+        let mut subscribers = self.lock();
+        subscribers
+            .subscriptions
+            .get_mut(&(caller, number))
+            .map_or_else(String::new, |of| of.begin_at(cursor).to_owned())
     }
 
-    /// Sends what was missed, as fast as the client reads it. Says whether the subscription is still there.
+    /// Sends missed lines as fast as the client reads. Returns whether the subscription still exists.
     pub(crate) async fn send(&self, caller: &Caller, number: u64, lines: &[Line]) -> bool {
         let place = (caller.number, number);
         for line in lines {
             caller.outbox.room().await;
             let encoded = Encoded::of(line);
-            let mut told = self.lock();
-            let Some(subscription) = told.subscriptions.get_mut(&place) else { return false };
+            let mut subscribers = self.lock();
+            let Some(subscription) = subscribers.subscriptions.get_mut(&place) else { return false };
             if subscription.send(&caller.outbox, line, &encoded) == Err(Slow) {
-                told.drop_slow(caller);
+                subscribers.drop_slow(caller);
                 return false;
             }
         }
         true
     }
 
-    /// A subscription has caught up: it is sent what was kept meanwhile; from there on it is live.
+    /// A subscription has caught up: sends it the lines that were kept meanwhile. From there on it is live.
     pub(crate) fn go_live(&self, caller: &Caller, number: u64, position: StreamPosition) {
-        let mut told = self.lock();
-        let subscription = told.subscriptions.get_mut(&(caller.number, number));
+        let mut subscribers = self.lock();
+        let subscription = subscribers.subscriptions.get_mut(&(caller.number, number));
         let went = subscription.map(|subscription| subscription.go_live(&caller.outbox, position));
         if went == Some(Err(Slow)) {
-            told.drop_slow(caller);
+            subscribers.drop_slow(caller);
         }
     }
 
-    /// The client does not read as fast as things happen: it is told where each of its subscriptions stands, and closed.
+    /// The client reads too slowly: it receives the position of each of its subscriptions and is closed.
     pub(crate) fn drop_slow(&self, caller: &Caller) {
         self.lock().drop_slow(caller);
     }
 
-    /// Ends a subscription; says whether there was one.
+    /// Ends a subscription. Returns whether it existed.
     pub(crate) fn end(&self, caller: u64, number: u64) -> bool {
         self.lock().subscriptions.remove(&(caller, number)).is_some()
     }
 
-    /// Ends all of a client that is gone.
+    /// Ends all subscriptions of a client that is gone.
     pub(crate) fn forget(&self, caller: u64) {
         self.lock().subscriptions.retain(|(of, _), _| *of != caller);
     }
@@ -218,11 +218,11 @@ impl Hub {
     }
 
     fn observe(&self, published: &Published, lines: Vec<Line>) {
-        let mut told = self.lock();
-        lines.into_iter().for_each(|line| told.notify(line));
+        let mut subscribers = self.lock();
+        lines.into_iter().for_each(|line| subscribers.notify(line));
         let batch = BatchPosition::of(published);
-        told.subscriptions.values_mut().for_each(|subscription| subscription.pass(&batch));
-        // After its lines: whoever is answered has been told all of the run.
+        subscribers.subscriptions.values_mut().for_each(|subscription| subscription.pass(&batch));
+        // The waiter is notified after the lines, so the whole run has been reported.
         for record in &published.batch.records {
             let (run, end) = match &record.event {
                 Event::RunEnded(ended) => {
@@ -233,13 +233,13 @@ impl Hub {
                     (RunId::from(e.message), End::NeverBegan { state: e.state, at: record.at })
                 }
                 Event::MessageSettled(e) => {
-                    told.take_along(e.message, &published.batch);
+                    subscribers.move_waits(e.message, &published.batch);
                     continue;
                 }
                 _ => continue,
             };
-            for (_, waits) in told.waiting.remove(&run).unwrap_or_default() {
-                // Whoever waits no more is not told.
+            for (_, waits) in subscribers.waiting.remove(&run).unwrap_or_default() {
+                // Waiters that are gone are skipped.
                 let _ = waits.send(end.clone());
             }
         }
@@ -248,14 +248,14 @@ impl Hub {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Subscribers> {
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Told {
-    /// A run takes a message that it did not start: whoever waits for the message waits for that run from here on.
-    fn take_along(&mut self, message: MessageId, batch: &Batch) {
+impl Subscribers {
+    /// A run takes a message that it did not start: waiters for the message wait for that run from here on.
+    fn move_waits(&mut self, message: MessageId, batch: &Batch) {
         let receipt = batch.views.receipts.iter().find(|receipt| receipt.message == message);
         let own = RunId::from(message);
         let Some(run) = receipt.map(|receipt| receipt.run).filter(|run| *run != own) else { return };
@@ -281,7 +281,7 @@ impl Told {
         }
     }
 
-    /// The client is told where each of its subscriptions stands, and nothing more.
+    /// Sends the client the position of each of its subscriptions, and nothing more.
     fn drop_slow(&mut self, caller: &Caller) {
         let mut subscriptions = vec![];
         self.subscriptions.retain(|(of, number), subscription| {
@@ -295,12 +295,12 @@ impl Told {
 }
 
 impl Waiting<'_> {
-    /// What is waited for.
+    /// The run or message that is awaited.
     pub(crate) fn run(&self) -> RunId {
         self.run
     }
 
-    /// The end, when it comes; none if it will not come from this owner.
+    /// The end; `None` if it will not come from this owner.
     pub(crate) async fn end(mut self) -> Option<End> {
         (&mut self.end).await.ok()
     }
@@ -308,13 +308,13 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut told = self.hub.lock();
-        // One that was taken along waits under another run by now.
-        for run in [self.run].into_iter().chain(told.taken.remove(&self.number)) {
-            if let Some(waiting) = told.waiting.get_mut(&run) {
+        let mut subscribers = self.hub.lock();
+        // A message that was taken waits under another run by now.
+        for run in [self.run].into_iter().chain(subscribers.taken.remove(&self.number)) {
+            if let Some(waiting) = subscribers.waiting.get_mut(&run) {
                 waiting.retain(|(number, _)| *number != self.number);
                 if waiting.is_empty() {
-                    told.waiting.remove(&run);
+                    subscribers.waiting.remove(&run);
                 }
             }
         }

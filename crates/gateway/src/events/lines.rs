@@ -1,4 +1,4 @@
-//! What subscribers are told of committed batches, as they come. What may not live here: who is told.
+//! Projects committed batches as lines for subscribers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use runtime::{LaneUpdate, Published};
 
 use super::place::BatchPosition;
 use super::position::{Reached, StreamPosition};
-use super::telling::{Line, Projection, Source};
+use super::projection::{Line, Projection, Source};
 use super::wait;
 
-/// What a line of the state says.
+/// The content of a state line.
 pub(super) type State = (RunState, LifecycleKind, Flags);
 
-/// The state of a session that is not kept.
-pub(super) const AT_REST: State = (
+/// The state of a session that is not tracked.
+pub(super) const IDLE: State = (
     RunState::Idle,
     LifecycleKind::Idle,
     Flags {
@@ -33,36 +33,36 @@ pub(super) const AT_REST: State = (
     },
 );
 
-/// Turns batches into lines. It keeps how far each session was told, and its last state, to tell changes.
+/// Turns batches into lines. Tracks how far each session is reported and its last state, to notice changes.
 pub struct Lines {
     store: Arc<dyn Read>,
-    told: BTreeMap<SessionId, (Projection, Option<State>)>,
+    sessions: BTreeMap<SessionId, (Projection, Option<State>)>,
 }
 
 impl Lines {
-    /// Lines whose longer texts are looked up in this store.
+    /// Lines whose longer texts are read from this store.
     pub fn new(store: Arc<dyn Read>) -> Self {
-        Self { store, told: BTreeMap::new() }
+        Self { store, sessions: BTreeMap::new() }
     }
 
-    /// Nobody is told of a batch: how far its session is goes on all the same. Most sessions have no listener, and a line
-    /// costs more than what it tells of.
+    /// Advances past a batch without making lines. Most sessions have no subscriber, and a line costs more than the
+    /// event that it reports.
     pub fn pass_over(&mut self, published: &Published) {
         let Published { session, batch, .. } = published;
-        let (mut projection, _) = self.told.remove(session).unwrap_or_default();
+        let (mut projection, _) = self.sessions.remove(session).unwrap_or_default();
         let source = source(self.store.as_ref(), published);
         resume(&mut projection, published, source);
         projection.pass(&batch.records, published.epoch);
         self.keep(published, projection);
     }
 
-    /// The line of a wait for a place in a lane; none where the session cannot be read.
+    /// The line of a wait for a lane; `None` if the session cannot be read.
     pub fn of_wait(&self, news: &LaneUpdate) -> Option<Line> {
-        let (request, at, what) = wait::told(news);
+        let (request, at, what) = wait::queue_line(news);
         let session = self.store.session(&request.session).ok()??;
-        let cursor = match self.told.get(&session.session) {
+        let cursor = match self.sessions.get(&session.session) {
             Some((projection, _)) => projection.position.clone(),
-            // It waits before it is taken up.
+            // The wait begins before the session is opened.
             None => StreamPosition::now(self.store.as_ref(), session.branch).ok()?,
         };
         Some(wait::line(&cursor, request, at, what))
@@ -72,9 +72,9 @@ impl Lines {
     pub fn of(&mut self, published: &Published) -> Vec<Line> {
         let Published { session, batch, .. } = published;
         let begins = matches!(batch.records.first(), Some(Record { event: Event::Created(_) | Event::Opened(_), .. }));
-        let told = self.told.remove(session);
+        let known = self.sessions.remove(session);
         let (mut projection, before) =
-            told.unwrap_or_else(|| if begins { Default::default() } else { (Projection::at_rest(), Some(AT_REST)) });
+            known.unwrap_or_else(|| if begins { Default::default() } else { (Projection::idle(), Some(IDLE)) });
         let source = source(self.store.as_ref(), published);
         let mut lines = vec![];
         resume(&mut projection, published, source);
@@ -91,23 +91,24 @@ impl Lines {
             let what = Stream::State(changed(now));
             lines.push(projection.line(source, last.at, what));
         }
-        // The end of a run is the last line of its batch: a client that waits for it has seen all that came with it.
+        // The end of a run is the last line of its batch, so a client that waits for it has seen everything recorded
+        // with it.
         projection.flush(&mut lines);
         self.keep(published, projection);
         lines
     }
 
-    /// A session at rest costs nothing.
+    /// An idle session is not tracked.
     fn keep(&mut self, published: &Published, projection: Projection) {
         let now = state_of(published);
         let waits = published.batch.views.session.as_ref().is_some_and(|row| row.queued > 0);
-        if now != AT_REST || !projection.is_at_rest() || waits {
-            self.told.insert(published.session, (projection, Some(now)));
+        if now != IDLE || !projection.is_idle() || waits {
+            self.sessions.insert(published.session, (projection, Some(now)));
         }
     }
 }
 
-/// Whether a request has added to what its run has taken.
+/// Whether a request has added to the usage of its run.
 fn is_spent(event: &Event) -> bool {
     match event {
         Event::MessageSealed(MessageSealed { usage, .. }) | Event::Compacted(Compacted { usage, .. }) => {
@@ -126,12 +127,13 @@ fn state_of(published: &Published) -> State {
     (published.run_state, published.lifecycle, published.flags)
 }
 
-/// What another process began is learned from the journal when this one takes it up: its run, and the answer that it cut.
+/// Reads from the journal what another process began, when this process resumes it: the run, and the response that it
+/// interrupted.
 fn resume(projection: &mut Projection, published: &Published, source: Source<'_>) {
     let records = &published.batch.records;
     let Some(Record { seq: Some(seq), event: Event::Opened(_), .. }) = records.first() else { return };
     projection.position = StreamPosition::at(published.epoch, Seq(seq.0.saturating_sub(1)));
-    // What cannot be read has no run until an event names it.
+    // A session that cannot be read has no run until an event names it.
     let _ = projection.find_run(source);
     for record in records {
         if let Event::StreamCut(StreamCut { request, text: Some(text), .. }) = &record.event {
@@ -144,8 +146,8 @@ pub(super) fn changed((state, lifecycle, flags): State) -> StateLine {
     StateLine::Changed { state, lifecycle, flags }
 }
 
-/// What a subscriber of this session is told that has seen what is not in the journal any more; `at` is when it is told.
-/// It drops what it has beyond the line's cursor, and goes on from there.
+/// The line for a subscriber of this session that has seen entries which no longer exist; `at` is the time of the
+/// report. The subscriber drops what it has beyond the line's cursor and resumes there.
 pub fn rewound(session: &SessionRow, to: &StreamPosition, at: Timestamp) -> protocol::Event {
     let to = to.to_string();
     protocol::Event {

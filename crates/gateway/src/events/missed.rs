@@ -1,5 +1,5 @@
-//! How far one session was told to a reader that comes back, entry by entry: what was missed of a text comes from the entry
-//! that seals it. What may not live here: which entries were missed.
+//! How far one session is reported to a resuming reader, entry by entry: the missed part of a text comes from the entry
+//! that seals the text.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use protocol::event::{AssistantLine, ReasoningLine, Stream};
 
 use super::lines::changed;
 use super::position::StreamPosition;
+use super::projection::{Line, Projection, Source, delta};
 use super::resume::text_of;
-use super::telling::{Line, Projection, Source, delta};
 
-/// How far a session was told.
+/// How far a session is reported.
 pub(super) struct Missed {
     pub(super) projection: Projection,
-    /// Requests whose text is known to begin here, or was told.
+    /// Requests whose text is known to begin here, or was reported.
     begun: BTreeSet<EffectId>,
 }
 
@@ -25,7 +25,7 @@ impl Missed {
         Self { projection: Projection::standing_at(position), begun: BTreeSet::new() }
     }
 
-    /// Tells an entry, behind what was missed of the text that it seals. `following` is what was recorded after it.
+    /// Reports an entry, after the missed part of the text that it seals. `following` is what was recorded after it.
     pub(super) fn notify<'e>(
         &mut self,
         source: Source<'_>,
@@ -42,15 +42,15 @@ impl Missed {
         Ok(())
     }
 
-    /// Tells progress, of which the owner is not known.
+    /// Reports progress whose owner is not known.
     pub(super) fn show(&mut self, source: Source<'_>, record: &Record, lines: &mut Vec<Line>) {
         self.projection.notify(source, (record, engine::Epoch(0)), std::iter::empty(), lines);
     }
 
-    /// What was missed of the text that this entry seals.
+    /// Reports the missed part of the text that this entry seals.
     fn rest_of(&mut self, source: Source<'_>, entry: &Entry, lines: &mut Vec<Line>) -> Result<(), Error> {
         let (Some(effect), Some(text)) = (entry.event.seals(), text_of(&entry.event)) else { return Ok(()) };
-        if matches!(entry.event, Event::CallSettled(_)) || self.was_told(source, effect)? {
+        if matches!(entry.event, Event::CallSettled(_)) || self.was_reported(source, effect)? {
             return Ok(());
         }
         let reasoning = match &entry.event {
@@ -79,8 +79,8 @@ impl Missed {
         Ok(())
     }
 
-    /// Whether the text of a request was sealed before: what follows a cut is a message of the same text.
-    fn was_told(&mut self, source: Source<'_>, effect: EffectId) -> Result<bool, Error> {
+    /// Whether the text of a request was sealed before: what follows an interruption is a message of the same text.
+    fn was_reported(&mut self, source: Source<'_>, effect: EffectId) -> Result<bool, Error> {
         if self.projection.position.reached(effect).is_some() {
             self.begun.remove(&effect);
             return Ok(false);
@@ -96,8 +96,8 @@ impl Missed {
         Ok(sealed.unwrap_or(false))
     }
 
-    /// The state of the session at the end; one that does not fold has none. `last` is when the last was recorded that was
-    /// missed.
+    /// Returns the state of the session at the end; `None` if the session does not fold. `last` is the time of the last
+    /// missed entry.
     pub(super) fn state(&mut self, source: Source<'_>, last: Option<Timestamp>, lines: &mut Vec<Line>) {
         let store = source.store;
         let Ok(line) = store.line(source.batch.branch) else { return };
@@ -108,7 +108,7 @@ impl Missed {
             let at = last.unwrap_or(session.last_activity);
             lines.push(self.projection.line(source, at, Stream::State(changed(now))));
             let spends = session.run().filter(|run| run.usage != Usage::default());
-            // What has no row is told with the next request.
+            // Without a row, the usage is reported with the next request.
             if let Some(row) = spends.and_then(|run| store.run(run.id).ok().flatten()) {
                 lines.push(self.projection.usage(source, at, &row));
             }
@@ -117,7 +117,7 @@ impl Missed {
     }
 }
 
-/// What is behind so many bytes; none if nothing is.
+/// Returns the text behind this many bytes; `None` if it is empty.
 fn rest(text: &str, seen: u64) -> Option<String> {
     let rest = text.get(usize::try_from(seen).ok()?..)?;
     (!rest.is_empty()).then(|| rest.to_owned())

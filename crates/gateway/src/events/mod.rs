@@ -1,5 +1,5 @@
-//! What subscribers read: committed batches as lines, what one that comes back has missed, who is told of them. What may
-//! not live here: who may read, and by which way it gets there.
+//! What subscribers read: committed batches as lines, what a resuming reader has missed, and the hub that notifies
+//! them. Transport and access rules do not belong here.
 
 mod catch_up;
 mod chat;
@@ -8,10 +8,10 @@ mod lines;
 mod missed;
 mod place;
 mod position;
+mod projection;
 mod resume;
 mod shows;
 mod subscription;
-mod telling;
 #[cfg(test)]
 mod tests;
 pub(crate) mod wait;
@@ -22,6 +22,6 @@ pub(crate) use hub::{End, Hub, Waiting, is_over};
 pub use lines::{Lines, rewound};
 pub use place::LinePosition;
 pub use position::{InvalidCursor, StreamPosition, StreamScope};
+pub use projection::Line;
 pub use resume::Resume;
 pub(crate) use subscription::{Target, split};
-pub use telling::Line;

@@ -1,27 +1,26 @@
-//! Where batches and their lines stand in the journal: what readers are compared with. What may not live here: what they are
-//! told.
+//! Where batches and their lines stand in the journal. Positions of readers are compared with these.
 
 use engine::{BranchId, EffectId, Epoch, Position, Seq};
 use journal::Entry;
 use runtime::Published;
 
-/// Where a batch stands, in its session and in the home.
+/// The anchor of a batch in its session and in the home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BatchPosition {
     pub(super) branch: BranchId,
     pub(super) epoch: Epoch,
-    /// Its last entry, and how many it has; none of progress alone.
+    /// The last entry and the number of entries; `None` for progress alone.
     entries: Option<(Seq, u64)>,
-    /// The position of its last entry, or of the last of the home before it.
+    /// The position of the last entry, or of the home's last entry before it.
     position: Position,
 }
 
-/// Where a line stands.
+/// The anchor of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinePosition {
-    /// What it was recorded with.
+    /// The record that it comes from.
     batch: BatchPosition,
-    /// Its entry; of progress and of states, the one before it.
+    /// The entry; for progress and states, the entry before it.
     seq: Seq,
     /// The effect of progress, and the offset behind it.
     progress: Option<(EffectId, u64)>,
@@ -35,28 +34,29 @@ impl BatchPosition {
         Self { branch: published.batch.branch, epoch: published.epoch, entries, position: published.position }
     }
 
-    /// An entry that is read back stands for itself.
+    /// The anchor of an entry that is read back.
     pub(super) fn of_entry(branch: BranchId, entry: &Entry) -> Self {
         Self { branch, epoch: entry.epoch, entries: Some((entry.seq, 1)), position: entry.position }
     }
 
-    /// What stands for no entry.
+    /// The anchor of a line without an entry.
     pub(super) fn nowhere(branch: BranchId) -> Self {
         Self { branch, epoch: Epoch::default(), entries: None, position: Position::default() }
     }
 
-    /// A batch of so many entries, the last of them here.
+    /// The anchor of a batch of this many entries, the last of them here.
     #[cfg(test)]
     pub(super) fn of_entries(branch: BranchId, epoch: Epoch, entries: (Seq, u64), position: Position) -> Self {
         Self { branch, epoch, entries: Some(entries), position }
     }
 
-    /// Whether a reader that has read back all up to this position has read the batch; none if positions do not say.
+    /// Whether a reader that has read everything up to this position has read the batch; `None` if positions do not
+    /// tell.
     pub(super) fn was_read(&self, until: Position) -> Option<bool> {
         match self.entries {
             Some(_) => Some(self.position <= until),
             None if self.position < until => Some(true),
-            // It may have been recorded behind that entry, before what was open was read or after it.
+            // Progress may have been recorded behind that entry, before or after the open effects were read.
             None if self.position == until => None,
             None => Some(false),
         }
@@ -77,7 +77,7 @@ impl BatchPosition {
 }
 
 impl LinePosition {
-    /// A line of progress stands behind this offset of its effect.
+    /// The anchor of a progress line behind this offset of its effect.
     pub(super) fn new(batch: BatchPosition, seq: Seq, progress: Option<(EffectId, u64)>) -> Self {
         Self { batch, seq, progress }
     }
@@ -86,7 +86,7 @@ impl LinePosition {
         &self.batch
     }
 
-    /// Its entry; of progress and of states, the one before it.
+    /// The entry; for progress and states, the entry before it.
     pub(super) fn seq(&self) -> Seq {
         self.seq
     }
@@ -96,9 +96,9 @@ impl LinePosition {
         self.progress
     }
 
-    /// The position of the entry that this line tells; none of progress and of states.
+    /// The position of the entry that this line reports; `None` for progress and states.
     pub(super) fn entry(&self, line: &protocol::Event) -> Option<Position> {
-        let tells = self.progress.is_none() && !line.is_state();
-        self.batch.position_of(self.seq).filter(|_| tells)
+        let has_entry = self.progress.is_none() && !line.is_state();
+        self.batch.position_of(self.seq).filter(|_| has_entry)
     }
 }

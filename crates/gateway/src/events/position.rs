@@ -1,5 +1,4 @@
-//! What a reader of a stream has seen: one type for the stream of a session and for that of the whole home. What may not
-//! live here: what the journal has behind it.
+//! The position of a reader in a stream: one type for the stream of a session and for that of the whole home.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,51 +6,52 @@ use std::fmt;
 use engine::{BranchId, EffectId, Epoch, Event, Position, Record, RunId, Seq};
 
 use super::place::LinePosition;
-use super::telling::Line;
+use super::projection::Line;
 
-/// A position of the home begins with this; that of a session begins with a number.
+/// A position in the home begins with this; a position in a session begins with a number.
 const HOME: &str = "home:";
 
-/// The pieces of unseen entries that a position names at most. Batches of different sessions overtake each other by a few
-/// places, so that there are as many as sessions record at once. Beyond that the oldest piece counts as seen.
+/// The maximum number of unseen ranges in a position. Batches of different sessions overtake each other by a few
+/// entries, so there are as many ranges as sessions that record at once. Beyond the maximum, the oldest range counts as
+/// seen.
 const GAPS: usize = 256;
 
-/// Which stream a position is of.
+/// The stream that a position belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamScope {
     /// The stream of the whole home.
     Home,
-    /// The part of it that one session has.
+    /// The part of it that belongs to one session.
     Session,
 }
 
-/// What a reader of a stream has seen: the last entry, what it has not seen before that, and how far the output of each
-/// effect was seen that was open then.
+/// What a reader of a stream has seen: the last entry, the unseen entries before it, and how far it has seen the output
+/// of each effect that was open then.
 ///
-/// A session's stream is the home's stream with one session in it: entries are counted by their seq there, by their position
-/// in the home. A position of the home holds one for each session of which something is open.
+/// A session's stream is the home's stream with one session in it. Entries are counted by seq there and by position in
+/// the home. A position in the home holds one position for each session with open effects.
 ///
-/// Clients see an opaque string. It holds the owner that recorded the last entry too: after a loss of power another owner may
-/// have put something else in the same place, and each owner uses a place once. Its length depends on how many effects
-/// are open, which lanes bound. The default is the beginning of a session.
+/// Clients receive an opaque string. It also holds the owner that recorded the last entry: after a power loss another
+/// owner may have written something else at the same position, and each owner uses a position once. Its length depends
+/// on the number of open effects, which lanes bound. The default is the beginning of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamPosition {
     epoch: Epoch,
     /// The last entry: its seq in a session, its position in the home.
     last: u64,
-    /// Entries before it that were not seen: first and last of each piece, in order. A session has one at most: the end of a
-    /// run, which is told behind what was recorded with it.
+    /// The unseen entries before it: first and last of each range, in order. A session has at most one: the end of a
+    /// run, which is reported after everything recorded with it.
     gaps: Vec<(u64, u64)>,
     /// How far the output of each open effect was seen; empty in the home.
     effects: BTreeMap<EffectId, Reached>,
-    /// The positions in the sessions of which something is open; none in a session.
+    /// The positions in the sessions with open effects; empty in a session.
     sessions: Option<BTreeMap<BranchId, StreamPosition>>,
 }
 
 /// How far the output of an effect was seen, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Reached {
-    /// All of it.
+    /// All output.
     pub(super) end: u64,
     /// The text in it.
     pub(super) text: u64,
@@ -59,11 +59,11 @@ pub(super) struct Reached {
     pub(super) reasoning: u64,
 }
 
-/// A text that is no position of the stream that it was given for.
+/// The text is not a position in the stream that it was given for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no cursor: give one as it was received, or none to begin at the beginning")]
 pub struct InvalidCursor {
-    /// The text.
+    /// The text that was given.
     pub text: String,
 }
 
@@ -83,7 +83,7 @@ impl StreamPosition {
         Self { epoch, last: head.0, ..Self::beginning(StreamScope::Home) }
     }
 
-    /// Which stream it is of.
+    /// The stream that it belongs to.
     pub(super) fn scope(&self) -> StreamScope {
         if self.sessions.is_some() { StreamScope::Home } else { StreamScope::Session }
     }
@@ -108,7 +108,7 @@ impl StreamPosition {
         Position(self.last)
     }
 
-    /// What was not seen before the last entry: first and last of each piece.
+    /// The unseen entries before the last one: first and last of each range.
     pub(super) fn gaps(&self) -> &[(u64, u64)] {
         &self.gaps
     }
@@ -119,20 +119,20 @@ impl StreamPosition {
         entry <= self.last && !self.gaps.iter().any(within)
     }
 
-    /// Whether anything is open here.
-    pub(super) fn is_at_rest(&self) -> bool {
+    /// Whether any effect is open here.
+    pub(super) fn has_nothing_open(&self) -> bool {
         self.effects.is_empty()
     }
 }
 
-/// In the stream of a session.
+/// Methods for the stream of a session.
 impl StreamPosition {
-    /// The position of a reader that has seen this record as well, which this owner recorded. Returns the entry that a line
-    /// of it stands at, and the progress that it tells.
+    /// Advances past this record, which this owner recorded. Returns the entry at which its line stands, and the
+    /// progress that the line reports.
     pub(super) fn see(&mut self, record: &Record, epoch: Epoch) -> (Seq, Option<(EffectId, u64)>) {
         if let Some(seq) = record.seq {
             self.gaps.retain(|(end, _)| *end != seq.0);
-            // An end that is owed stands before what was seen.
+            // A pending end stands before what was seen.
             if seq.0 > self.last {
                 (self.epoch, self.last) = (epoch, seq.0);
             }
@@ -145,23 +145,23 @@ impl StreamPosition {
         (record.seq.unwrap_or(Seq(self.last)), progress)
     }
 
-    /// The same without what was open.
-    pub(super) fn at_rest(self) -> Self {
+    /// The same position without open effects.
+    pub(super) fn without_open(self) -> Self {
         Self { effects: BTreeMap::new(), ..self }
     }
 
-    /// The reader was not told of this end of a run yet.
+    /// The reader has not been notified of this end of a run yet.
     pub(super) fn owe(&mut self, end: Seq) {
         self.gaps = vec![(end.0, end.0)];
     }
 
-    /// The reader is told of the end that was owed.
-    pub(super) fn owe_nothing(&mut self) {
+    /// The reader is notified of the pending end.
+    pub(super) fn clear_pending_end(&mut self) {
         self.gaps.clear();
     }
 
-    /// The end of a run that is owed.
-    pub(super) fn owed(&self) -> Option<Seq> {
+    /// The end of a run that is pending.
+    pub(super) fn pending_end(&self) -> Option<Seq> {
         self.gaps.first().map(|(end, _)| Seq(*end))
     }
 
@@ -180,12 +180,12 @@ impl StreamPosition {
         self.effects.remove(&effect);
     }
 
-    /// How far this effect was seen; none when nothing of it was, or it is sealed.
+    /// How far this effect was seen; `None` if nothing of it was seen, or if it is sealed.
     pub(super) fn reached(&self, effect: EffectId) -> Option<Reached> {
         self.effects.get(&effect).copied()
     }
 
-    /// Whether this much of an effect was seen, of one that is open here.
+    /// Whether this much of an effect that is open here was seen.
     pub(super) fn has_reached(&self, (effect, end): (EffectId, u64)) -> bool {
         self.effects.get(&effect).is_some_and(|reached| end <= reached.end)
     }
@@ -195,27 +195,27 @@ impl StreamPosition {
         end(&record.event).is_some_and(|progress| self.has_reached(progress))
     }
 
-    /// The run of what is open.
+    /// The run of the open effects.
     pub(super) fn run(&self) -> Option<RunId> {
         self.effects.keys().next().map(|effect| effect.run)
     }
 
-    /// Whether what stands at this place was seen.
+    /// Whether the line at this anchor was seen.
     pub fn has_seen(&self, line: &LinePosition) -> bool {
         match line.progress() {
             None => self.has_seen_entry(line.seq().0),
             Some((effect, end)) => match self.effects.get(&effect) {
                 Some(reached) => end <= reached.end,
-                // It is sealed, or nothing of it was there.
+                // The effect is sealed, or none of its output existed.
                 None => line.seq().0 < self.last,
             },
         }
     }
 }
 
-/// In the stream of the home.
+/// Methods for the stream of the home.
 impl StreamPosition {
-    /// The reader has also seen all of these positions.
+    /// Adds all these positions to what was seen.
     pub(super) fn see_range(&mut self, (first, last): (Position, Position), epoch: Epoch) {
         if last.0 > self.last {
             if first.0 > self.last + 1 {
@@ -239,10 +239,10 @@ impl StreamPosition {
         }
     }
 
-    /// The reader stands here in this session. What the entries tell is left out: positions do.
+    /// Sets the reader's position in this session, without the entries: positions of the home hold those.
     pub(super) fn stand(&mut self, branch: BranchId, position: Self) {
         let Some(sessions) = &mut self.sessions else { return };
-        if position.is_at_rest() {
+        if position.has_nothing_open() {
             sessions.remove(&branch);
         } else {
             sessions.insert(branch, Self { gaps: vec![], ..position });
@@ -251,12 +251,12 @@ impl StreamPosition {
 
     /// The same from the cursor of a line.
     fn stand_at(&mut self, branch: BranchId, cursor: &str) {
-        // Most lines are told while nothing is open.
+        // Most lines are reported while nothing is open.
         let position = if cursor.contains(':') { parse_session(cursor) } else { None };
         self.stand(branch, position.unwrap_or_default());
     }
 
-    /// The reader has read this line. Returns the position of the entry that it tells.
+    /// Advances past this line. Returns the position of the entry that it reports.
     pub(super) fn follow(&mut self, line: &Line) -> Option<Position> {
         let (batch, entry) = (line.at.batch(), line.at.entry(&line.event));
         if let Some(position) = entry {
@@ -266,7 +266,7 @@ impl StreamPosition {
         entry
     }
 
-    /// The sessions of which something was open, and how far.
+    /// The sessions with open effects, and how far their output was seen.
     pub(super) fn sessions(&self) -> impl Iterator<Item = (BranchId, &Self)> {
         self.sessions.iter().flatten().map(|(branch, position)| (*branch, position))
     }
@@ -276,7 +276,7 @@ impl StreamPosition {
         self.sessions.as_ref()?.get(&branch)
     }
 
-    /// The same for a reader that has seen no more than this entry and what stands before it.
+    /// The same for a reader that has seen no more than this entry and the entries before it.
     pub(super) fn back_to(&self, (head, epoch): (Position, Epoch)) -> Self {
         let gaps = self.gaps.iter().map(|(from, until)| (*from, (*until).min(head.0)));
         let gaps = gaps.filter(|(from, until)| from <= until).collect();
@@ -285,7 +285,7 @@ impl StreamPosition {
 }
 
 impl Reached {
-    /// Progress up to this offset was seen as well.
+    /// Adds progress up to this offset to what was seen.
     pub(super) fn see(&mut self, event: &Event, end: u64) {
         self.end = self.end.max(end);
         match event {
@@ -311,19 +311,20 @@ pub(super) fn end(event: &Event) -> Option<(EffectId, u64)> {
     Some((effect, offset + bytes))
 }
 
-/// Whether there is no progress of this effect behind this entry: it is sealed, or another try of it, or its run has ended.
+/// Whether no progress of this effect can follow this entry: it seals the effect or starts another try of it, or the
+/// run has ended.
 pub(super) fn ends(event: &Event, effect: EffectId) -> bool {
     let tries = |sealed: EffectId| EffectId { try_no: effect.try_no, ..sealed } == effect;
     event.seals().is_some_and(tries) || matches!(event, Event::RunEnded(ended) if ended.run == effect.run)
 }
 
-/// As a client holds it across an upgrade: what is written here is read by every later version.
+/// The text form that clients keep across upgrades: every later version reads what is written here.
 impl fmt::Display for StreamPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { epoch, last, gaps, effects, sessions } = self;
         let Some(sessions) = sessions else {
             write!(f, "{}.{last}", epoch.0)?;
-            gaps.iter().try_for_each(|(owed, _)| write!(f, "-{owed}"))?;
+            gaps.iter().try_for_each(|(pending, _)| write!(f, "-{pending}"))?;
             return effects.iter().try_for_each(|(effect, reached)| write!(f, ":{effect}={reached}"));
         };
         write!(f, "{HOME}{}.{last}", epoch.0)?;
@@ -340,7 +341,7 @@ impl fmt::Display for Reached {
 }
 
 impl StreamPosition {
-    /// The position of this stream that a client gave.
+    /// Parses a position in this stream from a client.
     pub fn parse(scope: StreamScope, text: &str) -> Result<Self, InvalidCursor> {
         let position = match scope {
             StreamScope::Home => text.strip_prefix(HOME).and_then(parse_home),
@@ -354,9 +355,9 @@ fn parse_session(text: &str) -> Option<StreamPosition> {
     let mut parts = text.split(':');
     let (epoch, seq) = parts.next()?.split_once('.')?;
     let (seq, gaps) = match seq.split_once('-') {
-        Some((seq, owed)) => {
-            let owed = owed.parse().ok()?;
-            (seq, vec![(owed, owed)])
+        Some((seq, pending)) => {
+            let pending = pending.parse().ok()?;
+            (seq, vec![(pending, pending)])
         }
         None => (seq, vec![]),
     };
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn r43_batches_that_overtake_each_other_leave_gaps_until_they_are_heard() {
+    fn r43_batches_that_overtake_each_other_leave_gaps_until_they_are_observed() {
         let mut position = beginning();
         see(&mut position, 1, 3);
         assert_eq!(position.to_string(), "home:2.3");

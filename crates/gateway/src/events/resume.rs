@@ -1,38 +1,38 @@
-//! What a reader is given that comes back: what follows without a gap, or that a loss of power took what it has seen. What
-//! may not live here: what lines say of it.
+//! What a resuming reader receives: the following entries without a gap, or the report that a power loss removed what
+//! it had seen.
 
 use engine::{Body, BranchId, EffectId, Epoch, Event, Position, Record, RunId, Seq, SessionRow};
 use journal::{Entry, Error, HomeEntry, Read, Tail};
 
 use super::position::{Reached, StreamPosition, StreamScope, end, ends};
 
-/// Entries that are read in one go.
+/// Entries that are read at once.
 pub(super) const PAGE: usize = 512;
 
-/// How a reader of a session goes on that comes back.
+/// How a resuming reader of a session proceeds.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resume {
-    /// With what it has not seen, in order. Of an effect that was sealed since, the entry names the whole body.
+    /// The unseen entries, in order. If an effect was sealed since, the entry names its whole body.
     Tail(Tail),
-    /// It has seen what is not in the journal any more: what it has beyond this position never happened.
+    /// The reader has seen entries that no longer exist: what it has beyond this position never happened.
     Rewound {
-        /// Where to go on from.
+        /// The position to resume from.
         to: StreamPosition,
     },
 }
 
 /// What is left of an effect's output.
 enum Kept {
-    /// All that anybody saw.
+    /// Everything that any reader saw.
     Whole,
-    /// Sealed by a later owner, with less than was seen.
+    /// Sealed by a later owner, with less output than was seen.
     Cut,
-    /// Not sealed; so much is there.
+    /// Not sealed; this much output exists.
     UpTo(Reached),
 }
 
 impl StreamPosition {
-    /// The position of a reader that begins now: all that the session has counts as seen.
+    /// The position of a reader that begins now: everything in the session counts as seen.
     pub fn now(store: &dyn Read, branch: BranchId) -> Result<Self, Error> {
         let last = store.last(branch)?;
         let tail = store.tail(branch, Seq(last.0.max(1)))?;
@@ -70,7 +70,7 @@ impl StreamPosition {
         }
     }
 
-    /// Before the first entry of a run of this session.
+    /// The position before the first entry of a run of this session.
     pub fn before_run(store: &dyn Read, session: &SessionRow, run: RunId) -> Result<Self, Error> {
         let Some(row) = store.run(run)? else { return Ok(Self::default()) };
         let before = Seq(row.first_seq.0.saturating_sub(1));
@@ -78,7 +78,7 @@ impl StreamPosition {
         Ok(entry.map_or_else(Self::default, |entry| Self::at(entry.epoch, entry.seq)))
     }
 
-    /// How a reader of the session of this branch goes on that stands here.
+    /// How a reader at this position of the branch's session resumes.
     pub fn resume(&self, store: &dyn Read, branch: BranchId) -> Result<Resume, Error> {
         let mut tail = store.tail(branch, Seq(self.seq().0.max(1)))?;
         if self.seq() > Seq(0) {
@@ -99,8 +99,8 @@ impl StreamPosition {
         if to != *self {
             return Ok(Resume::Rewound { to });
         }
-        if let Some(owed) = self.owed() {
-            tail.entries.splice(0..0, store.range(branch, owed, owed)?);
+        if let Some(pending) = self.pending_end() {
+            tail.entries.splice(0..0, store.range(branch, pending, pending)?);
         }
         tail.progress.retain(|record| !self.has_shown(record));
         Ok(Resume::Tail(tail))
@@ -110,7 +110,7 @@ impl StreamPosition {
         (entry.seq, entry.epoch) == (self.seq(), self.epoch())
     }
 
-    /// Behind the last entry that this reader has seen and that is still there. It has not seen what later owners recorded.
+    /// The last entry that this reader has seen and that still exists. Entries of later owners are unseen.
     fn last_kept(&self, store: &dyn Read, branch: BranchId) -> Result<Self, Error> {
         for seq in (1..self.seq().0).rev() {
             let entry = store.read(branch, Seq(seq))?.into_iter().next();
@@ -121,10 +121,11 @@ impl StreamPosition {
         Ok(Self::default())
     }
 
-    /// What the journal has of an effect that was open here.
+    /// What the journal holds of an effect that was open at the position.
     fn kept(&self, tail: &Tail, effect: EffectId) -> Kept {
         if let Some(entry) = tail.entries.iter().find(|entry| ends(&entry.event, effect)) {
-            // Its own owner sealed all of it; a later one what it found, of which the text alone is kept.
+            // The effect's own owner sealed all of its output. A later owner sealed what it found, and keeps only the
+            // text.
             let text = text_of(&entry.event).map_or(0, |body| body.bytes);
             let is_whole = entry.epoch == self.epoch() || self.reached(effect).is_some_and(|seen| text >= seen.text);
             return if is_whole { Kept::Whole } else { Kept::Cut };
@@ -138,17 +139,17 @@ impl StreamPosition {
         Kept::UpTo(kept)
     }
 
-    /// Where a reader of the home goes on from that stands here; none if its last entry is still in the journal.
+    /// The position from which a reader of the home resumes; `None` if its last entry is still in the journal.
     pub(super) fn rewound_in_home(&self, store: &dyn Read) -> Result<Option<Self>, Error> {
         let Some(behind) = self.head().0.checked_sub(1) else { return Ok(None) };
         let page = store.page(Position(behind), 1)?;
-        // One that was removed is not gone: others stand behind it.
+        // A removed entry is not lost: later entries stand behind it.
         let is_there =
             page.entries.first().is_some_and(|placed| placed.position != self.head() || placed.epoch == self.epoch());
         if is_there { Ok(None) } else { Ok(Some(self.back_to(self.last_kept_in_home(store)?))) }
     }
 
-    /// The last entry of the home that this reader has seen and that is still there.
+    /// The last entry of the home that this reader has seen and that still exists.
     fn last_kept_in_home(&self, store: &dyn Read) -> Result<(Position, Epoch), Error> {
         let mut until = store.head()?.0.min(self.head().0.saturating_sub(1));
         while until > 0 {
@@ -164,7 +165,7 @@ impl StreamPosition {
     }
 }
 
-/// What an entry keeps of the text of the effect that it seals.
+/// How much of the text of the effect an entry keeps when it seals it.
 pub(super) fn text_of(event: &Event) -> Option<Body> {
     match event {
         Event::MessageSealed(e) => e.text,

@@ -1,30 +1,30 @@
-//! What messages show from entry to entry (R36), for whoever is told live and for whoever reads back alike: from wherever one
-//! begins, it is the fold of all that stands before. What may not live here: what a message shows, which the engine says.
+//! What messages show after each entry (R36), the same for live and for resuming readers: from any start it is the fold
+//! of all earlier entries. The engine decides what a message shows.
 
 use engine::{Event, QueueWatch, Record, Seq, Session};
 use protocol::event::MessageShows;
 
-use super::telling::Source;
+use super::projection::Source;
 use crate::show::fold::fold;
 
 /// How far the messages of a session were followed.
 #[derive(Debug, Default)]
 pub(super) enum Shows {
-    /// They were not: the journal has what is before the next entry.
+    /// Not at all: the journal holds everything before the next entry.
     #[default]
     Unknown,
-    /// Nothing waits, and nothing is under way.
+    /// No message waits, and no run is active.
     Nothing,
     /// Up to this entry.
     Upto(Seq, Box<QueueWatch>),
 }
 
 impl Shows {
-    /// What shows something else from this record on.
+    /// The messages that show something else from this record on.
     pub(super) fn see(&mut self, source: Source<'_>, record: &Record) -> Vec<MessageShows> {
         let Some(seq) = record.seq else { return vec![] };
         if let Event::Forked(_) = record.event {
-            // It goes on where its parent stood.
+            // The branch continues where its parent stood.
             *self = Self::Unknown;
             return vec![];
         }
@@ -32,7 +32,7 @@ impl Shows {
         let mut watch = match std::mem::take(self) {
             Self::Upto(last, watch) if last == before => watch,
             Self::Nothing => Box::new(QueueWatch::at_rest()),
-            // What cannot be read back shows nothing: whoever reads the journal is told why.
+            // A session that cannot be read back shows nothing; readers of the journal receive the reason.
             Self::Unknown | Self::Upto(..) => {
                 Box::new(session_at(source, before).map_or_else(QueueWatch::at_rest, QueueWatch::of))
             }

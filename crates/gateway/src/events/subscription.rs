@@ -1,4 +1,4 @@
-//! One subscriber: what it wants, where it stands, what it is told. What may not live here: when.
+//! One subscriber: its filter, its position and what it receives.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use super::{Chats, Line, StreamPosition, StreamScope};
 use crate::connection::{Chunk, SendBuffer, Slow};
 use protocol::limits::BUFFERED_BYTES;
 
-/// What stands between the cursor of a line and the numbers of its subscriber.
+/// Separates the cursor of a line from the numbers of its subscriber.
 const NUMBERS: char = '#';
 
-/// What a subscriber wants.
+/// The filter of a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// The whole home.
@@ -31,7 +31,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The session that it is about; none of the whole home.
+    /// The session of the filter; `None` for the whole home.
     pub(crate) fn key(&self) -> Option<&str> {
         match self {
             Self::Home => None,
@@ -40,7 +40,7 @@ impl Target {
     }
 }
 
-/// A line as bytes: all of it but the numbers that are the subscriber's own.
+/// A line as bytes, without the numbers that are the subscriber's own.
 #[derive(Debug, Clone)]
 pub(crate) struct Encoded(Arc<[u8]>);
 
@@ -50,30 +50,30 @@ pub(crate) struct Subscription {
     number: u64,
     target: Target,
     stage: Stage,
-    /// The number of its last line of each run, and of those without a run.
+    /// The number of the last line of each run, and of lines without a run.
     numbers: BTreeMap<Option<RunId>, u64>,
-    /// The cursor of its last line.
+    /// The cursor of the last line.
     cursor: String,
-    /// What it is told instead of lines, where it asked for chat.
+    /// The chat projection, if the client asked for chat instead of lines.
     chats: Option<Chats>,
 }
 
-/// How far it is.
+/// The phase of a subscription.
 enum Stage {
-    /// It is read for what it has missed; what happens meanwhile is read as well.
+    /// Missed lines are being read; live lines are not kept, because a later page holds them.
     Reads,
-    /// It is read for the last of it: what happens is kept.
+    /// The last missed lines are being read; live lines are kept.
     Keeps(Kept),
-    /// It hears what happens.
+    /// Live lines are delivered.
     Live(CaughtUp),
 }
 
-/// Where a subscriber stands that has read back what it had missed: the journal is ahead of what is heard.
+/// The position of a subscriber that has caught up: the journal is ahead of the commit notices.
 struct CaughtUp {
     position: StreamPosition,
-    /// The position in the home up to which it was read back.
+    /// The position in the home up to which the journal was read back.
     until: Position,
-    /// An entry behind it was heard: nothing of its session that comes was read back.
+    /// Set once a notice behind it has arrived: nothing later of its session was read back.
     is_past: bool,
 }
 
@@ -82,9 +82,9 @@ impl CaughtUp {
         Self { until: position.head(), position, is_past: false }
     }
 
-    /// The cursor of a subscriber that is told this line; none if it was read back.
+    /// The cursor for a subscriber that receives this line; `None` if it was read back.
     fn notify<'a>(&mut self, line: &'a Line) -> Option<Cow<'a, str>> {
-        // What stands for no entry cannot have been read, and moves nobody on.
+        // A line without an entry cannot have been read back, and advances no position.
         let is_wait = line.event.is_lane_wait();
         match self.position.scope() {
             StreamScope::Session => {
@@ -111,7 +111,7 @@ impl CaughtUp {
         line.batch().was_read(self.until).unwrap_or_else(progress)
     }
 
-    /// All was told of a batch.
+    /// All lines of a batch have been delivered.
     fn pass(&mut self, batch: &BatchPosition) {
         if let (StreamScope::Home, Some(range)) = (self.position.scope(), batch.range()) {
             self.position.see_range(range, batch.epoch);
@@ -120,9 +120,9 @@ impl CaughtUp {
 }
 
 /// A line, and its bytes.
-type Told = (Arc<Line>, Encoded);
+type SharedLine = (Arc<Line>, Encoded);
 
-/// What happens while a subscriber catches up.
+/// A live notice that is kept while a subscriber catches up.
 #[derive(Default)]
 struct Kept {
     buffered: Vec<Buffered>,
@@ -130,7 +130,7 @@ struct Kept {
 }
 
 enum Buffered {
-    Line(Told),
+    Line(SharedLine),
     /// A batch has no more lines.
     BatchEnd(BatchPosition),
 }
@@ -144,10 +144,10 @@ impl Encoded {
     }
 }
 
-/// All that follows the cursor, which is empty here, and the end of the line.
-fn behind_cursor(told: &impl Serialize) -> Arc<[u8]> {
-    let bytes = serde_json::to_vec(told).expect("what is told is plain data");
-    let shared = bytes.strip_prefix(br#"{"cursor":"","#).expect("the cursor is the first of it");
+/// Everything that follows the cursor, which is empty here, and the end of the line.
+fn behind_cursor(line: &impl Serialize) -> Arc<[u8]> {
+    let bytes = serde_json::to_vec(line).expect("a line is plain data");
+    let shared = bytes.strip_prefix(br#"{"cursor":"","#).expect("the cursor comes first");
     [shared, b"}\n"].concat().into()
 }
 
@@ -157,17 +157,17 @@ impl Subscription {
         Self { caller, number, target, stage: Stage::Reads, numbers, cursor: String::new(), chats: None }
     }
 
-    /// From here on what happens is kept for it, until it has caught up.
+    /// From here on live lines are kept, until the subscription has caught up.
     pub(crate) fn keep(&mut self) {
         self.stage = Stage::Keeps(Kept::default());
     }
 
-    /// Whether it may be told of this session.
+    /// Whether lines of this session may match the filter.
     pub(crate) fn listens_to(&self, session: &str) -> bool {
         self.target.key().is_none_or(|key| key == session)
     }
 
-    /// Whether it is told of this line.
+    /// Whether this line matches the filter.
     pub(crate) fn wants(&self, line: &Line) -> bool {
         match &self.target {
             Target::Home => true,
@@ -178,23 +178,23 @@ impl Subscription {
         }
     }
 
-    /// Where it stands.
+    /// The subscriber's position.
     pub(crate) fn cursor(&self) -> &str {
         &self.cursor
     }
 
-    /// It is told chat, which goes on from these.
+    /// Switches to chat, which continues from these answers.
     pub(crate) fn chat(&mut self, chats: Chats) {
         self.chats = Some(chats);
     }
 
-    /// It begins here.
+    /// Sets the position at which the subscription begins.
     pub(crate) fn begin_at(&mut self, cursor: &str) -> &str {
         self.cursor = self.numbered(cursor);
         &self.cursor
     }
 
-    /// Something happened: it is told, or that is kept until it has caught up.
+    /// Delivers a live line, or keeps it until the subscription has caught up.
     pub(crate) fn observe(&mut self, outbox: &SendBuffer, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
         match &mut self.stage {
             Stage::Reads => Ok(()),
@@ -210,7 +210,7 @@ impl Subscription {
         }
     }
 
-    /// All was told of a batch: entries of which no line tells count as well.
+    /// Marks a batch as delivered: entries without a line count as well.
     pub(crate) fn pass(&mut self, batch: &BatchPosition) {
         match &mut self.stage {
             Stage::Keeps(kept) if self.target == Target::Home => kept.buffered.push(Buffered::BatchEnd(*batch)),
@@ -219,7 +219,7 @@ impl Subscription {
         }
     }
 
-    /// It has caught up and stands here: what was kept and is behind it follows.
+    /// The subscription has caught up to this position: delivers the kept lines behind it.
     pub(crate) fn go_live(&mut self, outbox: &SendBuffer, position: StreamPosition) -> Result<(), Slow> {
         let stage = std::mem::replace(&mut self.stage, Stage::Live(CaughtUp::new(position)));
         let Stage::Keeps(kept) = stage else { return Ok(()) };
@@ -232,14 +232,14 @@ impl Subscription {
         Ok(())
     }
 
-    /// Tells a line, unless it was read in the journal.
+    /// Delivers a line, unless it was read in the journal.
     fn notify(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
         let Stage::Live(caught_up) = &mut self.stage else { return Ok(()) };
         let Some(cursor) = caught_up.notify(line) else { return Ok(()) };
         self.send_at(outbox, line, encoded, &cursor)
     }
 
-    /// Sends a line under its next number, if it is wanted.
+    /// Sends a line under its next number, if it matches the filter.
     pub(crate) fn send(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
         self.send_at(outbox, line, encoded, &line.event.cursor)
     }
@@ -269,7 +269,7 @@ impl Subscription {
         );
         let sent = outbox.offer([Chunk::Own(head.into_bytes()), Chunk::Shared(shared)]);
         if sent.is_err() {
-            // It was not told of this one.
+            // The subscriber did not receive this line.
             match before {
                 Some(before) => self.numbers.insert(run, before),
                 None => self.numbers.remove(&run),
@@ -280,7 +280,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// A cursor with which the numbers go on.
+    /// Takes over the numbers of a cursor.
     pub(crate) fn numbered(&self, cursor: &str) -> String {
         let mut text = format!("{cursor}{NUMBERS}");
         for (at, (run, seq)) in self.numbers.iter().enumerate() {
@@ -297,7 +297,7 @@ pub(crate) fn split(cursor: &str) -> (&str, &str) {
     cursor.split_once(NUMBERS).unwrap_or((cursor, ""))
 }
 
-/// What does not read counts from 1 again.
+/// Numbers that do not parse start from 1 again.
 fn read_numbers(text: &str) -> BTreeMap<Option<RunId>, u64> {
     let number = |part: &str| {
         let (run, seq) = part.split_once('=')?;
@@ -338,7 +338,7 @@ mod tests {
         subscription
     }
 
-    /// What was sent: number and cursor of each.
+    /// What was sent: the number and cursor of each line.
     async fn sent(outbox: &SendBuffer) -> Vec<(u64, String)> {
         outbox.finish();
         let mut bytes = vec![];
@@ -357,14 +357,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r43_what_happens_while_it_catches_up_follows_it_and_is_not_told_twice() {
+    async fn r43_live_lines_during_a_catch_up_follow_it_and_are_sent_once() {
         let (outbox, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         for seq in 3..6 {
             let line = line(run, seq);
             subscription.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
         }
-        // Of these the first two are in what it read back.
+        // The first two were read back already.
         for seq in 1..5 {
             let line = line(run, seq);
             subscription.send(&outbox, &line, &Encoded::of(&line)).unwrap();
@@ -378,9 +378,9 @@ mod tests {
         assert_eq!(sent[5].1, subscription.cursor());
     }
 
-    /// Found by `serve-kills`: the journal is ahead of whoever tells what happens.
+    /// Found by `serve-kills`: the journal is ahead of the commit notices.
     #[tokio::test]
-    async fn r43_what_it_read_back_is_not_told_again_by_a_batch_that_is_heard_late() {
+    async fn r43_lines_that_were_read_back_are_not_sent_again_by_a_late_notice() {
         let (outbox, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         subscription.go_live(&outbox, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
@@ -403,9 +403,9 @@ mod tests {
             first.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
             first.pass(line.at.batch());
         }
-        let told = sent(&outbox).await;
-        assert_eq!(told.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 1, 1, 2]);
-        let (cursor, numbers) = split(&told[3].1);
+        let received = sent(&outbox).await;
+        assert_eq!(received.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 1, 1, 2]);
+        let (cursor, numbers) = split(&received[3].1);
         assert_eq!(cursor, "home:1.4");
 
         let outbox = SendBuffer::default();

@@ -1,6 +1,6 @@
-//! Subscribers of the whole home that leave at any line and come back with its cursor, while sessions record beside each
-//! other and batches are heard in another order than they were recorded in: each has read the same at the end, every
-//! session without a gap and nothing twice.
+//! Subscribers of the whole home leave at any line and come back with its cursor, while sessions record concurrently
+//! and notices arrive in another order than the batches were recorded. At the end all of them have read the same: every
+//! session without a gap, and nothing twice.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
@@ -60,7 +60,7 @@ impl Session {
         EffectId { run: self.run(), kind, ordinal: 1, try_no: 1 }
     }
 
-    /// What it records next, with bodies; `draw` says how long a piece of text is.
+    /// Records the next step, with bodies; `draw` gives the length of a text.
     #[expect(clippy::too_many_lines, reason = "a table of what is recorded, in order")]
     fn next(&mut self, draw: usize) -> (Vec<Event>, Vec<Content>) {
         let (request, effect) = (self.effect(EffectKind::Request), self.effect(EffectKind::RunCall));
@@ -122,7 +122,7 @@ impl Session {
                     whole: None,
                     attachments: vec![],
                 };
-                // Of an entry that no line tells, a subscriber counts the place all the same.
+                // A subscriber also counts entries that no line reports.
                 (vec![settled.into(), Closed { epoch: Epoch(1) }.into()], vec![output])
             }
             _ => {
@@ -175,7 +175,7 @@ fn message(request: EffectId, text: &Content, calls: Vec<SealedCall>) -> Message
     }
 }
 
-/// Who follows the home, with what was read by whoever had its cursor before.
+/// A follower of the home, and everything that was read with its cursors before.
 struct Reader {
     subscription: Subscription,
     outbox: SendBuffer,
@@ -183,12 +183,12 @@ struct Reader {
     lines: Vec<(u64, protocol::Event)>,
 }
 
-/// A home whose sessions record beside each other, and all that follow it.
+/// A home whose sessions record concurrently, and all its followers.
 struct Home {
     journal: Arc<Memory>,
     lines: Lines,
     sessions: Vec<Session>,
-    /// What was recorded and is not heard yet, of each session.
+    /// What was recorded in each session but not yet delivered to the hub.
     unheard: Vec<VecDeque<Published>>,
     readers: Vec<Reader>,
 }
@@ -206,7 +206,7 @@ impl Home {
 
     fn record(&mut self, nth: usize, (events, bodies): (Vec<Event>, Vec<Content>)) {
         let session = &mut self.sessions[nth];
-        let is_at_rest = events.iter().any(|event| matches!(event, Event::RunEnded(_)));
+        let is_idle = events.iter().any(|event| matches!(event, Event::RunEnded(_)));
         let mut records = vec![];
         for event in events {
             let seq = event.progress().is_none().then(|| {
@@ -215,11 +215,8 @@ impl Home {
             });
             records.push(Record { seq, at: Timestamp(7), event });
         }
-        let (lifecycle, run_state) = if is_at_rest {
-            (LifecycleKind::Idle, RunState::Idle)
-        } else {
-            (LifecycleKind::Active, RunState::Streaming)
-        };
+        let (lifecycle, run_state) =
+            if is_idle { (LifecycleKind::Idle, RunState::Idle) } else { (LifecycleKind::Active, RunState::Streaming) };
         let row = SessionRow {
             session: session.id(),
             key: session.key(),
@@ -231,15 +228,15 @@ impl Home {
             run_state,
             run: None,
             queued: 0,
-            unfinished: !is_at_rest,
+            unfinished: !is_idle,
             trouble: None,
         };
         let views = Views { session: Some(row), ..Views::default() };
         let batch = Batch { session: session.id(), branch: session.branch(), records, bodies, views };
         let (batch, epoch) = (Arc::new(batch), self.journal.epoch());
         let position = Arc::new(Mutex::new(None));
-        let told = Arc::clone(&position);
-        let done = Box::new(move |done: Result<_, _>| *told.lock().unwrap() = Some(done.unwrap()));
+        let stored = Arc::clone(&position);
+        let done = Box::new(move |done: Result<_, _>| *stored.lock().unwrap() = Some(done.unwrap()));
         self.journal.append(Append { batch: Arc::clone(&batch), epoch }, done);
         let position = position.lock().unwrap().unwrap();
         let (session, key) = (session.id(), session.key().into());
@@ -269,7 +266,7 @@ impl Home {
         }
     }
 
-    /// Another one comes that has read these lines; what is heard while it reads the journal is heard `meanwhile`.
+    /// Adds a follower that has read these lines; notices in `meanwhile` arrive while it reads the journal.
     fn subscribe(&mut self, before: Vec<(u64, protocol::Event)>, meanwhile: impl FnOnce(&mut Self)) {
         let cursor = before.last().map_or(String::new(), |(_, line)| line.cursor.clone());
         let (cursor, numbers) = split(&cursor);
@@ -294,7 +291,7 @@ impl Home {
         reader.subscription.go_live(&reader.outbox, position).unwrap();
     }
 
-    /// The owner is killed: what was not heard is in the journal alone, and who followed it comes back to the next one.
+    /// Kills the owner: undelivered batches are in the journal alone, and its followers come back to the next owner.
     fn kill(&mut self) {
         self.readers.iter_mut().for_each(Reader::read);
         let left = std::mem::take(&mut self.readers);
@@ -343,7 +340,7 @@ impl Reader {
         }
     }
 
-    /// What it has read of each session, pieces of a text put together where they fit.
+    /// What the follower has read of each session, with adjacent pieces of a text joined.
     fn stories(&self) -> BTreeMap<String, Vec<String>> {
         let mut stories: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut texts: BTreeMap<EffectId, u64> = BTreeMap::new();
@@ -352,11 +349,11 @@ impl Reader {
         for (_, line) in &self.lines {
             let story = stories.entry(line.session.clone()).or_default();
             match &line.what {
-                // What a call wrote while nobody was there is in its result.
+                // Output that a call wrote while nobody followed is in its result.
                 Stream::State(StateLine::Changed { .. }) | Stream::Usage(_) | Stream::Tool(ToolLine::Update(_)) => {}
                 Stream::Assistant(AssistantLine::Delta(Delta { effect, offset, text })) => {
                     let end = texts.entry(*effect).or_default();
-                    assert_eq!(end, offset, "a gap, or told twice: {line:?}");
+                    assert_eq!(end, offset, "a gap or a repetition: {line:?}");
                     *end += text.len() as u64;
                     match story.last_mut() {
                         Some(last) if pieces.get(&line.session) == Some(effect) => last.push_str(text),
@@ -364,7 +361,7 @@ impl Reader {
                     }
                     pieces.insert(line.session.clone(), *effect);
                 }
-                // What was cut is told again with the cut, behind it.
+                // An interrupted text is reported again with the interruption, behind it.
                 Stream::Lifecycle(LifecycleLine::Opened { .. }) => {
                     opened.push(format!("{} {:?}", line.session, line.what));
                 }
@@ -379,7 +376,7 @@ impl Reader {
         stories
     }
 
-    /// Counts 1, 2, 3 … within a run, and over all that belongs to none.
+    /// Numbers are 1, 2, 3 … within a run, and over all lines without a run.
     fn check_numbers(&self) {
         let mut last: BTreeMap<Option<RunId>, u64> = BTreeMap::new();
         for (seq, line) in &self.lines {
@@ -394,9 +391,9 @@ impl Reader {
 enum Step {
     /// A session records.
     Record(usize, usize),
-    /// What a session recorded is heard.
-    Hear(usize),
-    /// One comes back with the cursor of a line of somebody, while so much is heard.
+    /// The notice of a session's batch arrives.
+    Notice(usize),
+    /// A follower comes back with the cursor of a line, while this many notices arrive.
     Back(prop::sample::Index, prop::sample::Index, Vec<usize>),
     /// The owner is killed.
     Kill,
@@ -405,7 +402,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         10 => (0..SESSIONS, 0..6usize).prop_map(|(nth, draw)| Step::Record(nth, draw)),
-        8 => (0..SESSIONS).prop_map(Step::Hear),
+        8 => (0..SESSIONS).prop_map(Step::Notice),
         3 => (any::<prop::sample::Index>(), any::<prop::sample::Index>(), prop::collection::vec(0..SESSIONS, 0..4))
             .prop_map(|(who, at, observed)| Step::Back(who, at, observed)),
         1 => Just(Step::Kill),
@@ -414,7 +411,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn play(steps: &[Step]) {
     let mut home = Home::new();
-    // One that never leaves, as far as the owner lives.
+    // A follower that never leaves as long as the owner lives.
     home.subscribe(vec![], |_| {});
     for step in steps {
         match step {
@@ -423,7 +420,7 @@ fn play(steps: &[Step]) {
                 let next = home.sessions[*nth].next(*draw);
                 home.record(*nth, next);
             }
-            Step::Hear(nth) => home.observe(*nth),
+            Step::Notice(nth) => home.observe(*nth),
             Step::Back(who, at, observed) => {
                 home.readers.iter_mut().for_each(Reader::read);
                 let lines = &home.readers[who.index(home.readers.len())].lines;
@@ -434,7 +431,7 @@ fn play(steps: &[Step]) {
         }
     }
     home.end();
-    // One that was never there, and reads all of it back.
+    // A follower that begins last and reads everything back.
     home.subscribe(vec![], |_| {});
     home.readers.iter_mut().for_each(Reader::read);
     let all = home.readers.last().unwrap().stories();
@@ -459,7 +456,7 @@ proptest! {
     }
 }
 
-/// The bounds of pages and of batches make no difference.
+/// Bounds of pages and batches do not change the result.
 #[test]
 fn r43_a_home_of_many_pages_is_read_back_in_the_order_in_which_it_was_recorded() {
     let mut home = Home::new();
@@ -477,11 +474,11 @@ fn r43_a_home_of_many_pages_is_read_back_in_the_order_in_which_it_was_recorded()
     home.subscribe(vec![], |_| {});
     home.readers.iter_mut().for_each(Reader::read);
     let order = |reader: &Reader| {
-        let told = reader.lines.iter().map(|(_, line)| line).filter(|line| !line.is_state());
-        let told = told.filter(|line| {
+        let lines = reader.lines.iter().map(|(_, line)| line).filter(|line| !line.is_state());
+        let lines = lines.filter(|line| {
             !matches!(line.what, Stream::Assistant(AssistantLine::Delta(_)) | Stream::Tool(ToolLine::Update(_)))
         });
-        told.map(|line| format!("{} {:?}", line.session, line.what)).collect::<Vec<_>>()
+        lines.map(|line| format!("{} {:?}", line.session, line.what)).collect::<Vec<_>>()
     };
     assert!(home.journal.head().unwrap().0 > 1_500);
     assert_eq!(order(&home.readers[0]), order(&home.readers[1]));

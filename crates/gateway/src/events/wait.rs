@@ -1,5 +1,5 @@
-//! Waits for a place in a lane, as lines. They are in no journal: such a line stands for no entry, and whoever begins to
-//! listen meanwhile is told of the wait as it is then. What may not live here: who waits, which the runtime knows.
+//! Waits for a lane, as lines. They are in no journal, so such a line has no entry; a subscriber that begins meanwhile
+//! receives the wait as it is then.
 
 use engine::{Bound, BranchId, LaneRequest, Timestamp};
 use protocol::event::{QueueLine, Stream};
@@ -10,7 +10,7 @@ use super::Line;
 use super::place::{BatchPosition, LinePosition};
 use super::position::StreamPosition;
 
-/// A wait as the protocol has it.
+/// A wait in the shape of the protocol.
 pub(crate) fn shape(wait: &engine::LaneWait) -> LaneWait {
     let behind =
         wait.behind.iter().map(|request| LaneHolder { session: request.session.to_string(), run: request.run });
@@ -19,13 +19,13 @@ pub(crate) fn shape(wait: &engine::LaneWait) -> LaneWait {
     LaneWait { lane: wait.request.lane, agent, since: wait.since, ahead, behind }
 }
 
-/// A line of a wait, for whoever stands at this cursor.
+/// The line of a wait, for a reader at this cursor.
 pub(crate) fn line_now(cursor: &StreamPosition, wait: &engine::LaneWait, at: Timestamp) -> Line {
     line(cursor, &wait.request, at, waiting(wait, at))
 }
 
-/// Who waits, and the line of that.
-pub(super) fn told(news: &LaneUpdate) -> (&LaneRequest, Timestamp, QueueLine) {
+/// The waiting session and the line of its wait.
+pub(super) fn queue_line(news: &LaneUpdate) -> (&LaneRequest, Timestamp, QueueLine) {
     match news {
         LaneUpdate::Waits { wait, at } => (&wait.request, *at, waiting(wait, *at)),
         LaneUpdate::Entered { request, since, at } => (

@@ -1,4 +1,4 @@
-//! What the methods of the protocol do, one file a method or family. Their names, parameters and results are in the
+//! The methods of the protocol, one file for each method or family. Their names, parameters and results are in the
 //! protocol's table.
 
 mod acting;
@@ -21,7 +21,7 @@ use crate::error::Error;
 pub use acting::{before, states};
 pub(crate) use acting::{erase, terminate_idle};
 
-/// Carries a request out, and answers it.
+/// Runs a request and sends its response.
 pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
     let Request { id, method, params } = request;
     let answered = match answer(&caller, &id, &method, params).await {
@@ -32,7 +32,7 @@ pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
     caller.respond(answered);
 }
 
-/// What the method gives; nothing, where it has answered itself.
+/// The result of the method; `None` if it has sent its responses itself.
 async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> Result<Option<Value>, ErrorShape> {
     let method = match Deprecated::find(Surface::Method, method) {
         Some(row) => {
@@ -93,7 +93,7 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
     Ok(Some(result))
 }
 
-/// Reads as much at a time as the client takes: an answer may be large.
+/// Reads only as fast as the client takes responses, because a response may be large.
 async fn read(caller: &Caller, method: &str, params: Value) -> Result<Value, ErrorShape> {
     let _turn = caller.reads.acquire().await;
     caller.outbox.room().await;
@@ -106,9 +106,9 @@ fn given<M: Method>(result: M::Result) -> Value {
     serde_json::to_value(result).expect("a result is plain data")
 }
 
-/// What a method takes, out of a request.
+/// The parameters of a request.
 pub(crate) fn params<M: Method>(params: Value) -> Result<M::Params, ErrorShape> {
-    // Whoever says nothing takes what is meant without it.
+    // Absent parameters are the defaults.
     let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
     serde_json::from_value(params).map_err(|error| {
         let what = format!("`{}` does not take that: {error}", M::NAME);

@@ -1,4 +1,4 @@
-//! The audit log of a session: every entry of its line with time, cause, and what it changed; damaged ones in their place.
+//! The audit log of a session: every entry with time, cause and effect; damaged entries stand in their place.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
@@ -12,7 +12,7 @@ use super::fold::{Left, Transition};
 use super::sentence::Narrator;
 use crate::error::Error;
 
-/// The walk through a line, with the state that the believed entries lead to.
+/// The walk through a branch's lineage, with the state that the trusted entries lead to.
 pub(crate) struct Auditor<'a> {
     /// `PROVIDER/MODEL` of each candidate of settings.
     models: &'a dyn Fn(Hash) -> Vec<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Auditor<'a> {
     failed: Option<Error>,
 }
 
-/// What a state says of where a run and the session are.
+/// The state of the run and of the session in an audit line.
 #[derive(Clone, Copy)]
 struct Stands {
     run_state: RunState,
@@ -50,12 +50,12 @@ impl Stands {
 }
 
 impl<'a> Auditor<'a> {
-    /// An auditor who has seen nothing yet.
+    /// An auditor that has read nothing yet.
     pub(crate) fn new(texts: Texts<'a>, models: &'a dyn Fn(Hash) -> Vec<String>) -> Self {
         Self { models, narrator: Narrator::new(vec![], texts), replay: Replay::default(), failed: None }
     }
 
-    /// Goes through a line and gives each of its entries to `visit`, with what is known after it.
+    /// Walks through the entries and gives each to `visit`, with what is known after it.
     pub(crate) fn walk(
         mut self,
         reader: &Reader,
@@ -99,7 +99,7 @@ impl<'a> Auditor<'a> {
                 self.notify(audited, event, before, &mut line);
             }
             (content, _, session) => {
-                // The state is a snapshot's: names that were given before it are in it.
+                // The state comes from a snapshot, so it holds names that were given before it.
                 if let Some(session) = session {
                     self.narrator.learn(session);
                     self.narrator.models = session.run().map(|run| (self.models)(run.settings)).unwrap_or_default();
@@ -128,8 +128,8 @@ impl<'a> Auditor<'a> {
     }
 }
 
-/// What is said of an entry without its payload.
+/// The text for an entry without its payload.
 fn removed(stands: bool) -> String {
     let stands = if stands { "; a snapshot stands for it and all before it" } else { "" };
-    format!("its payload was removed, its hash stands{stands}")
+    format!("its payload was removed, its hash remains{stands}")
 }

@@ -1,4 +1,4 @@
-//! What a session and its run have spent, and what they may spend.
+//! What a session and its run have spent, and their limits.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{fold_branch, lookup, owner};
 use crate::error::Error;
 use crate::session_key::SessionKey;
 
-/// Of the session of this key, as it was when something last happened in it.
+/// The budget of the session of this key, as of its last entry.
 pub(crate) fn budget(home: &Path, read: &dyn Read, key: Option<&str>) -> Result<BudgetStory, Error> {
     let row = lookup::session(read, key)?;
     let session = fold_branch(read, &row)?;
@@ -32,10 +32,10 @@ pub(crate) fn budget(home: &Path, read: &dyn Read, key: Option<&str>) -> Result<
     Ok(BudgetStory { session_key: row.key, run_id: run.map(|run| run.id), waits, lines })
 }
 
-/// What the agent of this key, and the home, may spend in a day.
+/// The daily limits of the agent of this key and of the home.
 pub(crate) fn shared(home: &Path, read: &dyn Read, key: &SessionKey) -> Result<BudgetStory, Error> {
     match budget(home, read, Some(&key.to_string())) {
-        // What is said of all needs no session.
+        // The limits of the home need no session.
         Err(Error::NotFound { .. }) => {
             let lines = shared_lines(read, &key.agent, &Budget::default())?;
             Ok(BudgetStory { session_key: key.to_string(), run_id: None, waits: false, lines })
@@ -44,9 +44,9 @@ pub(crate) fn shared(home: &Path, read: &dyn Read, key: &SessionKey) -> Result<B
     }
 }
 
-/// The limits of an agent and of the home in a day, where there are some: what was said, else what is configured.
+/// The daily limits of an agent and of the home, if there are any: those that were set, else those that are configured.
 fn shared_lines(read: &dyn Read, agent: &str, configured: &Budget) -> Result<Vec<BudgetLine>, Error> {
-    // What a damaged one says up to there is what its owner goes by.
+    // The owner, too, uses a damaged ledger up to the damage.
     let (ledger, _) = runtime::believed_ledger(read);
     let of_agent = ledger.allowance(Some(agent)).or(configured.agent);
     let of_day = ledger.allowance(None).or(configured.day);
@@ -61,7 +61,7 @@ fn shared_lines(read: &dyn Read, agent: &str, configured: &Budget) -> Result<Vec
     Ok(lines.filter(|line| line.of != Resource::Bytes).collect())
 }
 
-/// What the owner of the home has in memory, where that is limited.
+/// The memory of the owner of the home, if it is limited.
 fn process_line(home: &Path, configured: &Budget) -> Option<BudgetLine> {
     let limit = configured.memory?;
     let used = owner(home)?.resident_bytes?;

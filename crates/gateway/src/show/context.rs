@@ -1,4 +1,4 @@
-//! What a model sees of a session, part by part, and what its last summary stands for.
+//! The context of a session as its model receives it, part by part, and what its last summary stands for.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) struct Dropped {
     pub(crate) items: Vec<ItemAt>,
 }
 
-/// What the summary that is in force stands for; none where there is none, or where the entries of before are gone.
+/// What the current summary stands for; `None` without a summary, or if the entries before it were removed.
 pub(crate) fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
     let mut all = BTreeMap::new();
     let session = walk(
@@ -33,12 +33,12 @@ pub(crate) fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
         },
         |_| {},
     )?;
-    // One that stood for another may have been taken back: then that one is in force again.
+    // A later summary may have been undone: then the earlier one is current again.
     let in_force = session.transcript.compaction();
     Ok(in_force.and_then(|compaction| Some(Dropped { compaction, items: all.remove(&compaction)? })))
 }
 
-/// What the next request of a session holds; `only_dropped`: what its last summary stands for instead.
+/// The content of the next request of a session; with `only_dropped`, what its last summary stands for instead.
 pub(crate) fn context(
     read: &dyn Read,
     key: Option<&str>,
@@ -68,7 +68,7 @@ pub(crate) fn context(
     });
     let parts = if only_dropped {
         let dropped = dropped(&line)?.ok_or_else(|| {
-            let what = format!("no summary is in force in {}", row.key);
+            let what = format!("{} has no current summary", row.key);
             Error::not_found(what, format!("`limulus sessions context {}` shows what the model sees", row.key))
         })?;
         dropped.items.iter().map(|of| part(of.seq, &of.item, texts)).collect::<Result<_, _>>()?
@@ -89,7 +89,7 @@ pub(crate) fn context(
     })
 }
 
-/// The place of the model that is asked next, as far as that is known.
+/// The index of the model candidate that is asked next, as far as it is known.
 fn candidate(session: &Session, settings: Option<&Settings>) -> u32 {
     let in_use = session.run().map(|run| run.counters.candidate);
     let counted = session.transcript.counted().map(|counted| counted.candidate);

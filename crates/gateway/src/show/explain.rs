@@ -1,4 +1,4 @@
-//! Why a run stands where it stands: its state and since when, what it waits for and until when, what can be done.
+//! Explains a run: its state and since when, what it waits for and until when, and what can be done.
 
 use engine::tables::timers::Timer;
 use engine::timers::armed;
@@ -25,7 +25,7 @@ pub(crate) fn explain(source: &Source<'_>, found: &FoundRun) -> Result<Explained
     }
 }
 
-/// The state of the run's session, and since when its run is in the state that it is in.
+/// The state of the run's session, and the time since which its run is in its state.
 fn session(source: &Source<'_>, found: &FoundRun) -> Result<(Session, Timestamp), Error> {
     let line = source.read.history(found.session.branch)?;
     let mut since = found.session.last_activity;
@@ -35,7 +35,7 @@ fn session(source: &Source<'_>, found: &FoundRun) -> Result<(Session, Timestamp)
             (state, since) = (Some(transition.to), transition.entry.at);
         }
     })?;
-    // What came since the last entry may have begun the stream.
+    // Progress after the last entry may have begun the stream.
     let streamed = line.progress.first().filter(|_| state.is_some_and(|state| state != session.run_state()));
     let since = streamed.map_or(since, |record| record.at);
     Ok((session, since))
@@ -56,7 +56,7 @@ fn under_way(
         Some(row) => source.read.body(&row.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok()),
         None => None,
     };
-    // Times are only kept where somebody is there to keep them.
+    // Times are kept only by an owner.
     let limits = settings.map(|settings| settings.limits).filter(|_| owned == Owned::Yes);
     let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().min());
     let questions = source.read.approvals(Some(session.id))?;
@@ -72,22 +72,22 @@ fn under_way(
     })
 }
 
-/// What happens when a time comes.
+/// What happens when the timer fires.
 fn consequence(run: &Run, timer: Timer) -> String {
     match timer {
         Timer::RunDeadline => "it ends as timed out".to_owned(),
         Timer::FirstByte => "the request has failed: no byte came".to_owned(),
-        Timer::Silent => "the request has failed: it fell silent".to_owned(),
+        Timer::Silent => "the request has failed: the stream went idle".to_owned(),
         Timer::CallLimit(call) => {
             let tool = run.call(call).map_or("the call", |call| call.tool.as_str());
             format!("`{tool}` is ended")
         }
-        Timer::Compaction => "the old history stays in force".to_owned(),
+        Timer::Compaction => "the compaction is given up and the history stays as it is".to_owned(),
         Timer::RetryDue => "the request is sent again".to_owned(),
-        Timer::QuotaReset => "a model may be asked again, and is".to_owned(),
-        Timer::EndGrace => "it ends without what could not be ended".to_owned(),
+        Timer::QuotaReset => "a cooldown has ended, so its model is asked again".to_owned(),
+        Timer::EndGrace => "it ends without waiting for the calls that could not be ended".to_owned(),
         Timer::ProcessLimit(_) => "a command in the background is ended".to_owned(),
-        Timer::GroupDue => "what was gathered waits for its turn".to_owned(),
+        Timer::GroupDue => "the collected messages become one message".to_owned(),
     }
 }
 
@@ -101,19 +101,18 @@ fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
     let watch = way("watch it", format!("limulus runs watch {id}"));
     match (&session.lifecycle, owned) {
         (Lifecycle::Suspended(_), _) => vec![
-            way("let it go on", format!("limulus runs resume {id}")),
+            way("let it continue", format!("limulus runs resume {id}")),
             way("end it as interrupted", format!("limulus runs resume {id} --drop")),
             abort,
         ],
-        (Lifecycle::Error { .. }, _) => vec![way("take it up again", format!("limulus resume {key} --force"))],
-        (_, Owned::No) => vec![way("go on with it", format!("limulus resume {key}")), abort],
+        (Lifecycle::Error { .. }, _) => vec![way("repair and resume it", format!("limulus resume {key} --force"))],
+        (_, Owned::No) => vec![way("resume it", format!("limulus resume {key}")), abort],
         (_, Owned::Yes) if run.ending.is_some() => vec![watch],
         (_, Owned::Yes) => {
             let asks = matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval, .. });
             let answer = asks.then(|| way("answer it", format!("limulus runs watch {id}")));
             let spends = matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
-            let raise = spends
-                .then(|| way("see what it may spend, and how to let it go on", format!("limulus budget show {key}")));
+            let raise = spends.then(|| way("see its budget and how to raise it", format!("limulus budget show {key}")));
             let steer = way("steer it", format!("limulus runs steer {id} TEXT"));
             let pause = way("pause it", format!("limulus runs pause {id}"));
             answer.into_iter().chain(raise).chain([steer, pause, abort]).collect()
@@ -124,7 +123,7 @@ fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
 fn ended_ways(found: &FoundRun) -> Vec<Way> {
     vec![
         way("read it", format!("limulus runs show {}", found.run)),
-        way("see how it came to that", format!("limulus runs trace {}", found.run)),
+        way("see how it got there", format!("limulus runs trace {}", found.run)),
     ]
 }
 
@@ -134,7 +133,7 @@ fn queued(source: &Source<'_>, found: &FoundRun, session: &Session, owned: Owned
     let own = receipts.iter().find(|receipt| receipt.run == found.run);
     let since = own.map_or(found.session.last_activity, |receipt| receipt.accepted_at);
     if let Some(over) = own.filter(|receipt| receipt.state != ReceiptState::Queued) {
-        let can = vec![way("see what became of it", format!("limulus receipt {}", over.message))];
+        let can = vec![way("see its receipt", format!("limulus receipt {}", over.message))];
         return Ok(bare(found, name(&over.state), since, can));
     }
     let waits = match (source.lane_wait(found.run), session.run(), owned) {
@@ -148,8 +147,8 @@ fn queued(source: &Source<'_>, found: &FoundRun, session: &Session, owned: Owned
         },
         _ => waits_for(session, &[], owned),
     };
-    let cancel = way("take it back", format!("limulus queue cancel {}", found.run));
-    let up = (owned == Owned::No).then(|| way("go on with it", format!("limulus resume {}", session.key)));
+    let cancel = way("withdraw it", format!("limulus queue cancel {}", found.run));
+    let up = (owned == Owned::No).then(|| way("resume it", format!("limulus resume {}", session.key)));
     let can = up.into_iter().chain([cancel]).collect();
     Ok(Explained { waits_for: Some(waits), ..bare(found, "queued".to_owned(), since, can) })
 }

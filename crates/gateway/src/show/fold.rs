@@ -1,41 +1,40 @@
-//! The walk through a branch: the engine's own fold, with a look at each entry on the way.
+//! The walk through a branch: the engine's own fold, with a visit to each entry on the way.
 
 use engine::tables::transitions::RunState;
 use engine::{Epoch, Event, RecoverError, RunId, Seq, Session};
 use journal::{Entry, StoredLineage};
 
-/// An entry with the state on both sides of it.
+/// An entry with the state before and after it.
 pub(crate) struct Transition<'a> {
-    /// The entry.
     pub(crate) entry: &'a Entry,
     /// The state of the session's run before it.
     pub(crate) from: RunState,
-    /// And after it; `completed` where it ended the run.
+    /// The state after it; `completed` if it ended the run.
     pub(crate) to: RunState,
-    /// The run that it belongs to: the one under way before or after it.
+    /// The run that it belongs to: the active one before or after it.
     pub(crate) run: Option<RunId>,
-    /// The owner before it, and whether that one had left in order by then.
+    /// The owner before it, and whether that owner had shut down in order by then.
     pub(crate) owner: (Epoch, Left),
     /// The session after it.
     pub(crate) session: &'a Session,
 }
 
-/// Whether an owner has left in order.
+/// How an owner left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// It has said so, or there was none.
+    /// It shut down in order, or there was none.
     InOrder,
-    /// It has not: it is at work, or was cut off.
+    /// It did not: it is running, or it crashed.
     Not,
 }
 
-/// Walks through the entries of a line, then folds the progress of what is open. Where entries were removed it begins with
-/// the snapshot that stands for them.
+/// Folds the entries of a branch, then the progress of what is open. If entries were removed, the fold begins with the
+/// snapshot that stands for them.
 pub(crate) fn fold(line: &StoredLineage, visit: impl FnMut(&Transition<'_>)) -> Result<Session, RecoverError> {
     walk(line, |_, _| {}, visit)
 }
 
-/// The same with a look at the session before each entry.
+/// The same, with a visit to the session before each entry.
 pub(crate) fn walk(
     line: &StoredLineage,
     mut before: impl FnMut(&Session, &Entry),
@@ -47,7 +46,7 @@ pub(crate) fn walk(
             session = Some(begin(entry, &mut visit)?);
             continue;
         };
-        // The line goes on in a branch that was forked here: its entries count from 1 again.
+        // The lineage continues in a branch that was forked here: its entries count from 1 again.
         if matches!(entry.event, Event::Forked(_)) {
             session.enter(branch);
         }
@@ -79,7 +78,7 @@ fn begin(entry: &Entry, visit: &mut impl FnMut(&Transition<'_>)) -> Result<Sessi
     Ok(session)
 }
 
-/// The entry at which a line begins because those up to it were removed, `BRANCH@SEQ`.
+/// The entry up to which earlier ones were removed, where the lineage begins, as `BRANCH@SEQ`.
 pub(crate) fn removed_to(line: &StoredLineage) -> Option<String> {
     line.start.as_ref().map(|start| format!("{}@{}", start.session.branch, start.session.head))
 }

@@ -1,4 +1,4 @@
-//! Which session and which run a command is about: keys, ids, unique beginnings of ids.
+//! Finds the session and the run that a command names: by key, id, or unique prefix of an id.
 
 use engine::{MessageId, ReceiptRow, ReceiptState, RunId, RunRow, SessionId, SessionRow};
 use journal::Read;
@@ -7,26 +7,25 @@ use protocol::method::RunParams;
 use crate::error::Error;
 use crate::session_key::SessionKey;
 
-/// A run that is there.
+/// A run that was found.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 #[derive(Debug, Clone)]
 pub struct FoundRun {
-    /// Its id.
     pub run: RunId,
-    /// Its session.
     pub session: SessionRow,
-    /// Its row; none as long as its message waits for its turn.
+    /// The row of the run; `None` as long as its message is queued.
     pub row: Option<RunRow>,
 }
 
-/// The session of this key; nothing stands for `agent:main:main`.
+/// The session of this key; an absent key is `agent:main:main`.
 pub fn session(read: &dyn Read, key: Option<&str>) -> Result<SessionRow, Error> {
     let key = SessionKey::parse(key)?.to_string();
     read.session(&key)?.ok_or_else(|| {
-        Error::not_found(format!("there is no session `{key}`"), "`limulus sessions list` shows those that there are")
+        Error::not_found(format!("there is no session `{key}`"), "`limulus sessions list` shows the sessions")
     })
 }
 
-/// The run that is meant.
+/// The run that the parameters name.
 pub fn run(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error> {
     if let Some(id) = &choice.run {
         return by_id(read, id);
@@ -38,8 +37,8 @@ pub fn run(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error> {
     })
 }
 
-/// The run that is meant, also by the id of a message that another run took or that no run will answer. Only for those who look:
-/// what is done to a run names that very run.
+/// The run that is named, also by the id of a message that another run took or that no run will answer. For reading
+/// only: a method that changes a run must name that very run.
 pub fn run_or_message(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error> {
     let found = run(read, choice);
     let Err(Error::NotFound { .. }) = found else { return found };
@@ -51,7 +50,7 @@ pub fn run_or_message(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, E
     Ok(FoundRun { run: receipt.run, session, row: read.run(receipt.run)? })
 }
 
-/// The run that an abort means: of a session the active one, else the one that is to start next.
+/// The run that an abort names: for a session the active one, else the one that starts next.
 pub fn run_to_end(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error> {
     let found = run(read, choice)?;
     if choice.run.is_some() || found.session.run.is_some() {
@@ -64,7 +63,7 @@ pub fn run_to_end(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error
     })
 }
 
-/// The active run of a session, else its last one, else the one that is to start next.
+/// The active run of a session, else its last one, else the one that starts next.
 pub(crate) fn last(read: &dyn Read, session: &SessionRow) -> Result<Option<FoundRun>, Error> {
     let row = match session.run {
         Some(run) => read.run(run)?,
@@ -77,7 +76,7 @@ pub(crate) fn last(read: &dyn Read, session: &SessionRow) -> Result<Option<Found
     Ok(run.map(|run| FoundRun { run, session: session.clone(), row }))
 }
 
-/// The messages of a session that wait, in order.
+/// The waiting messages of a session, in order.
 pub(crate) fn queued(read: &dyn Read, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
     let mut receipts = read.receipts(session)?;
     receipts.retain(|receipt| receipt.state == ReceiptState::Queued);
@@ -95,10 +94,7 @@ fn by_id(read: &dyn Read, id: &str) -> Result<FoundRun, Error> {
     let (run, owner) = match ids[..] {
         [only] if !wanted.is_empty() => only,
         [] => {
-            return Err(Error::not_found(
-                format!("there is no run `{id}`"),
-                "`limulus runs list` shows those that there are",
-            ));
+            return Err(Error::not_found(format!("there is no run `{id}`"), "`limulus runs list` shows the runs"));
         }
         _ => {
             let shown: Vec<String> = ids.iter().take(4).map(|(run, _)| run.to_string()).collect();

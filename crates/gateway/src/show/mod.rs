@@ -1,6 +1,6 @@
-//! Projections of a journal onto the shapes of the protocol: runs, sessions, traces, the audit log, what is waited for.
-//! What may not live here: anything that writes to a journal, any rule about what a run does (state comes from the engine's
-//! own fold), and how a shape is laid out for people.
+//! Projections of a journal onto the shapes of the protocol: runs, sessions, traces, the audit log, waits. Nothing here
+//! writes to a journal or decides about a run (state comes from the engine's own fold), and nothing lays a shape out
+//! for people.
 
 pub(crate) mod audit;
 pub(crate) mod budget;
@@ -37,24 +37,23 @@ pub use trace::trace;
 pub use vocabulary::{count, excerpt, never_began, printable, tokens};
 
 /// A home that is read.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
-    /// Its folder.
     pub home: &'a Path,
-    /// Its journal.
     pub read: &'a dyn Read,
-    /// Whether it cannot be written, so that what its owner wrote last may be missing.
+    /// Whether it cannot be written, so that the last entries of its owner may be missing.
     pub immutable: bool,
-    /// How much text an answer may have, bytes.
+    /// The maximum text of a response, in bytes.
     pub most_bytes: u64,
-    /// The runs that wait for a place in a lane, as its owner knows.
+    /// The runs that wait for a lane, as their owner knows them.
     pub waits: &'a [LaneWait],
 }
 
-/// Where the text of a body comes from.
+/// The source of the text of a body.
 pub type Texts<'a> = &'a dyn Fn(&Body) -> Result<String, Error>;
 
-/// The texts of a journal. What is not UTF-8 is replaced; what was erased says so.
+/// The texts of a journal. Invalid UTF-8 is replaced; an erased text is reported as erased.
 pub fn texts(read: &dyn Read) -> impl Fn(&Body) -> Result<String, Error> {
     move |body| {
         let bytes = read.body(&body.hash)?;
@@ -63,18 +62,18 @@ pub fn texts(read: &dyn Read) -> impl Fn(&Body) -> Result<String, Error> {
 }
 
 impl<'a> Source<'a> {
-    /// This journal, of a home that is nowhere.
+    /// This journal, without a folder.
     #[cfg(any(test, feature = "scene"))]
     pub fn of(read: &'a dyn Read) -> Self {
         Self { home: Path::new("/nowhere"), read, immutable: false, most_bytes: u64::MAX, waits: &[] }
     }
 
-    /// The wait of this run for its place, if it waits.
+    /// The wait of this run for a lane, if it waits.
     pub(crate) fn lane_wait(&self, run: RunId) -> Option<protocol::show::LaneWait> {
         self.waits.iter().find(|wait| wait.request.run == run).map(wait::shape)
     }
 
-    /// The texts of this home, until there are more than an answer may have: that is seen before they are read.
+    /// The texts of this home, up to the maximum of a response: the size is checked before they are read.
     pub(crate) fn texts(&self) -> impl Fn(&Body) -> Result<String, Error> + use<'a> {
         let (texts, left) = (texts(self.read), Cell::new(self.most_bytes));
         move |body| {

@@ -1,4 +1,4 @@
-//! Who owns a home just now. Looks without touching the lock: a look must never make an owner's opening fail.
+//! Finds the owner of a home without touching the lock, because a look must never make an owner's opening fail.
 
 use std::fs;
 use std::io;
@@ -8,8 +8,7 @@ use std::path::Path;
 use protocol::show::Owner;
 use rustix::process::{Pid, test_kill_process};
 
-/// The owner of this home, if there is one: the process that `owner.lock` names, as long as it lives and has that file
-/// open.
+/// The owner of this home: the process that `owner.lock` names, if it lives and has that file open.
 pub fn owner(home: &Path) -> Option<Owner> {
     let path = home.join("owner.lock");
     let name = fs::read_to_string(&path).ok()?;
@@ -27,16 +26,17 @@ fn is_alive(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
     match test_kill_process(pid) {
         Ok(()) => true,
-        // Somebody else's process is one too.
+        // A process of another user counts as well.
         Err(errno) => errno == rustix::io::Errno::PERM,
     }
 }
 
-/// Whether the process has this file open; an error where the system does not tell (then its life must do).
+/// Whether the process has this file open; an error if the system does not say (then it is enough that the process
+/// lives).
 fn has_open(pid: u32, path: &Path) -> io::Result<bool> {
     let wanted = fs::metadata(path)?;
     for file in fs::read_dir(format!("/proc/{pid}/fd"))? {
-        // A descriptor may be closed while we look.
+        // A descriptor may be closed meanwhile.
         let Ok(meta) = fs::metadata(file?.path()) else { continue };
         if (meta.dev(), meta.ino()) == (wanted.dev(), wanted.ino()) {
             return Ok(true);

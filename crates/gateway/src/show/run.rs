@@ -1,4 +1,4 @@
-//! A run as `runs.list` and `runs.show` give it.
+//! A run in the shapes of `runs.list` and `runs.show`.
 
 use engine::tables::transitions::RunState;
 use engine::{Body, CallId, CallOutcome, EffectId, Event, MessageSealed, Phase, RunRow, SealedCall, Session, Usage};
@@ -10,7 +10,7 @@ use super::lookup::FoundRun;
 use super::{Source, Texts};
 use crate::error::Error;
 
-/// A run as its row has it.
+/// A run from its row.
 pub(crate) fn of_row(row: &RunRow, key: &str) -> RunSummary {
     RunSummary {
         run: row.run,
@@ -28,7 +28,7 @@ pub(crate) fn of_row(row: &RunRow, key: &str) -> RunSummary {
     }
 }
 
-/// A run that was chosen; it may still be waiting for its turn.
+/// A run that was found; it may still be queued.
 pub(crate) fn of(found: &FoundRun) -> RunSummary {
     let key = &found.session.key;
     if let Some(row) = &found.row {
@@ -50,14 +50,14 @@ pub(crate) fn of(found: &FoundRun) -> RunSummary {
     }
 }
 
-/// Reads a run's branch and tells its story.
+/// Reads a run's branch and collects its story.
 pub(crate) fn story(source: &Source<'_>, found: &FoundRun, texts: Texts<'_>) -> Result<RunStory, Error> {
     let summary = RunSummary { lane_wait: source.lane_wait(found.run), ..of(found) };
     let line = source.read.history(summary.branch)?;
     project(summary, &line, texts)
 }
 
-/// The story of a run in a branch. `summary` is filled up from the entries.
+/// The story of a run in a branch. `summary` is completed from the entries.
 pub(crate) fn project(summary: RunSummary, line: &StoredLineage, texts: Texts<'_>) -> Result<RunStory, Error> {
     let mut gathered = Gathered::new(summary);
     let session = fold(line, |transition| gathered.visit(transition))?;
@@ -66,12 +66,12 @@ pub(crate) fn project(summary: RunSummary, line: &StoredLineage, texts: Texts<'_
     Ok(RunStory { removed_to, ..gathered.finish(&session, texts)? })
 }
 
-/// What a walk through the branch gives of one run.
+/// What a walk through the branch collects for one run.
 struct Gathered {
     summary: RunSummary,
     steps: Vec<GatheredStep>,
     answer: Vec<Body>,
-    /// Whether its first entry was met.
+    /// Whether its first entry was found.
     is_whole: bool,
 }
 
@@ -123,7 +123,7 @@ impl Gathered {
     fn sealed(&mut self, sealed: &MessageSealed) {
         let calls = sealed.calls.iter().map(|call| GatheredCall {
             asked: call.clone(),
-            // What was sealed with its answer will never run.
+            // A call that was sealed with its answer will never run.
             stage: if call.answer.is_some() { CallStage::Settled } else { CallStage::Guarding },
             outcome: call.answer.map(|_| CallOutcome::Skipped),
             output: call.answer,

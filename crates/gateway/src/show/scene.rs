@@ -1,4 +1,4 @@
-//! A session for tests, driven through the real machine into a journal in memory. Each step takes one second.
+//! Sessions for tests, driven through the real machine into an in-memory journal. Each step takes one second.
 #![allow(clippy::unwrap_used, missing_docs, clippy::missing_panics_doc, reason = "a test may panic")]
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Default for Scene {
 }
 
 impl Scene {
-    /// A session that nothing was said in.
+    /// A session without messages.
     pub fn new() -> Self {
         let journal = Memory::new();
         let epoch = journal.open();
@@ -46,7 +46,7 @@ impl Scene {
         scene
     }
 
-    /// Handles an input and keeps what follows from it.
+    /// Handles an input and stores what follows from it.
     pub fn offer(&mut self, input: impl Into<Input>) {
         self.now += 1000;
         let moment = Moment { now: Timestamp(self.now), random: 7 };
@@ -62,12 +62,12 @@ impl Scene {
         effects.iter().map(Effect::id).find(|id| id.kind == kind).unwrap_or_else(|| panic!("{kind:?} of {effects:?}"))
     }
 
-    /// A message is accepted.
+    /// Accepts a message.
     pub fn message(&mut self, text: &str) {
         self.send(text, None);
     }
 
-    /// A message is accepted that was sent with a key.
+    /// Accepts a message with a key.
     pub fn keyed(&mut self, text: &str, key: &str) {
         self.send(text, Some(key.to_owned()));
     }
@@ -85,13 +85,13 @@ impl Scene {
         });
     }
 
-    /// A message is accepted and its run starts, up to its first request.
+    /// Accepts a message and starts its run, up to its first request.
     pub fn start(&mut self, text: &str) {
         self.message(text);
         self.enter_lane(ResumeMode::Restart);
     }
 
-    /// The head of the queue starts, up to its first request.
+    /// Starts the head of the queue, up to its first request.
     pub fn enter_lane(&mut self, resume: ResumeMode) {
         let effect = self.effect(EffectKind::Lane);
         self.offer(Report::LaneEntered { effect, settings: Arc::new(settings(resume)), cooling: vec![] });
@@ -99,38 +99,38 @@ impl Scene {
         self.offer(Report::Prepared { effect, prompt: Content::text(BodyKind::Prompt, "You are a test.") });
     }
 
-    /// Text streams in.
+    /// Streams text in.
     pub fn stream(&mut self, text: &str) {
         let effect = self.effect(EffectKind::Request);
         self.offer(Report::Said { effect, part: Part::Text(text.to_owned()) });
     }
 
-    /// A call streams in, whole.
+    /// Streams a whole call in.
     pub fn call(&mut self, tool: &str, arguments: &str) {
         let effect = self.effect(EffectKind::Request);
         let (name, arguments) = (Some(tool.to_owned()), arguments.to_owned());
         self.offer(Report::Said { effect, part: Part::Call { index: 0, provider_id: None, name, arguments } });
     }
 
-    /// The provider's end mark comes.
+    /// Ends the response with the provider's end mark.
     pub fn end_stream(&mut self) {
         let effect = self.effect(EffectKind::Request);
         let usage = Usage { input: 100, output: 20, ..Usage::default() };
         self.offer(Report::RequestEnded { effect, usage });
     }
 
-    /// The request fails.
+    /// Fails the request.
     pub fn fail(&mut self, failure: Failure) {
         let effect = self.effect(EffectKind::Request);
         self.offer(Report::RequestFailed { effect, failure });
     }
 
-    /// The call under guard may start.
+    /// Allows the checked call.
     pub fn allow_and_start(&mut self) {
         self.checked(Policy::Allow, None);
     }
 
-    /// The call under guard is asked.
+    /// Asks for approval of the checked call.
     pub fn ask(&mut self, question: &str) {
         self.checked(Policy::Ask, Some(question.to_owned()));
     }
@@ -141,20 +141,20 @@ impl Scene {
         self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason });
     }
 
-    /// The running call is done.
+    /// Completes the running call.
     pub fn settle(&mut self, output: &str) {
         let effect = self.effect(EffectKind::RunCall);
         let output = Content::text(BodyKind::Output, output);
         self.offer(Report::CallEnded { effect, given: ToolResult::new(CallOutcome::Done, output) });
     }
 
-    /// The lost call was looked up.
+    /// Reports the result of looking up a lost call.
     pub fn found(&mut self, found: Found) {
         let effect = self.effect(EffectKind::FindCall);
         self.offer(Report::CallFound { effect, found, ended: None });
     }
 
-    /// The process is killed, and the next one takes the session up from the journal.
+    /// Kills the process; the next one opens the session from the journal.
     pub fn crash(&mut self) {
         self.journal.crash_process();
         self.epoch = self.journal.open();
@@ -166,7 +166,7 @@ impl Scene {
         self.offer(Report::Opened { epoch: self.epoch, cooling: vec![] });
     }
 
-    /// The process leaves in order, and the next one takes the session up.
+    /// Shuts the process down in order; the next one opens the session.
     pub fn restart(&mut self) {
         self.offer(Report::Closing);
         self.crash();

@@ -1,4 +1,4 @@
-//! One sentence on each event, for the trace. What may not live here: times and states, which the trace shows itself.
+//! One sentence for each event, for the trace, without times and states: the trace shows those itself.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::error::Error;
 
 const EXCERPT_CHARS: usize = 60;
 
-/// What the sentences need to know of what came before.
+/// What the sentences need from earlier entries.
 pub(crate) struct Narrator<'a> {
     /// `PROVIDER/MODEL` of each candidate.
     pub(crate) models: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Narrator<'a> {
     tools: BTreeMap<CallId, String>,
 }
 
-/// What candidates are called: with their profile, as failures name them, where there are several.
+/// The names of candidates: with their profile, as failures name them, if there are several.
 pub(crate) fn names(candidates: &[Candidate]) -> Vec<String> {
     match candidates {
         [one] => vec![format!("{}/{}", one.provider, one.model)],
@@ -36,7 +36,7 @@ impl<'a> Narrator<'a> {
         Self { models, texts, tools: BTreeMap::new() }
     }
 
-    /// Takes the names of the calls that are in a state.
+    /// Learns the names of the calls in a state.
     pub(crate) fn learn(&mut self, session: &Session) {
         for item in session.transcript.items() {
             if let Item::Assistant { calls, .. } = item {
@@ -45,7 +45,7 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    /// What happened; none where the event's name says it all.
+    /// The sentence; `None` if the event's name says it all.
     pub(crate) fn notify(&mut self, transition: &Transition<'_>) -> Result<Option<String>, Error> {
         let event = &transition.entry.event;
         if let Event::MessageSealed(sealed) = event {
@@ -79,7 +79,7 @@ impl<'a> Narrator<'a> {
             | Event::CandidateCleared(_)
             | Event::Reported(_)
             | Event::RetryScheduled(_) => return self.of_request(event, transition),
-            Event::Noted(e) => format!("the model is told: {}", excerpt(&(self.texts)(&e.body)?, 3 * EXCERPT_CHARS)),
+            Event::Noted(e) => format!("the model receives: {}", excerpt(&(self.texts)(&e.body)?, 3 * EXCERPT_CHARS)),
             Event::CompactionBegun(_)
             | Event::CompactionAsked(_)
             | Event::Compacted(_)
@@ -100,10 +100,10 @@ impl<'a> Narrator<'a> {
                 format!("request {}{again} to {model}, {}{probe}", e.request.ordinal, count(e.items as usize, "item"))
             }
             Event::StreamCut(e) => format!("{}; {} had come", name(&e.cause), bytes(e.text.as_ref())),
-            Event::TextStruck(e) => format!("what had come of request {} is struck", e.request.ordinal),
+            Event::TextStruck(e) => format!("the partial text of request {} is retracted", e.request.ordinal),
             Event::MessageSealed(e) => self.sealed(e)?,
             Event::Failed(e) => failed(&e.failure, e.text.as_ref()),
-            Event::Reported(_) => "other sessions are told of it".to_owned(),
+            Event::Reported(_) => "other sessions are notified".to_owned(),
             Event::RetryScheduled(e) => {
                 let with = e.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
                 let at = e.thinking.map(|level| format!(" at thinking level {}", name(&level))).unwrap_or_default();
@@ -117,7 +117,7 @@ impl<'a> Narrator<'a> {
             Event::CandidateCleared(e) => format!("{} may be asked again: the user says so", e.model),
             Event::CandidateCooled(e) => {
                 let until = e.until.map(|until| format!("for {} s", until.since(transition.entry.at).div_ceil(1000)));
-                let until = until.unwrap_or_else(|| "before another has answered".to_owned());
+                let until = until.unwrap_or_else(|| "until another has answered".to_owned());
                 let why = e.class.map(|class| format!(": {}", name(&class))).unwrap_or_default();
                 format!("{} is not asked {until}{why}", e.model)
             }
@@ -180,7 +180,7 @@ impl<'a> Narrator<'a> {
         Ok(parts.join("; "))
     }
 
-    /// The tool with the step and the place of the call.
+    /// The tool, with the step and the index of the call.
     fn label(&self, call: CallId) -> String {
         let tool = self.tools.get(&call).map_or("call", String::as_str);
         format!("{} {}/{}", excerpt(tool, EXCERPT_CHARS), call.step, call.index)
@@ -225,7 +225,7 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
     }))
 }
 
-/// What became of the history.
+/// How the history is compacted.
 fn of_history(event: &Event) -> String {
     match event {
         Event::CompactionBegun(e) => {
@@ -262,7 +262,7 @@ fn found(found: Found) -> &'static str {
         Found::NeverStarted => "had never started, so it may run",
         Found::Running => "is still running, so it is attached to",
         Found::Ended => "has ended, so its result is taken",
-        Found::Unknown => "cannot be found out, so the model is told",
+        Found::Unknown => "cannot be determined, so the model is informed",
     }
 }
 
@@ -270,7 +270,7 @@ fn bytes(body: Option<&Body>) -> String {
     body.map_or_else(|| "nothing".to_owned(), |body| count(body.bytes as usize, "byte"))
 }
 
-/// The name of a variant as it is on the wire.
+/// The name of a variant on the wire.
 pub fn name<T: Serialize>(variant: &T) -> String {
     match serde_json::to_value(variant) {
         Ok(serde_json::Value::String(name)) => name,

@@ -1,4 +1,4 @@
-//! A session as `sessions.list` and `sessions.show` give it.
+//! A session in the shapes of `sessions.list` and `sessions.show`.
 
 use std::path::Path;
 
@@ -18,9 +18,9 @@ use crate::error::Error;
 
 /// A session for a list.
 pub(crate) fn list(read: &dyn Read, row: &SessionRow) -> Result<Listed, Error> {
-    // At rest the row says it all, so that a list of many sessions reads only the few that are at work.
+    // The row of an idle session says everything, so a list of many sessions reads only the few active ones.
     let (flags, queue) = if row.run.is_none() && row.queued == 0 {
-        (at_rest(row), vec![])
+        (idle_flags(row), vec![])
     } else {
         let session = fold_branch(read, row)?;
         (session.flags(), queue(read, row, &session)?.into_iter().map(|(summary, _)| summary).collect())
@@ -30,18 +30,18 @@ pub(crate) fn list(read: &dyn Read, row: &SessionRow) -> Result<Listed, Error> {
 }
 
 /// The flags of a session without a run.
-pub(crate) fn at_rest(row: &SessionRow) -> Flags {
+pub(crate) fn idle_flags(row: &SessionRow) -> Flags {
     let trouble = row.lifecycle == LifecycleKind::Error;
     let open = matches!(row.lifecycle, LifecycleKind::Ready | LifecycleKind::Idle);
     Flags { is_waiting: open && row.queued > 0, has_error: trouble, needs_recovery: trouble, ..Flags::default() }
 }
 
-/// The state of a session as its journal has it.
+/// The state of a session from its journal.
 pub fn fold_branch(read: &dyn Read, row: &SessionRow) -> Result<Session, Error> {
     Ok(fold(&read.history(row.branch)?, |_| {})?)
 }
 
-/// The processes of a session. With no owner there its journal learns of no end, and the folder of calls is asked.
+/// The processes of a session. Without an owner the journal records no end, so the folder of calls is read.
 fn processes(session: &Session, calls: &Path, texts: Texts<'_>) -> Result<Vec<ProcessStory>, Error> {
     let story = |process: &Process| {
         let (mut state, mut outcome, mut how) = (ProcessStage::from(&process.state), None, None);
@@ -64,7 +64,7 @@ fn processes(session: &Session, calls: &Path, texts: Texts<'_>) -> Result<Vec<Pr
     session.processes.iter().map(story).collect()
 }
 
-/// A session with its conversation (at most so many items of it, the last ones), its processes and its run.
+/// A session with its conversation (at most the last `items` items), its processes and its run.
 pub(crate) fn show(
     source: &Source<'_>,
     row: &SessionRow,
@@ -117,7 +117,7 @@ fn queue(read: &dyn Read, row: &SessionRow, session: &Session) -> Result<Vec<(Qu
     Ok(shown.collect())
 }
 
-/// The conversation, each item with the entry that put it there.
+/// The conversation, each item with the entry that added it.
 fn transcript(
     line: &StoredLineage,
     limit: Option<usize>,
@@ -170,8 +170,8 @@ mod tests {
     fn r21_a_list_has_the_flags_of_the_state() {
         let check = |scene: &Scene, waiting: bool| {
             let row = lookup::session(&scene.journal, None).unwrap();
-            assert_eq!(at_rest(&row), fold_branch(&scene.journal, &row).unwrap().flags(), "{row:?}");
-            assert_eq!(at_rest(&row).is_waiting, waiting);
+            assert_eq!(idle_flags(&row), fold_branch(&scene.journal, &row).unwrap().flags(), "{row:?}");
+            assert_eq!(idle_flags(&row).is_waiting, waiting);
         };
         let mut scene = Scene::new();
         check(&scene, false);

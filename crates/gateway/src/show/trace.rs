@@ -1,4 +1,4 @@
-//! The story of a run: a line for each entry of it, from accepted to ended, with what opened and closed in between.
+//! The story of a run: a line for each entry, from accepted to ended, with ownership changes in between.
 
 use engine::tables::lifecycle::LifecycleCause;
 use engine::tables::transitions::RunState;
@@ -31,7 +31,7 @@ pub fn trace(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<Vec<
     }
 }
 
-/// The trace of a run in a line.
+/// The trace of a run in a lineage.
 fn project(run: RunId, line: &StoredLineage, mut narrator: Narrator<'_>) -> Result<Vec<TraceLine>, Error> {
     let start = line.start.as_ref().map(|start| &start.session);
     if let Some(session) = start {
@@ -40,10 +40,10 @@ fn project(run: RunId, line: &StoredLineage, mut narrator: Narrator<'_>) -> Resu
     let stage = start.map_or(Stage::Before, |session| stage(run, session));
     let mut tracer = Tracer { run, inputs: inputs(run, line), stage, lines: vec![], failed: None };
     fold(line, |transition| {
-        // The narrator must see all of the line: it learns names on the way.
-        let told = narrator.notify(transition);
+        // The narrator must see every entry, because it learns names on the way.
+        let sentence = narrator.notify(transition);
         if tracer.belongs(transition) {
-            match told {
+            match sentence {
                 Ok(detail) => tracer.add(transition, detail),
                 Err(error) => tracer.failed = tracer.failed.take().or(Some(error)),
             }
@@ -65,7 +65,7 @@ fn inputs(run: RunId, line: &StoredLineage) -> Vec<MessageId> {
     under_way.map(|run| run.inputs.clone()).or(started).unwrap_or_else(|| vec![run.into()])
 }
 
-/// How far the run had come in the state that a line starts from.
+/// How far the run had come in the state where the entries start.
 fn stage(run: RunId, session: &Session) -> Stage {
     match session.messages.get(&run.into()).map(|message| message.state) {
         None => Stage::Before,
@@ -100,7 +100,7 @@ impl Tracer {
                 ours
             }
             Event::MessageSettled(e) => self.inputs.contains(&e.message),
-            // Whoever owns the home while the run waits is a part of its story.
+            // The owners of the home while the run waits are part of its story.
             Event::Opened(_) | Event::Closed(_) => self.stage == Stage::Accepted,
             Event::RunEnded(e) => {
                 let ours = e.run == self.run;
@@ -121,7 +121,7 @@ impl Tracer {
     fn add(&mut self, transition: &Transition<'_>, detail: Option<String>) {
         let Transition { entry, from, to, session, .. } = transition;
         let first = self.lines.first().map_or(entry.at, |line| line.at);
-        // While another run is under way, this one has not begun.
+        // While another run is active, this one has not begun.
         let ours = |state: RunState| if transition.run == Some(self.run) { state } else { RunState::Idle };
         let (from, to) = (ours(*from), ours(*to));
         let echo = match &entry.event {

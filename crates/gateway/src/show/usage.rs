@@ -1,4 +1,4 @@
-//! What the runs of a home have taken, put together.
+//! The usage of a home's runs, grouped.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn add(row: &mut UsageRow, run: &RunRow) {
     row.cost_micros = row.cost_micros.saturating_add(run.cost);
 }
 
-/// `YYYY-MM-DD` of this time, UTC.
+/// The date of this time as `YYYY-MM-DD`, UTC.
 fn day(at: Timestamp) -> String {
     let day = jiff::Timestamp::from_millisecond(at.0).map(|at| at.to_zoned(jiff::tz::TimeZone::UTC).date().to_string());
     day.unwrap_or_else(|_| at.0.to_string())

@@ -1,8 +1,8 @@
-//! Words and pieces of text that a projection is told in: excerpts, counts, texts that cannot repaint a terminal.
+//! Vocabulary of the projections: excerpts, counts, and texts that cannot repaint a terminal.
 
 use engine::{ReceiptState, Usage};
 
-/// The text without anything that a terminal would obey. Newlines and tabs stay.
+/// Removes what a terminal would obey. Newlines and tabs stay.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
@@ -27,15 +27,15 @@ pub fn excerpt(text: &str, most_chars: usize) -> String {
     printable(&line)
 }
 
-/// One or several.
+/// A number with its noun in singular or plural.
 pub fn count(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// Why a message in this state will be answered by no run; nothing where it may be.
+/// Why no run will answer a message in this state; `None` if one may.
 pub fn never_began(state: ReceiptState) -> Option<String> {
     let became = match state {
-        ReceiptState::Dropped => "pushed out of the full queue",
+        ReceiptState::Dropped => "dropped from the full queue",
         ReceiptState::Cancelled => "taken back",
         ReceiptState::Refused => "refused",
         ReceiptState::Queued

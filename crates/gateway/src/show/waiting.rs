@@ -1,38 +1,36 @@
-//! What an unfinished session waits for, in words: the answer to "why does nothing happen?".
+//! What an unfinished session waits for: the answer to "why does nothing happen?".
 
 use engine::{
     ApprovalRow, Call, Lifecycle, PauseCause, Phase, PrepareStage, Process, Run, Session, Stage, Timestamp, WaitFor,
 };
 
-/// Whether there is a process that could go on with it.
+/// Whether a process owns the home and can make progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owned {
-    /// A process owns the home.
     Yes,
-    /// Nobody does.
     No,
 }
 
-/// What it waits for. `questions` are those that are open in it.
+/// What it waits for. `questions` are its open approval requests.
 pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Owned) -> String {
     match (&session.lifecycle, owned) {
-        (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; mend it with `{remedy}`"),
+        (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; repair it with `{remedy}`"),
         (Lifecycle::Suspended(run), _) => held(run),
         (Lifecycle::Active(_) | Lifecycle::Recovering { .. }, Owned::No) => {
             let then = session.run().filter(|_| waits_until(session).is_some());
             let then = then.map(|run| format!("; it waits for {}", run_waits_for(run, questions))).unwrap_or_default();
-            format!("an owner: `limulus resume {}` goes on with it{then}", session.key)
+            format!("an owner: `limulus resume {}` continues it{then}", session.key)
         }
         (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, questions),
-        (Lifecycle::Recovering { .. }, Owned::Yes) => "to be mended".to_owned(),
+        (Lifecycle::Recovering { .. }, Owned::Yes) => "to be repaired".to_owned(),
         (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if ends_processes(session) => match owned {
-            Owned::Yes => "what it has in the background to end".to_owned(),
-            Owned::No => format!("an owner: `limulus resume {}` ends what it has in the background", session.key),
+            Owned::Yes => "its background processes to end".to_owned(),
+            Owned::No => format!("an owner: `limulus resume {}` ends its background processes", session.key),
         },
         (Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) => {
             match (session.queue.len(), owned) {
                 (0, _) => "a message".to_owned(),
-                (queued, Owned::Yes) => format!("a place in its lane ({queued} queued)"),
+                (queued, Owned::Yes) => format!("a free slot in its lane ({queued} queued)"),
                 (queued, Owned::No) => {
                     format!("an owner: `limulus resume {}` starts what is queued ({queued})", session.key)
                 }
@@ -45,14 +43,14 @@ fn ends_processes(session: &Session) -> bool {
     session.processes.iter().any(Process::is_ending)
 }
 
-/// What holds a run that is held.
+/// Why a paused run is paused.
 fn held(run: &Run) -> String {
     let Some(pause) = run.pause else { return "someone who resumes it".to_owned() };
     let call = pause.call.and_then(|call| run.call(call)).map(|call| format!(" before `{}`", call.tool));
     let state = pause.state.map(|state| format!(" in `{}`", state.name()));
     let by = match pause.cause {
         PauseCause::User => "it was paused",
-        PauseCause::Interrupt => "a message took its place and is to be answered first",
+        PauseCause::Interrupt => "an interrupting message is answered first",
         PauseCause::Breakpoint => "a breakpoint holds it",
     };
     let frozen = if pause.freeze { "; its commands stand still" } else { "" };
@@ -71,26 +69,26 @@ fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
         Phase::ToolExec => calls(&run.step.calls),
         Phase::Awaiting { on: WaitFor::Approval, .. } => {
             let asked: Vec<&str> = questions.iter().map(|question| question.question.as_str()).collect();
-            format!("leave to {}", asked.join("; and to "))
+            format!("approval to {}", asked.join("; and to "))
         }
         Phase::Awaiting { on: WaitFor::Budget, until: None } if run.asked.is_some() => {
-            "others to end: the process has as much in memory as it may".to_owned()
+            "other runs to end: the process has reached its memory limit".to_owned()
         }
         Phase::Awaiting { on, .. } => match on {
             WaitFor::Approval | WaitFor::Answer => "an answer",
             WaitFor::Children => "its children",
             WaitFor::Quota => "a quota",
-            WaitFor::Budget => "more to spend: what it may is used up",
+            WaitFor::Budget => "a larger budget: its budget is used up",
             WaitFor::Retry => "its next try",
         }
         .to_owned(),
-        Phase::Compacting(_) => "the summary of its history".to_owned(),
-        Phase::Error { failure } => format!("what follows from a failure: {failure}"),
+        Phase::Compacting(_) => "the compaction of its history".to_owned(),
+        Phase::Error { failure } => format!("the reaction to a failure: {failure}"),
         Phase::Retry { .. } => "its next try".to_owned(),
     }
 }
 
-/// Until when, where that is known: no owner shortens that, and none lengthens it.
+/// Until when it waits, if that is known: an owner changes nothing about it.
 pub(crate) fn waits_until(session: &Session) -> Option<Timestamp> {
     let run = session.run().filter(|run| run.ending.is_none())?;
     match (&session.lifecycle, &run.phase) {

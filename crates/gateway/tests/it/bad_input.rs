@@ -1,4 +1,4 @@
-//! Whatever a client sends, or does not: it harms only itself.
+//! A faulty client harms only itself, whatever it sends or does not send.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use tokio::time::Instant;
 use crate::support::{CONNECT, Home, Raw, hello};
 
 impl Home {
-    /// Somebody else is served as if nothing had happened.
+    /// Another client is served as if nothing had happened.
     async fn assert_well(&self) {
         let (client, _events) = self.client().await;
         assert!(client.call::<HealthGet>(NoParams {}).await.unwrap().ok);
     }
 
-    /// A client that has shaken hands.
+    /// A client that has completed the handshake.
     async fn greeted(&self) -> Raw {
         let mut raw = self.raw().await;
         raw.say(CONNECT).await;
@@ -36,7 +36,7 @@ fn is_invalid(error: &Value, says: &str) -> bool {
     error["code"] == "INVALID_REQUEST" && error["message"].as_str().is_some_and(|message| message.contains(says))
 }
 
-/// R60: before the handshake a client is told why it is closed, and nothing else.
+/// R60: before the handshake a client receives the reason why it is closed, and nothing else.
 #[tokio::test]
 async fn r60_what_does_not_begin_with_the_handshake_is_closed() {
     let home = Home::new();
@@ -49,9 +49,9 @@ async fn r60_what_does_not_begin_with_the_handshake_is_closed() {
     ] {
         let mut raw = home.raw().await;
         raw.say(first).await;
-        let told = raw.rest().await;
-        assert_eq!((told.len(), &told[0]["event"]), (1, &json!("closed")), "{first:.20}: {told:?}");
-        assert!(is_invalid(&told[0]["payload"], says), "{says}: {told:?}");
+        let frames = raw.rest().await;
+        assert_eq!((frames.len(), &frames[0]["event"]), (1, &json!("closed")), "{first:.20}: {frames:?}");
+        assert!(is_invalid(&frames[0]["payload"], says), "{says}: {frames:?}");
     }
     home.assert_well().await;
     home.leave().await;
@@ -68,14 +68,14 @@ async fn r60_a_handshake_in_another_version_or_with_more_in_it_is_refused_by_nam
     ] {
         let mut raw = home.raw().await;
         raw.say(&CONNECT.replace(from, to)).await;
-        let told = raw.rest().await;
-        assert_eq!((told.len(), &told[0]["id"], &told[0]["ok"]), (1, &json!("c"), &json!(false)), "{told:?}");
-        assert!(is_invalid(&told[0]["error"], says), "{says}: {told:?}");
+        let frames = raw.rest().await;
+        assert_eq!((frames.len(), &frames[0]["id"], &frames[0]["ok"]), (1, &json!("c"), &json!(false)), "{frames:?}");
+        assert!(is_invalid(&frames[0]["error"], says), "{says}: {frames:?}");
     }
     home.leave().await;
 }
 
-/// R60: a request that makes no sense is answered, and its client goes on.
+/// R60: an invalid request gets an error response, and its client continues.
 #[tokio::test]
 async fn r60_a_request_that_makes_no_sense_is_answered_and_the_next_one_carried_out() {
     let home = Home::new();
@@ -89,15 +89,15 @@ async fn r60_a_request_that_makes_no_sense_is_answered_and_the_next_one_carried_
         ("agent", r#"{"message":"a","sessionKey":"a b","idempotencyKey":"k"}"#, "not a session key"),
         ("agent", r#"{"message":"a","sessionKey":"main","idempotencyKey":"k","lane":"x"}"#, "unknown field `lane`"),
         ("agent.wait", r#"{"runId":"x"}"#, "does not take that"),
-        ("runs.abort", "{}", "name a run or a session"),
+        ("runs.abort", "{}", "name either a run or a session"),
         ("events.subscribe", r#"{"session":"main","from":"rubbish"}"#, "no cursor"),
         ("events.subscribe", r#"{"session":"main","run":"x"}"#, "a session and a run"),
         ("health", &deep, "does not take that"),
     ] {
         raw.say(&format!(r#"{{"type":"req","id":"1","method":"{method}","params":{params}}}"#)).await;
-        let told = raw.observe().await.unwrap();
-        assert!(told["id"] == "1" && is_invalid(&told["error"], says), "{method} {params}: {told}");
-        assert!(told["error"]["details"]["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{told}");
+        let frame = raw.observe().await.unwrap();
+        assert!(frame["id"] == "1" && is_invalid(&frame["error"], says), "{method} {params}: {frame}");
+        assert!(frame["error"]["details"]["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{frame}");
     }
     raw.say(r#"{"type":"req","id":"2","method":"health"}"#).await;
     assert_eq!(raw.observe().await.unwrap()["ok"], true);
@@ -105,7 +105,7 @@ async fn r60_a_request_that_makes_no_sense_is_answered_and_the_next_one_carried_
     home.leave().await;
 }
 
-/// R60: after what is no frame nothing can be found any more: the client is told and closed.
+/// R60: after bytes that are not a frame, no later frame can be found: the client receives the reason and is closed.
 #[tokio::test]
 async fn r60_what_is_no_frame_closes_its_connection_alone() {
     let home = Home::new();
@@ -122,15 +122,15 @@ async fn r60_what_is_no_frame_closes_its_connection_alone() {
     ] {
         let mut raw = home.greeted().await;
         raw.say(line).await;
-        let told = raw.rest().await;
-        assert_eq!((told.len(), &told[0]["event"]), (1, &json!("closed")), "{line:.20}: {told:?}");
-        assert!(is_invalid(&told[0]["payload"], says), "{says}: {told:?}");
+        let frames = raw.rest().await;
+        assert_eq!((frames.len(), &frames[0]["event"]), (1, &json!("closed")), "{line:.20}: {frames:?}");
+        assert!(is_invalid(&frames[0]["payload"], says), "{says}: {frames:?}");
     }
     home.assert_well().await;
     home.leave().await;
 }
 
-/// R60: whoever closes their end in the middle of a frame has asked for nothing; what was asked before is answered.
+/// R60: a frame that is cut off by the end of the connection is not a request; earlier requests get their responses.
 #[tokio::test]
 async fn r60_who_closes_their_end_still_gets_the_answers_to_what_they_asked() {
     let home = Home::new();
@@ -139,12 +139,12 @@ async fn r60_who_closes_their_end_still_gets_the_answers_to_what_they_asked() {
     raw.say(&format!(r#"{{"type":"req","id":"1","method":"agent","params":{params}}}"#)).await;
     raw.write.write_all(br#"{"type":"req","id":"2","meth"#).await.unwrap();
     raw.write.shutdown().await.unwrap();
-    let told = raw.rest().await;
-    assert_eq!(told.iter().map(|frame| frame["payload"]["status"].clone()).collect::<Vec<_>>(), ["accepted", "ok"]);
+    let frames = raw.rest().await;
+    assert_eq!(frames.iter().map(|frame| frame["payload"]["status"].clone()).collect::<Vec<_>>(), ["accepted", "ok"]);
     home.leave().await;
 }
 
-/// R60: there is a bound to clients, and a place is free again when one leaves.
+/// R60: the number of clients is bounded, and a slot is free again when one leaves.
 #[tokio::test]
 async fn r60_one_client_too_many_is_closed_and_the_others_are_not() {
     let home = Home::new();
@@ -155,13 +155,13 @@ async fn r60_one_client_too_many_is_closed_and_the_others_are_not() {
     let greeted = async || {
         let mut raw = Raw::connect(folder.path()).await;
         raw.say(CONNECT).await;
-        raw.observe().await.filter(|told| told["ok"] == true).map(|_| raw)
+        raw.observe().await.filter(|frame| frame["ok"] == true).map(|_| raw)
     };
     let (first, second) = (greeted().await.unwrap(), greeted().await.unwrap());
     let mut third = Raw::connect(folder.path()).await;
-    let told = third.rest().await;
-    assert_eq!((told.len(), &told[0]["event"]), (1, &json!("closed")), "the third is one too many: {told:?}");
-    assert_eq!(told[0]["payload"]["message"].as_str().map(|says| &says[..9]), Some("2 clients"));
+    let frames = third.rest().await;
+    assert_eq!((frames.len(), &frames[0]["event"]), (1, &json!("closed")), "the third is above the limit: {frames:?}");
+    assert_eq!(frames[0]["payload"]["message"].as_str().map(|says| &says[..9]), Some("2 clients"));
     drop(first);
     while greeted().await.is_none() {
         tokio::task::yield_now().await;
@@ -179,7 +179,7 @@ fn resident_kib() -> usize {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Lets this process open so many files, as far as it may.
+/// Raises the limit of open files of this process as far as it may.
 fn open_files(files: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.maximum.map_or(files, |most| most.min(files)).max(limit.current.unwrap_or(files));
@@ -187,10 +187,10 @@ fn open_files(files: u64) -> u64 {
     current
 }
 
-/// R60: as many clients at once as there is room for, over the real socket, each answered; one more is told why not, the
-/// others are served on, and a place is free when one leaves. What they cost is bounded.
+/// R60: as many clients at once as there are connections for, over the real socket, each served. A surplus client
+/// receives the reason, the others are served on, and a slot is free when one leaves. Their cost is bounded.
 #[tokio::test]
-async fn r60_a_thousand_clients_are_served_and_one_too_many_is_told() {
+async fn r60_a_thousand_clients_are_served_and_a_surplus_client_is_refused() {
     // Both ends are in this process.
     let files = open_files(4_096);
     assert!(files >= 3_000, "this test opens 2,048 connections: raise `ulimit -Hn` from {files}");
@@ -201,7 +201,7 @@ async fn r60_a_thousand_clients_are_served_and_one_too_many_is_told() {
         clients.push(home.client().await);
     }
     let each = resident_kib().saturating_sub(before) / CONNECTIONS;
-    // Its own half, and what other tests have at that time, included.
+    // Includes its own half and what other tests use at that time.
     assert!(each < 512, "{each} KiB for each client");
     let asked: Vec<_> = clients.iter().map(|(client, _)| client.ask::<HealthGet>(NoParams {}).unwrap()).collect();
     for mut answers in asked {
@@ -222,7 +222,7 @@ async fn r60_a_thousand_clients_are_served_and_one_too_many_is_told() {
     home.leave().await;
 }
 
-/// R60: who connects and says nothing, or half of it, is closed after ten seconds and told why.
+/// R60: a client that sends nothing, or half a frame, is closed after ten seconds and receives the reason.
 #[tokio::test(start_paused = true)]
 async fn r60_who_does_not_shake_hands_in_ten_seconds_is_closed() {
     let home = Home::new();
@@ -230,13 +230,13 @@ async fn r60_who_does_not_shake_hands_in_ten_seconds_is_closed() {
         let began = Instant::now();
         let mut silent = Raw::connect(&home.path()).await;
         silent.write.write_all(says.as_bytes()).await.unwrap();
-        let told = silent.rest().await;
-        assert_eq!((told.len(), &told[0]["event"]), (1, &json!("closed")), "{told:?}");
-        assert!(is_invalid(&told[0]["payload"], "no handshake came within 10 s"), "{told:?}");
+        let frames = silent.rest().await;
+        assert_eq!((frames.len(), &frames[0]["event"]), (1, &json!("closed")), "{frames:?}");
+        assert!(is_invalid(&frames[0]["payload"], "no handshake came within 10 s"), "{frames:?}");
         let took = began.elapsed().as_millis() as u64;
         assert!((HANDSHAKE_MS..HANDSHAKE_MS + 1_000).contains(&took), "{took} ms");
     }
-    // Who did in time has all the time there is.
+    // A client that completed the handshake in time has no further limit.
     let mut greeted = home.greeted().await;
     // waits: on the paused clock, which goes on by itself; no time passes.
     tokio::time::sleep(Duration::from_millis(HANDSHAKE_MS * 2)).await;
@@ -245,7 +245,7 @@ async fn r60_who_does_not_shake_hands_in_ten_seconds_is_closed() {
     home.leave().await;
 }
 
-/// Pieces of what clients say, and of what they should not.
+/// Pieces of what clients send, valid and invalid.
 fn said() -> impl Strategy<Value = Vec<u8>> {
     let whole = prop::sample::select(vec![
         CONNECT.to_owned(),
@@ -273,7 +273,7 @@ fn said() -> impl Strategy<Value = Vec<u8>> {
     (begins, prop::collection::vec(piece, 0..12)).prop_map(|(begins, pieces)| [vec![begins], pieces].concat().concat())
 }
 
-/// Says all of it; gives what came back.
+/// Sends all bytes and returns what came back.
 async fn exchange(service: Arc<Service>, bytes: &[u8]) -> Vec<u8> {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (read, write) = tokio::io::split(theirs);
@@ -281,22 +281,22 @@ async fn exchange(service: Arc<Service>, bytes: &[u8]) -> Vec<u8> {
     let talking = async {
         let _ = says.write_all(bytes).await;
         let _ = says.shutdown().await;
-        let mut told = vec![];
-        observes.read_to_end(&mut told).await.unwrap();
-        told
+        let mut received = vec![];
+        observes.read_to_end(&mut received).await.unwrap();
+        received
     };
-    // In this task: a panic while serving is this test's.
+    // In this task, so that a panic while serving fails this test.
     tokio::join!(service.serve(read, write), talking).1
 }
 
-/// R60: any bytes lead to frames and to an end.
+/// R60: any bytes are answered by frames and an end.
 #[test]
 fn r60_any_bytes_are_answered_by_frames_and_an_end() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let home = tokio.block_on(async { Home::new() });
     proptest!(|(bytes in said())| {
-        let told = tokio.block_on(exchange(Arc::clone(&home.service), &bytes));
-        for line in told.split_inclusive(|byte| *byte == b'\n') {
+        let received = tokio.block_on(exchange(Arc::clone(&home.service), &bytes));
+        for line in received.split_inclusive(|byte| *byte == b'\n') {
             prop_assert!(serde_json::from_slice::<protocol::Frame>(line).is_ok(), "{}", String::from_utf8_lossy(line));
         }
     });

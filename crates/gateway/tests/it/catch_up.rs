@@ -1,4 +1,4 @@
-//! A subscriber that leaves at any line and comes back reads what one reads that never left: nothing twice, nothing
+//! A subscriber that leaves at any line and comes back reads the same as one that never leaves: nothing twice, nothing
 //! missing.
 
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn message(text: &str) -> Command {
     }
 }
 
-/// Owns the home, opens the session with these commands and gathers what is told until it is enough; leaves in order.
+/// Owns the home, opens the session with these commands, collects notices until `is_enough`, and shuts down in order.
 async fn own(
     folder: &std::path::Path,
     pace_ms: u64,
@@ -80,42 +80,42 @@ async fn own(
     };
     let runtime = Runtime::new(Arc::new(Sqlite::own(&options.home).unwrap()), options);
     runtime.open(KEY, "main", first).await.unwrap();
-    let mut told = vec![];
-    while !told.last().is_some_and(&mut is_enough) {
-        told.push(events.recv().await.unwrap());
+    let mut batches = vec![];
+    while !batches.last().is_some_and(&mut is_enough) {
+        batches.push(events.recv().await.unwrap());
     }
     runtime.shutdown().await.unwrap();
     while let Ok(published) = events.try_recv() {
-        told.push(published);
+        batches.push(published);
     }
-    told
+    batches
 }
 
 fn has(published: &Published, is_it: impl Fn(&Event) -> bool) -> bool {
     published.batch.records.iter().any(|record| is_it(&record.event))
 }
 
-/// What two owners did: the first left in the middle of an answer, the second went on with it and with calls.
+/// What two owners recorded: the first shut down during a response, the second continued it and ran calls.
 async fn real_runs() -> Vec<Published> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("work")).unwrap();
     std::fs::write(folder.path().join("work/README.md"), "# A folder\n\nwith a readme").unwrap();
-    // The first answer takes seconds, and is left with its first piece.
+    // The first response takes seconds, so the owner shuts down at its first piece.
     let first =
         vec![message("tokens=300 Tell me a story."), message("look at this folder"), message("list nothing/here")];
     let is_text = |event: &Event| matches!(event, Event::TextAdded(_));
-    let mut told = own(folder.path(), 20, first, |published| has(published, is_text)).await;
+    let mut batches = own(folder.path(), 20, first, |published| has(published, is_text)).await;
     let mut ended = 0;
     let second = own(folder.path(), 0, vec![message("run `echo 1`")], |published| {
         ended += usize::from(has(published, |event| matches!(event, Event::RunEnded(_))));
         ended == 4
     });
-    told.extend(second.await);
-    told
+    batches.extend(second.await);
+    batches
 }
 
-/// What is the same whichever way it was read: states are told when they are looked at, and what was missed of a text
-/// comes in one piece.
+/// The parts that are the same in every way of reading: states are reported when they are read, and the missed part of
+/// a text comes in one piece.
 fn story(lines: &[Line]) -> Vec<String> {
     let mut story: Vec<(Option<(EffectId, &'static str)>, String)> = vec![];
     for line in lines {
@@ -142,12 +142,12 @@ fn position(cursor: &str) -> StreamPosition {
     StreamPosition::parse(StreamScope::Session, cursor).unwrap()
 }
 
-/// One that sees all live, in a journal that grows batch by batch.
+/// A subscriber that sees everything live, in a journal that grows batch by batch.
 struct Watched {
     journal: Arc<Memory>,
     lines: Lines,
     seen: Vec<Line>,
-    /// The last entry of those that are made here.
+    /// The last entry recorded here.
     seq: u64,
 }
 
@@ -184,7 +184,7 @@ impl Watched {
         }
     }
 
-    /// What a reader has missed that comes back with this cursor, and where it stands then.
+    /// What a reader with this cursor has missed, and its position afterwards.
     fn missed(&self, row: &SessionRow, cursor: &StreamPosition) -> (Vec<Line>, StreamPosition) {
         let mut reading = CatchUp::of_session(self.journal.as_ref(), row, cursor).unwrap();
         reading.finish(self.journal.as_ref()).unwrap();
@@ -237,7 +237,7 @@ impl Watched {
         });
     }
 
-    /// What a hub leaves out of what comes live while it reads the journal is exactly what was read there.
+    /// The hub must leave out of the live lines exactly what was read back in the journal.
     #[track_caller]
     fn check_places(&self, seen: usize, cursor: &StreamPosition) {
         for (at, line) in self.seen.iter().enumerate() {
@@ -262,12 +262,13 @@ async fn r11_r43_who_leaves_at_any_line_and_comes_back_has_read_the_same() {
     }
 }
 
-/// R43: a batch that nobody heard is passed over, and who begins to listen behind it is told as if all had been.
+/// R43: batches without a listener are skipped, and a later listener receives the same lines as if all had been
+/// projected.
 #[tokio::test]
-async fn r43_who_begins_to_listen_late_is_told_as_if_somebody_had_listened_before() {
+async fn r43_a_late_listener_receives_the_same_lines() {
     let batches = real_runs().await;
     let mut watched = Watched::new();
-    let told: Vec<Vec<Line>> = batches
+    let expected: Vec<Vec<Line>> = batches
         .iter()
         .map(|published| {
             let before = watched.seen.len();
@@ -284,7 +285,7 @@ async fn r43_who_begins_to_listen_late_is_told_as_if_somebody_had_listened_befor
             if at < heard_from {
                 lines.pass_over(published);
             } else {
-                assert_eq!(lines.of(published), told[at], "batch {at}, heard from {heard_from}");
+                assert_eq!(lines.of(published), expected[at], "batch {at}, listening from {heard_from}");
             }
         }
     }
@@ -294,7 +295,7 @@ const SESSION: SessionId = SessionId(Uuid::from_u128(2));
 const BRANCH: BranchId = BranchId(Uuid::from_u128(3));
 const REQUEST: EffectId = EffectId { run: RunId(Uuid::from_u128(1)), kind: EffectKind::Request, ordinal: 1, try_no: 1 };
 
-/// An answer of which 7 bytes of reasoning and 12 of text have come.
+/// A response of which 7 bytes of reasoning and 12 of text have arrived.
 fn thoughtful() -> Watched {
     let mut watched = Watched::new();
     let (key, agent) = (KEY.to_owned(), "main".to_owned());
@@ -336,7 +337,7 @@ fn sealed(text: &Content, reasoning: Option<&Content>, next: Next) -> MessageSea
     }
 }
 
-/// R11: reasoning and text count on their own, though they share the offsets of their request.
+/// R11: reasoning and text have their own offsets, though both belong to one request.
 #[test]
 fn r11_what_was_missed_of_reasoning_and_of_text_comes_from_the_sealed_message() {
     let mut watched = thoughtful();
@@ -347,7 +348,7 @@ fn r11_what_was_missed_of_reasoning_and_of_text_comes_from_the_sealed_message() 
     watched.check();
 }
 
-/// R11: the next owner keeps the text alone, which is not less than anybody saw.
+/// R11: the next owner keeps the text alone, which is at least as much as anybody saw.
 #[test]
 fn r11_a_cut_that_drops_the_reasoning_is_no_reason_to_strike_the_text() {
     let mut watched = thoughtful();

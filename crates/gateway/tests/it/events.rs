@@ -1,4 +1,4 @@
-//! What subscribers read over the socket: what was missed, then what happens, without a gap and nothing twice.
+//! Subscriptions over the socket: missed lines, then live lines, without a gap and nothing twice.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ fn whole() -> SubscribeParams {
 async fn to_end(events: &mut Events) -> Vec<(u64, Event)> {
     let mut lines = vec![];
     loop {
-        let told = line(observe(events).await.unwrap());
-        let ends = told.1.run_end().is_some();
-        lines.push(told);
+        let line = line(observe(events).await.unwrap());
+        let ends = line.1.run_end().is_some();
+        lines.push(line);
         if ends {
             return lines;
         }
@@ -50,7 +50,7 @@ async fn run(client: &Client, key: &str, text: &str) {
     while matches!(answers.next().await.unwrap(), AgentAnswer::Accepted { .. }) {}
 }
 
-/// Counts 1, 2, 3 … within a run.
+/// Numbers are 1, 2, 3 … within a run.
 fn assert_numbered(lines: &[(u64, Event)], mut last: u64) {
     for (seq, line) in lines.iter().filter(|(_, line)| line.run.is_some()) {
         last += 1;
@@ -58,7 +58,7 @@ fn assert_numbered(lines: &[(u64, Event)], mut last: u64) {
     }
 }
 
-/// R43: whoever comes back while an answer streams reads on where they stood: text, entries and numbers.
+/// R43: a client that comes back during a response continues at its position: text, entries and numbers.
 #[tokio::test]
 async fn r43_who_comes_back_at_any_line_of_a_live_run_goes_on_without_a_gap_and_nothing_twice() {
     let home = Home::paced(Duration::from_millis(2));
@@ -67,9 +67,9 @@ async fn r43_who_comes_back_at_any_line_of_a_live_run_goes_on_without_a_gap_and_
     let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
     let (mut first, mut others) = (vec![], vec![]);
     loop {
-        let told = line(observe(&mut events).await.unwrap());
-        let (ends, cursor) = (told.1.run_end().is_some(), told.1.cursor.clone());
-        first.push(told);
+        let line = line(observe(&mut events).await.unwrap());
+        let (ends, cursor) = (line.1.run_end().is_some(), line.1.cursor.clone());
+        first.push(line);
         if ends {
             break;
         }
@@ -97,7 +97,7 @@ async fn r43_who_comes_back_at_any_line_of_a_live_run_goes_on_without_a_gap_and_
     home.leave().await;
 }
 
-/// R43: from the journal alone, also after another owner took the home over, it reads the same.
+/// R43: a reader of the journal alone reads the same, also after another owner took the home over.
 #[tokio::test]
 async fn r43_a_run_that_is_over_is_read_from_its_beginning() {
     let home = Home::new();
@@ -125,13 +125,13 @@ async fn r43_a_run_that_is_over_is_read_from_its_beginning() {
     client.call::<EventsUnsubscribe>(end).await.unwrap();
     while events.try_recv().is_ok() {}
     run(&client, "k3", "Who are you?").await;
-    assert!(events.try_recv().is_err(), "it was told after it had unsubscribed");
+    assert!(events.try_recv().is_err(), "an event came after the end of the subscription");
     home.leave().await;
 }
 
-/// R43: a cursor that is ahead of the journal is answered `rewound`, with where to go on from.
+/// R43: a cursor ahead of the journal is answered with `rewound` and the position to resume from.
 #[tokio::test]
-async fn r43_who_is_ahead_of_the_journal_is_told_rewound() {
+async fn r43_a_reader_ahead_of_the_journal_receives_rewound() {
     let home = Home::new();
     let (client, mut events) = home.client().await;
     run(&client, "k", "Who are you?").await;
@@ -143,7 +143,7 @@ async fn r43_who_is_ahead_of_the_journal_is_told_rewound() {
     home.leave().await;
 }
 
-/// R43: who does not read is dropped with a cursor, keeps nobody waiting, and misses nothing when it comes back.
+/// R43: a client that does not read is dropped with a cursor, delays nobody, and misses nothing when it comes back.
 #[tokio::test]
 async fn r43_a_subscriber_that_does_not_read_is_dropped_with_its_cursor() {
     const RUNS: usize = 20;
@@ -162,8 +162,8 @@ async fn r43_a_subscriber_that_does_not_read_is_dropped_with_its_cursor() {
     for nth in 0..RUNS {
         run(&client, &nth.to_string(), "Who are you?").await;
     }
-    let told = slow.rest().await;
-    let (dropped, seen) = told.split_last().unwrap();
+    let frames = slow.rest().await;
+    let (dropped, seen) = frames.split_last().unwrap();
     assert_eq!(dropped["event"], "dropped", "it was kept");
     let stands = dropped["payload"]["subscriptions"].as_array().unwrap();
     assert_eq!(stands.len(), SUBSCRIPTIONS);

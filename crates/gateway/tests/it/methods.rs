@@ -39,8 +39,8 @@ fn code(error: ClientError) -> ErrorCode {
     shape.code
 }
 
-/// R60, R61: a message has two answers on one id; the same key is the same run, other content a conflict, also after
-/// another owner took the home over.
+/// R60, R61: a message has two responses on one id. The same key gives the same run, other content a conflict, also
+/// after another owner took the home over.
 #[tokio::test]
 async fn r60_r61_a_message_is_answered_when_it_is_accepted_and_when_its_run_has_ended() {
     let home = Home::new();
@@ -64,7 +64,7 @@ async fn r60_r61_a_message_is_answered_when_it_is_accepted_and_when_its_run_has_
     home.leave().await;
 }
 
-/// R61: a hundred clients with the same key have one run.
+/// R61: a hundred clients with the same key get one run.
 #[tokio::test]
 async fn r61_a_hundred_at_once_with_the_same_key_are_one_run() {
     let home = Home::new();
@@ -86,7 +86,7 @@ async fn r61_a_hundred_at_once_with_the_same_key_are_one_run() {
     home.leave().await;
 }
 
-/// R60: a client that goes away stops no run; whoever waits for it next learns its end from the journal.
+/// R60: a client that disconnects stops no run; the next waiter reads its end from the journal.
 #[tokio::test]
 async fn r60_a_connection_that_goes_away_stops_no_run() {
     let home = Home::paced(Duration::from_millis(5));
@@ -104,7 +104,7 @@ async fn r60_a_connection_that_goes_away_stops_no_run() {
     home.leave().await;
 }
 
-/// R60: waiting ends, the run does not; it is aborted by its session's key, and both are told.
+/// R60: a wait ends, the run continues; the run is aborted by its session's key, and both waiters are notified.
 #[tokio::test]
 async fn r60_a_wait_times_out_and_an_abort_ends_the_run() {
     let home = Home::paced(Duration::from_hours(1));
@@ -160,16 +160,16 @@ async fn r60_what_cannot_be_done_is_said_and_nothing_is_recorded() {
     home.leave().await;
 }
 
-/// R15: an owner that leaves tells its clients; the next one takes up what was unfinished.
+/// R15: an owner that shuts down notifies its clients; the next one resumes what was unfinished.
 #[tokio::test]
-async fn r15_who_waits_when_the_owner_leaves_is_told_and_the_next_owner_goes_on() {
+async fn r15_waiters_are_notified_when_the_owner_leaves_and_the_next_owner_resumes() {
     let home = Home::paced(Duration::from_hours(1));
     let (client, mut events) = home.client().await;
     let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
     let run = accepted(&mut answers).await;
     let leaving = home.leave();
-    let (folder, told) = tokio::join!(leaving, answers.next());
-    let ClientError::Answered(shape) = told.unwrap_err() else { panic!("the connection was cut first") };
+    let (folder, event) = tokio::join!(leaving, answers.next());
+    let ClientError::Answered(shape) = event.unwrap_err() else { panic!("the connection was cut first") };
     assert_eq!((shape.code, shape.retryable), (ErrorCode::Unavailable, Some(true)));
     assert_eq!(observe(&mut events).await.unwrap().event, "shutdown");
     assert!(observe(&mut events).await.is_none());
@@ -186,8 +186,8 @@ async fn r15_who_waits_when_the_owner_leaves_is_told_and_the_next_owner_goes_on(
     home.leave().await;
 }
 
-/// R35: after a restart runs ask for their places again in the order in which they were accepted, not in that in which
-/// their sessions were made.
+/// R35: after a restart, runs queue for lanes in the order in which they were accepted, not in which their sessions
+/// were created.
 #[tokio::test]
 async fn r35_the_next_owner_gives_places_in_the_order_of_acceptance() {
     const NAMES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
@@ -207,11 +207,11 @@ async fn r35_the_next_owner_gives_places_in_the_order_of_acceptance() {
     home.service.resume().await.unwrap();
     let waits = home.service.runtime().waits();
     let waiting: Vec<_> = waits.iter().map(|wait| &*wait.request.session).collect();
-    assert_eq!(waiting, ["agent:main:s1", "agent:main:s0"], "the four that were accepted first have the places");
+    assert_eq!(waiting, ["agent:main:s1", "agent:main:s0"], "the four that were accepted first hold the lane");
     home.leave().await;
 }
 
-/// R15: an abort reaches a run that waits for leave; the question is open no more, and the call never runs.
+/// R15: an abort reaches a run that waits for approval: its request closes, and the call never runs.
 #[tokio::test]
 async fn r15_an_abort_withdraws_a_question() {
     let home = Home::new();
@@ -225,7 +225,8 @@ async fn r15_an_abort_withdraws_a_question() {
     home.leave().await;
 }
 
-/// R60: whoever can answer is asked, also who comes later; the first answer counts, the others are told.
+/// R60: every client that can approve receives the request, also one that connects later; the first answer counts, and
+/// the others are notified.
 #[tokio::test]
 async fn r60_a_question_goes_to_all_who_can_answer_and_the_first_answer_counts() {
     let home = Home::new();
@@ -235,7 +236,7 @@ async fn r60_a_question_goes_to_all_who_can_answer_and_the_first_answer_counts()
     let ask = observe(&mut events).await.unwrap();
     assert_eq!((ask.event.as_str(), &ask.payload["session"]), ("ask", &json!(KEY)));
     let (second, _, mut second_events) = home.connect(vec![Cap::Asks]).await;
-    assert_eq!(observe(&mut second_events).await.unwrap().payload, ask.payload, "it is still open");
+    assert_eq!(observe(&mut second_events).await.unwrap().payload, ask.payload, "the request is still open");
     let answer = |allow| AnswerParams {
         call: serde_json::from_value(ask.payload["call"].clone()).unwrap(),
         fingerprint: serde_json::from_value(ask.payload["fingerprint"].clone()).unwrap(),
@@ -245,15 +246,15 @@ async fn r60_a_question_goes_to_all_who_can_answer_and_the_first_answer_counts()
     let late = client.call::<ApprovalsResolve>(answer(true)).await.unwrap_err();
     assert!(matches!(code(late), ErrorCode::Refused | ErrorCode::NotFound));
     for events in [&mut events, &mut second_events] {
-        let told = observe(events).await.unwrap();
-        assert_eq!((told.event.as_str(), &told.payload["allow"]), ("answered", &json!(false)));
+        let event = observe(events).await.unwrap();
+        assert_eq!((event.event.as_str(), &event.payload["allow"]), ("answered", &json!(false)));
     }
     ended(&mut answers).await;
 
     home.leave().await;
 }
 
-/// A method by the name that it had.
+/// Calls a method by its old name.
 struct AsksAnswer;
 
 impl Method for AsksAnswer {
@@ -310,7 +311,7 @@ async fn r60_health_and_the_handshake_say_who_answers() {
     home.leave().await;
 }
 
-/// R20: a session is ended for good with the run in it, and takes nothing more.
+/// R20: a session is terminated together with its run, and accepts nothing more.
 #[tokio::test]
 async fn r20_a_session_is_ended_for_good_over_the_socket() {
     let home = Home::paced(Duration::from_hours(1));
@@ -328,9 +329,10 @@ async fn r20_a_session_is_ended_for_good_over_the_socket() {
     home.leave().await;
 }
 
-/// R10: who is connected is told that sessions wait for space, also who comes later, and that none does any more.
+/// R10: connected clients are notified that sessions wait for disk space, also clients that connect later, and that
+/// none waits any more.
 #[tokio::test]
-async fn r10_b8_clients_are_told_of_sessions_that_wait_for_space() {
+async fn r10_b8_clients_are_notified_of_sessions_that_wait_for_space() {
     let journal = Arc::new(Memory::new());
     journal.open();
     let home = Home::with_journal(tempfile::tempdir().unwrap(), Duration::ZERO, journal.clone());
@@ -338,9 +340,9 @@ async fn r10_b8_clients_are_told_of_sessions_that_wait_for_space() {
     journal.fill();
     let refused = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap().next().await.unwrap_err();
     assert_eq!(code(refused), ErrorCode::Store);
-    let told = observe(&mut events).await.unwrap();
-    assert_eq!((told.event.as_str(), &told.payload["sessions"][0]["sessionKey"]), ("parked", &json!(KEY)));
-    assert!(told.payload["needsBytes"].as_u64().is_some_and(|bytes| bytes > 0));
+    let event = observe(&mut events).await.unwrap();
+    assert_eq!((event.event.as_str(), &event.payload["sessions"][0]["sessionKey"]), ("parked", &json!(KEY)));
+    assert!(event.payload["needsBytes"].as_u64().is_some_and(|bytes| bytes > 0));
     let (late, mut late_events) = home.client().await;
     assert_eq!(observe(&mut late_events).await.unwrap().event, "parked");
     assert!(!late.call::<HealthGet>(NoParams {}).await.unwrap().ok);

@@ -1,4 +1,5 @@
-//! A subscriber that comes back: it is given what follows without a gap, or told that power took what it has seen.
+//! A resuming subscriber receives the following lines without a gap, or the report that a power loss removed what it
+//! has seen.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Live {
         Self { lines: Lines::new(journal.clone()), journal, seq, cursors: vec![] }
     }
 
-    /// Records, and tells the subscriber.
+    /// Records, and notifies the subscriber.
     fn record(&mut self, event: Event, bodies: Vec<Content>) {
         let seq = event.progress().is_none().then(|| {
             self.seq += 1;
@@ -48,10 +49,10 @@ impl Live {
         let views = Views { session: Some(row()), ..Views::default() };
         let batch = Batch { session: SESSION, branch: BRANCH, records, bodies, views };
         let (batch, epoch) = (Arc::new(batch), self.journal.epoch());
-        let (tell, told) = channel();
-        let done = Box::new(move |answer| tell.send(answer).unwrap());
+        let (sender, durable) = channel();
+        let done = Box::new(move |answer| sender.send(answer).unwrap());
         self.journal.append(Append { batch: Arc::clone(&batch), epoch }, done);
-        let position = told.recv().unwrap().unwrap();
+        let position = durable.recv().unwrap().unwrap();
         let lines = self.lines.of(&Published {
             session: SESSION,
             key: KEY.into(),
@@ -118,7 +119,7 @@ fn home() -> (TempDir, Disk) {
     (home, disk)
 }
 
-/// What the power left.
+/// The journal that the power loss left.
 fn after(disk: &Disk, cut: Cut) -> TempDir {
     let after = tempfile::tempdir().unwrap();
     disk.power_cut(cut, after.path()).unwrap();
@@ -144,9 +145,9 @@ fn nothing() -> Resume {
     Resume::Tail(Tail { entries: vec![], progress: vec![] })
 }
 
-/// R11: what was Written may be gone; who has seen it is told, and goes on from what is there.
+/// R11: written entries may be lost; a reader that has seen them is notified, and resumes from what exists.
 #[test]
-fn r11_who_has_seen_text_that_power_took_is_told_rewound() {
+fn r11_a_reader_of_lost_text_receives_rewound() {
     let (home, disk) = home();
     let mut live = Live::own(home.path(), 0);
     live.begin();
@@ -159,7 +160,7 @@ fn r11_who_has_seen_text_that_power_took_is_told_rewound() {
 
     let lost = after(&disk, Cut::Nothing);
     let to = rewound(&live.last(), lost.path());
-    assert_eq!(resume(&to, lost.path()), nothing(), "it cannot go on from where it was sent");
+    assert_eq!(resume(&to, lost.path()), nothing(), "it cannot resume from its new position");
     assert_eq!(to, synced);
     let some = (0..40).map(|seed| after(&disk, Cut::Prefix { seed }));
     let partly = some
@@ -167,12 +168,12 @@ fn r11_who_has_seen_text_that_power_took_is_told_rewound() {
         .find(|resume| matches!(resume, Resume::Rewound { to } if *to == live.cursors[2]));
     assert!(partly.is_some(), "no cut kept the first piece alone");
 
-    let told = events::rewound(&row(), &to, Timestamp(9));
-    assert_eq!((told.what, told.at), (Stream::State(StateLine::Rewound { to: to.to_string() }), Timestamp(9)));
-    assert_eq!(told.cursor, to.to_string());
+    let line = events::rewound(&row(), &to, Timestamp(9));
+    assert_eq!((line.what, line.at), (Stream::State(StateLine::Rewound { to: to.to_string() }), Timestamp(9)));
+    assert_eq!(line.cursor, to.to_string());
 }
 
-/// The next owner has put something else where the lost entries were: the head alone does not tell.
+/// The next owner has recorded something else in place of the lost entries, so the head alone is not enough.
 #[test]
 fn r11_another_entry_in_the_same_place_is_not_taken_for_the_one_that_was_seen() {
     let (home, disk) = home();
@@ -188,7 +189,7 @@ fn r11_another_entry_in_the_same_place_is_not_taken_for_the_one_that_was_seen() 
     next.failure_report();
     next.failure_report();
     assert_eq!(rewound(&live.last(), lost.path()), synced);
-    let Resume::Tail(tail) = resume(&synced, lost.path()) else { panic!("what is there was said to be gone") };
+    let Resume::Tail(tail) = resume(&synced, lost.path()) else { panic!("existing entries were reported as lost") };
     assert_eq!(tail.entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [Seq(3), Seq(4)]);
 }
 
@@ -240,28 +241,28 @@ fn a_cursor_is_read_as_it_was_written_and_nothing_else_is() {
     }
 }
 
-/// What a follower of the whole home is told that comes back, and where it stands then.
+/// What a resuming follower of the whole home receives, and its position afterwards.
 fn of_home(from: &StreamPosition, home: &Path) -> (Vec<Stream>, StreamPosition) {
     let store = Reader::open(home).unwrap();
     let mut reading = CatchUp::of_home(&store, from).unwrap();
     while reading.more(&store).unwrap() {}
     reading.finish(&store).unwrap();
     let lines = reading.take_lines().into_iter().map(|line| line.event).filter(|event| !event.is_state());
-    let told = lines.map(|event| {
+    let lines = lines.map(|event| {
         let gone = matches!(&event.what, Stream::State(StateLine::Rewound { to }) if *to == event.cursor);
         assert!(gone || event.session == KEY, "{event:?}");
         event.what
     });
-    (told.collect(), reading.position().clone())
+    (lines.collect(), reading.position().clone())
 }
 
 fn is_rewound(what: &Stream, to: &StreamPosition) -> bool {
     *what == Stream::State(StateLine::Rewound { to: to.to_string() })
 }
 
-/// R11, R43: entries are gone, whosever they were, and others may stand in their places.
+/// R11, R43: entries are lost, of any session, and others may stand in their places.
 #[test]
-fn r43_a_follower_of_the_home_that_has_seen_what_power_took_is_told_rewound() {
+fn r43_a_follower_of_the_home_that_has_seen_lost_entries_receives_rewound() {
     let (home, disk) = home();
     let mut live = Live::own(home.path(), 0);
     live.begin();
@@ -272,23 +273,23 @@ fn r43_a_follower_of_the_home_that_has_seen_what_power_took_is_told_rewound() {
     assert_eq!(of_home(&seen, after(&disk, Cut::Everything).path()), (vec![], seen.clone()));
 
     let lost = after(&disk, Cut::Nothing);
-    let (told, to) = of_home(&seen, lost.path());
+    let (lines, to) = of_home(&seen, lost.path());
     assert_eq!(to, synced);
-    assert!(matches!(&told[..], [Stream::State(_), of_session] if is_rewound(of_session, &synced)), "{told:?}");
+    assert!(matches!(&lines[..], [Stream::State(_), of_session] if is_rewound(of_session, &synced)), "{lines:?}");
 
     let mut next = Live::own(lost.path(), 2);
     next.failure_report();
     next.failure_report();
-    let (told, to) = of_home(&seen, lost.path());
+    let (lines, to) = of_home(&seen, lost.path());
     let retracted = |what: &&Stream| matches!(what, Stream::Assistant(AssistantLine::Struck { .. }));
-    assert_eq!(told.iter().filter(retracted).count(), 2, "what stands there now was not told: {told:?}");
+    assert_eq!(lines.iter().filter(retracted).count(), 2, "the new entries were not reported: {lines:?}");
     assert_eq!(to, StreamPosition::now_in_home(next.journal.as_ref()).unwrap());
     assert_eq!(of_home(&synced, lost.path()).0.len(), 2, "nothing that it has seen is gone");
 }
 
-/// R11, R43: of an open answer a piece is gone.
+/// R11, R43: a piece of an open response is lost.
 #[test]
-fn r43_a_follower_of_the_home_is_told_of_the_session_whose_text_power_took() {
+fn r43_a_follower_of_the_home_is_notified_of_the_session_that_lost_text() {
     let (home, disk) = home();
     let mut live = Live::own(home.path(), 0);
     live.begin();
@@ -297,8 +298,8 @@ fn r43_a_follower_of_the_home_is_told_of_the_session_whose_text_power_took() {
     let seen = StreamPosition::now_in_home(live.journal.as_ref()).unwrap();
     assert_ne!(seen, synced);
     let lost = after(&disk, Cut::Nothing);
-    let (told, to) = of_home(&seen, lost.path());
-    assert!(matches!(&told[..], [what] if is_rewound(what, &synced)), "{told:?}");
+    let (lines, to) = of_home(&seen, lost.path());
+    assert!(matches!(&lines[..], [what] if is_rewound(what, &synced)), "{lines:?}");
     assert_eq!(to, synced);
     assert_eq!(of_home(&synced, home.path()).0.len(), 1, "the piece that it has not seen");
 }

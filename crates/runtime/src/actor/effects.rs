@@ -1,4 +1,4 @@
-//! The effects of a session that are under way.
+//! The running effects of a session.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::Actor;
 use crate::conversation::Conversation;
 use crate::perform::{self, Job, Underway};
 
-/// The effects that are under way, and the conversation that their requests carry.
+/// The running effects, and the conversation that their requests carry.
 #[derive(Default)]
 pub(super) struct Effects {
     underway: BTreeMap<EffectId, Underway>,
@@ -16,7 +16,7 @@ pub(super) struct Effects {
 }
 
 impl Drop for Effects {
-    /// However the actor ends, a panic included, nothing of it goes on but what a supervisor looks after.
+    /// When the actor ends, also by a panic, all effects stop except what a supervisor looks after.
     fn drop(&mut self) {
         self.underway.values().for_each(Underway::leave);
     }

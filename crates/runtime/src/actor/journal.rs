@@ -9,20 +9,20 @@ use tokio::sync::mpsc;
 use super::{Actor, Exit};
 use crate::crashpoint;
 
-/// What became of an append.
+/// The result of an append.
 type Commit = Result<Position, Box<journal::Error>>;
 
-/// What became of an append, and the actor that waits for it.
+/// The result of an append, and the actor that waits for it.
 type CommitNotice = (mpsc::UnboundedSender<Commit>, Commit);
 
-/// Notices that are delivered in one go.
+/// Notices that are delivered at once.
 const ROUND: usize = 256;
 
-/// The way of the journal's answers to the actors. The journal answers a whole group at once, from its own thread; here that
-/// is one wake-up of this thread, where an answer to each actor would be one each.
+/// Relays the journal's answers to the actors. The journal answers a whole group at once from its own thread; the relay
+/// wakes this thread once, where a notice to each actor would wake it once each.
 pub(crate) struct CommitRelay {
     sender: mpsc::UnboundedSender<CommitNotice>,
-    /// What it delivers, until the first actor starts it.
+    /// The queue to deliver from, until the first actor starts the relay.
     notices: Mutex<Option<mpsc::UnboundedReceiver<CommitNotice>>>,
 }
 
@@ -32,7 +32,7 @@ impl CommitRelay {
         Self { sender, notices: Mutex::new(Some(notices)) }
     }
 
-    /// Delivers from now on, until nobody can send any more.
+    /// Delivers until all senders are gone.
     pub(crate) fn start(&self) {
         let Some(mut notices) = self.notices.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         tokio::spawn(async move {
@@ -47,12 +47,12 @@ impl CommitRelay {
     }
 }
 
-/// What an actor has of the journal.
+/// The journal state of an actor.
 pub(super) struct JournalSide {
     pub(super) epoch: Epoch,
-    /// Whether the journal has the opening.
+    /// Whether the opening is in the journal.
     pub(super) is_opened: bool,
-    /// Of the last commit.
+    /// The time of the last commit.
     pub(super) position: Position,
     pub(super) unsaved: Unsaved,
     commits: (mpsc::UnboundedSender<Commit>, mpsc::UnboundedReceiver<Commit>),
@@ -69,12 +69,12 @@ impl JournalSide {
         journal.append(Append { batch, epoch: self.epoch }, Box::new(done));
     }
 
-    /// What became of the append in flight.
+    /// Takes in the result of the append in flight.
     pub(super) async fn commit(&mut self) -> Option<Commit> {
         self.commits.1.recv().await
     }
 
-    /// Keeps the state where that pays.
+    /// Saves a snapshot when that pays off.
     pub(super) fn keep_snapshot(&mut self, journal: &dyn Journal, session: &Session) {
         if let Some(snapshot) = self.unsaved.take_due(session) {
             journal.keep_snapshot(snapshot);
@@ -102,7 +102,7 @@ impl Actor<'_> {
     fn failed(&mut self, error: journal::Error) -> Exit {
         let is_full = matches!(error, journal::Error::Full { .. });
         if let Some(session) = self.pump.session().filter(|_| is_full) {
-            // Told before its callers are, so that they know why.
+            // The subscribers are notified before the callers, so that they know the reason.
             self.shared.park(&session.key, &error, self.shared.clock.now());
         }
         self.pump.failed(&error.to_string());

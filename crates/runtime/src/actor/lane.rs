@@ -1,4 +1,4 @@
-//! The lane side of an actor: what it has asked of the lanes before its session decided to.
+//! The lane side of an actor: the tickets that it has requested before its session decides.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{Command, EffectId, EffectKind, Input, Report, RunId, Session};
@@ -7,13 +7,13 @@ use super::Actor;
 use crate::lanes::{LaneAdmission, LaneTicket};
 use crate::perform::home::{self, SettingsRequest};
 
-/// What an actor has of the lanes.
+/// The lane state of an actor.
 pub(super) struct LaneSide<'a> {
-    /// What its run waits for that was under way: until then it only takes what is asked for.
+    /// What its resumed run waits for: until then the actor accepts only commands.
     pub(super) place: &'a mut Option<LaneAdmission>,
-    /// The turn of the message that is next up, asked for before the session was opened.
+    /// The ticket of the next message, requested before the session was opened.
     pub(super) ticket: Option<LaneTicket>,
-    /// The run that has a place in the lane before its message is decided on.
+    /// The run that holds a slot of the lane before its message is decided on.
     granted: Option<RunId>,
 }
 
@@ -22,12 +22,12 @@ impl<'a> LaneSide<'a> {
         Self { place, ticket, granted: None }
     }
 
-    /// The turn that was asked for already, if this is the effect that would ask for it.
+    /// Returns the ticket that was already requested, if this is the effect that would request it.
     pub(super) fn turn_of(&mut self, effect: EffectId) -> Option<LaneTicket> {
         self.ticket.take_if(|ticket| effect.kind == EffectKind::Lane && effect.run == ticket.run())
     }
 
-    /// Comes when the run has the place that it waits for; never if it waits for none.
+    /// Completes when the run has the slot that it waits for; never if it waits for none.
     pub(super) async fn has_come(&mut self) {
         match self.place {
             Some(place) => place.await,
@@ -37,7 +37,7 @@ impl<'a> LaneSide<'a> {
 }
 
 impl Actor<'_> {
-    /// The lane's answer for a message that can start at once, if a place is free.
+    /// The lane's answer for a message that can start at once because a slot is free.
     pub(super) fn enter_free_lane(&mut self, input: &Input) -> Option<Report> {
         let Input::Command(Command::Message { message, overrides, .. }) = input else { return None };
         let session = self.pump.session();
@@ -53,14 +53,14 @@ impl Actor<'_> {
         Some(report)
     }
 
-    /// A place that was taken for a message which did not start is free again.
+    /// Frees a slot that was taken for a message which did not start.
     pub(super) fn settle_granted(&mut self) {
         if let Some(run) = self.lane.granted.take().filter(|run| !self.has_run(*run)) {
             self.shared.lanes.leave(run);
         }
     }
 
-    /// A place in the lane whose message was taken back is free again.
+    /// Frees a slot whose message was withdrawn.
     pub(super) fn give_up_lane(&self, id: EffectId) {
         if id.kind == EffectKind::Lane && !self.has_run(id.run) {
             self.shared.lanes.leave(id.run);
@@ -71,19 +71,19 @@ impl Actor<'_> {
         self.pump.session().and_then(Session::run).is_some_and(|known| known.id == run)
     }
 
-    /// Whether its run waits for a place that it needs no more: it is to end, or is held.
+    /// Whether its run waits for a slot that it no longer needs: the run is to end, or it is paused.
     pub(super) fn needs_no_place(&self) -> bool {
         !self.closing && self.lane.place.is_some() && !self.pump.session().is_some_and(Session::goes_on)
     }
 
-    /// A run that is held, paused or for a human to mend, keeps no other from running; one that is taken up again counts.
+    /// A run that is paused, held or waiting for a human blocks no other run; a resumed run counts again.
     pub(super) fn move_in_lane(&mut self, to: LifecycleKind) {
         let Some(session) = self.pump.session() else { return };
         match (session.run(), to) {
             (Some(run), LifecycleKind::Error | LifecycleKind::Suspended) => self.shared.lanes.leave(run.id),
             (Some(run), LifecycleKind::Active) => {
                 if let Some(place) = self.lane.place {
-                    // It was held and let go before it had the place that it waited for; that wait is over.
+                    // It was paused and resumed before it had the slot that it waited for, so that wait is over.
                     *place = Box::pin(std::future::ready(()));
                 }
                 self.shared.keep_lane(run.id, session.into());

@@ -1,15 +1,15 @@
-//! What an actor tells its session of the ledger, and when.
+//! What an actor reports to its session from the ledger, and when.
 
 use engine::{Input, LedgerUpdate, Moment, Report, Seq, Session};
 use tokio::sync::watch;
 
 use super::{Actor, Caller};
 
-/// What an actor has of the ledger.
+/// The ledger state of an actor.
 pub(super) struct LedgerSide {
-    /// Where the ledger's branch ended when the run last looked at it; none = it has not.
+    /// The end of the ledger's branch when the run last looked at it; `None` if it has not looked.
     seen: Option<Seq>,
-    /// Changes when a user has cleared a profile.
+    /// Changes when a user has cleared a cooldown.
     pub(super) cleared: watch::Receiver<()>,
 }
 
@@ -20,7 +20,7 @@ impl LedgerSide {
 }
 
 impl Actor<'_> {
-    /// Whatever a request may follow from comes after what the ledger says then; an opening brings it along.
+    /// The ledger's state comes before everything that may lead to a request; an opening carries it along.
     pub(super) fn offer_with_ledger(&mut self, input: Input, caller: Option<Caller>, moment: Moment) {
         match input {
             Input::Report(Report::Opened { epoch, .. }) => {
@@ -48,7 +48,7 @@ impl Actor<'_> {
         }
     }
 
-    /// What the ledger says to its run, where that has changed since it last looked.
+    /// What the ledger reports to the session's run, if it has changed since the run last looked.
     fn update(&mut self, moment: Moment) -> LedgerUpdate {
         let run = self.pump.session().and_then(Session::run).map(|run| run.id);
         let Some((run, settings)) = run.zip(self.pump.machine().settings()) else { return LedgerUpdate::default() };

@@ -1,12 +1,12 @@
-//! The mailboxes of a session, and what comes in by them.
+//! The mailboxes of a session, and their messages.
 
 use engine::{Acknowledgement, Command, Input, Refusal, Report};
 use tokio::sync::{mpsc, oneshot};
 
-/// Who waits for an answer.
+/// The sender of an answer to a waiting caller.
 pub(crate) type Caller = oneshot::Sender<Result<Acknowledgement, Refusal>>;
 
-/// Something offered to a session. Small: a mailbox has room for dozens from the beginning.
+/// Something offered to a session. It is small, because a mailbox allocates space for dozens at once.
 pub(crate) struct Offer {
     pub(crate) input: Box<Input>,
     pub(crate) caller: Option<Caller>,
@@ -22,7 +22,7 @@ impl Offer {
     }
 }
 
-/// The mailboxes of a session. Control is never behind data: an abort does not wait for a stream.
+/// The mailboxes of a session. Control never waits behind data, so an abort does not wait for a stream.
 pub(crate) struct Mailboxes {
     pub(crate) control: mpsc::UnboundedReceiver<Offer>,
     pub(crate) data: mpsc::Receiver<Offer>,

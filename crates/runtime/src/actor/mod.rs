@@ -1,5 +1,5 @@
-//! One session's actor: it drives the pump and does nothing else. Whatever happens comes in by two mailboxes; whatever
-//! the pump gives is carried out in its order.
+//! The actor of one session: it drives the pump and does nothing else. Inputs arrive in two mailboxes; the actor
+//! carries out the pump's outputs in order.
 
 mod effects;
 mod journal;
@@ -34,14 +34,14 @@ pub(crate) use mail::{Caller, Mailboxes, Offer};
 /// Why an actor ended.
 #[derive(Debug)]
 pub(crate) enum Exit {
-    /// In order.
+    /// It shut down in order.
     Closed,
-    /// Its session rests, and nobody needs it.
+    /// Its session is idle, and nobody needs the actor.
     Rested,
-    /// The journal has no space: the machine is ahead of it and waits for some, rebuilt. This run may hold a place in the
-    /// lane that no entry speaks of.
+    /// The journal has no space: the machine is ahead of the journal and is rebuilt once there is space. This run may
+    /// hold a slot of the lane that no entry records.
     Full(Error, Option<RunId>),
-    /// What the session needs of the journal is damaged, and nothing else is harmed by that.
+    /// The session's part of the journal is damaged; nothing else is affected.
     Damaged(Error),
     /// The journal failed: nothing more is acknowledged.
     Store(Error),
@@ -50,7 +50,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// What could not be begun: damage concerns this session alone, a disk that cannot be read concerns all of them.
+    /// Maps an error of the opening: damage concerns this session alone, an unreadable disk concerns all sessions.
     fn unbegun(error: Error) -> Self {
         if error.kind() == Kind::Store { Self::Store(error) } else { Self::Damaged(error) }
     }
@@ -68,7 +68,7 @@ pub(crate) struct Actor<'a> {
     lane: LaneSide<'a>,
     ledger: LedgerSide,
     timers: Timers,
-    /// The calls whose approval was asked for.
+    /// The calls whose approval was requested.
     asked: BTreeSet<CallId>,
     leaving: watch::Receiver<Leaving>,
     closing: bool,
@@ -98,14 +98,15 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Runs until it is closed or cannot go on. `first` is decided on before anything else, in the first batch.
+    /// Runs until the session is closed or the actor cannot continue. `first` is decided before anything else, in the
+    /// first batch.
     pub(crate) async fn run(mut self: Box<Self>, first: Vec<Offer>) -> Exit {
-        // One that goes on where another left it has nothing to take up.
+        // An actor that continues where another left has nothing to recover.
         self.journal.is_opened = first.is_empty();
         for offer in first {
             self.offer(offer);
         }
-        // What was sent before the session was open belongs to the same first batch.
+        // Commands that were sent before the session was open belong to the same first batch.
         while let Ok(offer) = self.mail.control.try_recv() {
             self.offer(offer);
         }
@@ -144,18 +145,18 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Whether the runtime leaves, and nothing keeps this session any more.
+    /// Whether the runtime is shutting down and nothing keeps this session open.
     fn is_to_close(&self) -> bool {
         !self.closing && *self.leaving.borrow() != Leaving::No && self.pump.may_close()
     }
 
-    /// Its run waits no more.
+    /// The run no longer waits for a slot.
     fn go_on(&mut self) {
         *self.lane.place = None;
         self.offer(Offer::report(Report::Opened { epoch: self.journal.epoch, cooling: vec![] }));
     }
 
-    /// Begins to wait for the time to leave, or stops waiting for it.
+    /// Starts or stops the idle timer.
     fn rest(&mut self) {
         if self.closing || !self.pump.is_at_rest() {
             self.timers.stay = None;
@@ -164,7 +165,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Waits for whatever happens next and offers it, with all else that is there already.
+    /// Waits for the next input and offers it, with all other inputs that are already there.
     async fn wait(&mut self) -> Result<(), Exit> {
         tokio::select! {
             biased;
@@ -181,9 +182,9 @@ impl<'a> Actor<'a> {
                 self.offer(Offer::report(Report::Due));
             }
             () = self.lane.has_come() => self.go_on(),
-            // What it means is looked at after each of these.
+            // The consequences are checked after each of these.
             Ok(()) = self.leaving.changed() => {}
-            // A run may wait for a profile that a user has cleared.
+            // A run may wait for a profile whose cooldown a user has cleared.
             Ok(()) = self.ledger.cleared.changed() => self.observe_ledger(self.shared.clock.moment()),
             () = self.timers.is_over() => {
                 return if self.present.leave(&self.mail.control) { Err(Exit::Rested) } else { Ok(()) };
@@ -192,7 +193,7 @@ impl<'a> Actor<'a> {
         Ok(())
     }
 
-    /// Carries out what the pump gives and appends what it has decided, until there is nothing but waiting.
+    /// Carries out the pump's outputs and appends its batches, until only waiting is left.
     fn drive(&mut self) -> Result<(), Exit> {
         let journal = self.shared.journal.as_ref();
         loop {
@@ -200,7 +201,7 @@ impl<'a> Actor<'a> {
                 self.carry_out(todo)?;
             }
             if self.journal.is_opened {
-                // What was next up before it was opened is not any more.
+                // A message that was next in line before the opening may not be so any more.
                 self.lane.ticket = None;
             }
             // While a batch is in flight, the state is ahead of the journal.
@@ -226,7 +227,7 @@ impl<'a> Actor<'a> {
             Do::Publish(batch) => self.publish(batch),
             Do::Answer(caller, answer) => {
                 crashpoint::hit("accepted");
-                // A caller that has gone away needs no answer.
+                // A caller that is gone needs no answer.
                 let _ = caller.send(answer);
             }
             Do::Arm(due) => self.timers.due = due,

@@ -1,4 +1,5 @@
-//! What follows from a committed batch: subscribers are told, and what the runtime holds for the session is let go.
+//! The consequences of a committed batch: subscribers are notified, and the runtime releases what the session no longer
+//! needs.
 
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ impl Actor<'_> {
         self.ask();
     }
 
-    /// What the runtime holds for a run, a call or a process, and need not any more.
+    /// Releases what the runtime holds for a run, a call or a process that has ended.
     fn let_go(&mut self, event: &Event) {
         let Some(session) = self.pump.session() else { return };
         match event {
@@ -45,7 +46,7 @@ impl Actor<'_> {
                 self.shared.lanes.leave(ended.run);
                 self.shared.conversations.put(session.branch, std::mem::take(&mut self.effects.conversation));
             }
-            // What goes on in the background keeps its record.
+            // A background process keeps its record.
             Event::CallSettled(e) if e.effect.is_some_and(|effect| session.process(effect).is_some()) => {}
             Event::CallSettled(settled) => self.shared.forget(settled),
             Event::LifecycleChanged(changed) => self.move_in_lane(changed.to),
@@ -54,7 +55,7 @@ impl Actor<'_> {
         }
     }
 
-    /// Puts each open question to whoever approves, once; where nobody does the answer is no.
+    /// Sends each open approval request to the approver once; without an approver the answer is no.
     fn ask(&mut self) {
         let Some(session) = self.pump.session().filter(|session| session.is_active() && !session.closed) else {
             return;

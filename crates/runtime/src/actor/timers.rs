@@ -1,21 +1,21 @@
-//! The times that an actor waits for.
+//! The timers of an actor.
 
 use engine::Timestamp;
 
 use crate::clock::Clock;
 use crate::idle::IdleTimer;
 
-/// The times that an actor waits for, if it does.
+/// The timers of an actor; each may be unset.
 #[derive(Default)]
 pub(super) struct Timers {
-    /// What the pump has armed.
+    /// The time that the pump has armed.
     pub(super) due: Option<Timestamp>,
-    /// While its session rests.
+    /// Set while the session is idle.
     pub(super) stay: Option<IdleTimer>,
 }
 
 impl Timers {
-    /// Comes when the armed time has come.
+    /// Completes at the armed time.
     pub(super) async fn is_due(&self, clock: &Clock) {
         match self.due {
             Some(due) => tokio::time::sleep(clock.until(due)).await,
@@ -23,7 +23,7 @@ impl Timers {
         }
     }
 
-    /// Comes when the session has been at rest for as long as its actor stays.
+    /// Completes when the session has been idle for as long as its actor stays.
     pub(super) async fn is_over(&self) {
         match &self.stay {
             Some(stay) => tokio::time::sleep_until(stay.until).await,

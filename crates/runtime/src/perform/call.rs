@@ -11,13 +11,13 @@ use super::Reporter;
 use crate::crashpoint;
 use crate::runtime::Shared;
 
-/// How long a call gets to end before it is told as unended: a second less than the engine waits.
+/// How long a call has to end before it is reported as not ended: a second less than the engine waits.
 const GRACE: Duration = Duration::from_secs(4);
 
-/// Pieces of live output that may wait; more waits in the output's file.
+/// Pieces of live output that may wait; the output's file holds the rest.
 const WAITING_PIECES: usize = 64;
 
-/// `check_call`: do the arguments fit, and may it run.
+/// `check_call`: checks whether the arguments fit and whether the call may run.
 pub(super) async fn check(settings: Arc<Settings>, context: Context, request: CallRequest, reporter: Reporter) {
     let effect = reporter.effect();
     let read_only = settings.tool(&request.tool).is_some_and(|tool| tool.class == ToolClass::ReadOnly);
@@ -40,15 +40,15 @@ async fn aside(settings: Arc<Settings>, context: Context, request: CallRequest) 
     check.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-/// `run_call`: runs a call, or attaches to a command that outlived its runtime. Dropped, a tool in this process stops; a command
-/// goes on under its supervisor.
+/// `run_call`: runs a call, or attaches to a command that outlived its runtime. When dropped, a tool in this process
+/// stops; a command continues under its supervisor.
 pub(super) async fn run(context: Context, request: CallRequest, reporter: Reporter) {
     let effect = reporter.effect();
     crashpoint::hit("intent_synced");
     let (send, mut pieces) = mpsc::channel(WAITING_PIECES);
     let run = async {
-        // A piece that finds no room is left out, and with it all that follow: live output is a courtesy, the result is
-        // whole either way.
+        // A piece without space is left out, and so are all that follow: live output is best effort, and the result is
+        // complete either way.
         let mut open = true;
         let ended = tools::run(&context, &request, |offset, text| {
             open = open && send.try_send((offset, text)).is_ok();
@@ -57,30 +57,30 @@ pub(super) async fn run(context: Context, request: CallRequest, reporter: Report
         drop(send);
         ended
     };
-    let tell = async {
+    let report = async {
         while let Some((offset, text)) = pieces.recv().await {
             crashpoint::hit("mid_call");
             reporter.report(Report::CallOutput { effect, offset, text }).await;
         }
     };
-    let (given, ()) = tokio::join!(run, tell);
+    let (given, ()) = tokio::join!(run, report);
     crashpoint::hit("call_ended");
     reporter.report(Report::CallEnded { effect, given }).await;
 }
 
-/// `find_call`: what became of a call that a crash cut off.
+/// `find_call`: looks up the outcome of a call that a crash interrupted.
 pub(super) async fn find(context: Context, request: CallRequest, reporter: Reporter) {
     let effect = reporter.effect();
     let found = tools::find(&context, &request).await;
     reporter.report(Report::CallFound { effect, found: found.found, ended: found.ended }).await;
 }
 
-/// `end_call`: ends a running call with every process of it.
+/// `end_call`: ends a running call with all its processes.
 pub(super) async fn end(context: Context, request: CallRequest, why: EndingCause, reporter: Reporter) {
     let effect = reporter.effect();
     crashpoint::hit("ending_call");
     let mut given = tools::end(&context, &request, GRACE).await;
-    // A command that was done before it could be ended has passed no limit.
+    // A command that was done before it could be ended has exceeded no limit.
     if why == EndingCause::Limit && given.outcome != CallOutcome::Done {
         let limit = format!("[its limit was reached: {} s for one call (tools.timeout_s)]\n", context.call_ms / 1000);
         let text = String::from_utf8_lossy(&given.output.bytes).into_owned() + &limit;
@@ -89,13 +89,13 @@ pub(super) async fn end(context: Context, request: CallRequest, why: EndingCause
     reporter.report(Report::CallEnded { effect, given }).await;
 }
 
-/// `hold_process`: follows a command in the background until it has ended. Dropped, it leaves the command to its supervisor.
+/// `hold_process`: follows a background command until it ends. When dropped, it leaves the command to its supervisor.
 pub(super) async fn hold_process(shared: Arc<Shared>, process: EffectId, reporter: Reporter) {
     let end = tools::hold_process(&shared.calls(), &shared.resolver.redaction().secrets, process).await;
     process_ended(end, reporter).await;
 }
 
-/// `end_process`: ends a command in the background. Dropped, it leaves the command to its supervisor.
+/// `end_process`: ends a background command. When dropped, it leaves the command to its supervisor.
 pub(super) async fn end_process(shared: Arc<Shared>, process: EffectId, reporter: Reporter) {
     let end = tools::end_process(&shared.calls(), &shared.resolver.redaction().secrets, process, GRACE).await;
     process_ended(end, reporter).await;

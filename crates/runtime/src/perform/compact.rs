@@ -1,4 +1,5 @@
-//! `compact`: the history made shorter, by a model's summary, an extract, or long results cut. Dropped, it is cancelled.
+//! `compact`: compacts the history by a model's summary, an extract, or truncated results. When dropped, it is
+//! cancelled.
 
 use std::sync::Arc;
 
@@ -12,27 +13,27 @@ use models::{Cached, Message, Model as _, ModelEvent, Request};
 use super::Reporter;
 use crate::conversation::{self, Conversation};
 use crate::runtime::Shared;
-use crate::summary::{self, PieceRequest, Told};
+use crate::summary::{self, HistoryItem, PieceRequest};
 
-/// Tokens of a summary at most.
+/// Maximum tokens of a summary.
 const SUMMARY_TOKENS: u64 = 8_192;
 
-/// Characters that a token of what is to be summarised is taken to have at least.
+/// The assumed minimum characters of a token in the text to summarise.
 const CHARS_PER_TOKEN: u64 = 3;
 
-/// A history that is to be made shorter.
+/// A history that is to be compacted.
 pub(super) struct Order {
     pub(super) compaction_step: CompactionStep,
-    /// How many items a summary stands for.
+    /// The number of items that a summary stands for.
     pub(super) items: usize,
     pub(super) transcript: Transcript,
     pub(super) candidate: Candidate,
     pub(super) focus: Option<String>,
-    /// The leave that a model's summary needs of those who spend with its run.
+    /// The grant that a model's summary needs from the budgets of its run.
     pub(super) grant: Option<BudgetRequest>,
 }
 
-/// Why there is none, and what was taken all the same.
+/// Why there is no compaction, and what was spent all the same.
 struct Failed {
     failure: Failure,
     usage: Usage,
@@ -62,28 +63,28 @@ async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<CompactionResult,
     let endpoint =
         if compaction_step == CompactionStep::Summarise { Some(shared.resolver.endpoint(&candidate)?) } else { None };
     if let Some(endpoint) = endpoint.filter(|endpoint| endpoint.api != models::Api::Offline) {
-        let told = beside(move || told(&of, &transcript, items)).await?;
+        let history = beside(move || history(&of, &transcript, items)).await?;
         if let Some(request) = grant {
-            ask_leave(shared, &request)?;
+            request_grant(shared, &request)?;
         }
-        return ask(shared, candidate, endpoint, told, focus.as_deref()).await;
+        return ask(shared, candidate, endpoint, history, focus.as_deref()).await;
     }
-    let text = beside(move || Ok(summary::extract(&told(&of, &transcript, items)?))).await?;
+    let text = beside(move || Ok(summary::extract(&history(&of, &transcript, items)?))).await?;
     let text = Content::text(BodyKind::Message, &text);
     Ok(CompactionResult::Summary { text, by: None, usage: Usage::default() })
 }
 
-/// A summary that is denied is not waited for: there are other ways, and the request that follows asks for itself.
-fn ask_leave(shared: &Shared, request: &BudgetRequest) -> Result<(), Failure> {
+/// The effect does not wait for a denied summary: there are other ways, and the following request asks for itself.
+fn request_grant(shared: &Shared, request: &BudgetRequest) -> Result<(), Failure> {
     let denied = |why: String| Err(Failure::new(FailureClass::Refused, why));
     match shared.ask_to_spend(request) {
         Ok(Grant::Granted { .. }) => Ok(()),
-        Ok(Grant::Denied { limit, .. }) => denied(format!("no leave for a summary: {}", limit.in_words())),
+        Ok(Grant::Denied { limit, .. }) => denied(format!("no budget for a summary: {}", limit.in_words())),
         Err(error) => Err(Failure::new(FailureClass::Store, error.to_string())),
     }
 }
 
-/// Works through what may be megabytes beside the threads that serve others.
+/// Works through what may be megabytes, off the threads that serve others.
 async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, journal::Error> + Send + 'static,
 ) -> Result<T, Failure> {
@@ -92,21 +93,21 @@ async fn beside<T: Send + 'static>(
     worked.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
 }
 
-fn told(shared: &Shared, transcript: &Transcript, items: usize) -> Result<Vec<Told>, journal::Error> {
+fn history(shared: &Shared, transcript: &Transcript, items: usize) -> Result<Vec<HistoryItem>, journal::Error> {
     let (mark, store) = (shared.resolver.mark(), shared.journal.as_ref());
     let mut conversation = Conversation::default();
     let messages = conversation.render(transcript, items, &mark, store)?;
-    // What limulus itself told the model was for its time, and is no request of the user.
+    // Notes of limulus to the model were for their time, and are no request of the user.
     let notes = transcript.items().iter().take(items).filter_map(|item| match item {
         Item::Note { body } => Some(conversation.text(body, store)),
         _ => None,
     });
     let notes = notes.collect::<Result<Vec<_>, _>>()?;
-    let nothing: Vec<&str> = notes.iter().map(AsRef::as_ref).chain([conversation::GO_ON]).collect();
-    Ok(summary::told(&messages, &nothing))
+    let nothing: Vec<&str> = notes.iter().map(AsRef::as_ref).chain([conversation::CONTINUE_PROMPT]).collect();
+    Ok(summary::history_items(&messages, &nothing))
 }
 
-/// All long results, each as its beginning and its end.
+/// Truncates all long results to their beginning and end.
 fn results(shared: &Shared, transcript: &Transcript) -> Result<CompactionResult, journal::Error> {
     let store = shared.journal.as_ref();
     let long = transcript.items().iter().filter_map(Item::long_result);
@@ -118,22 +119,22 @@ fn results(shared: &Shared, transcript: &Transcript) -> Result<CompactionResult,
     Ok(CompactionResult::Results(long.map(cut).collect::<Result<_, journal::Error>>()?))
 }
 
-/// A model's summary, piece after piece where the history is too large for one request.
+/// Asks a model for a summary, piece by piece if the history is too large for one request.
 async fn ask(
     shared: &Shared,
     candidate: Candidate,
     endpoint: models::Endpoint,
-    told: Vec<Told>,
+    history: Vec<HistoryItem>,
     focus: Option<&str>,
 ) -> Result<CompactionResult, Failed> {
     let candidate = Candidate { max_output: candidate.max_output.min(SUMMARY_TOKENS), ..candidate };
-    // A summary so far, and the words around it, are in a request as well.
+    // A request also holds the summary so far and the instructions.
     let room =
         (candidate.context_window / 2).saturating_sub(2 * candidate.max_output.min(candidate.context_window / 8));
     let chars = (room * CHARS_PER_TOKEN) as usize;
-    let (told, chunks) = beside(move || {
-        let chunks = summary::chunks(&told, chars);
-        Ok((told, chunks))
+    let (history, chunks) = beside(move || {
+        let chunks = summary::chunks(&history, chars);
+        Ok((history, chunks))
     })
     .await?;
     let (mut before, mut usage) = (None::<String>, Usage::default());
@@ -156,7 +157,7 @@ async fn ask(
             Err(failure) => return Err(Failed { failure: named(failure, &candidate), usage }),
         }
     }
-    let text = beside(move || Ok(summary::completed(&before.unwrap_or_default(), &told))).await?;
+    let text = beside(move || Ok(summary::completed(&before.unwrap_or_default(), &history))).await?;
     let by = Some(format!("{}/{}", candidate.provider, candidate.model));
     Ok(CompactionResult::Summary { text: Content::text(BodyKind::Message, &text), by, usage })
 }
@@ -166,7 +167,7 @@ fn named(failure: Failure, candidate: &Candidate) -> Failure {
     Failure { provider, model, profile: candidate.profile.clone(), ..failure }
 }
 
-/// The text of a whole answer, and what it cost.
+/// The text of a complete response, and its usage.
 async fn answer(shared: &Shared, request: Request) -> Result<(String, Usage), Failure> {
     let mut stream = shared.models.stream(request);
     let mut text = String::new();
@@ -177,7 +178,7 @@ async fn answer(shared: &Shared, request: Request) -> Result<(String, Usage), Fa
             ModelEvent::Opened | ModelEvent::Part(_) => {}
         }
         if text.len() as u64 > engine::tables::limits::STREAM_BYTES {
-            return Err(Failure::new(FailureClass::Malformed, "the summary has no end; it was cut off"));
+            return Err(Failure::new(FailureClass::Malformed, "the summary was truncated at the token limit"));
         }
     }
     Err(Failure::new(FailureClass::Network, "the summary stopped before its end mark"))

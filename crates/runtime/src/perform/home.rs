@@ -13,9 +13,9 @@ use crate::lanes::{LaneTicket, Of};
 use crate::ledger;
 use crate::runtime::{ModelPreferences, Shared};
 
-/// Between two looks at what nobody tells of: the configuration, and the next day.
+/// The interval between checks of what sends no notice: the configuration, and the next day.
 const LOOK: Duration = Duration::from_secs(2);
-/// Between two looks at a disk that is full.
+/// The interval between checks of a full disk.
 const LOOK_FOR_SPACE: Duration = Duration::from_secs(1);
 
 /// What decides the settings of the next run.
@@ -34,14 +34,14 @@ impl SettingsRequest {
     }
 }
 
-/// `lane`: a place in the lane for the head of the queue, then the settings of its run.
+/// `lane`: gets a slot of the lane for the head of the queue, then the settings of its run.
 pub(super) async fn lane(shared: Arc<Shared>, (request, ticket): (SettingsRequest, LaneTicket), reporter: Reporter) {
     let effect = reporter.effect();
     ticket.come().await;
     reporter.report(entered(&shared, request, effect)).await;
 }
 
-/// A lane that is free answers within the offer of the message: its acceptance and the start of its run are one batch.
+/// A free lane answers within the offer of the message: its acceptance and the start of its run are one batch.
 pub(crate) fn enter_free(
     shared: &Shared,
     request: SettingsRequest,
@@ -68,8 +68,8 @@ fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Repor
     }
 }
 
-/// `reserve`: grant for a request of those who spend with its run. One that is denied is asked for again whenever something has
-/// changed, until it is granted.
+/// `reserve`: gets a grant for a request from the budgets of its run. A denied request is repeated whenever something
+/// has changed, until it is granted.
 pub(super) async fn reserve(shared: Arc<Shared>, request: BudgetRequest, reporter: Reporter) {
     let effect = reporter.effect();
     let mut is_told = false;
@@ -88,19 +88,19 @@ pub(super) async fn reserve(shared: Arc<Shared>, request: BudgetRequest, reporte
                 return reporter.report(Report::Escalated { failure }).await;
             }
         }
-        // Either way it is asked again.
+        // Either way the request is repeated.
         let _ = tokio::time::timeout(LOOK, changed).await;
     }
 }
 
-/// `report`: tells the ledger what failed, until it has recorded it.
+/// `report`: reports a failure to the ledger until the ledger has recorded it.
 pub(super) async fn report(shared: Arc<Shared>, failure_report: FailureReport, reporter: Reporter) {
     let effect = reporter.effect();
     loop {
         match ledger::record(&shared, LedgerInput::Failed(failure_report.clone())).await {
             Ok(_) => return reporter.report(Report::Reported { effect }).await,
             Err(journal::Error::Full { .. }) => tokio::time::sleep(LOOK_FOR_SPACE).await,
-            // The next owner tells it: the session owes it until it is recorded.
+            // The next owner reports it: it is pending in the session until it is recorded.
             Err(_) => return,
         }
     }

@@ -1,4 +1,4 @@
-//! How each effect is carried out. Each ends by reporting what happened; none decides what follows.
+//! Carries out the effects. Each ends with a report; none decides what follows.
 
 mod call;
 mod compact;
@@ -25,14 +25,14 @@ use crate::lanes::LaneTicket;
 use crate::perform::freeze_call::Freezing;
 use crate::runtime::{Redaction, Shared};
 
-/// What an effect needs of its session, taken when it starts.
+/// What an effect needs from its session, taken when it starts.
 pub(crate) struct Job<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) session: &'a Session,
     pub(crate) settings: Option<&'a Arc<Settings>>,
     pub(crate) conversation: &'a mut Conversation,
     pub(crate) data: &'a mpsc::Sender<Offer>,
-    /// The turn of a run that has asked for its place already.
+    /// The ticket of the run that has requested its slot already.
     pub(crate) ticket: Option<LaneTicket>,
 }
 
@@ -48,20 +48,20 @@ impl Reporter {
         self.effect
     }
 
-    /// Reports; waits while the session's mailbox is full. A session that is gone needs no report.
+    /// Sends a report; waits while the session's mailbox is full. A session that is gone needs no report.
     pub(crate) async fn report(&self, report: Report) {
         let _ = self.data.send(Offer::report(report)).await;
     }
 }
 
-/// An effect that is under way.
+/// A running effect.
 pub(crate) struct Underway {
     task: AbortHandle,
     freezing: Option<Arc<Freezing>>,
 }
 
 impl Underway {
-    /// It is not wanted any more.
+    /// The effect is no longer wanted.
     pub(crate) fn stop(self) {
         self.task.abort();
         if let Some(freezing) = self.freezing {
@@ -69,13 +69,13 @@ impl Underway {
         }
     }
 
-    /// The runtime leaves: what a supervisor looks after stays as it is.
+    /// The runtime shuts down: what a supervisor looks after stays as it is.
     pub(crate) fn leave(&self) {
         self.task.abort();
     }
 }
 
-/// Begins an effect. What cannot begin is reported as failed.
+/// Starts an effect. An effect that cannot start is reported as failed.
 pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, journal::Error> {
     let reporter = Reporter { effect: effect.id(), data: job.data.clone() };
     let shared = Arc::clone(job.shared);
@@ -110,7 +110,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         }
         Effect::RunCall { id, call } => {
             let (context, request) = call_request(job, *call, *id)?;
-            // It may have been frozen under an owner before this one, and let go since.
+            // The call may have been frozen under an earlier owner and released since.
             if !job.session.run().and_then(|run| run.pause).is_some_and(|pause| pause.freeze) {
                 freeze_call::thaw(&context.calls, *id);
             }
@@ -138,7 +138,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
     Ok(Underway { task, freezing: None })
 }
 
-/// Runs an effect beside the actor. A panic in it is its session's trouble, told like any other failure.
+/// Runs an effect beside the actor. A panic in it affects only its session, and is reported like any other failure.
 fn spawn(reporter: Reporter, effect: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
     let task = async move {
         if AssertUnwindSafe(effect).catch_unwind().await.is_err() {
@@ -186,12 +186,12 @@ fn shortening(
     Ok(compact::Order { compaction_step, items, transcript, candidate, focus, grant })
 }
 
-/// The same for every request of a session, and nothing of it can be read there.
+/// The cache key: the same for every request of a session, and it reveals nothing.
 fn cache_key(session: &Session) -> Arc<str> {
     Hash::of(session.id.0.as_bytes()).to_string().into()
 }
 
-/// What the session has in the background, for the tool that looks after it.
+/// The background processes of the session, for the tool that manages them.
 fn processes(job: &Job<'_>) -> Result<Vec<tools::HeldProcess>, journal::Error> {
     let held = job.session.processes.iter().map(|process| {
         let arguments = job.conversation.text(&process.arguments, job.shared.journal.as_ref())?;

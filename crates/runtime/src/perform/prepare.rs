@@ -1,4 +1,4 @@
-//! `prepare`: the workspace stands, the system prompt is made.
+//! `prepare`: makes sure that the workspace exists, and renders the system prompt.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(super) async fn perform(settings: Arc<Settings>, reporter: Reporter) {
 fn stand(workspace: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(workspace).map_err(|error| {
         let message = format!(
-            "the workspace {} is not a folder that can be used ({error}); set `agents.main.workspace` or `--workspace`",
+            "the workspace {} cannot be used as a folder ({error}); set `agents.main.workspace` or `--workspace`",
             workspace.display()
         );
         Failure::new(FailureClass::Refused, message)

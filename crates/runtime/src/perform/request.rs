@@ -1,4 +1,4 @@
-//! `request`: sent to a model, its stream reported piece by piece. Dropped, it is cancelled.
+//! `request`: sends a request to a model and reports its stream piece by piece. When dropped, it is cancelled.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::crashpoint;
 use crate::ledger;
 use crate::runtime::Shared;
 
-/// A request, all but the place that it goes to: keys are looked up when it is sent and are in no record.
+/// A request without its endpoint: keys are resolved when it is sent and are in no record.
 pub(super) struct Order {
     pub(super) candidate: Candidate,
     /// Whether its provider has no other profile in the run's settings.
@@ -26,7 +26,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
     let effect = reporter.effect();
     let Order { candidate, alone, system, messages, tools, cache_key } = order;
     let (asked, since) = (candidate.clone(), shared.clock.now());
-    // Every failure names its candidate, whoever it comes from.
+    // Every failure names its candidate, whatever its source.
     let named = |mut failure: Failure| {
         failure.provider = Some(asked.provider.clone());
         failure.model = Some(asked.model.clone());
@@ -45,7 +45,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
             Ok(ModelEvent::Opened) => Report::RequestOpened { effect },
             Ok(ModelEvent::Part(part)) => Report::Said { effect, part },
             Ok(ModelEvent::Ended { usage, .. }) => {
-                // Told at once: the effect is stopped when its end is decided on.
+                // Reported at once: the effect is stopped when its end is decided.
                 answered(&shared, asked, alone, since);
                 return reporter.report(Report::RequestEnded { effect, usage }).await;
             }
@@ -53,16 +53,16 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
         };
         reporter.report(report).await;
     }
-    let failure = Failure::new(FailureClass::Network, "the answer stopped before its end mark");
+    let failure = Failure::new(FailureClass::Network, "the response ended before its end mark");
     reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await;
 }
 
-/// Lets the ledger know, where that changes whom anyone asks.
+/// Notifies the ledger if that changes which candidate anyone asks.
 fn answered(shared: &Arc<Shared>, candidate: Candidate, alone: bool, since: Timestamp) {
     if shared.ledger.is_update(&candidate, alone, since) {
         let shared = Arc::clone(shared);
         tokio::spawn(async move {
-            // One that is lost is told by the next answer.
+            // If this report is lost, the next response repeats it.
             let _ = ledger::record(&shared, LedgerInput::Answered { candidate, alone, since }).await;
         });
     }

@@ -1,4 +1,4 @@
-//! How calls are approved: who is asked, and the answer where nobody can be.
+//! How calls are approved: the approver, and the answer without one.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use tokio::sync::mpsc;
 
 use super::Shared;
 
-/// Whoever can be asked for leave.
+/// A client that can be asked for approval.
 pub trait Approver: Send + Sync {
-    /// Puts a question. False where nobody is there just now who could answer: then the answer is no.
+    /// Sends a request. Returns false if nobody can answer now; then the answer is no.
     fn ask(&self, question: ApprovalRequest) -> bool;
 }
 
@@ -25,28 +25,28 @@ impl Approver for mpsc::UnboundedSender<ApprovalRequest> {
     }
 }
 
-/// A call that needs leave.
+/// A call that needs approval.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
     /// The session's key.
     pub key: String,
     /// The call.
     pub call: CallId,
-    /// What the answer binds to.
+    /// The fingerprint that the answer is bound to.
     pub fingerprint: Hash,
-    /// What is asked.
+    /// The text of the request.
     pub text: String,
 }
 
 impl Shared {
-    /// Puts a question to the terminal; where there is none, gives the answer no.
+    /// Sends a request to the terminal; without one, answers no.
     pub(crate) fn ask(&self, question: ApprovalRequest) -> Option<Command> {
         let ApprovalRequest { call, fingerprint, .. } = question;
         if self.questions.as_ref().is_some_and(|questions| questions.ask(question)) {
             return None;
         }
         let by =
-            "it needs leave and there is no terminal to ask on; run with --yes, or set tools.exec.policy".to_owned();
+            "it needs approval and there is no terminal to ask on; run with --yes, or set tools.exec.policy".to_owned();
         Some(Command::Answer { call, fingerprint, allow: false, by })
     }
 }

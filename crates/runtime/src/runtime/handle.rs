@@ -1,4 +1,4 @@
-//! The way to a session.
+//! The handle of a session.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -12,13 +12,13 @@ use crate::actor::Offer;
 use crate::sessions::Reading;
 use crate::supervise::{Name, keep_running};
 
-/// The way to a session. Its actor may leave while the session rests: what is sent next finds another one.
+/// The handle of a session. Its actor may end while the session is idle; the next command starts another one.
 #[derive(Clone)]
 pub struct Handle {
     /// Its key.
     pub key: String,
     agent: String,
-    /// Whoever only knows a session keeps no runtime and no home.
+    /// A weak reference, so that a handle keeps no runtime and no home open.
     shared: Weak<Shared>,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Debug for Handle {
 }
 
 impl Handle {
-    /// Takes the session up and asks for `first` in the same batch; waits until the session is read.
+    /// Opens the session and sends `first` in the same batch; waits until the session is read.
     pub(super) async fn open(
         shared: &Arc<Shared>,
         key: &str,
@@ -42,12 +42,12 @@ impl Handle {
         Ok((handle, answers))
     }
 
-    /// Asks for something; answered when it is recorded.
+    /// Sends a command; returns when it is recorded.
     pub async fn command(&self, command: Command) -> Result<Acknowledgement, Refusal> {
         self.send(command).await
     }
 
-    /// Asks for something at once; the answer can be awaited later.
+    /// Sends a command at once; the answer can be awaited later.
     pub fn send(&self, command: Command) -> impl Future<Output = Result<Acknowledgement, Refusal>> + use<> {
         let (caller, answer) = oneshot::channel();
         let offer = Offer::command(command, Some(caller));
@@ -62,7 +62,7 @@ impl Handle {
     }
 }
 
-/// Sends these to the session, which is taken up for it where nobody has it.
+/// Sends these to the session, which is opened if it has no actor.
 fn enter(shared: &Arc<Shared>, key: &str, agent: &str, offers: Vec<Offer>) -> Result<Reading, Error> {
     if let Some(error) = shared.broken.borrow().clone() {
         return Err(error.into());
@@ -96,7 +96,7 @@ pub(crate) fn create(key: &str, agent: &str) -> Offer {
     Offer::command(command, None)
 }
 
-/// One answer for each command that was asked for at the opening, in order.
+/// One answer for each command that was sent with the opening, in order.
 pub type Acknowledgements = Vec<oneshot::Receiver<Result<Acknowledgement, Refusal>>>;
 
 fn offers(commands: Vec<Command>) -> (Vec<Offer>, Acknowledgements) {

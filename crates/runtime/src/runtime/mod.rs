@@ -1,4 +1,4 @@
-//! The runtime of a home: opens sessions, hands out lanes, tells subscribers, shuts down in order.
+//! The runtime of a home: opens sessions, grants lanes, notifies subscribers, shuts down in order.
 
 mod approvals;
 mod error;
@@ -36,7 +36,7 @@ pub use published::Published;
 pub use resolver::{ModelPreferences, NO_SPACE, Redaction, Resolver};
 pub(crate) use shared::Shared;
 
-/// How long an owner that leaves waits for the refreshes of logins that are under way: one takes a second or two.
+/// How long a shutdown waits for logins that are being refreshed: one takes a second or two.
 const REFRESHES: Duration = Duration::from_secs(5);
 
 /// The runtime of one home.
@@ -47,7 +47,7 @@ pub struct Runtime {
 impl Runtime {
     /// The runtime of a home whose journal this process owns.
     pub fn new(journal: Arc<dyn Journal>, options: Options) -> Self {
-        // A journal that cannot be read says so when a session is opened.
+        // A journal that cannot be read reports it when a session is opened.
         let latest = journal.latest().unwrap_or_default();
         let shared = Shared {
             home: options.home,
@@ -87,47 +87,47 @@ impl Runtime {
         &self.shared.clock
     }
 
-    /// Takes up a session, or makes it. Its unfinished run goes on by itself. `first` is asked for in the same batch as
-    /// the opening: before anything that the session would do by itself. Waits until the session is read.
+    /// Opens a session, or creates it. Its unfinished run resumes by itself. `first` is sent in the same batch as the
+    /// opening, before anything that the session would do by itself. Waits until the session is read.
     pub async fn open(&self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Acknowledgements), Error> {
         Handle::open(&self.shared, key, agent, first).await
     }
 
-    /// How many sessions have an actor just now.
+    /// The number of sessions that have an actor now.
     pub fn actors(&self) -> watch::Receiver<usize> {
         self.shared.sessions.count()
     }
 
-    /// The store's failure, once there is one: nothing more will be acknowledged.
+    /// The failure of the store, once there is one: nothing more is acknowledged after it.
     pub fn broken(&self) -> watch::Receiver<Option<journal::Error>> {
         self.shared.broken.subscribe()
     }
 
-    /// The runs that wait for their place in a lane, lane by lane, in the order of their turns.
+    /// The runs that wait for a lane, lane by lane, in order.
     pub fn waits(&self) -> Vec<LaneWait> {
         self.shared.lanes.waits()
     }
 
-    /// The sessions that wait for space, by key.
+    /// The sessions that wait for disk space, by key.
     pub fn parked(&self) -> watch::Receiver<BTreeMap<String, DiskFullWait>> {
         self.shared.parked.subscribe()
     }
 
-    /// Why the ledger of this home could not be read to its end, if it could not: what it says after that of profiles is not known
-    /// then, and what is found out is not kept.
+    /// Why the ledger of this home could not be read to its end, if it could not. What it says of profiles after that
+    /// is then unknown, and what is learned is not stored.
     pub fn ledger_damage(&self) -> Option<&journal::Error> {
         self.shared.ledger.damage()
     }
 
-    /// Puts a profile first among its provider's, or none; answered when it is recorded.
+    /// Sets the preferred profile of a provider, or none; returns when it is recorded.
     pub async fn prefer_profile(&self, provider: &str, profile: Option<&str>) -> Result<(), Error> {
         let (provider, profile) = (provider.to_owned(), profile.map(str::to_owned));
         ledger::record(&self.shared, LedgerInput::Prefer { provider, profile }).await?;
         Ok(())
     }
 
-    /// Lets the profiles of this provider and this name, or of any, be asked again, whatever failed. Gives what was left
-    /// alone; answered when it is recorded.
+    /// Clears the cooldowns of this provider and profile, or of any, whatever failed. Returns the cooldowns; returns
+    /// when it is recorded.
     pub async fn clear_profiles(
         &self,
         provider: Option<String>,
@@ -139,14 +139,15 @@ impl Runtime {
         }
     }
 
-    /// Says what all runs of an agent, or (none) of the home, may spend in a day; answered when it is recorded.
+    /// Sets the daily limit of an agent, or (with `None`) of the home; returns when it is recorded.
     pub async fn allow(&self, agent: Option<String>, change: Allowance) -> Result<(), Error> {
         ledger::record(&self.shared, LedgerInput::Allow { agent, change }).await?;
         self.shared.budget_pool.look_again();
         Ok(())
     }
 
-    /// Takes up nothing new, and lets requests under way end within this time. What can be ended or answered still is.
+    /// Opens nothing new, and lets running requests finish within this time. Commands that end or answer something are
+    /// still accepted.
     pub async fn drain(&self, within: Duration) {
         let mut actors = self.shared.sessions.count();
         self.shared.sessions.drain();
@@ -154,7 +155,8 @@ impl Runtime {
         let _ = tokio::time::timeout(within, actors.wait_for(|count| *count == 0)).await;
     }
 
-    /// Leaves in order: streams are cut and sealed, commands are left to their supervisors, `Closed` is recorded.
+    /// Shuts down in order: streams are interrupted and sealed, commands are left to their supervisors, `Closed` is
+    /// recorded.
     pub async fn shutdown(&self) -> Result<(), Error> {
         self.shared.sessions.drain();
         self.shared.sessions.close();

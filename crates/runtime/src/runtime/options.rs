@@ -1,4 +1,4 @@
-//! What a runtime is made with.
+//! The options of a runtime.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::{Approver, Published, Resolver};
 use crate::idle::IdlePolicy;
 use crate::lanes::LaneUpdate;
 
-/// What a runtime is made with.
+/// The options of a runtime.
 pub struct Options {
     /// The home's folder.
     pub home: PathBuf,
@@ -18,12 +18,12 @@ pub struct Options {
     pub resolver: Box<dyn Resolver>,
     /// The model adapters.
     pub models: models::ModelSet,
-    /// Who is told of every committed batch.
+    /// Receives every committed batch.
     pub events: Option<mpsc::UnboundedSender<Published>>,
-    /// Who is told of runs that wait for their place in a lane.
+    /// Receives reports of runs that wait for a lane.
     pub waits: Option<mpsc::UnboundedSender<LaneUpdate>>,
-    /// Who can be asked; without it every question is answered no.
+    /// The approver; without it every request is answered no.
     pub questions: Option<Box<dyn Approver>>,
-    /// How long actors of sessions at rest stay.
+    /// How long actors of idle sessions stay.
     pub idle: IdlePolicy,
 }

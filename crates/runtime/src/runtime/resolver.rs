@@ -6,47 +6,47 @@ use engine::{Candidate, Failure, LaneBounds, Overrides, QueueSettings, Settings,
 
 use crate::conversation::STEER_MARK;
 
-/// What a session wants of its runs, in place of what is configured.
+/// A session's overrides of the configuration of its runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ModelPreferences<'a> {
     /// `PROVIDER/MODEL`.
     pub model: Option<&'a str>,
-    /// How much they think.
+    /// The thinking level.
     pub thinking: Option<Thinking>,
 }
 
-/// The code of a failure of [`Resolver::settings`] that says that the home has no room for another run.
+/// The code of a failure of [`Resolver::settings`] that says that the home has no space for another run.
 pub const NO_SPACE: &str = "no_room";
 
-/// What the configuration gives when it is needed, and not before.
+/// The configuration, read when it is needed and not before.
 pub trait Resolver: Send + Sync {
-    /// The settings of a run that starts now. A failure ends that run, and is what its user reads.
+    /// The settings of a run that starts now. A failure ends that run, and its user reads it.
     fn settings(&self, agent: &str, wants: ModelPreferences<'_>, overrides: &Overrides) -> Result<Settings, Failure>;
 
-    /// How messages to this agent are queued where neither they nor their session say.
+    /// The default queue mode of messages to this agent.
     fn queue(&self, _agent: &str) -> QueueSettings {
         QueueSettings::default()
     }
 
-    /// What stands, for the model, before a message that came while a run was under way.
+    /// The prefix, for the model, of a message that arrived during a run.
     fn mark(&self) -> Arc<str> {
         STEER_MARK.into()
     }
 
-    /// Where a candidate is served, with its key.
+    /// The endpoint of a candidate, with its key.
     fn endpoint(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure>;
 
-    /// What a call that begins now may not see or reach.
+    /// What a call that starts now may not see or reach.
     fn redaction(&self) -> Redaction {
         Redaction::default()
     }
 
-    /// What all runs of this agent, and all of the home, may spend in a day.
+    /// The daily limits of this agent, and of the home.
     fn shared_budget(&self, _agent: &str) -> SharedBudget {
         SharedBudget::default()
     }
 
-    /// How many runs may be under way at once, from the next one on.
+    /// How many runs may execute at once, from the next one on.
     fn lanes(&self) -> LaneBounds {
         LaneBounds::default()
     }
@@ -55,10 +55,10 @@ pub trait Resolver: Send + Sync {
 /// What calls may not see or reach.
 #[derive(Debug, Clone, Default)]
 pub struct Redaction {
-    /// Values that are masked in what tools give back.
+    /// Values that are masked in results of tools.
     pub secrets: tools::Secrets,
-    /// Environment variables that commands do not get.
+    /// Environment variables that commands do not receive.
     pub secret_env: Vec<String>,
-    /// Which addresses may be fetched from.
+    /// Which addresses may be fetched.
     pub reach: tools::NetworkPolicy,
 }

@@ -43,7 +43,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Tells that a session waits for space.
+    /// Reports that a session waits for disk space.
     pub(crate) fn park(&self, key: &str, error: &journal::Error, next_look: Timestamp) {
         self.parked.send_modify(|all| {
             let since = all.get(key).map_or_else(|| self.clock.now(), |parked| parked.since);
@@ -51,7 +51,7 @@ impl Shared {
         });
     }
 
-    /// Tells that a session waits no more.
+    /// Reports that a session no longer waits.
     pub(crate) fn unpark(&self, key: &str) {
         self.parked.send_if_modified(|all| all.remove(key).is_some());
     }
@@ -62,14 +62,14 @@ impl Shared {
         tools::Outputs::new(move |hash| journal.body(hash).map_err(std::io::Error::other))
     }
 
-    /// The record of a command is not needed once its result is synced. One that could not be ended is kept.
+    /// Removes the record of a command once its result is synced. The record of one that could not be ended is kept.
     pub(crate) fn forget(&self, settled: &CallSettled) {
         let (Some(effect), false) = (settled.effect, settled.outcome == CallOutcome::Unended) else { return };
-        // What cannot be removed is a file too many, not a fault; most calls have no record at all.
+        // A record that cannot be removed is a file too many, not a fault; most calls have no record at all.
         let _ = tools::forget(&self.calls(), effect);
     }
 
-    /// The record of a process that is not listed any more.
+    /// Removes the record of a process that is no longer listed.
     pub(crate) fn forget_process(&self, process: EffectId) {
         let _ = tools::forget_process(&self.calls(), process);
     }
@@ -81,7 +81,7 @@ impl Shared {
 
     pub(crate) fn publish(&self, published: Published) {
         if let Some(events) = &self.events {
-            // A subscriber that has gone away is not missed.
+            // A subscriber that is gone is skipped.
             let _ = events.send(published);
         }
     }

@@ -1,10 +1,11 @@
-//! How a model is asked for a summary: what it is told of the conversation, in how many pieces, and in which words.
+//! The request to a model for a summary: what it receives of the conversation, in how many pieces, and with which
+//! instructions.
 
 use super::cut::ends;
 use super::extract::left_out;
-use super::told::Told;
+use super::history::HistoryItem;
 
-/// Characters of one thing that was said, and of the result of a call, that the summarising model sees.
+/// Characters of one message or result of a call that the summarising model receives.
 const SAID_CHARS: usize = 8_000;
 const RESULT_CHARS: usize = 2_000;
 const ARGUMENT_CHARS: usize = 600;
@@ -17,22 +18,22 @@ const SHAPE: &str = "Use these titles, and leave out those that have nothing:\n\
 ## Goal\n## What the user wants kept to\n## Done\n## Under way\n## Open questions and asks\n## Decisions and why\n## Next steps\n## Files\n## Exact names\n\
 Keep file paths, commands, ids, numbers and error messages exactly as they are. Be short where nothing depends on it.";
 
-/// What is asked for.
+/// A request for the summary of a piece.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PieceRequest<'a> {
     /// What the user wants kept above all.
     pub(crate) focus: Option<&'a str>,
-    /// Which piece of how many, from 1.
+    /// The number of this piece and of all pieces, from 1.
     pub(crate) piece: (usize, usize),
     /// The summary of the pieces before it.
     pub(crate) before: Option<&'a str>,
 }
 
-/// The conversation written out, in pieces of so many characters at most, none empty.
-pub(crate) fn chunks(told: &[Told], chars: usize) -> Vec<String> {
+/// The conversation written out, in pieces of at most this many characters, none empty.
+pub(crate) fn chunks(items: &[HistoryItem], chars: usize) -> Vec<String> {
     let mut chunks = vec![String::new()];
-    for told in told {
-        let written = written(told);
+    for item in items {
+        let written = written(item);
         let written = ends(&written, chars / 2, chars / 3, "\n[…]\n");
         let last = chunks.last_mut().expect("one is there from the beginning");
         if !last.is_empty() && last.len() + written.len() > chars {
@@ -61,24 +62,24 @@ pub(crate) fn question(request: PieceRequest<'_>, chunk: &str) -> (&'static str,
     (SYSTEM, format!("{before}{conversation}{asked} {SHAPE}{focus}"))
 }
 
-/// A model's summary, with the files and exact names that it leaves out. What is blank stays so.
-pub(crate) fn completed(summary: &str, told: &[Told]) -> String {
+/// A model's summary, with the files and exact names that it leaves out. A blank summary stays blank.
+pub(crate) fn completed(summary: &str, items: &[HistoryItem]) -> String {
     let summary = summary.trim();
-    if summary.is_empty() { String::new() } else { format!("{summary}{}", left_out(told, summary)) }
+    if summary.is_empty() { String::new() } else { format!("{summary}{}", left_out(items, summary)) }
 }
 
-fn written(told: &Told) -> String {
+fn written(item: &HistoryItem) -> String {
     let said = |who: &str, text: &str| {
         format!("[{who}]\n{}\n\n", ends(text.trim(), SAID_CHARS / 2, SAID_CHARS / 2, "\n[…]\n"))
     };
-    match told {
-        Told::Summary(text) => said("summary of what was before", text),
-        Told::User(text) => said("user", text),
-        Told::Model(text) => said("agent", text),
-        Told::Call { tool, arguments } => {
+    match item {
+        HistoryItem::Summary(text) => said("summary of what was before", text),
+        HistoryItem::User(text) => said("user", text),
+        HistoryItem::Model(text) => said("agent", text),
+        HistoryItem::Call { tool, arguments } => {
             format!("[the agent calls {tool}]\n{}\n\n", ends(arguments, ARGUMENT_CHARS / 2, ARGUMENT_CHARS / 2, " … "))
         }
-        Told::Result { tool, text, is_error } => {
+        HistoryItem::Result { tool, text, is_error } => {
             let how = if *is_error { ", an error" } else { "" };
             format!("[result of {tool}{how}]\n{}\n\n", ends(text.trim(), RESULT_CHARS / 2, RESULT_CHARS / 2, "\n[…]\n"))
         }
@@ -90,13 +91,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r25_a_conversation_that_is_too_large_is_told_in_pieces() {
-        let told: Vec<Told> = (0..50).map(|n| Told::User(format!("message {n} {}", "x".repeat(300)))).collect();
-        let pieces = chunks(&told, 2_000);
+    fn r25_a_conversation_that_is_too_large_is_summarised_in_pieces() {
+        let items: Vec<HistoryItem> =
+            (0..50).map(|n| HistoryItem::User(format!("message {n} {}", "x".repeat(300)))).collect();
+        let pieces = chunks(&items, 2_000);
         assert!(pieces.len() > 5 && pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= 2_000));
         let all = pieces.concat();
         assert!((0..50).all(|n| all.contains(&format!("message {n} "))));
-        let huge = [Told::Model("y".repeat(50_000)), Told::User("end".into())];
+        let huge = [HistoryItem::Model("y".repeat(50_000)), HistoryItem::User("end".into())];
         assert!(chunks(&huge, 2_000).iter().all(|piece| piece.len() <= 2_100));
     }
 
@@ -113,8 +115,8 @@ mod tests {
 
     #[test]
     fn what_is_blank_stays_blank() {
-        let told = [Told::Call { tool: "read".into(), arguments: r#"{"path":"a.txt"}"#.into() }];
-        assert_eq!(completed("  \n", &told), "");
-        assert!(completed(" Read. ", &told).starts_with("Read.\n\n## Files\n- a.txt"));
+        let items = [HistoryItem::Call { tool: "read".into(), arguments: r#"{"path":"a.txt"}"#.into() }];
+        assert_eq!(completed("  \n", &items), "");
+        assert!(completed(" Read. ", &items).starts_with("Read.\n\n## Files\n- a.txt"));
     }
 }

@@ -1,9 +1,9 @@
-//! A long text as its beginning and its end.
+//! Truncates a long text to its beginning and its end.
 
-/// Characters of the beginning, and of the end, of a result that is cut.
+/// Characters of the beginning, and of the end, of a truncated result.
 const RESULT_CHARS: usize = 1_500;
 
-/// The result of a call as its beginning and its end, with a line between that says what is missing and where it is.
+/// The result of a call as its beginning and end, with a line between that says what is missing and where it is.
 pub(crate) fn cut(text: &str, kept_as: &str) -> String {
     let left = text.chars().count().saturating_sub(2 * RESULT_CHARS);
     let between =
@@ -11,7 +11,7 @@ pub(crate) fn cut(text: &str, kept_as: &str) -> String {
     ends(text, RESULT_CHARS, RESULT_CHARS, &between)
 }
 
-/// The first and the last so many characters, with this between; the text itself where that is no longer.
+/// The first and the last characters, with `between`; the text itself if that is not shorter.
 pub(super) fn ends(text: &str, first: usize, last: usize, between: &str) -> String {
     let chars = text.chars().count();
     if chars <= first + last + between.chars().count() {
@@ -21,7 +21,7 @@ pub(super) fn ends(text: &str, first: usize, last: usize, between: &str) -> Stri
     format!("{}{between}{}", &text[..at(first)], &text[at(chars - last)..])
 }
 
-/// The first line that says something, of so many characters at most.
+/// The first non-blank line, of at most this many characters.
 pub(super) fn first_line(text: &str, chars: usize) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     ends(line, chars, 0, "…")

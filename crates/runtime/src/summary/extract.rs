@@ -1,107 +1,111 @@
-//! What can be said of a conversation without a model: what was asked, what was answered last, what was done, which files
-//! were touched, and the names and numbers that must stay exact. Each part has its share of the room, so that the whole is
-//! shorter than what it stands for.
+//! Extracts the main facts of a conversation without a model: what was asked, the last answer, what was done, which
+//! files were touched, and the names and numbers that must stay exact. Each part has its share of the space, so that
+//! the whole is shorter than what it stands for.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::cut::{ends, first_line};
-use super::told::Told;
+use super::history::HistoryItem;
 
-/// Characters of an extract at least and at most.
+/// The minimum and maximum characters of an extract.
 const LEAST_CHARS: usize = 1_000;
 const MOST_CHARS: usize = 12_000;
 /// Characters of a line.
 const LINE_CHARS: usize = 160;
-/// Characters of a name that stays exact: shorter ones are words.
+/// Minimum characters of a name that stays exact: shorter ones are words.
 const EXACT_LEAST: usize = 7;
 const EXACT_MOST: usize = 120;
 
-/// An extract: a quarter of what it stands for at most.
-pub(crate) fn extract(told: &[Told]) -> String {
-    let chars: usize = told.iter().map(|told| texts(told).iter().map(|text| text.len()).sum::<usize>()).sum();
+/// An extract: at most a quarter of what it stands for.
+pub(crate) fn extract(items: &[HistoryItem]) -> String {
+    let chars: usize = items.iter().map(|item| texts(item).iter().map(|text| text.len()).sum::<usize>()).sum();
     let share = (chars / 4).clamp(LEAST_CHARS, MOST_CHARS) / 5;
     let parts = [
-        ("Summary of what was before", earlier(told, 2 * share)),
-        ("Asked first", asked_first(told, share)),
-        ("Asked since, newest last", asked_since(told, share)),
-        ("Answered last", answered_last(told, share)),
-        ("Done, newest last", done(told, share)),
-        ("Files", newest(files(told), share)),
-        ("Exact names", newest(exact(told), share)),
+        ("Summary of what was before", earlier(items, 2 * share)),
+        ("Asked first", asked_first(items, share)),
+        ("Asked since, newest last", asked_since(items, share)),
+        ("Answered last", answered_last(items, share)),
+        ("Done, newest last", done(items, share)),
+        ("Files", newest(files(items), share)),
+        ("Exact names", newest(exact(items), share)),
     ];
     let part = |(title, text): (&str, String)| (!text.is_empty()).then(|| format!("## {title}\n{text}"));
     parts.into_iter().filter_map(part).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The files and exact names that a summary leaves out, to be told behind it; empty if there are none.
-pub(crate) fn left_out(told: &[Told], summary: &str) -> String {
+/// The files and exact names that a summary leaves out, to be appended to it; empty if there are none.
+pub(crate) fn left_out(items: &[HistoryItem], summary: &str) -> String {
     let missing = |line: &String| !summary.contains(line.trim_start_matches("- ").split(" (").next().unwrap_or(line));
     let part = |title: &str, lines: Vec<String>| {
         let lines: Vec<String> = lines.into_iter().filter(missing).collect();
         let text = newest(lines, MOST_CHARS / 10);
         if text.is_empty() { text } else { format!("\n\n## {title}\n{text}") }
     };
-    part("Files", files(told)) + &part("Exact names", exact(told))
+    part("Files", files(items)) + &part("Exact names", exact(items))
 }
 
-fn texts(told: &Told) -> Vec<&str> {
-    match told {
-        Told::Summary(text) | Told::User(text) | Told::Model(text) | Told::Result { text, .. } => vec![text],
-        Told::Call { tool, arguments } => vec![tool, arguments],
+fn texts(item: &HistoryItem) -> Vec<&str> {
+    match item {
+        HistoryItem::Summary(text)
+        | HistoryItem::User(text)
+        | HistoryItem::Model(text)
+        | HistoryItem::Result { text, .. } => vec![text],
+        HistoryItem::Call { tool, arguments } => vec![tool, arguments],
     }
 }
 
-fn earlier(told: &[Told], chars: usize) -> String {
-    let summary = told.iter().rev().find_map(|told| if let Told::Summary(text) = told { Some(text) } else { None });
+fn earlier(items: &[HistoryItem], chars: usize) -> String {
+    let summary =
+        items.iter().rev().find_map(|item| if let HistoryItem::Summary(text) = item { Some(text) } else { None });
     // Its own titles stay readable under ours.
     let text = summary.map(|text| text.replace("\n## ", "\n### ")).unwrap_or_default();
     let text = text.strip_prefix("## ").map_or(text.clone(), |rest| format!("### {rest}"));
     ends(&text, chars / 2, chars / 2, "\n[…]\n")
 }
 
-fn asked(told: &[Told]) -> impl Iterator<Item = &String> {
-    told.iter().filter_map(|told| if let Told::User(text) = told { Some(text) } else { None })
+fn asked(items: &[HistoryItem]) -> impl Iterator<Item = &String> {
+    items.iter().filter_map(|item| if let HistoryItem::User(text) = item { Some(text) } else { None })
 }
 
-fn asked_first(told: &[Told], chars: usize) -> String {
-    asked(told).next().map(|text| ends(text.trim(), chars * 3 / 4, chars / 4, "\n[…]\n")).unwrap_or_default()
+fn asked_first(items: &[HistoryItem], chars: usize) -> String {
+    asked(items).next().map(|text| ends(text.trim(), chars * 3 / 4, chars / 4, "\n[…]\n")).unwrap_or_default()
 }
 
-fn asked_since(told: &[Told], chars: usize) -> String {
-    newest(asked(told).skip(1).map(|text| format!("- {}", first_line(text, LINE_CHARS))).collect(), chars)
+fn asked_since(items: &[HistoryItem], chars: usize) -> String {
+    newest(asked(items).skip(1).map(|text| format!("- {}", first_line(text, LINE_CHARS))).collect(), chars)
 }
 
-fn answered_last(told: &[Told], chars: usize) -> String {
-    let last = told.iter().rev().find_map(|told| if let Told::Model(text) = told { Some(text) } else { None });
+fn answered_last(items: &[HistoryItem], chars: usize) -> String {
+    let last = items.iter().rev().find_map(|item| if let HistoryItem::Model(text) = item { Some(text) } else { None });
     last.map(|text| ends(text.trim(), chars / 2, chars / 2, "\n[…]\n")).unwrap_or_default()
 }
 
-/// A line for each call: what was called with what, and what came of it. Results come in the order of their calls.
-fn done(told: &[Told], chars: usize) -> String {
+/// A line for each call: the tool, its arguments and its outcome. Results come in the order of their calls.
+fn done(items: &[HistoryItem], chars: usize) -> String {
     let mut lines: Vec<String> = vec![];
     let mut open = std::collections::VecDeque::new();
-    for told in told {
-        match told {
-            Told::Call { tool, arguments } => {
+    for item in items {
+        match item {
+            HistoryItem::Call { tool, arguments } => {
                 open.push_back(lines.len());
                 lines.push(format!("- {tool} {}", first_line(&in_short(arguments), LINE_CHARS / 2)));
             }
-            Told::Result { text, is_error, .. } => {
+            HistoryItem::Result { text, is_error, .. } => {
                 let how = if *is_error { "failed: " } else { "" };
                 if let Some(at) = open.pop_front() {
                     let line = format!("{} → {how}{}", lines[at], first_line(text, LINE_CHARS / 2));
                     lines[at] = line;
                 }
             }
-            Told::Summary(_) | Told::User(_) | Told::Model(_) => open.clear(),
+            HistoryItem::Summary(_) | HistoryItem::User(_) | HistoryItem::Model(_) => open.clear(),
         }
     }
     newest(lines, chars)
 }
 
-/// The arguments without their braces, where they are an object of one text.
+/// The arguments without their braces, if they are an object of one text.
 fn in_short(arguments: &str) -> String {
     match serde_json::from_str::<BTreeMap<String, Value>>(arguments) {
         Ok(fields) => match fields.into_iter().next() {
@@ -113,26 +117,26 @@ fn in_short(arguments: &str) -> String {
 }
 
 /// The files that calls named, each once, in the order in which they were last touched.
-fn files(told: &[Told]) -> Vec<String> {
+fn files(items: &[HistoryItem]) -> Vec<String> {
     let mut files: Vec<(String, bool)> = vec![];
     let mut touch = |path: String, changed: bool| {
         let before = files.iter().position(|(known, _)| *known == path).map(|at| files.remove(at));
         files.push((path, changed || before.is_some_and(|(_, changed)| changed)));
     };
-    for told in told {
-        match told {
-            Told::Summary(text) => {
+    for item in items {
+        match item {
+            HistoryItem::Summary(text) => {
                 for (path, changed) in listed(text) {
                     touch(path, changed);
                 }
             }
-            Told::Call { tool, arguments } => {
+            HistoryItem::Call { tool, arguments } => {
                 let changes = matches!(tool.as_str(), "write" | "edit" | "apply_patch");
                 for path in named(arguments) {
                     touch(path, changes);
                 }
             }
-            Told::User(_) | Told::Model(_) | Told::Result { .. } => {}
+            HistoryItem::User(_) | HistoryItem::Model(_) | HistoryItem::Result { .. } => {}
         }
     }
     let line = |(path, changed): (String, bool)| format!("- {path}{}", if changed { " (changed)" } else { "" });
@@ -162,10 +166,10 @@ fn named(arguments: &str) -> Vec<String> {
     own.into_iter().chain(patched).collect()
 }
 
-/// Names and numbers that must stay exact (ids, hashes, addresses), each once, in the order in which they were last said.
-fn exact(told: &[Told]) -> Vec<String> {
+/// Names and numbers that must stay exact (ids, hashes, addresses), each once, in the order of their last use.
+fn exact(items: &[HistoryItem]) -> Vec<String> {
     let mut said_last = BTreeMap::new();
-    let words = told.iter().flat_map(texts).flat_map(|text| {
+    let words = items.iter().flat_map(texts).flat_map(|text| {
         let words = text.split(|c: char| c.is_whitespace() || "\"'`()[]{}<>,;|".contains(c));
         words.map(|word| word.trim_matches(|c: char| ".:!?*=".contains(c)))
     });
@@ -189,7 +193,7 @@ fn is_exact(word: &str) -> bool {
     is_address || is_id && !word.contains("..") && digits * 8 >= length
 }
 
-/// The last lines that fit into so many characters, and how many do not.
+/// The last lines that fit into this many characters, and how many do not.
 fn newest(lines: Vec<String>, chars: usize) -> String {
     let mut room = chars;
     let fits = |line: &&String| {
@@ -208,18 +212,18 @@ fn newest(lines: Vec<String>, chars: usize) -> String {
 mod tests {
     use super::*;
 
-    fn call(tool: &str, arguments: &str) -> Told {
-        Told::Call { tool: tool.into(), arguments: arguments.into() }
+    fn call(tool: &str, arguments: &str) -> HistoryItem {
+        HistoryItem::Call { tool: tool.into(), arguments: arguments.into() }
     }
 
-    fn result(text: &str) -> Told {
-        Told::Result { tool: "exec".into(), text: text.into(), is_error: text.starts_with("no") }
+    fn result(text: &str) -> HistoryItem {
+        HistoryItem::Result { tool: "exec".into(), text: text.into(), is_error: text.starts_with("no") }
     }
 
-    fn conversation() -> Vec<Told> {
+    fn conversation() -> Vec<HistoryItem> {
         vec![
-            Told::User("Mend the tide table of build 7f3a9c21, see https://tides.example/bugs/77".into()),
-            Told::Model("I look first.".into()),
+            HistoryItem::User("Mend the tide table of build 7f3a9c21, see https://tides.example/bugs/77".into()),
+            HistoryItem::Model("I look first.".into()),
             call("read", r#"{"path":"src/tide.rs"}"#),
             call("exec", r#"{"command":"cargo test"}"#),
             result("fn tide() {}"),
@@ -228,8 +232,8 @@ mod tests {
             call("apply_patch", "{\"patch\":\"*** Begin Patch\\n*** Update File: src/moon.rs\\n*** End Patch\"}"),
             result("edited"),
             result("patched"),
-            Told::User("And the moon?".into()),
-            Told::Model("Both are mended.".into()),
+            HistoryItem::User("And the moon?".into()),
+            HistoryItem::Model("Both are mended.".into()),
         ]
     }
 
@@ -254,30 +258,34 @@ mod tests {
     fn r14_an_extract_is_shorter_than_what_it_stands_for() {
         let mut long = conversation();
         for n in 0..200 {
-            long.push(Told::User(format!("question {n} {}", "and so on ".repeat(30))));
+            long.push(HistoryItem::User(format!("question {n} {}", "and so on ".repeat(30))));
             long.push(call("exec", &format!("{{\"command\":\"echo {n}\"}}")));
             long.push(result(&"out ".repeat(500)));
-            long.push(Told::Model("潮".repeat(300)));
+            long.push(HistoryItem::Model("潮".repeat(300)));
         }
         let chars = extract(&long).chars().count();
         assert!((1_000..=MOST_CHARS).contains(&chars), "{chars}");
         assert!(extract(&long).contains("earlier ones are left out"));
-        assert!(extract(&[Told::User("x".repeat(100_000))]).chars().count() < MOST_CHARS);
+        assert!(extract(&[HistoryItem::User("x".repeat(100_000))]).chars().count() < MOST_CHARS);
     }
 
     #[test]
-    fn r25_what_an_earlier_extract_has_goes_on_in_the_next() {
+    fn r25_what_an_earlier_extract_has_is_kept_in_the_next() {
         let first = extract(&conversation());
-        let told =
-            [Told::Summary(first), Told::User("Go on".into()), call("read", r#"{"path":"a.txt"}"#), result("text")];
-        let second = extract(&told);
+        let items = [
+            HistoryItem::Summary(first),
+            HistoryItem::User("Go on".into()),
+            call("read", r#"{"path":"a.txt"}"#),
+            result("text"),
+        ];
+        let second = extract(&items);
         for part in ["tide table", "- src/tide.rs (changed)", "- a.txt", "- 7f3a9c21"] {
             assert!(second.contains(part), "{part:?} is not in\n{second}");
         }
     }
 
     #[test]
-    fn r25_what_a_summary_leaves_out_is_told_behind_it() {
+    fn r25_what_a_summary_leaves_out_is_appended_to_it() {
         let behind = left_out(&conversation(), "They mended src/tide.rs (bug https://tides.example/bugs/77).");
         assert!(behind.contains("- src/moon.rs (changed)") && behind.contains("- 7f3a9c21"), "{behind}");
         assert!(!behind.contains("src/tide.rs") && !behind.contains("https"), "{behind}");

@@ -1,16 +1,16 @@
-//! A history made shorter: written out for a model that summarises it, or in extract where there is none; long results cut
-//! to their beginning and end. What may not live here: when that happens, and what becomes of it (`engine`).
+//! Compacts a history: written out for a model that summarises it, as an extract without a model, or with long results
+//! truncated. When that happens, and what follows from it, is decided in `engine`.
 
 mod ask;
 mod cut;
 mod extract;
-mod told;
+mod history;
 
 pub(crate) use ask::{PieceRequest, chunks, completed, question};
 pub(crate) use cut::cut;
 pub(crate) use extract::extract;
-pub(crate) use told::{Told, told};
+pub(crate) use history::{HistoryItem, history_items};
 
-/// What stands before a summary where the model reads it.
+/// The heading of a summary, as the model reads it.
 pub(crate) const OPENING: &str = "[The conversation before this point was summarised to make room. The summary follows; the messages \
                                   after it are as they were.]\n\n";

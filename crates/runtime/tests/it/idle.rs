@@ -1,4 +1,4 @@
-//! A session whose conversation was let go while it rested goes on from the journal as if it had been kept.
+//! A session whose conversation was evicted while it was idle continues from the journal as if it had been cached.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Resolver for Offline {
     }
 }
 
-/// Runs a message to its end; gives what the model counted of all that it was sent.
+/// Runs a message to its end; returns the tokens that the model counted in its input.
 async fn ask(runtime: &mut Runtime, events: &mut UnboundedReceiver<Published>, key: &str, text: &str) -> Usage {
     let content = Content::text(BodyKind::Message, text);
     let message = MessageId(Uuid::now_v7());
@@ -62,7 +62,7 @@ async fn ask(runtime: &mut Runtime, events: &mut UnboundedReceiver<Published>, k
     }
 }
 
-/// What the third run of a session is sent, with so many runs of other sessions before it.
+/// The input of the third run of a session, with this many runs of other sessions before it.
 async fn third(others: usize) -> Usage {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::create_dir(folder.path().join("work")).expect("a workspace");

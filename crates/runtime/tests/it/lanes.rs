@@ -1,4 +1,5 @@
-//! R35: the lanes as the runtime drives them. Who waits, and that it is told; who gives its place up and takes one again.
+//! R35: the lanes as the runtime drives them: which runs wait and how that is reported, and which run gives up its slot
+//! and takes one again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +15,7 @@ use runtime::{Handle, IdlePolicy, LaneUpdate, Options, Published, Resolver, Runt
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-/// The offline model, and so many runs at once.
+/// The offline model, and this many runs at once.
 struct Fixed(Arc<AtomicUsize>);
 
 impl Resolver for Fixed {
@@ -53,7 +54,7 @@ struct Home {
     waits: mpsc::UnboundedReceiver<LaneUpdate>,
 }
 
-/// A model that never says anything: a run stays where it is until it is ended.
+/// A model that never answers: a run stays where it is until it is ended.
 fn home(main: usize) -> Home {
     home_of(Arc::new(Memory::new()), main)
 }
@@ -99,12 +100,12 @@ fn steer(text: &str) -> Command {
 }
 
 impl Home {
-    /// Takes the session of this name up.
+    /// Opens the session of this name.
     async fn open(&self, name: &str) -> Handle {
         self.runtime.open(name, "main", vec![]).await.unwrap().0
     }
 
-    /// What was recorded of the session of this name from this owner on.
+    /// What was recorded in the session of this name from this owner on.
     fn recorded(&self, name: &str) -> Vec<&'static str> {
         let branch = self.journal.session(name).unwrap().unwrap().branch;
         let entries = self.journal.read(branch, Seq(1)).unwrap();
@@ -151,7 +152,7 @@ impl Home {
         }
     }
 
-    /// Of which session the next news is.
+    /// The session of the next lane update.
     async fn next_wait_or_entry(&mut self) -> String {
         match self.waits.recv().await.unwrap() {
             LaneUpdate::Waits { wait, .. } => wait.request.session.to_string(),
@@ -165,7 +166,7 @@ impl Home {
 }
 
 #[tokio::test]
-async fn r35_who_waits_says_behind_whom_and_a_long_wait_is_told_once_more_and_at_its_end() {
+async fn r35_a_wait_names_what_it_is_behind_and_a_long_wait_is_reported_again_and_at_its_end() {
     let mut home = home(1);
     let (first, _) = home.send("a").await;
     home.until_started("a").await;
@@ -173,7 +174,7 @@ async fn r35_who_waits_says_behind_whom_and_a_long_wait_is_told_once_more_and_at
     assert_eq!(home.next_wait().await, (waits, vec!["a".to_owned()], 0));
     let (run, behind, waited_ms) = home.next_wait().await;
     assert_eq!((run, behind), (waits, vec!["a".to_owned()]));
-    assert!(waited_ms >= 2_000, "a wait of {waited_ms} ms is not a long one");
+    assert!(waited_ms >= 2_000, "a wait of {waited_ms} ms is too short");
     first.command(Command::Abort { run: None }).await.unwrap();
     let (run, waited_ms) = home.next_entered().await;
     assert!(run == waits && waited_ms >= 2_000);
@@ -231,15 +232,15 @@ async fn r35_a_changed_bound_is_for_the_next_run() {
     home.main.store(3, Ordering::Relaxed);
     home.send("c").await;
     home.until_started("c").await;
-    assert!(home.waiting().is_empty(), "who waited before it has its place too");
+    assert!(home.waiting().is_empty(), "the earlier run has its slot too");
     home.main.store(1, Ordering::Relaxed);
     home.send("d").await;
     while home.next_wait_or_entry().await != "d" {}
     home.runtime.shutdown().await.unwrap();
 }
 
-/// R11, R16: three runs were under way when their owner left, or was killed, and the next one has one place. Those that wait take
-/// what is asked of them meanwhile, and nothing of them goes on.
+/// R11, R16: three runs were active when their owner shut down or was killed, and the next owner has one slot. The
+/// waiting runs accept commands meanwhile, and do not continue.
 #[tokio::test]
 async fn r11_r35_a_run_that_waits_for_its_place_after_a_restart_takes_what_is_asked() {
     for killed in [false, true] {
@@ -273,7 +274,7 @@ async fn r11_r35_a_run_that_waits_for_its_place_after_a_restart_takes_what_is_as
         assert_eq!(kinds.last(), Some(&"message_settled"), "it is recorded when it is answered: {kinds:?}");
         assert!(!kinds.contains(&"request_sent"), "{kinds:?}");
 
-        // Held, it waits for nothing; let go, it goes on at once.
+        // Paused, it waits for nothing; resumed, it continues at once.
         c.command(Command::Pause { run: None, freeze: false }).await.unwrap();
         home.until("c", |event| matches!(event, Event::Opened(_))).await;
         assert_eq!(home.waiting(), ["b"]);
@@ -295,9 +296,9 @@ async fn r11_r35_a_run_that_waits_for_its_place_after_a_restart_takes_what_is_as
     }
 }
 
-/// R16: held and let go in one go, a run that waited for its place has it.
+/// R16: a run that was paused and resumed in one go while it waited for its slot has the slot.
 #[tokio::test]
-async fn r16_r35_a_run_that_is_held_and_let_go_before_it_has_its_place_goes_on() {
+async fn r16_r35_a_run_that_is_paused_and_resumed_before_it_has_its_slot_continues() {
     let mut before = home(2);
     for name in ["a", "b"] {
         before.send(name).await;

@@ -1,5 +1,5 @@
-//! Actors that leave: one by one while their sessions rest, and all of them when the runtime does. Nothing that is sent
-//! meanwhile is lost or answered wrongly.
+//! Actors that end: one by one while their sessions are idle, and all of them when the runtime shuts down. Nothing that
+//! is sent meanwhile is lost or answered wrongly.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 const KEY: &str = "agent:main:main";
-/// Whoever rests leaves at once.
+/// Idle actors end at once.
 const NONE: IdlePolicy = IdlePolicy { stay: Duration::ZERO, at_once: 0 };
 
-/// So many runs at once.
+/// This many runs at once.
 struct Fixed(usize);
 
 impl Resolver for Fixed {
@@ -115,7 +115,7 @@ impl Home {
     }
 }
 
-/// R20: whatever is sent to a session whose actor is just leaving is taken once, by that one or by the next.
+/// R20: a command to a session whose actor is just ending is taken once, by that actor or by the next.
 #[tokio::test]
 async fn r20_what_is_sent_while_an_actor_leaves_is_neither_lost_nor_taken_twice() {
     const SENDERS: usize = 6;
@@ -130,7 +130,8 @@ async fn r20_what_is_sent_while_an_actor_leaves_is_neither_lost_nor_taken_twice(
             let mut runs = vec![];
             let (handle, _) = runtime.open(&key, "main", vec![]).await.unwrap();
             for nth in 0..EACH {
-                // Some wait until all have left: the next one finds nobody. The others come whenever they come.
+                // Some senders wait until all actors have ended, so that the next command finds none. The others send
+                // at any time.
                 if sender < 2 && nth % 16 == 0 {
                     runtime.actors().wait_for(|count| *count == 0).await.unwrap();
                 }
@@ -138,13 +139,13 @@ async fn r20_what_is_sent_while_an_actor_leaves_is_neither_lost_nor_taken_twice(
                     let (_, mut answers) = runtime.open(&key, "main", vec![message("tokens=1 go")]).await.unwrap();
                     runs.push(run_of(&answers.remove(0).await.unwrap().unwrap()));
                 } else {
-                    // Recorded without a run: the session rests again at once.
+                    // Recorded without a run: the session is idle again at once.
                     handle.command(Command::Override(Override::Model(None))).await.unwrap();
                 }
             }
             runs
         };
-        // On a thread of its own, so that it comes also between two steps of an actor.
+        // On its own thread, so that it also arrives between two steps of an actor.
         senders.push(tokio::task::spawn_blocking(move || tokio::runtime::Handle::current().block_on(send)));
     }
     let mut runs = BTreeSet::new();
@@ -163,7 +164,7 @@ async fn r20_what_is_sent_while_an_actor_leaves_is_neither_lost_nor_taken_twice(
     home.runtime.shutdown().await.unwrap();
 }
 
-/// R20: sessions that rest are rows; only so many keep their actor for a while.
+/// R20: idle sessions are rows; only a few keep their actor for a while.
 #[tokio::test]
 async fn r20_sessions_that_rest_hold_no_actors_but_those_that_may_linger() {
     let mut home = home(IdlePolicy { stay: Duration::from_hours(1), at_once: 3 }, Duration::ZERO);
@@ -179,7 +180,7 @@ async fn r20_sessions_that_rest_hold_no_actors_but_those_that_may_linger() {
     assert!(home.journal.unfinished().unwrap().is_empty());
 }
 
-/// R15: who leaves in order lets an answer that is on its way come to its end, and takes nothing new.
+/// R15: an orderly shutdown lets a response in progress finish, and accepts nothing new.
 #[tokio::test]
 async fn r15_a_runtime_that_drains_lets_a_stream_end_and_admits_nothing() {
     let mut home = home(IdlePolicy::default(), Duration::from_millis(10));
@@ -201,7 +202,7 @@ async fn r15_a_runtime_that_drains_lets_a_stream_end_and_admits_nothing() {
 }
 
 #[tokio::test]
-async fn r15_a_stream_that_does_not_end_in_time_is_cut_and_goes_on_with_the_next_owner() {
+async fn r15_a_stream_that_does_not_end_in_time_is_interrupted_and_resumes_with_the_next_owner() {
     let mut home = home(IdlePolicy::default(), Duration::from_hours(1));
     home.runtime.open(KEY, "main", vec![message("tokens=20 go")]).await.unwrap();
     home.until("request_sent").await;
@@ -212,7 +213,7 @@ async fn r15_a_stream_that_does_not_end_in_time_is_cut_and_goes_on_with_the_next
     assert!(home.kinds(KEY).ends_with(&["closed"]));
 }
 
-/// R20: a run that is held for a human leaves its place in the lane to others.
+/// R20: a run that is held for a human gives its slot of the lane to others.
 #[tokio::test]
 async fn r20_a_session_that_waits_for_its_place_can_be_aborted_and_does_not_keep_the_process() {
     let mut home = home(IdlePolicy::default(), Duration::from_hours(1));
@@ -242,7 +243,7 @@ async fn r20_a_session_that_waits_for_its_place_can_be_aborted_and_does_not_keep
     for session in 0..3 {
         next.open(&format!("agent:main:{session}"), "main", vec![]).await.unwrap();
     }
-    // One has the only place; the others wait for it.
+    // One has the only slot; the others wait for it.
     let aborted = Command::Abort { run: None };
     let (_, mut answers) = next.open("agent:main:2", "main", vec![aborted]).await.unwrap();
     answers.remove(0).await.unwrap().unwrap();

@@ -1,4 +1,5 @@
-//! A defect in one session is that session's trouble: it is held or told, the process and the other sessions go on.
+//! A defect in one session affects only that session: it is held or reported, and the process and the other sessions
+//! continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -97,7 +98,7 @@ impl Home {
         answers.remove(0).await.unwrap_or(Err(gone))
     }
 
-    /// Waits until this session is in this state of its life, after at least one run or none.
+    /// Waits until this session has this lifecycle, after at least one run or none.
     async fn until(&mut self, key: &str, lifecycle: LifecycleKind) {
         while let Some(published) = self.events.recv().await {
             if published.key.as_ref() == key && published.lifecycle == lifecycle {

@@ -1,4 +1,4 @@
-//! A full disk under sessions: they wait, say so, let an abort through, and go on by themselves.
+//! A full disk under sessions: they wait, report it, accept an abort, and resume by themselves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ struct Home {
     events: mpsc::UnboundedReceiver<Published>,
 }
 
-/// One run at once: a place that is lost or held twice would stop everything.
+/// One run at once: a slot that is lost or held twice would block everything.
 fn home() -> Home {
     let journal = Arc::new(Memory::new());
     journal.open();
@@ -86,7 +86,7 @@ fn is_no_space(answer: &Result<Acknowledgement, Refusal>) -> bool {
 }
 
 impl Home {
-    /// The session with a message that is accepted; the disk is full from the first piece of its answer on.
+    /// The session with an accepted message; the disk is full from the first piece of its response on.
     async fn run_that_fills_the_disk(&mut self) -> Handle {
         let (handle, mut answers) =
             self.runtime.open(KEY, "main", vec![message()]).await.expect("a session that reads");
@@ -122,12 +122,12 @@ impl Home {
 }
 
 #[tokio::test]
-async fn r10_b8_a_run_without_space_waits_and_goes_on_by_itself() {
+async fn r10_b8_a_run_without_space_waits_and_resumes_by_itself() {
     let mut home = home();
     let handle = home.run_that_fills_the_disk().await;
     let parked = home.runtime.parked().borrow()[KEY].clone();
     assert!(matches!(parked.error, journal::Error::Full { .. }) && parked.next_look >= parked.since, "{parked:?}");
-    // What cannot be recorded is refused, and nothing of it is there.
+    // What cannot be recorded is refused, and leaves no trace.
     let before = home.kinds();
     assert!(is_no_space(&handle.command(message()).await));
     assert!(is_no_space(&handle.command(Command::Pause { run: None, freeze: false }).await));
@@ -165,7 +165,7 @@ async fn r10_b8_a_message_that_found_no_space_leaves_no_place_in_the_lane_behind
     assert!(is_no_space(&answers.remove(0).await.unwrap()));
     home.until_parked().await;
     home.journal.free();
-    // There is space when it is asked for, so nobody waits for the next look.
+    // A retry finds space at once, so nobody waits for the next check.
     handle.command(message()).await.unwrap();
     assert_eq!(home.until_ended().await, Outcome::Completed);
     assert_eq!(home.kinds().iter().filter(|kind| **kind == "message_accepted").count(), 1);

@@ -1,4 +1,4 @@
-//! Budgets: what may be spent, and what the budget pool is asked for.
+//! Budgets: their limits, and requests to the budget pool.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,29 +7,29 @@ use crate::ids::EffectId;
 use crate::tables::budget::{Allowance, Scope, Spent};
 
 payload! {
-    /// What may be spent is another, in place of what is configured.
+    /// New limits replace the configured ones.
     BudgetSet {
-        /// By the run that is under way, or by all runs of the session.
+        /// For the active run, or for all runs of the session.
         scope: Scope,
-        /// What was said so far of that scope, this with it.
+        /// All limits that were set for that scope, including this one.
         allowance: Allowance,
     }
-    /// Leave is asked for a request, of which others spend as well.
+    /// A grant is requested for a request that counts against shared budgets.
     BudgetAsked {
-        /// The effect that asks for it.
+        /// The effect that requests it.
         reserve: EffectId,
-        /// What the request is taken to cost.
+        /// The estimated cost of the request.
         expected: Spent,
-        /// Whether it is one that only says what was done: what is kept back is for it.
+        /// Whether the request only reports what was done: the part that is kept back is for this.
         #[serde(default, skip_serializing_if = "is_default")]
         closing: bool,
     }
-    /// What all runs of an agent, or of the home, may spend in a day is another, in place of what is configured.
+    /// New daily limits of an agent or of the home replace the configured ones.
     AllowanceSet {
         /// The agent; none = the home.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent: Option<String>,
-        /// What was said so far of it, this with it.
+        /// All limits that were set for it, including this one.
         allowance: Allowance,
     }
 }

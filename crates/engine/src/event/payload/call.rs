@@ -1,4 +1,4 @@
-//! Calls of tools: how each is checked, asked, started, looked up and settled.
+//! Calls of tools: how each is checked, approved, started, looked up and settled.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,91 +10,89 @@ use crate::settings::{Policy, ToolClass};
 
 payload! {
     /// A call was checked against its schema and the policy.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     CallChecked {
-        /// Which.
         call: CallId,
-        /// What the policy says.
+        /// The decision of the policy.
         decision: Policy,
         /// The hash of tool, arguments and folder: what an approval binds to.
         fingerprint: Hash,
         /// What is needed to look the call up after a crash (for a write: the hash of the file before).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence: Option<String>,
-        /// Why it is asked or denied, for people and the model.
+        /// Why it needs approval or is denied, for people and the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
-    /// Leave is asked for a call.
+    /// Approval is requested for a call.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     CallAsked {
-        /// Which.
         call: CallId,
-        /// What the answer binds to.
+        /// The fingerprint that the answer is bound to.
         fingerprint: Hash,
-        /// What is asked, for a person.
+        /// The text of the request, for a person.
         question: String,
     }
-    /// The question was answered.
+    /// The approval request was answered.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     AskAnswered {
-        /// Which.
         call: CallId,
         /// Whether the call may run.
         allow: bool,
-        /// By whom or what.
+        /// Who or what answered.
         by: String,
     }
     /// A call is decided; it begins when this is synced (for a read-only tool: written).
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     CallStarted {
-        /// Which.
         call: CallId,
         /// The effect that runs it.
         effect: EffectId,
-        /// The process that starts or takes it up.
+        /// The process that starts or resumes it.
         epoch: Epoch,
         /// How it may be repeated.
         class: ToolClass,
     }
     /// A running call is to be ended.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     CallEnding {
-        /// Which.
         call: CallId,
-        /// Why.
         why: EndingCause,
     }
-    /// A crash cut the call off; it is looked up.
+    /// A crash interrupted the call; it is looked up.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     CallLost {
-        /// Which.
         call: CallId,
     }
-    /// What was found of it.
+    /// The result of looking it up.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     CallFound {
-        /// Which.
         call: CallId,
-        /// What.
         found: Found,
     }
     /// A running call wrote something.
     OutputAdded {
         /// The call's effect.
         effect: EffectId,
-        /// Bytes of this effect's output before it.
+        /// Bytes of this effect's output before this piece.
         offset: u64,
         /// What, as text (what is not UTF-8 is replaced).
         text: String,
     }
     /// A call has its one result.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     CallSettled {
-        /// Which.
         call: CallId,
         /// The effect that ran it, if one did.
         effect: Option<EffectId>,
         /// How it ended.
         outcome: CallOutcome,
-        /// What the model is told.
+        /// What the model receives.
         output: Body,
-        /// All that it gave back, when that is more than the model is told.
+        /// The whole output, if that is more than the model receives.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         whole: Option<Body>,
-        /// Images and files that the model is shown with it.
+        /// Images and files that the model receives with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     }

@@ -7,34 +7,34 @@ use crate::failure::FailureClass;
 use crate::ids::{BranchId, EffectId, Timestamp};
 
 payload! {
-    /// The ledger has recorded what failed: it is owed no more.
+    /// The ledger has recorded the failure: the report is no longer pending.
     Reported {
         /// The request that failed.
         request: EffectId,
     }
     /// The home's ledger begins, on a branch of its own.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     LedgerBegun {
-        /// That branch.
         branch: BranchId,
     }
-    /// A profile failed: no session asks it before a time.
+    /// A profile failed: it is in cooldown until a time.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     ProfileCooled {
         /// The provider's name in the configuration.
         provider: String,
         /// The profile's name; none = it has none.
         profile: Option<String>,
-        /// The model that it is left alone with; none = all of them.
+        /// The model that is in cooldown with it; none = all models.
         model: Option<String>,
-        /// Why.
         class: FailureClass,
         /// Until when.
         until: Timestamp,
-        /// How often in a row: each time it is for longer.
+        /// How often in a row: each time the cooldown is longer.
         strikes: u32,
         /// The request that failed: it counts once.
         request: EffectId,
     }
-    /// A profile answered that was not the last that did, or was left alone.
+    /// A profile answered that was not the last to answer, or was in cooldown.
     ProfileAnswered {
         /// The provider's name in the configuration.
         provider: String,
@@ -42,17 +42,17 @@ payload! {
         profile: Option<String>,
         /// The model that answered.
         model: String,
-        /// When it was asked: what it was left alone for since then still holds.
+        /// When it was asked: a cooldown that began later still holds.
         since: Timestamp,
     }
-    /// A profile is to be asked first.
+    /// A profile is preferred.
     ProfilePreferred {
         /// The provider's name in the configuration.
         provider: String,
-        /// The profile's name; none = no more than the others.
+        /// The profile's name; none = no preference.
         profile: Option<String>,
     }
-    /// A profile may be asked again, whatever failed.
+    /// The cooldown of a profile is cleared, whatever failed.
     ProfileCleared {
         /// The provider's name in the configuration.
         provider: String,

@@ -8,33 +8,31 @@ use crate::ids::{CallId, EffectId, Timestamp};
 
 payload! {
     /// The session holds a command that its call has put into the background. The call is settled in the same batch.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     ProcessAdopted {
         /// The effect that started it; its name.
         process: EffectId,
-        /// The call.
         call: CallId,
         /// When it is ended at the latest.
         until: Timestamp,
     }
     /// A process is to be ended.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     ProcessEnding {
-        /// Which.
         process: EffectId,
-        /// Why.
         why: ProcessCause,
     }
     /// A process has ended. It is still listed.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     ProcessEnded {
-        /// Which.
         process: EffectId,
-        /// How.
         outcome: CallOutcome,
-        /// How, in words.
+        /// How, as a sentence.
         how: String,
     }
     /// A process that has ended is not listed any more; its output is gone.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     ProcessForgotten {
-        /// Which.
         process: EffectId,
     }
 }

@@ -14,8 +14,8 @@ use crate::tables::compaction::CompactionStep;
 
 payload! {
     /// A request is decided; it begins when this is synced.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     RequestSent {
-        /// Which.
         request: EffectId,
         /// The process that sends it.
         epoch: Epoch,
@@ -23,37 +23,37 @@ payload! {
         candidate: u32,
         /// How many items of the transcript it holds.
         items: u32,
-        /// About how many tokens those are, with the system prompt and the tools.
+        /// The estimated tokens of those items, with the system prompt and the tools.
         #[serde(default, skip_serializing_if = "is_default")]
         tokens: u64,
-        /// Whether it is a probe: its candidate has failed, and not answered since.
+        /// Whether it is a probe: its candidate has failed and not answered since.
         #[serde(default, skip_serializing_if = "is_default")]
         probe: bool,
-        /// What is set aside for it where anything is limited. It counts as spent unless it is known what was.
+        /// The reservation for it, if a budget is limited. It counts as spent until the usage is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reserved: Option<Spent>,
     }
     /// Its first byte came.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     RequestOpened {
-        /// Which.
         request: EffectId,
     }
     /// Text streamed in.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     TextAdded {
         /// The request.
         effect: EffectId,
         /// Bytes of this effect's output before it.
         offset: u64,
-        /// The text.
         text: String,
     }
     /// Reasoning streamed in.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     ReasoningAdded {
         /// The request.
         effect: EffectId,
         /// Bytes of this effect's output before it.
         offset: u64,
-        /// The text.
         text: String,
     }
     /// A part of a call streamed in.
@@ -83,46 +83,44 @@ payload! {
         signature: String,
     }
     /// The model made an image; it is a part of the message that is sealed later.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     ImageMade {
         /// The request.
         request: EffectId,
-        /// The image.
         image: Attachment,
     }
-    /// Its stream was cut. What had come is kept.
+    /// The stream was interrupted. Its output so far is kept.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     StreamCut {
-        /// Which.
         request: EffectId,
-        /// Why.
         cause: CutCause,
-        /// The text that had come.
+        /// The text so far.
         text: Option<Body>,
     }
-    /// The kept text of a request is not a part of the answer.
+    /// The kept text of a request is retracted: it is not part of the answer.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     TextStruck {
-        /// Which.
         request: EffectId,
     }
     /// A message of the model is finished.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     MessageSealed {
         /// The request that it answers.
         request: EffectId,
-        /// Its text.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<Body>,
-        /// Its reasoning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reasoning: Option<Body>,
         /// Its calls, in source order.
         calls: Vec<SealedCall>,
-        /// What it took.
+        /// The tokens that it used.
         usage: Usage,
-        /// What that costs, micro-dollars; 0 where no price is known.
+        /// The cost in micro-dollars; 0 if no price is known.
         #[serde(default, skip_serializing_if = "is_default")]
         cost: u64,
-        /// What it leads to.
+        /// What follows from it.
         next: Next,
-        /// Its blocks, where they do not simply follow as reasoning, text and calls, or are signed.
+        /// Its blocks, unless they are unsigned and in the order reasoning, text, calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         blocks: Option<Body>,
         /// The images that it has made.
@@ -130,59 +128,59 @@ payload! {
         images: Vec<Attachment>,
     }
     /// A request failed.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Failed {
         /// Which, if one was out.
         request: Option<EffectId>,
-        /// How.
         failure: Failure,
-        /// The text that had come.
+        /// The text so far.
         text: Option<Body>,
     }
-    /// A failed request will be tried again.
+    /// A failed request will be retried.
     #[derive(Default)]
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     RetryScheduled {
-        /// When.
         until: Timestamp,
         /// Which try that will be, from 2.
         try_no: u32,
-        /// The place in the settings of the candidate that it will be with; none = the same.
+        /// The index in the settings of the candidate for the retry; none = the same.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         candidate: Option<u32>,
-        /// What that one is called, `PROVIDER/MODEL (PROFILE)`.
+        /// The name of that candidate, `PROVIDER/MODEL (PROFILE)`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
-        /// The lower thinking level that it will be at; none = the same, for another candidate its own.
+        /// The lower thinking level of the retry; none = unchanged, or the other candidate's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thinking: Option<Thinking>,
-        /// After a history that could not be shortened: the way that is tried next; none = it is not about that.
+        /// After a failed compaction: the compaction step that is tried next; none = the retry is not about that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[serde(rename = "rung")]
         compaction_step: Option<CompactionStep>,
-        /// And whether the next request goes out with the history as it is.
+        /// Whether the next request is sent with the history as it is.
         #[serde(default, skip_serializing_if = "is_default")]
         as_it_is: bool,
     }
-    /// A candidate is not tried for now.
+    /// A candidate is in cooldown for this run.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     CandidateCooled {
         /// Its place in the settings.
         candidate: u32,
-        /// What it is called, `PROVIDER/MODEL (PROFILE)`.
+        /// Its name, `PROVIDER/MODEL (PROFILE)`.
         model: String,
-        /// Until when; none = not before another has answered.
+        /// Until when; none = until another candidate has answered.
         until: Option<Timestamp>,
-        /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         class: Option<FailureClass>,
-        /// Its request that failed, of which other sessions are to know; none = it is given up with another candidate, or the
-        /// ledger said so.
+        /// Its failed request, which is reported to other sessions; none = it is given up together with another
+        /// candidate, or the ledger reported it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request: Option<EffectId>,
     }
-    /// A user has said that a candidate may be asked again: what the run knew of it is over, and a wait for a quota.
+    /// A user has cleared a candidate's cooldown: what the run knew of it is void, and a wait for a quota ends.
     CandidateCleared {
         /// Its place in the settings.
         candidate: u32,
-        /// What it is called, `PROVIDER/MODEL (PROFILE)`.
+        /// Its name, `PROVIDER/MODEL (PROFILE)`.
         model: String,
     }
 }

@@ -11,8 +11,8 @@ use crate::tables::transitions::RunState;
 
 payload! {
     /// A run starts.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     RunStarted {
-        /// Its id.
         run: RunId,
         /// The messages that it answers, in order.
         inputs: Vec<MessageId>,
@@ -26,67 +26,66 @@ payload! {
         /// The system prompt that its requests carry.
         prompt: Body,
     }
-    /// The model is told something that no user and no tool said.
+    /// The model receives a note that no user and no tool wrote.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Noted {
-        /// Of what.
+        /// The subject.
         note: Note,
-        /// In these words.
         body: Body,
     }
     /// The run waits.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     WaitBegan {
-        /// For what.
         on: WaitFor,
-        /// Until when at most.
+        /// The latest end of the wait.
         until: Option<Timestamp>,
     }
     /// The wait is over.
     WaitEnded {
-        /// What it was for.
+        /// What it waited for.
         on: WaitFor,
     }
-    /// The run is held at a checkpoint.
+    /// The run is paused at a checkpoint.
     Paused {
-        /// By what.
+        /// The cause.
         #[serde(default, skip_serializing_if = "is_default")]
         cause: PauseCause,
-        /// Whether its commands stand still as well.
+        /// Whether its commands are frozen as well.
         #[serde(default, skip_serializing_if = "is_default")]
         freeze: bool,
-        /// The call that it stopped before, if a breakpoint says so.
+        /// The call before which a breakpoint stopped it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallId>,
-        /// The state that it stopped in, if a breakpoint says so.
+        /// The state in which a breakpoint stopped it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<RunState>,
     }
-    /// The run goes on.
+    /// The run continues.
     Resumed {}
-    /// A place where the run is to stop; where none is named, it is to stop nowhere any more.
+    /// A breakpoint is set; without a place, all breakpoints are removed.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     BreakpointSet {
-        /// The run.
         run: RunId,
         /// Before a call of this tool starts.
         before_tool: Option<String>,
-        /// When it comes into this state.
+        /// When it enters this state.
         on_state: Option<RunState>,
     }
-    /// The run is to end so; it does when nothing of it runs any more.
+    /// The outcome of the run is decided; it ends when nothing of it runs any more.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     EndingSet {
-        /// How.
         outcome: Outcome,
-        /// Whether the session ends for good with it.
+        /// Whether the session terminates with it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         terminate: bool,
-        /// Whether the conversation begins anew after it.
+        /// Whether a new conversation starts after it.
         #[serde(default, skip_serializing_if = "is_default")]
         reset: bool,
     }
     /// The run has ended. The one terminal event.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     RunEnded {
-        /// Which.
         run: RunId,
-        /// How.
         outcome: Outcome,
         /// Why, if it failed.
         failure: Option<Failure>,
@@ -94,10 +93,10 @@ payload! {
         text: Vec<Body>,
         /// What it cost.
         usage: Usage,
-        /// Of one that was interrupted: its last entry before this, the checkpoint that it can be taken up from.
+        /// For an interrupted run: its last entry before this, the checkpoint from which it can be resumed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checkpoint: Option<Seq>,
-        /// Whether it had nothing to do but to shorten the history.
+        /// Whether it only had to compact the history.
         #[serde(default, skip_serializing_if = "is_default")]
         compacted: bool,
     }

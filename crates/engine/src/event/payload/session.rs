@@ -1,4 +1,4 @@
-//! A session: its beginning, its owners, its branches, its life.
+//! A session: its creation, its owners, its branches, its lifecycle.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,11 @@ use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 payload! {
     /// A session begins, on its first branch.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Created {
-        /// Its id.
         session: SessionId,
         /// Its key, `agent:AGENT:NAME`.
         key: String,
-        /// Its agent.
         agent: String,
         /// The branch that this entry opens.
         branch: BranchId,
@@ -30,46 +29,44 @@ payload! {
         /// The chain of that entry.
         hash: Hash,
     }
-    /// An owner took the session up.
+    /// An owner opened the session.
     Opened {
         /// The owner's number.
         epoch: Epoch,
-        /// The last sign of the owner before it: what passed since then is nobody's time. Recorded, because that sign
-        /// may be progress, which is gone once it is sealed.
+        /// The last sign of life of the previous owner: the time since then counts for no run. It is recorded because
+        /// it may come from progress, which is gone once it is sealed.
         last_activity: Timestamp,
     }
-    /// The owner left in order.
+    /// The owner shut down in order.
     Closed {
         /// The owner's number.
         epoch: Epoch,
     }
     /// The lifecycle of the session changed.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     LifecycleChanged {
-        /// From where.
         from: LifecycleKind,
-        /// To where.
         to: LifecycleKind,
-        /// Why.
         cause: LifecycleCause,
         /// For `error`: what is wrong.
         failure: Option<Failure>,
-        /// For `error`: the command that mends it.
+        /// For `error`: the command that repairs it.
         remedy: Option<String>,
     }
-    /// A setting of the session changed: all of them as they are now.
+    /// A setting of the session changed: this holds all of them.
     OverrideSet {
         /// The model that its next runs use, `PROVIDER/MODEL`; none = the agent's.
         model: Option<String>,
-        /// How much they think; none = as the agent says.
+        /// The thinking level; none = the agent's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thinking: Option<Thinking>,
-        /// Whether what they do is shown in detail; none = as the agent says.
+        /// Whether its runs are shown in detail; none = the agent's setting.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         verbose: Option<bool>,
-        /// How its messages are routed that do not say; none = as the agent says.
+        /// The queue mode of messages without one; none = the agent's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         queue_mode: Option<QueueMode>,
     }
-    /// The conversation begins anew; the session goes on.
+    /// A new conversation starts; the session continues.
     Reset {}
 }

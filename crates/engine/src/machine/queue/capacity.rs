@@ -1,4 +1,4 @@
-//! Room: how many messages may wait, and what gives way.
+//! Capacity: how many messages may wait, and which are dropped.
 
 use crate::event::{MessageSettled, QueueMode, ReceiptState};
 use crate::ids::{MessageId, Moment};
@@ -10,11 +10,11 @@ use crate::state::Session;
 use crate::tables::limits::QUEUED_MESSAGES;
 
 impl Machine {
-    /// Makes room for one message more, or refuses it.
+    /// Makes space for one more message, or refuses it.
     pub(super) fn make_room(&mut self, queue: &QueueSettings, moment: Moment) -> Result<(), Refusal> {
         let most = (queue.cap as usize).clamp(1, QUEUED_MESSAGES);
         while let Some(session) = self.session.as_ref().filter(|session| waiting(session) >= most) {
-            let told = match queue.drop {
+            let reported = match queue.drop {
                 DropPolicy::New => {
                     let reason = format!("{most} messages wait already; wait for them or abort the run");
                     return Err(state_refusal(session, &reason));
@@ -23,7 +23,8 @@ impl Machine {
                 DropPolicy::Summarize => true,
             };
             let Some(message) = oldest(session) else { return Ok(()) };
-            let settled = MessageSettled { message, state: ReceiptState::Dropped, run: None, leg: None, told };
+            let settled =
+                MessageSettled { message, state: ReceiptState::Dropped, run: None, leg: None, told: reported };
             self.emit(settled, moment.now);
             if self.fault.is_some() {
                 return Ok(());
@@ -33,12 +34,12 @@ impl Machine {
     }
 }
 
-/// Messages that wait, each once.
+/// The waiting messages, each once.
 fn waiting(session: &Session) -> usize {
     session.queue.iter().filter(|queued| !queued.is_extra()).count()
 }
 
-/// The message that waits longest; one that interrupts gives way last.
+/// The message that has waited longest; an interrupt is dropped last.
 fn oldest(session: &Session) -> Option<MessageId> {
     let waits = || session.queue.iter().filter(|queued| !queued.is_extra());
     let oldest = waits().find(|queued| queued.mode != QueueMode::Interrupt).or_else(|| waits().next());

@@ -1,11 +1,11 @@
-//! Which row of the table of routing a session is in.
+//! Finds the row of the routing table that a session is in.
 
 use crate::event::WaitFor;
 use crate::state::{Lifecycle, Phase, Run, Session};
 use crate::tables::routing::Cell;
 
 impl Cell {
-    /// Where this session stands.
+    /// The cell of this session.
     pub fn of(session: &Session) -> Self {
         match &session.lifecycle {
             _ if session.is_terminating() => Self::Terminated,

@@ -1,4 +1,4 @@
-//! What can be asked of the queue.
+//! The commands on the queue.
 
 use crate::event::{Leg, MessageSettled, ReceiptState};
 use crate::ids::{MessageId, Moment};
@@ -6,7 +6,7 @@ use crate::input::{Acknowledgement, Refusal};
 use crate::machine::Machine;
 
 impl Machine {
-    /// Takes a message back, or one leg of it.
+    /// Withdraws a message, or one leg of it.
     pub(in crate::machine) fn cancel(
         &mut self,
         message: MessageId,
@@ -26,7 +26,7 @@ impl Machine {
         Ok(Acknowledgement::Done)
     }
 
-    /// Takes all back that waits.
+    /// Withdraws all waiting messages.
     pub(in crate::machine) fn clear(&mut self, moment: Moment) {
         while let Some(queued) = self.session.as_ref().and_then(|session| session.queue.front()) {
             let message = queued.message;

@@ -1,4 +1,4 @@
-//! Between runs: gathered messages become a group, and a steer that no run is left for goes with its followup.
+//! Between runs: collected messages become a group, and a steer without a run joins its followup.
 
 use super::steer::missed;
 use crate::event::{Gathered, MessageSettled};
@@ -7,13 +7,13 @@ use crate::machine::Machine;
 use crate::state::{Lifecycle, Session};
 
 impl Machine {
-    /// What is to be done with the queue while nothing runs. Says whether anything was.
+    /// Advances the queue while no run is active. Returns whether anything changed.
     pub(in crate::machine) fn advance_queue(&mut self, moment: Moment) {
         self.complete_group(moment);
         self.cancel_orphans(moment);
     }
 
-    /// The group at the head is complete once nothing more came for long enough, or something else waits behind it.
+    /// The group at the head is complete after the quiet time, or when something else waits behind it.
     fn complete_group(&mut self, moment: Moment) {
         let Some(session) = &self.session else { return };
         if session.gathering_until().is_some_and(|until| until <= moment.now) {
@@ -22,7 +22,7 @@ impl Machine {
         }
     }
 
-    /// The messages that the run of the head begins with. Its own steer, if it has one, is in it anyway.
+    /// The messages that the head's run starts with. Its own steer, if it has one, is included anyway.
     pub(in crate::machine) fn take_starting(&mut self, moment: Moment) -> Vec<MessageId> {
         let Some(session) = &self.session else { return vec![] };
         let head = session.head().map(|head| head.message);
@@ -34,7 +34,7 @@ impl Machine {
         self.session.as_ref().map(Session::starting).unwrap_or_default()
     }
 
-    /// Steers that wait for a run that no message is left to start.
+    /// Steers that wait for a run that no message can start.
     fn cancel_orphans(&mut self, moment: Moment) {
         let Some(session) = &self.session else { return };
         let rests = matches!(session.lifecycle, Lifecycle::Ready | Lifecycle::Idle);

@@ -1,4 +1,4 @@
-//! Interrupt: the run that is under way or held makes place for a message, which waits at the head of the queue.
+//! Interrupt: the active or held run gives way to a message, which waits at the head of the queue.
 
 use crate::event::{CallOutcome, CutCause, Outcome, PauseCause, Paused, QueueMode, Resumed, WaitFor};
 use crate::ids::Moment;
@@ -19,7 +19,7 @@ impl Machine {
         }
     }
 
-    /// Where the run waits for leave or an answer, what is asked is withdrawn; no call is left to start then.
+    /// If the run waits for approval or an answer, the request is withdrawn; no call is left to start then.
     fn withdraw(&mut self, moment: Moment) {
         let waits = |phase: &Phase| matches!(phase, Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer, .. });
         if self.phase().is_some_and(waits) {
@@ -29,7 +29,7 @@ impl Machine {
         }
     }
 
-    /// What the model is told of calls that do not run for this cause: a message is named only where one is the cause.
+    /// The notice for calls that do not run for this cause: it names a message only if one is the cause.
     pub(in crate::machine) fn not_run(&self, cause: CutCause) -> &'static str {
         let session = self.session.as_ref();
         let interrupts =

@@ -1,5 +1,5 @@
-//! Messages: taken, routed by the table, and given their place in the queue. One file for each way on from there; none of
-//! them remembers anything, so that a restart goes on the same way.
+//! Messages: accepted, routed by the table, and put into the queue. Each way from there has its own file; none of them
+//! remembers anything, so a restart continues the same way.
 
 mod capacity;
 mod cell;
@@ -60,13 +60,13 @@ impl Machine {
         Ok(Acknowledgement::Receipt(receipt(session, message)))
     }
 
-    /// Whether the conversation is one that nobody goes on with: nothing of it is under way or waits, and it rested too long.
+    /// Whether the conversation is stale: nothing is active or waits, and it was idle too long.
     fn is_stale(&self, queue: &QueueSettings) -> bool {
         let (Some(session), Some(before)) = (&self.session, queue.stale_before) else { return false };
         session.is_idle() && session.last_activity < before && !session.transcript.items().is_empty()
     }
 
-    /// What a message does beside waiting in its place. All else follows from the state.
+    /// The effects of a message beside its place in the queue. Everything else follows from the state.
     fn take_way(&mut self, route: Route, queue: &QueueSettings, moment: Moment) {
         match route {
             Route::NextBoundary | Route::Both if queue.cut => self.cut_for_steer(moment),
@@ -103,7 +103,7 @@ fn check_size(session: &Session, content: &Content) -> Result<(), Refusal> {
     Err(state_refusal(session, &reason))
 }
 
-/// The answer to a message that was accepted before: the same content is the same run, other content a conflict.
+/// The answer to a message that was accepted before: the same content gives the same run, other content a conflict.
 fn repeated(
     session: &Session,
     earlier: MessageId,
@@ -139,7 +139,7 @@ fn receipt(session: &Session, message: MessageId) -> Receipt {
     }
 }
 
-/// When the wait of the run ends that everything in the queue waits for as well, if that is known.
+/// When the run's wait ends that everything in the queue waits for as well, if that is known.
 fn waits_until(session: &Session) -> Option<Timestamp> {
     let Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, until } = session.run()?.phase else { return None };
     until

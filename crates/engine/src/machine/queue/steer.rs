@@ -1,5 +1,5 @@
-//! Steer: a message goes into the run that is under way, at its next boundary. It stays in the queue until the request that
-//! holds it is sent, in the same batch, so that nothing can lose it in between.
+//! Steer: a message joins the active run at its next boundary. It stays in the queue until the request that contains it
+//! is sent, in the same batch, so that it cannot be lost in between.
 
 use crate::event::{CallOutcome, CutCause, Leg, MessageSettled, ReceiptState, WaitEnded, WaitFor};
 use crate::ids::{MessageId, Moment};
@@ -9,13 +9,13 @@ use crate::mutant;
 use crate::state::{Phase, Session};
 
 impl Machine {
-    /// Whether something waits to go into the run.
+    /// Whether a steer waits for the run.
     pub(in crate::machine) fn steer_waits(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.steers().next().is_some())
     }
 
-    /// Makes way for what waits: calls that have not started are answered, and a wait that goes on by itself is left. Says
-    /// whether anything came of it.
+    /// Makes way for a steer: calls that have not started are answered, and a wait that would continue by itself is
+    /// left. Returns whether anything changed.
     pub(in crate::machine) fn make_way(&mut self, moment: Moment) -> bool {
         if !self.steer_waits() || mutant!(CallsNotSkipped) {
             return false;
@@ -45,7 +45,7 @@ impl Machine {
         }
     }
 
-    /// Takes all that waits into the request that is about to be sent, in order of acceptance.
+    /// Takes all waiting steers into the request that is about to be sent, in order of acceptance.
     pub(in crate::machine) fn take_steers(&mut self, moment: Moment) {
         let Some(session) = &self.session else { return };
         let run = session.run().map(|run| run.id);
@@ -56,12 +56,12 @@ impl Machine {
         }
     }
 
-    /// The answer that streams in is cut for a steer; its text is a message.
+    /// The incoming answer is interrupted for a steer; its text is a message.
     pub(super) fn cut_for_steer(&mut self, moment: Moment) {
         self.cut_stream(CutCause::Steer, moment);
     }
 
-    /// The run is about to end: a leg that comes too late for it goes with the other leg of its message.
+    /// The run is about to end: a leg that is too late for it joins the other leg of its message.
     pub(in crate::machine) fn miss_steers(&mut self, moment: Moment) {
         let Some(session) = &self.session else { return };
         let extras = session.steers().filter(|queued| queued.is_extra());
@@ -72,7 +72,7 @@ impl Machine {
     }
 }
 
-/// How a leg ends that no run takes: in the run of the other one, or with it if that waits no more.
+/// How a leg ends that no run takes: in the run of the other leg, or with that leg if it no longer waits.
 pub(super) fn missed(session: &Session, message: MessageId) -> MessageSettled {
     let other = session.queue.iter().any(|queued| queued.message == message && !queued.is_extra());
     let (state, run) =

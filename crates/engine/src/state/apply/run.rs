@@ -256,7 +256,7 @@ impl Run {
 
     pub(super) fn noted(&mut self, e: &Noted) {
         match e.note {
-            Note::Repeats => self.repeats.told = true,
+            Note::Repeats => self.repeats.warned = true,
             Note::WrapUp => self.winding = self.winding.max(WrapUp::Told),
             Note::Closing => self.winding = WrapUp::Closing,
             Note::Raised | Note::MemoryFlush => {}

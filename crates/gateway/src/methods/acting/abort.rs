@@ -1,5 +1,5 @@
-//! `runs.abort`: ends a run. Answered when that is recorded; the run ends within its limit. One that has not begun is taken
-//! back: it waits for its place in a lane, or behind another run.
+//! `runs.abort`: ends a run. The response comes when the abort is recorded; the run ends within its limit. A run that
+//! has not begun is withdrawn, whether it waits for a lane or behind another run.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::service::Service;
 use crate::session_key::SessionKey;
 use crate::show::lookup;
 
-/// A run that is to end.
+/// The run to end.
 struct Meant {
     session: SessionRow,
     run: RunId,
@@ -26,11 +26,11 @@ pub(in crate::methods) async fn abort(caller: &Arc<Caller>, params: AbortParams)
     let abort = Command::Abort { run: Some(run) };
     let cancelled = if params.clear { clear(service, &session, run, abort.clone()).await? } else { vec![] };
     if params.clear {
-        // It was asked for with the clearing, so that nothing else begins in between.
+        // The abort was sent together with the clearing, so that nothing else begins in between.
     } else if has_begun {
         super::ask(service, &session, abort).await?;
     } else if let Err(error) = super::ask(service, &session, Command::Cancel { message: run.into(), leg: None }).await {
-        // It may have begun meanwhile.
+        // The run may have begun meanwhile.
         if error.shape().code != ErrorCode::NotFound {
             return Err(error);
         }
@@ -39,8 +39,8 @@ pub(in crate::methods) async fn abort(caller: &Arc<Caller>, params: AbortParams)
     Ok(Aborted { run_id: run, session_key: session.key, cancelled })
 }
 
-/// Takes back all that waits, together with the run: nothing that waits begins in between. Gives the messages, but for the
-/// run's own, which ends with it if it had not begun.
+/// Withdraws all waiting messages together with the run, so that none of them begins in between. Returns the messages
+/// without the run's own, which ends with the run if it had not begun.
 async fn clear(service: &Service, session: &SessionRow, run: RunId, abort: Command) -> Result<Vec<MessageId>, Error> {
     let waiting = lookup::queued(&**service.runtime.journal(), session.session)?;
     let (cleared, aborted) = super::ask_both(service, session, [Command::Clear, abort]).await?;
@@ -63,12 +63,12 @@ async fn clear(service: &Service, session: &SessionRow, run: RunId, abort: Comma
     Ok(cancelled)
 }
 
-/// The run that is meant, and its session.
+/// The run that the parameters name, and its session.
 fn which(service: &Service, params: &AbortParams) -> Result<Meant, Error> {
     let journal = service.runtime.journal();
     match (&params.run, &params.session) {
         (Some(_), Some(_)) | (None, None) => {
-            Err(Error::invalid("name a run or a session, one of them", "give `run`, or `session` for its active run"))
+            Err(Error::invalid("name either a run or a session", "give `run`, or `session` for its active run"))
         }
         (None, Some(key)) => {
             let session = super::session(service, &SessionKey::parse(Some(key))?.to_string())?;

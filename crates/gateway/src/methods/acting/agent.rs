@@ -1,5 +1,5 @@
-//! `agent`: sends a message. The first answer says that it is recorded, the second how its run ended. A chat command is
-//! answered at once.
+//! `agent`: sends a message. The first response says that it is recorded, the second how its run ended. A chat command
+//! gets its response at once.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(in crate::methods) async fn agent(
         None => {}
     }
     let message = MessageId(Uuid::now_v7());
-    // Before it is sent: its run may have ended before the next look.
+    // Begins before the message is sent: its run may have ended before the next look.
     let waiting = service.hub.wait_for(message.into());
     let command = command(service, &key, message, params).await?;
     let key = key_of(&key);
@@ -56,7 +56,7 @@ fn key_of(key: &SessionKey) -> (String, String) {
     (key.to_string(), key.agent.clone())
 }
 
-/// The message as the session is to take it. What cannot run is said before anything is recorded.
+/// Builds the message for the session. What cannot run is refused before anything is recorded.
 async fn command(
     service: &Arc<Service>,
     key: &SessionKey,
@@ -86,7 +86,7 @@ async fn command(
             Error::Config { what: failure.to_string(), hint }
         },
     )?;
-    // The folder is decided when the message is accepted, also when another owner takes it up elsewhere.
+    // The folder is fixed when the message is accepted, also if another owner resumes the run elsewhere.
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let attachments = attached(service, params.attachments).await?;
     Ok(Command::Message {
@@ -100,7 +100,7 @@ async fn command(
     })
 }
 
-/// What goes with the message, on a thread that may block: images are encoded anew.
+/// Reads the attachments on a thread that may block, because images are encoded anew.
 async fn attached(service: &Arc<Service>, files: Vec<Attachment>) -> Result<Vec<Attached>, Error> {
     if files.is_empty() {
         return Ok(vec![]);

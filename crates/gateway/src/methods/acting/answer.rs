@@ -1,4 +1,4 @@
-//! `approvals.resolve`: answers a question. The first answer counts.
+//! `approvals.resolve`: answers an approval request. The first answer counts.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(in crate::methods) async fn answer(caller: &Arc<Caller>, params: AnswerParam
     } else {
         format!("the user, in {}", caller.client.id)
     };
-    // One that an owner before this one asked is in the journal alone.
+    // A request of an earlier owner is in the journal alone.
     let key = match service.asks.session_of(call) {
         Some(key) => key,
         None => service.runtime.journal().session_of_run(call.run)?.ok_or(Refusal::Stale)?.key,

@@ -1,4 +1,4 @@
-//! `budget.set`: somebody says what a session or its run may spend.
+//! `budget.set`: sets the limits of a session, its run, an agent or a day.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ pub(in crate::methods) async fn set_budget(
     let service = &caller.service;
     let change = params.change();
     if params.lift.contains(&Resource::Memory) {
-        let hint = "it is `budget.process.memory_mb` of the configuration, which is read again when it changes";
-        return Err(Error::invalid("what the process may have in memory is not said of a session", hint));
+        let hint = "it is `budget.process.memory_mb` of the configuration, which is reloaded when it changes";
+        return Err(Error::invalid("memory is limited for the process, not for a session", hint));
     }
     if change == Allowance::default() {
         let hint = "name tokens, costMicros, calls, wallMs or bytes, or what `lift` lifts";
-        return Err(Error::invalid("nothing is said of what may be spent", hint));
+        return Err(Error::invalid("no limit was given", hint));
     }
     let key = SessionKey::parse(params.session_key.as_deref())?;
     let scope = match (params.run, params.agent, params.day) {
@@ -34,8 +34,8 @@ pub(in crate::methods) async fn set_budget(
     };
     if let Scope::Agent | Scope::Day = scope {
         if change.bytes.is_some() {
-            let hint = "bytes are of a run or a session; all of the journal is bounded by `retention.journal_mb`";
-            return Err(Error::invalid("bytes are not limited for an agent or a day", hint));
+            let hint = "limit bytes for a run or a session; `retention.journal_mb` limits the whole journal";
+            return Err(Error::invalid("bytes cannot be limited for an agent or a day", hint));
         }
         let agent = (scope == Scope::Agent).then(|| key.agent.clone());
         service.runtime.allow(agent, change).await?;

@@ -1,5 +1,6 @@
-//! Chat commands: a message whose first word is one of them is answered at once, without a model, whatever the session is
-//! doing. Any other message is a message, also one that begins with a slash: a path is no command.
+//! Chat commands: a message whose first word is a known command gets its response at once, without a model, in any
+//! state of the session. Every other message goes to the model, also one that begins with a slash, because a path is
+//! not a command.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::error::Error;
 use crate::session_key::SessionKey;
 use crate::show::{Source, count, explain, fold_branch, lookup, name, tokens};
 
-/// What can be said, in the order in which it is listed.
+/// The commands, in the order in which they are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlashCommand {
     New,
@@ -50,15 +51,15 @@ const WORDS: [(&str, SlashCommand); 12] = [
 const LEVELS: [Thinking; 6] =
     [Thinking::Off, Thinking::Minimal, Thinking::Low, Thinking::Medium, Thinking::High, Thinking::Xhigh];
 
-/// What a command came to.
+/// The result of a command.
 pub(super) enum Spoken {
-    /// It is done, and this is what is said of it.
+    /// The command is done; this is its response.
     Answer(String),
-    /// The rest of it is a message to the model.
+    /// The rest of the text is a message to the model.
     Message(String),
 }
 
-/// Carries out the command that a message is; none if it is a message.
+/// Runs the command in a message; `None` if the message is not a command.
 pub(super) async fn spoken(
     caller: &Arc<Caller>,
     key: &SessionKey,
@@ -76,14 +77,14 @@ pub(super) async fn spoken(
     chat.answer(word, rest).await.map(|text| Some(Spoken::Answer(text)))
 }
 
-/// The command that a message begins with, and what follows it.
+/// The command that a message begins with, and the text behind it.
 fn parse(text: &str) -> Option<(SlashCommand, &str)> {
     let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let (_, word) = WORDS.iter().find(|(name, _)| first.eq_ignore_ascii_case(name))?;
     Some((*word, rest.trim()))
 }
 
-/// A session that is spoken to.
+/// The session that the message was sent to.
 struct Chat<'a> {
     caller: &'a Arc<Caller>,
     key: &'a SessionKey,
@@ -114,23 +115,23 @@ impl Chat<'_> {
         fold_branch(&**self.caller.service.runtime.journal(), &self.row()?)
     }
 
-    /// Approvals the session for something, and makes it where there is none.
+    /// Sends a command to the session, which is created if it does not exist.
     async fn command(&self, command: Command) -> Result<Acknowledgement, Error> {
         super::command_to(&self.caller.service, &self.key.to_string(), &self.key.agent, command).await
     }
 
-    /// Told when it is done, or when the run that is under way is to do it.
+    /// Returns when the compaction is done, or when the active run is to do it.
     async fn compact(&self, rest: &str) -> Result<String, Error> {
         let focus = Some(rest.to_owned()).filter(|focus| !focus.is_empty());
         let params = CompactParams { session_key: Some(self.key.to_string()), focus };
         let compacted = super::compact(self.caller, params).await?;
         Ok(match compacted.done {
             Some(done) => done.sentence(&compacted.session_key),
-            None => format!("the run of {} makes its history shorter before its next request", self.key),
+            None => format!("the run of {} compacts its history before its next request", self.key),
         })
     }
 
-    /// What was said before under this key has begun anew already.
+    /// Whether a message with this key has already started a new conversation.
     async fn begin_anew(&self, key: Option<&str>) -> Result<String, Error> {
         let journal = self.caller.service.runtime.journal();
         if let (Some(key), Some(row)) = (key, journal.session(&self.key.to_string())?)
@@ -142,7 +143,7 @@ impl Chat<'_> {
         Ok(format!("a new conversation begins in {}", self.key))
     }
 
-    /// Told when the run has ended, so that nothing of it goes on after the answer.
+    /// Returns when the run has ended, so that nothing of it continues after the response.
     async fn stop(&self) -> Result<String, Error> {
         let service = &self.caller.service;
         let (row, key) = (self.row()?, self.key.to_string());
@@ -150,7 +151,7 @@ impl Chat<'_> {
         let aborted =
             match abort::abort(self.caller, AbortParams { session: Some(key), ..AbortParams::default() }).await {
                 Ok(aborted) => aborted,
-                Err(Error::NotFound { .. }) => return Ok(format!("nothing is under way in {}", self.key)),
+                Err(Error::NotFound { .. }) => return Ok(format!("no run is active in {}", self.key)),
                 Err(error) => return Err(error),
             };
         if let Some(waiting) = waiting {
@@ -158,13 +159,13 @@ impl Chat<'_> {
         }
         let left = self.row()?.queued as usize;
         let behind = if left > 0 { format!("; {} behind it: next", count(left, "message")) } else { String::new() };
-        Ok(format!("run {} is ended; what had come is kept{behind}", aborted.run_id))
+        Ok(format!("run {} has ended; its output so far is kept{behind}", aborted.run_id))
     }
 
-    /// The session, if a run is in it.
+    /// The session, if it has an active run.
     fn under_way(&self) -> Result<Option<String>, Error> {
         let row = self.row()?;
-        let what = || Error::not_found(format!("nothing is under way in {}", row.key), "a message begins a run");
+        let what = || Error::not_found(format!("no run is active in {}", row.key), "send a message to start a run");
         row.run.map(|_| Some(row.key.clone())).ok_or_else(what)
     }
 
@@ -172,13 +173,13 @@ impl Chat<'_> {
         let session = self.under_way()?;
         let asked = hold::pause(self.caller, PauseParams { run: None, session, freeze }).await?;
         let frozen = if freeze { ", and its commands stand still" } else { "" };
-        Ok(format!("run {} is paused{frozen}; /resume lets it go on", asked.run_id))
+        Ok(format!("run {} is paused{frozen}; /resume continues it", asked.run_id))
     }
 
     async fn go_on(&self, drop: bool) -> Result<String, Error> {
         let session = self.under_way()?;
         let asked = hold::go_on(self.caller, RunResumeParams { run: None, session, drop }).await?;
-        Ok(format!("run {} {}", asked.run_id, if drop { "is ended as interrupted" } else { "goes on" }))
+        Ok(format!("run {} {}", asked.run_id, if drop { "has ended as interrupted" } else { "continues" }))
     }
 
     async fn queue(&self, rest: &str) -> Result<String, Error> {
@@ -192,33 +193,33 @@ impl Chat<'_> {
             })?),
         };
         self.command(Command::Override(Override::QueueMode(mode))).await?;
-        Ok(format!("messages to {} are queued as {}", self.key, self.mode_as_told(mode)))
+        Ok(format!("messages to {} are queued as {}", self.key, self.mode_label(mode)))
     }
 
-    fn mode_as_told(&self, mode: Option<QueueMode>) -> String {
+    fn mode_label(&self, mode: Option<QueueMode>) -> String {
         let configured = || self.caller.service.runtime.resolver().queue(&self.key.agent).mode;
-        told(mode.map(|mode| name(&mode)), || name(&configured()))
+        set_or_default(mode.map(|mode| name(&mode)), || name(&configured()))
     }
 
     fn queue_as_it_is(&self) -> Result<String, Error> {
         let (row, session) = (self.row()?, self.session()?);
         let waits = count(row.queued as usize, "message");
-        Ok(format!("messages are queued as {}; {waits} waiting", self.mode_as_told(session.queue_mode)))
+        Ok(format!("messages are queued as {}; {waits} waiting", self.mode_label(session.queue_mode)))
     }
 
-    /// A model that cannot be used is refused, and changes nothing.
+    /// A model that cannot be used is refused without a change.
     async fn model(&self, rest: &str) -> Result<String, Error> {
         let model = match rest {
-            "" => return Ok(format!("the model is {}", self.model_as_told(self.session()?.model)?)),
+            "" => return Ok(format!("the model is {}", self.model_label(self.session()?.model)?)),
             "default" => None,
             model => Some(model.to_owned()),
         };
-        let said = self.model_as_told(model.clone())?;
+        let said = self.model_label(model.clone())?;
         self.command(Command::Override(Override::Model(model))).await?;
         Ok(format!("from the next run on the model is {said}"))
     }
 
-    fn model_as_told(&self, model: Option<String>) -> Result<String, Error> {
+    fn model_label(&self, model: Option<String>) -> Result<String, Error> {
         let resolver = self.caller.service.runtime.resolver();
         let wants = runtime::ModelPreferences { model: model.as_deref(), thinking: None };
         let settings = resolver.settings(&self.key.agent, wants, &Overrides::default()).map_err(|failure| {
@@ -231,12 +232,12 @@ impl Chat<'_> {
             let first = settings.candidates.first();
             first.map_or_else(String::new, |candidate| format!("{}/{}", candidate.provider, candidate.model))
         };
-        Ok(told(model, configured))
+        Ok(set_or_default(model, configured))
     }
 
     async fn think(&self, rest: &str) -> Result<String, Error> {
         let level = match rest {
-            "" => return Ok(format!("thinking is {}", thinking_as_told(self.session()?.thinking))),
+            "" => return Ok(format!("thinking is {}", thinking_label(self.session()?.thinking))),
             "default" => None,
             _ => Some(word::<Thinking>(rest).ok_or_else(|| {
                 let hint = format!("there are: {}, default", LEVELS.map(|level| name(&level)).join(", "));
@@ -244,18 +245,18 @@ impl Chat<'_> {
             })?),
         };
         self.command(Command::Override(Override::Thinking(level))).await?;
-        Ok(format!("from the next run on thinking is {}", thinking_as_told(level)))
+        Ok(format!("from the next run on thinking is {}", thinking_label(level)))
     }
 
     async fn verbose(&self, rest: &str) -> Result<String, Error> {
         let verbose = match one_of(rest, &["on", "off", "default"])? {
-            None => return Ok(format!("verbose is {}", verbose_as_told(self.session()?.verbose))),
+            None => return Ok(format!("verbose is {}", verbose_label(self.session()?.verbose))),
             Some("on") => Some(true),
             Some("off") => Some(false),
             Some(_) => None,
         };
         self.command(Command::Override(Override::Verbose(verbose))).await?;
-        Ok(format!("verbose is {}", verbose_as_told(verbose)))
+        Ok(format!("verbose is {}", verbose_label(verbose)))
     }
 
     fn status(&self) -> Result<String, Error> {
@@ -272,10 +273,10 @@ impl Chat<'_> {
             let waits_for = explained.waits_for.unwrap_or_default();
             let _ = write!(text, "\nrun {} is {}; it waits for {waits_for}", explained.run, explained.state);
         }
-        let _ = write!(text, "\nmodel: {}", self.model_as_told(session.model.clone())?);
-        let _ = write!(text, "\nthinking: {}", thinking_as_told(session.thinking));
-        let _ = write!(text, "\nqueue: {}", self.mode_as_told(session.queue_mode));
-        let _ = write!(text, "\nverbose: {}", verbose_as_told(session.verbose));
+        let _ = write!(text, "\nmodel: {}", self.model_label(session.model.clone())?);
+        let _ = write!(text, "\nthinking: {}", thinking_label(session.thinking));
+        let _ = write!(text, "\nqueue: {}", self.mode_label(session.queue_mode));
+        let _ = write!(text, "\nverbose: {}", verbose_label(session.verbose));
         Ok(text)
     }
 
@@ -298,16 +299,16 @@ impl Chat<'_> {
     }
 }
 
-/// What is set for the session, else what holds without it.
-fn told(set: Option<String>, otherwise: impl FnOnce() -> String) -> String {
+/// The value set for the session, else the default.
+fn set_or_default(set: Option<String>, otherwise: impl FnOnce() -> String) -> String {
     set.map_or_else(|| format!("{} (as configured)", otherwise()), |set| format!("{set} (for this session)"))
 }
 
-fn thinking_as_told(level: Option<Thinking>) -> String {
+fn thinking_label(level: Option<Thinking>) -> String {
     level.map_or_else(|| "as configured".to_owned(), |level| format!("{} (for this session)", name(&level)))
 }
 
-fn verbose_as_told(verbose: Option<bool>) -> &'static str {
+fn verbose_label(verbose: Option<bool>) -> &'static str {
     match verbose {
         Some(true) => "on (for this session)",
         Some(false) => "off (for this session)",
@@ -315,19 +316,19 @@ fn verbose_as_told(verbose: Option<bool>) -> &'static str {
     }
 }
 
-/// A word of the engine as it is typed.
+/// A name of the engine, as people type it.
 fn word<T: DeserializeOwned>(text: &str) -> Option<T> {
     serde_json::from_value(Value::String(text.to_ascii_lowercase())).ok()
 }
 
-/// What follows a command that knows a few words alone.
+/// The value behind a command that accepts only a few.
 fn one_of<'a>(rest: &str, known: &[&'a str]) -> Result<Option<&'a str>, Error> {
     if rest.is_empty() {
         return Ok(None);
     }
     let found = known.iter().find(|known| rest.eq_ignore_ascii_case(known)).copied();
     found.map(Some).ok_or_else(|| {
-        Error::invalid(format!("`{rest}` means nothing here"), format!("there are: {}", known.join(", ")))
+        Error::invalid(format!("`{rest}` is not a known value"), format!("there are: {}", known.join(", ")))
     })
 }
 

@@ -1,4 +1,4 @@
-//! `sessions.cleanup`: erases what is old. What may not live here: how content is erased, which is the journal's.
+//! `sessions.cleanup`: erases old content. The journal does the erasing.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ pub(in crate::methods) async fn cleanup(caller: &Arc<Caller>, params: CleanupPar
     Ok(CleanedUp { bodies, bytes })
 }
 
-/// Erases what is older than this. May block.
+/// Erases what is older than this time. May block.
 pub(crate) fn erase(service: &Service, before: Timestamp) -> Result<Collected, Error> {
     let journal = service.runtime.journal();
     Ok(journal.erase(&Old { before, states: &states(&**journal)? })?)
 }
 
-/// Before when something is old that is kept for so many days.
+/// The time before which content is old if it is kept for this many days.
 pub fn before(now: Timestamp, days: u32) -> Timestamp {
     Timestamp(now.0 - i64::from(days) * 24 * 3_600_000)
 }
 
-/// The states of all sessions that may go on; what they name is not old. One that does not read is an error: then nobody
-/// knows what it needs.
+/// The states of all sessions that may continue; what they name is not old. A session that cannot be read is an error,
+/// because nobody knows what it needs.
 pub fn states(read: &dyn Read) -> Result<Vec<Vec<u8>>, Error> {
     let rows = read.sessions()?;
     let may_go_on = rows.iter().filter(|row| row.lifecycle != LifecycleKind::Terminated);

@@ -1,5 +1,5 @@
-//! `sessions.compact` and `sessions.uncompact`: a history is made shorter because somebody asks for it, or what its last
-//! summary stands for is told again.
+//! `sessions.compact` and `sessions.uncompact`: compact a history on request, or restore what its last summary stands
+//! for.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::show::{context, fold_branch};
 
 pub(in crate::methods) async fn compact(caller: &Arc<Caller>, params: CompactParams) -> Result<Compacted, Error> {
     let service = &caller.service;
-    // One that is not there is not made only to be summarised.
+    // A session that does not exist is not created only to be summarised.
     let row = super::session(service, &SessionKey::parse(params.session_key.as_deref())?.to_string())?;
     let message = MessageId(Uuid::now_v7());
-    // Before it is asked for: it may be done before the next look.
+    // Begins before the request: the compaction may be done before the next look.
     let waiting = service.hub.wait_for(message.into());
     let focus = Content::text(BodyKind::Message, params.focus.as_deref().unwrap_or_default().trim());
     let queue = service.runtime.resolver().queue(&row.agent);
@@ -32,13 +32,13 @@ pub(in crate::methods) async fn compact(caller: &Arc<Caller>, params: CompactPar
     }
 }
 
-/// What became of a run that had nothing else to do.
+/// The result of a run that only compacted.
 fn done(service: &Service, row: SessionRow, ended: Ended) -> Result<Compacted, Error> {
     if ended.outcome != Outcome::Completed {
         let why = ended.error.unwrap_or_else(|| ended.outcome.name().to_owned());
         return Err(Error::State {
-            what: format!("the history of {} was not made shorter: {why}", row.key),
-            hint: "it is as it was; try again, or with another model (`compaction.model`)".to_owned(),
+            what: format!("the history of {} was not compacted: {why}", row.key),
+            hint: "nothing was changed; try again, or with another model (`compaction.model`)".to_owned(),
         });
     }
     let journal = service.runtime.journal();
@@ -59,13 +59,13 @@ pub(in crate::methods) async fn uncompact(caller: &Arc<Caller>, params: Uncompac
     let journal = Arc::clone(service.runtime.journal());
     let line = journal.history(row.branch)?;
     let dropped = context::dropped(&line)?.ok_or_else(|| Error::State {
-        what: format!("there is no summary in {} that could be taken back", row.key),
+        what: format!("there is no summary in {} that could be undone", row.key),
         hint: format!("`limulus sessions context {}` shows what the model sees", row.key),
     })?;
     let hashes: Vec<_> = dropped.items.iter().flat_map(|at| at.item.bodies()).map(|body| body.hash).collect();
     if journal.bodies(&hashes)?.iter().any(Option::is_none) {
         return Err(Error::State {
-            what: "what the last summary stands for was erased since (`retention.keep_days`)".to_owned(),
+            what: "what the last summary stands for has been erased since then (`retention.keep_days`)".to_owned(),
             hint: format!("`limulus sessions context {} --dropped` shows what is left", row.key),
         });
     }

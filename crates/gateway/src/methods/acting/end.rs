@@ -1,4 +1,4 @@
-//! How a run ended: heard when it does, or read where it has. What may not live here: who asks.
+//! How a run ended: notified when it ends, or read from the journal afterwards.
 
 use engine::{Batch, Body, Event, Outcome, ReceiptState, RunEnded, RunId, RunRow, Timestamp, Usage};
 use journal::Journal;
@@ -13,7 +13,7 @@ use crate::show;
 pub(super) async fn ended(service: &Service, run: RunId) -> Result<Ended, Error> {
     let waiting = service.hub.wait_for(run);
     let journal = service.runtime.journal();
-    // In this order: what ends after the look is heard.
+    // The order matters: an end after the look is notified.
     if let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) {
         return of_row(journal.as_ref(), &row);
     }
@@ -37,7 +37,7 @@ pub(super) async fn observed(service: &Service, waiting: Waiting<'_>) -> Result<
     }
 }
 
-/// The second answer of `agent`.
+/// The second response of `agent`.
 pub(super) fn answer(ended: Ended) -> AgentAnswer {
     match ended.outcome {
         Outcome::Completed => AgentAnswer::Ok(ended),
@@ -46,7 +46,7 @@ pub(super) fn answer(ended: Ended) -> AgentAnswer {
     }
 }
 
-/// A message that no run will answer.
+/// The response for a message that no run will answer.
 pub(super) fn never_began(run: RunId, state: ReceiptState, at: Timestamp) -> Ended {
     let error = show::never_began(state);
     let (outcome, text, usage) = (Outcome::Aborted, String::new(), Usage::default());
@@ -76,9 +76,9 @@ fn content(journal: &dyn Journal, batch: Option<&Batch>, body: &Body) -> Result<
     }
 }
 
-/// A run that ended before. Its text is in its end, wherever that stands behind its beginning.
+/// A run that ended earlier. Its text is in its end, wherever that stands behind its beginning.
 fn of_row(journal: &dyn Journal, row: &RunRow) -> Result<Ended, Error> {
-    // Where its first entries were removed, the others are looked through for its end.
+    // If its first entries were removed, the remaining ones are searched for its end.
     let entries = match journal.read(row.branch, row.first_seq) {
         Ok(entries) => entries,
         Err(_) => journal.history(row.branch)?.entries().map(|(_, entry)| entry.clone()).collect(),

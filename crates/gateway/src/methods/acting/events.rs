@@ -1,4 +1,4 @@
-//! `events.subscribe` and `events.unsubscribe`: what was missed, then what happens, without a gap and nothing twice.
+//! `events.subscribe` and `events.unsubscribe`: missed lines, then live lines, without a gap and nothing twice.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ enum From {
 }
 
 impl From {
-    /// Whether all that was missed is read before the answer.
+    /// Whether everything that was missed is read before the response.
     fn is_read_at_once(&self, target: &Target) -> bool {
         matches!(self, Self::Now) || *target != Target::Home
     }
@@ -46,7 +46,7 @@ pub(in crate::methods) async fn subscribe(
     subscribed
 }
 
-/// A subscription that is being made.
+/// A subscription that is being created.
 struct Subscribing<'a> {
     caller: &'a Arc<Caller>,
     id: &'a str,
@@ -54,9 +54,9 @@ struct Subscribing<'a> {
     target: Target,
 }
 
-/// What is read before the answer.
+/// The catch-up that is read before the response.
 struct Begun {
-    /// Where it begins.
+    /// The position where the subscription begins.
     at: StreamPosition,
     reading: CatchUp,
     /// Whether there is more to read at once.
@@ -64,12 +64,12 @@ struct Begun {
 }
 
 impl Subscribing<'_> {
-    /// What was missed of the home goes out page by page: only what happens while the last is read waits in memory. What was
-    /// missed of a session is read before the answer, which says so if it cannot be read.
+    /// Missed lines of the home are sent page by page: only the lines that arrive while the last page is read wait in
+    /// memory. Missed lines of a session are read before the response, which reports an error if they cannot be read.
     async fn subscribe(&self, from: From, chat: bool) -> Result<(), Error> {
         let at_once = from.is_read_at_once(&self.target);
         if at_once {
-            // In this order: what is recorded after the look is heard.
+            // The order matters: what is recorded after the look arrives live.
             self.keep();
         }
         let target = self.target.clone();
@@ -96,7 +96,7 @@ impl Subscribing<'_> {
         Ok(())
     }
 
-    /// Sends page after page, and reads the last; none if the subscription is gone.
+    /// Sends page after page, and reads the last; `None` if the subscription is gone.
     async fn read_on(&self, mut reading: CatchUp, mut more: bool) -> Result<Option<CatchUp>, Error> {
         while more {
             let lines = reading.take_lines();
@@ -117,25 +117,25 @@ impl Subscribing<'_> {
         read.await.map(Some)
     }
 
-    /// What a session waits for is in no journal: it is told as it is now.
+    /// A session's wait is in no journal: it is reported as it is now.
     fn wait(&self, position: &StreamPosition) -> Option<Line> {
         let (runtime, key) = (&self.caller.service.runtime, self.target.key()?);
         let wait = runtime.waits().into_iter().find(|wait| *wait.request.session == *key)?;
         Some(wait::line_now(position, &wait, runtime.clock().now()))
     }
 
-    /// What happens from here on is kept until it has caught up.
+    /// Live lines are kept from here on, until the subscription has caught up.
     fn keep(&self) {
         self.caller.service.hub.keep(self.caller.number, self.number);
     }
 
-    /// It was answered already, and what it missed cannot be read: the client is closed with the reason, and can come back
-    /// with its last cursor.
+    /// The response was sent already, and the missed lines cannot be read: closes the client with the reason. The
+    /// client can come back with its last cursor.
     fn stop(&self, error: &Error) {
         self.caller.close(&error.shape());
     }
 
-    /// Reads the journal on a thread that may wait.
+    /// Reads the journal on a thread that may block.
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn Journal) -> Result<T, Error> + Send + 'static,
@@ -171,7 +171,9 @@ pub(in crate::methods) fn unsubscribe(caller: &Arc<Caller>, params: &Unsubscribe
 
 fn target(service: &Service, params: &SubscribeParams) -> Result<Target, Error> {
     match (&params.session, &params.run) {
-        (Some(_), Some(_)) => Err(Error::invalid("a session and a run were named", "name one of them, or neither")),
+        (Some(_), Some(_)) => {
+            Err(Error::invalid("a session and a run were both named", "name one of them, or neither"))
+        }
         (Some(key), None) => Ok(Target::Session(SessionKey::parse(Some(key))?.to_string())),
         (None, Some(run)) => {
             let id: RunId = run
@@ -186,11 +188,11 @@ fn target(service: &Service, params: &SubscribeParams) -> Result<Target, Error> 
     }
 }
 
-/// Where it begins, and the numbers of a subscriber that comes back.
+/// The start position, and the numbers of a resuming subscriber.
 fn from<'a>(target: &Target, params: &'a SubscribeParams) -> Result<(From, &'a str), Error> {
     let scope = match target {
         Target::Home if params.chat => {
-            return Err(Error::invalid("chat is of a session or of a run", "name one of them"));
+            return Err(Error::invalid("chat needs a session or a run", "name one of them"));
         }
         Target::Home => StreamScope::Home,
         Target::Session(_) | Target::Run(..) => StreamScope::Session,
@@ -203,7 +205,7 @@ fn from<'a>(target: &Target, params: &'a SubscribeParams) -> Result<(From, &'a s
             let (cursor, numbers) = split(from);
             let position = StreamPosition::parse(scope, cursor).map_err(|error| {
                 let hint =
-                    "a cursor is given as it was received, to what it was received from: a session, or the whole home";
+                    "give the cursor as it was received, to the stream that it came from: a session or the whole home";
                 Error::invalid(error.to_string(), hint)
             })?;
             Ok((From::Position(position), numbers))
@@ -211,14 +213,14 @@ fn from<'a>(target: &Target, params: &'a SubscribeParams) -> Result<(From, &'a s
     }
 }
 
-/// Reads what was missed: all of it at once, or its first page.
+/// Reads what was missed: everything at once, or the first page.
 fn begin(journal: &dyn Journal, target: &Target, from: From) -> Result<Begun, Error> {
     let at_once = from.is_read_at_once(target);
     let (at, mut reading) = match target.key() {
         None => begin_home(journal, from)?,
         Some(key) => match journal.session(key)? {
             Some(row) => begin_session(journal, (&row, target), from)?,
-            // A session that there is not yet begins at its beginning.
+            // A session that does not exist yet starts at its beginning.
             None => nothing(StreamPosition::default()),
         },
     };
@@ -249,7 +251,7 @@ fn begin_session(
     let at = match (from, target) {
         (From::Now, _) => return Ok(nothing(StreamPosition::now(journal, row.branch)?)),
         (From::Position(position), _) => position,
-        // Before the first entry of a session, or of a run.
+        // The position before the first entry of a session, or of a run.
         (From::Beginning, Target::Run(_, run)) => StreamPosition::before_run(journal, row, *run)?,
         (From::Beginning, Target::Home | Target::Session(_)) => StreamPosition::default(),
     };
@@ -257,7 +259,7 @@ fn begin_session(
     Ok((at, reading))
 }
 
-/// What had been answered by then of what is under way.
+/// The text that the active run had answered up to this cursor.
 fn chats(journal: &dyn Journal, target: &Target, begins: &StreamPosition) -> Result<Chats, Error> {
     let row = target.key().map(|key| journal.session(key)).transpose()?.flatten();
     Ok(row.map(|row| Chats::behind(journal, &row, begins)).transpose()?.unwrap_or_default())

@@ -1,5 +1,5 @@
-//! `runs.pause`, `runs.resume`, `runs.break`: a run is held, now or when it comes to a place, and let go again. Answered when
-//! that is recorded.
+//! `runs.pause`, `runs.resume`, `runs.break`: pause a run now or at a breakpoint, and resume it. The response comes
+//! when the command is recorded.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ pub(in crate::methods) async fn break_at(caller: &Arc<Caller>, params: BreakPara
         (None, Some(state)) => Some(Breakpoint::OnState(state)),
         (None, None) => None,
         (Some(_), Some(_)) => {
-            return Err(Error::invalid("a run is told one place at a time", "give `beforeTool` or `onState`"));
+            return Err(Error::invalid("only one breakpoint can be set at a time", "give `beforeTool` or `onState`"));
         }
     };
     ask(caller, RunParams { run, session }, |run| Command::Break { run, at }).await
 }
 
-/// Approvals something of the run that is meant.
+/// Sends a command to the run that the parameters name.
 async fn ask(
     caller: &Arc<Caller>,
     choice: RunParams,

@@ -1,4 +1,4 @@
-//! The methods that do something, or wait for it. What may not live here: anything that only reads.
+//! The methods that act or wait. Methods that only read belong in `reading`.
 
 mod abort;
 mod agent;
@@ -41,29 +41,30 @@ use crate::error::Error;
 use crate::service::Service;
 use crate::show::lookup;
 
-/// Approvals a session that there is for something.
+/// Sends a command to an existing session.
 async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Acknowledgement, Error> {
     command_to(service, &row.key, &row.agent, command).await
 }
 
-/// Approvals a session that there is for two things at once: nothing comes in between. Each has its own answer.
+/// Sends two commands to an existing session in one go: nothing comes between them. Each has its own answer.
 async fn ask_both(
     service: &Service,
     row: &SessionRow,
     commands: [Command; 2],
 ) -> Result<(Result<Acknowledgement, Error>, Result<Acknowledgement, Error>), Error> {
     let (_, answers) = service.runtime.open(&row.key, &row.agent, commands.into()).await?;
-    let mut told = vec![];
+    let mut results = vec![];
     for answer in answers {
         let gone = || Refusal::Unavailable { reason: "the session has stopped".into() };
-        told.push(answer.await.unwrap_or_else(|_| Err(gone())).map_err(|refusal| stored(service, &row.key, refusal)));
+        let answer = answer.await.unwrap_or_else(|_| Err(gone()));
+        results.push(answer.map_err(|refusal| stored(service, &row.key, refusal)));
     }
-    let second = told.pop().expect("each command has an answer");
-    let first = told.pop().expect("each command has an answer");
+    let second = results.pop().expect("each command has an answer");
+    let first = results.pop().expect("each command has an answer");
     Ok((first, second))
 }
 
-/// Approvals a session for something; makes it where there is none.
+/// Sends a command to a session, which is created if it does not exist.
 async fn command_to(service: &Service, key: &str, agent: &str, command: Command) -> Result<Acknowledgement, Error> {
     let (_, answers) = service.runtime.open(key, agent, vec![command]).await?;
     let answer = answers.into_iter().next().expect("each command has an answer");
@@ -71,7 +72,7 @@ async fn command_to(service: &Service, key: &str, agent: &str, command: Command)
     answer.await.unwrap_or_else(|_| Err(gone())).map_err(|refusal| stored(service, key, refusal))
 }
 
-/// The store's own error says more than that the answer is not to be had.
+/// If the store failed, its own error is returned, because it says more than that no answer came.
 fn stored(service: &Service, key: &str, refusal: Refusal) -> Error {
     let parked = || service.runtime.parked().borrow().get(key).map(|parked| parked.error.clone());
     let broken = service.runtime.broken().borrow().clone();
@@ -87,7 +88,7 @@ fn session(service: &Service, key: &str) -> Result<SessionRow, Error> {
     row.ok_or_else(|| Error::not_found(format!("there is no session {key}"), "`limulus sessions list` shows them"))
 }
 
-/// The session of this run, also of one that has not begun.
+/// The session of this run, also if the run has not begun.
 fn session_of_run(service: &Service, run: RunId) -> Result<Option<SessionRow>, Error> {
     let journal = service.runtime.journal();
     if let Some(session) = journal.session_of_run(run)? {

@@ -1,4 +1,4 @@
-//! `profiles.use`, `profiles.clear`: who is asked first, and who may be asked again.
+//! `profiles.use`, `profiles.clear`: set the preferred auth profile, and clear cooldowns.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use protocol::method::{ProfileClearParams, ProfileUseParams, ProfileUsed, Profil
 
 use crate::connection::Caller;
 use crate::error::Error;
-use crate::methods::reading::left_alone;
+use crate::methods::reading::cooldown_view;
 
 pub(in crate::methods) async fn use_profile(
     caller: &Arc<Caller>,
@@ -23,5 +23,5 @@ pub(in crate::methods) async fn clear_profiles(
 ) -> Result<ProfilesCleared, Error> {
     let ProfileClearParams { provider, profile } = params;
     let cleared = caller.service.runtime.clear_profiles(provider, profile).await?;
-    Ok(ProfilesCleared { cleared: cleared.iter().map(|(account, rest)| left_alone((account, rest))).collect() })
+    Ok(ProfilesCleared { cleared: cleared.iter().map(|(account, rest)| cooldown_view((account, rest))).collect() })
 }

@@ -1,4 +1,4 @@
-//! `queue.cancel`, `queue.clear`, `queue.mode`: what waits is taken back, and how messages are queued that do not say.
+//! `queue.cancel`, `queue.clear`, `queue.mode`: withdraw waiting messages, and set the default queue mode of a session.
 
 use std::sync::Arc;
 
@@ -50,6 +50,6 @@ fn session_of_message(service: &Service, message: MessageId) -> Result<SessionRo
             return Ok(session);
         }
     }
-    let what = format!("message {message} does not wait");
+    let what = format!("message {message} is not waiting");
     Err(Error::not_found(what, "`limulus queue list` shows those that do"))
 }

@@ -1,4 +1,4 @@
-//! `sessions.resume`: takes up what is not finished, or mends a session that needs a human.
+//! `sessions.resume`: resumes unfinished runs, or repairs a session that needs a human.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(in crate::methods) async fn resume(caller: &Arc<Caller>, params: ResumeParam
     let rows = match &params.session_key {
         Some(key) => vec![super::session(service, &SessionKey::parse(Some(key))?.to_string())?],
         None if params.force => {
-            return Err(Error::invalid("only one session is mended at a time", "name it with `sessionKey`"));
+            return Err(Error::invalid("only one session can be repaired at a time", "name it with `sessionKey`"));
         }
         None => unfinished(&**service.runtime.journal())?,
     };

@@ -1,4 +1,4 @@
-//! `sessions.end`: ends a session for good. Answered when nothing of it goes on any more.
+//! `sessions.end`: terminates a session. The response comes when nothing of it runs any more.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::show::fold_branch;
 
 pub(in crate::methods) async fn terminate(caller: &Arc<Caller>, params: EndParams) -> Result<SessionEnded, Error> {
     let service = &caller.service;
-    // One that is not there is not made only to be ended.
+    // A session that does not exist is not created only to be terminated.
     let row = super::session(service, &SessionKey::parse(Some(&params.session_key))?.to_string())?;
     super::ask(service, &row, Command::Terminate).await?;
     let row = until_over(service, &row.key).await?;
@@ -24,8 +24,8 @@ pub(in crate::methods) async fn terminate(caller: &Arc<Caller>, params: EndParam
     Ok(SessionEnded { session_key: row.key, left })
 }
 
-/// Ends the sessions in which nothing has happened since then; what became of each. One in which something begins meanwhile goes
-/// on, and is not among them.
+/// Terminates the sessions in which nothing has happened since this time. Returns the result for each. A session that
+/// becomes active meanwhile continues and is not among them.
 pub(crate) async fn terminate_idle(
     service: &Service,
     before: Timestamp,
@@ -45,7 +45,7 @@ pub(crate) async fn terminate_idle(
 async fn until_over(service: &Service, key: &str) -> Result<SessionRow, Error> {
     let (mut observed, mut broken, mut leaving) = (service.hub.observed(), service.runtime.broken(), service.leaving());
     loop {
-        // What is recorded after this look is heard.
+        // An end that is recorded after this look is notified.
         let row = super::session(service, key)?;
         if row.lifecycle == LifecycleKind::Terminated && !row.unfinished {
             return Ok(row);

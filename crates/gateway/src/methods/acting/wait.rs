@@ -1,4 +1,4 @@
-//! `agent.wait`: waits for the end of a run. The run goes on whatever becomes of the waiting.
+//! `agent.wait`: waits for the end of a run. The run continues whatever becomes of the wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(in crate::methods) async fn wait(caller: &Arc<Caller>, params: WaitParams) -
     let within = Duration::from_millis(params.timeout_ms);
     match tokio::time::timeout(within, until_ended(service, params.run_id)).await {
         Ok(waited) => waited,
-        // Whether it has started, the journal knows.
+        // The journal says whether it has started.
         Err(_) => Ok(match service.runtime.journal().run(params.run_id)? {
             Some(row) if row.outcome.is_some() => of_row(row),
             row => Waited {
@@ -36,7 +36,7 @@ async fn until_ended(service: &Service, run: RunId) -> Result<Waited, Error> {
     if let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) {
         return Ok(of_row(row));
     }
-    // Its message may have come to an end before it began, or be taken by another run.
+    // Its message may have been settled before the run began, or another run may take it.
     if let Some(receipt) = journal.receipt(run.into())? {
         if is_over(receipt.state) {
             return Ok(never_began(run, receipt.state, receipt.accepted_at));
@@ -50,7 +50,7 @@ async fn until_ended(service: &Service, run: RunId) -> Result<Waited, Error> {
     tokio::select! {
         biased;
         end = waiting.end() => match end {
-            // It may be the run that took its message along.
+            // This may be the run that took the message.
             Some(End::Ran { ended, .. }) => match journal.run(ended.run)? {
                 Some(row) => Ok(of_row(row)),
                 None => Err(Error::Bug { what: format!("run {} has ended and is not there", ended.run) }),
@@ -63,7 +63,7 @@ async fn until_ended(service: &Service, run: RunId) -> Result<Waited, Error> {
     }
 }
 
-/// Of a run that never will.
+/// The answer for a run that will never start.
 fn never_began(run: RunId, state: ReceiptState, at: Timestamp) -> Waited {
     let error = super::end::never_began(run, state, at).error;
     Waited { run_id: run, status: WaitStatus::Error, started_at: None, ended_at: Some(at), error }

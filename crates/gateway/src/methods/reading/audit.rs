@@ -1,5 +1,5 @@
-//! `sessions.audit` and `sessions.state`: the audit log of a session, its verification, and its state at any point. They
-//! read with a reader of their own, which believes no view.
+//! `sessions.audit` and `sessions.state`: the audit log of a session, its verification, and its state at any entry.
+//! They use a reader that trusts no view.
 
 use engine::{Body, BranchId, Hash, Seq, Session, Settings};
 use journal::check::{BranchSpan, Checkpoint, Replay, Verified};
@@ -42,17 +42,17 @@ fn line(reader: &Reader, key: Option<&str>, branch: Option<&str>) -> Result<(Str
     let branch = branch.map_err(|error| Error::invalid(error.to_string(), "`limulus audit` names the branches"))?;
     let (key, branch) = match (lookup::session(reader, key), branch) {
         (Ok(row), branch) => (row.key, branch.unwrap_or(row.branch)),
-        // What was put aside is of no session any more.
+        // Quarantined branches belong to no session any more.
         (Err(_), Some(branch)) => ("no session".to_owned(), branch),
         (Err(error), None) => return Err(error),
     };
     Ok((key, reader.lineage(branch)?))
 }
 
-/// The lines from this entry of the current branch on, or all.
+/// The lines from this entry of the current branch on, or all lines.
 fn lines(reader: &Reader, line: &[BranchSpan], from: Option<Seq>) -> Result<Vec<AuditLine>, Error> {
     let texts = texts(reader);
-    // A body that is damaged takes nothing from the entry that names it; verifying tells of it.
+    // A damaged body does not hide the entry that names it; verification reports it.
     let texts = |body: &Body| Ok(texts(body).unwrap_or_else(|_| format!("[the body {} is damaged]", body.hash)));
     let models = |settings: Hash| models(reader, settings);
     let current = line.last().map(|segment| segment.branch);
@@ -71,7 +71,7 @@ fn models(reader: &Reader, settings: Hash) -> Vec<String> {
     names(&candidates)
 }
 
-/// The state after an entry: the fold of the entries up to it, from a snapshot only where some were removed.
+/// The state after an entry: the fold of the entries up to it. A snapshot is used only if earlier entries were removed.
 fn state(reader: &Reader, line: &[BranchSpan], at: &str) -> Result<StateAt, Error> {
     let (branch, seq) = at.rsplit_once('@').map_or((None, at), |(branch, seq)| (Some(branch), seq));
     let seq = seq.parse().map(Seq).map_err(|_| {
@@ -113,21 +113,18 @@ fn state_at(here: Checkpoint, replay: &Replay) -> Result<StateAt, Error> {
     }
 }
 
-/// An entry that is not in the branch; `first` is the first one that is.
+/// The error for an entry that is not in the branch; `first` is the first one that is.
 fn no_entry(at: &str, seq: Seq, first: Option<Checkpoint>) -> Error {
     match first.filter(|first| (Seq(1)..first.seq).contains(&seq)) {
         Some(first) => Error::not_found(
             format!("the state after {at} is not there any more: the entries before {first} were removed"),
             "the state after that one is the first: a snapshot stands for all before it",
         ),
-        None => Error::not_found(
-            format!("there is no entry {at} in this session"),
-            "`limulus audit` shows those that there are",
-        ),
+        None => Error::not_found(format!("this session has no entry {at}"), "`limulus audit` shows the entries"),
     }
 }
 
-/// The hash of the bytes that a state is: the same entries give the same ones.
+/// The hash of the bytes of a state: the same entries give the same hash.
 fn state_hash(session: &Session) -> Hash {
     Hash::of(&session.to_snapshot())
 }

@@ -1,5 +1,5 @@
-//! The methods that only read, over the journal of a home: its owner answers with them, and a command that finds no owner
-//! does the same by itself. What may not live here: anything that waits for a run or writes.
+//! The methods that only read the journal of a home. The owner serves them, and a command without an owner runs them
+//! itself. Nothing here waits for a run or writes.
 
 mod audit;
 mod pages;
@@ -30,27 +30,27 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::show::Source;
 
-pub(in crate::methods) use profiles::left_alone;
+pub(in crate::methods) use profiles::cooldown_view;
 pub use status::without_journal;
 
-/// The bytes of a result that fits into a frame, with room for what stands round it.
+/// Bytes of a result that fits into a frame, with space for the envelope.
 const RESULT_BYTES: usize = FRAME_BYTES - FIRST_FRAME_BYTES;
 
 /// A method that only reads.
 pub trait Reads: Method {
-    /// What it gives. May block.
+    /// Runs the method. May block.
     fn read(source: &Source<'_>, params: Self::Params) -> Result<Self::Result, Error>;
 }
 
 /// The one list of the methods that only read.
 macro_rules! reading {
     ($($method:ident),+ $(,)?) => {
-        /// Whether it is one of them.
+        /// Whether the method is one of them.
         pub fn only_reads(name: &str) -> bool {
             [$($method::NAME),+].contains(&name)
         }
 
-        /// What a method of this name gives.
+        /// Runs the method of this name.
         fn read(source: &Source<'_>, name: &str, params: Value) -> Result<Value, Error> {
             match name {
                 $(<$method as Method>::NAME => answered::<$method>(source, params),)+
@@ -77,7 +77,7 @@ reading!(
     UsageGet,
 );
 
-/// Answers for the owner of a home, on a thread that may block.
+/// Runs a method for the owner of a home, on a thread that may block.
 pub async fn answer(
     home: Arc<Path>,
     journal: Arc<dyn Read>,
@@ -93,13 +93,13 @@ pub async fn answer(
 }
 
 fn answered<M: Reads>(source: &Source<'_>, params: Value) -> Result<Value, Error> {
-    // Whoever says nothing takes what is meant without it.
+    // Absent parameters are the defaults.
     let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
     let params = serde_json::from_value(params).map_err(|error| {
         Error::invalid(format!("`{}` does not take that: {error}", M::NAME), "docs/protocol.md says what it takes")
     })?;
     let result = M::read(source, params)?;
-    // Seen before it is made a second time.
+    // The size is checked before the result is serialised a second time.
     serde_json::to_writer(PageBudget(RESULT_BYTES), &result).map_err(|_| Error::TooLarge)?;
     Ok(plain(&result))
 }
@@ -108,7 +108,7 @@ fn plain(result: &impl Serialize) -> Value {
     serde_json::to_value(result).expect("what is shown is plain data")
 }
 
-/// Takes so many bytes and no more, and keeps none.
+/// Accepts this many bytes and no more, and keeps none.
 struct PageBudget(usize);
 
 impl io::Write for PageBudget {

@@ -1,11 +1,11 @@
-//! Pages of lists. A list stands in the order in which its rows were made; the first page has its last rows, and the one after
-//! it those before them: rows that are added meanwhile change no page that was given. What may not live here: what is listed.
+//! Pages of lists. A list is ordered by when its rows were created. The first page has the last rows, and the next page
+//! the rows before them, so rows that are added meanwhile change no page that was already given.
 
 use std::str::FromStr;
 
 use crate::error::Error;
 
-/// What a page goes on from.
+/// The position from which a page continues.
 pub(super) fn cursor<I: FromStr>(after: &str) -> Result<I, Error> {
     after.parse().map_err(|_| {
         let what = format!("`{after}` is no cursor of this list");
@@ -13,12 +13,12 @@ pub(super) fn cursor<I: FromStr>(after: &str) -> Result<I, Error> {
     })
 }
 
-/// How many rows are looked for: one more says that there is another page.
+/// How many rows are read: one more than asked for shows that there is another page.
 pub(super) fn wanted(limit: Option<usize>) -> usize {
     limit.map_or(usize::MAX, |limit| limit.saturating_add(1))
 }
 
-/// The page out of what was found, and what the next one is asked for with.
+/// The page of these rows, and the parameter for the next page.
 pub(super) fn page<T>(mut found: Vec<T>, limit: Option<usize>, id: impl Fn(&T) -> String) -> (Vec<T>, Option<String>) {
     let more = limit.map_or(0, |limit| found.len().saturating_sub(limit));
     let page = found.split_off(more);

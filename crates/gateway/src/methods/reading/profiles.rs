@@ -1,4 +1,4 @@
-//! `profiles.list`: what the home's ledger says.
+//! `profiles.list`: the state of the home's ledger.
 
 use engine::{Account, Cooldown, Ledger};
 use protocol::method::{LeftAlone, NoParams, ProfilesList, ProfilesListed, ProviderTurns};
@@ -19,11 +19,11 @@ fn listed(ledger: &Ledger) -> ProfilesListed {
         preferred: turns.preferred.clone(),
         last_good: turns.last_good.clone().flatten(),
     });
-    ProfilesListed { left_alone: ledger.cooldowns().map(left_alone).collect(), turns: turns.collect() }
+    ProfilesListed { left_alone: ledger.cooldowns().map(cooldown_view).collect(), turns: turns.collect() }
 }
 
-/// What is left alone, as it is told.
-pub(in crate::methods) fn left_alone((account, rest): (&Account, &Cooldown)) -> LeftAlone {
+/// A cooldown in the shape of the protocol.
+pub(in crate::methods) fn cooldown_view((account, rest): (&Account, &Cooldown)) -> LeftAlone {
     let Account { provider, profile, model } = account.clone();
     let Cooldown { class, since, until, strikes, .. } = *rest;
     LeftAlone { provider, profile, model, class, since, until, strikes }

@@ -1,4 +1,4 @@
-//! `receipts.get`: what became of one message.
+//! `receipts.get`: the receipt of one message.
 
 use engine::tables::transitions::RunState;
 use engine::{MessageId, ReceiptRow, ReceiptState, SessionRow};
@@ -30,7 +30,7 @@ impl Reads for ReceiptsGet {
 
 type Found = (SessionRow, ReceiptRow);
 
-/// The receipt of the message of this id; of the message that began the run of this id, which is the same one.
+/// The receipt of the message with this id, or of the message that began the run with this id; they are the same.
 fn by_id(read: &dyn Read, mut sessions: Vec<SessionRow>, id: &str) -> Result<Found, Error> {
     let message: MessageId =
         id.parse().map_err(|error: engine::InvalidId| Error::invalid(error.to_string(), "write the whole id"))?;
@@ -55,13 +55,13 @@ fn by_key(read: &dyn Read, sessions: Vec<SessionRow>, key: &str) -> Result<Found
     if found.len() > 1 {
         let keys: Vec<&str> = found.iter().take(4).map(|(session, _)| session.key.as_str()).collect();
         let what = format!("the key `{key}` was used in {} sessions: {}", found.len(), keys.join(", "));
-        return Err(Error::invalid(what, "say in which: `--session KEY`"));
+        return Err(Error::invalid(what, "name one of them with `--session KEY`"));
     }
     found.pop().ok_or_else(|| unknown(&format!("no message was sent with the key `{key}`")))
 }
 
 fn unknown(what: &str) -> Error {
-    Error::not_found(what, "what was never acknowledged is not there: send it, with the same key")
+    Error::not_found(what, "a message without an acknowledgement was not recorded: send it again with the same key")
 }
 
 fn story(read: &dyn Read, session: SessionRow, receipt: ReceiptRow) -> Result<ReceiptStory, Error> {

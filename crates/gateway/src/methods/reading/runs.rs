@@ -22,7 +22,7 @@ impl Reads for RunsList {
         let before: Option<RunId> = params.after.as_deref().map(pages::cursor).transpose()?;
         let waiting = waiting_before(source, chosen, before)?;
         let wanted = pages::wanted(params.limit);
-        // One that waits has no row: whatever has one stands before it.
+        // A waiting run has no row: everything that has one comes before it.
         let before = before.filter(|run| source.waits.iter().all(|wait| wait.request.run != *run));
         let rows = read.runs_before(chosen, before, wanted.saturating_sub(waiting.len()))?;
         let keys = keys(read, &rows, params.limit)?;
@@ -37,7 +37,7 @@ impl Reads for RunsList {
     }
 }
 
-/// The keys of the sessions that these runs are of.
+/// The keys of the sessions of these runs.
 fn keys(read: &dyn Read, rows: &[RunRow], limit: Option<usize>) -> Result<BTreeMap<SessionId, String>, Error> {
     if limit.is_none() {
         return Ok(read.sessions()?.into_iter().map(|row| (row.session, row.key)).collect());
@@ -53,8 +53,8 @@ fn keys(read: &dyn Read, rows: &[RunRow], limit: Option<usize>) -> Result<BTreeM
     Ok(keys)
 }
 
-/// The runs that wait for a place to begin, of the session that was chosen, in the order in which they will; those before this
-/// one, where it waits itself, else none behind a cursor.
+/// The runs that wait to begin, of the chosen session, in the order in which they will begin. If the cursor is a
+/// waiting run, only those before it; behind any other cursor, none.
 fn waiting_before(
     source: &Source<'_>,
     chosen: Option<SessionId>,
@@ -69,7 +69,7 @@ fn waiting_before(
     };
     let mut waiting = vec![];
     for wait in waits {
-        // A run that waits for its place again has a row.
+        // A run that waits for a lane again has a row.
         if source.read.run(wait.request.run)?.is_none() {
             waiting.extend(self::waiting(source, chosen, wait)?);
         }
@@ -77,7 +77,7 @@ fn waiting_before(
     Ok(waiting)
 }
 
-/// A run that has not begun, if it is in the session that was chosen.
+/// A run that has not begun, if it belongs to the chosen session.
 fn waiting(source: &Source<'_>, chosen: Option<SessionId>, wait: &LaneWait) -> Result<Option<RunSummary>, Error> {
     let session = source.read.session(&wait.request.session)?;
     let session = session.filter(|session| chosen.is_none_or(|chosen| chosen == session.session));
@@ -95,7 +95,7 @@ impl Reads for RunsShow {
 
 impl Reads for RunsTrace {
     fn read(source: &Source<'_>, params: RunParams) -> Result<Traced, Error> {
-        // Only the beginnings of texts are told, so that they are not counted.
+        // Only the beginnings of texts are included, so they are not counted.
         let found = lookup::run_or_message(source.read, &params)?;
         Ok(Traced { lines: trace(source.read, &found, &texts(source.read))? })
     }

@@ -1,4 +1,4 @@
-//! `status`: who owns the home, what its sessions are doing, what the unfinished ones wait for.
+//! `status`: the owner of the home, the states of its sessions, and what unfinished sessions wait for.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(super) fn gather(source: &Source<'_>, owner: Option<Owner>) -> Result<Status
     Ok(status)
 }
 
-/// A home without a journal is doing nothing, which is an answer.
+/// A home without a journal is a valid, idle home.
 pub fn without_journal(home: &Path) -> Status {
     Status { owner: owner(home), ..nothing(home) }
 }
@@ -50,10 +50,10 @@ fn nothing(home: &Path) -> Status {
 
 fn unfinished(source: &Source<'_>, row: &SessionRow, owned: Owned) -> Result<Unfinished, Error> {
     let questions = source.read.approvals(Some(row.session))?;
-    // One session that does not read must not hide the others.
+    // One unreadable session must not hide the others.
     let (waits_for, waits_until) = match fold_branch(source.read, row) {
         Ok(session) => (waits_for(&session, &questions, owned), waits_until(&session)),
-        Err(error) => (format!("a journal that reads: {}", error.shape().message), None),
+        Err(error) => (format!("a readable journal: {}", error.shape().message), None),
     };
     let lane_wait = source.waits.iter().find(|wait| *wait.request.session == *row.key).map(wait::shape);
     Ok(Unfinished {

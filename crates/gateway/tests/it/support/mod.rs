@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 
 pub const KEY: &str = "agent:main:main";
 
-/// Runs on the offline model in a folder; commands are asked for.
+/// Runs on the offline model in a folder; commands need approval.
 struct Here(String);
 
 impl Resolver for Here {
@@ -65,7 +65,7 @@ impl Resolver for Here {
 pub struct Home {
     folder: TempDir,
     pub service: Arc<Service>,
-    /// What the user of the owner should know.
+    /// The notes for the user of the owner.
     #[allow(dead_code, reason = "few tests look at it")]
     pub notes: UnboundedReceiver<String>,
     listening: JoinHandle<()>,
@@ -76,12 +76,12 @@ impl Home {
         Self::paced(Duration::ZERO)
     }
 
-    /// The model waits so long before each piece of its answer.
+    /// The model waits this long before each piece of its response.
     pub fn paced(pace: Duration) -> Self {
         Self::in_folder(tempfile::tempdir().unwrap(), pace)
     }
 
-    /// Owns the home that is in this folder.
+    /// Owns the home in this folder.
     pub fn in_folder(folder: TempDir, pace: Duration) -> Self {
         let journal = Arc::new(Sqlite::own(&folder.path().join("home")).unwrap());
         Self::with_journal(folder, pace, journal)
@@ -113,7 +113,7 @@ impl Home {
         self.folder.path().join("home")
     }
 
-    /// The owner leaves; the next one opens the home.
+    /// The owner shuts down, and the next one opens the home.
     pub async fn again(self, pace: Duration) -> Self {
         let folder = self.leave().await;
         Self::in_folder(folder, pace)
@@ -165,7 +165,7 @@ pub fn message(session: &str, key: &str, text: &str) -> AgentParams {
     }
 }
 
-/// The next event that says something.
+/// The next event that is not a tick.
 pub async fn observe(events: &mut Events) -> Option<EventFrame> {
     loop {
         let event = events.recv().await?;
@@ -196,12 +196,12 @@ impl Raw {
         Self { read: BufReader::new(read), write }
     }
 
-    /// Writes this line; whoever is not read any more is not missed.
+    /// Writes this line; a closed connection is not an error.
     pub async fn say(&mut self, line: &str) {
         let _ = self.write.write_all(format!("{line}\n").as_bytes()).await;
     }
 
-    /// The next frame that says something; none at the end.
+    /// The next frame that is not a tick; `None` at the end.
     pub async fn observe(&mut self) -> Option<Value> {
         loop {
             let mut line = String::new();
@@ -213,7 +213,7 @@ impl Raw {
         }
     }
 
-    /// All that comes until the end.
+    /// Reads everything until the end.
     pub async fn rest(&mut self) -> Vec<Value> {
         let mut all = vec![];
         while let Some(frame) = self.observe().await {

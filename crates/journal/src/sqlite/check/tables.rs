@@ -23,7 +23,7 @@ pub(in crate::sqlite) struct Wanted {
     pub(in crate::sqlite) key: String,
     pub(in crate::sqlite) branch: BranchId,
     /// The key and branch that its row has instead; `None` if there is no row.
-    pub(in crate::sqlite) row: Option<(String, Option<BranchId>)>,
+    pub(in crate::sqlite) listed: Option<(String, Option<BranchId>)>,
     /// Whether another session has that key now.
     pub(in crate::sqlite) is_taken: bool,
 }

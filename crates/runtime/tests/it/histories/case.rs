@@ -121,11 +121,11 @@ fn files() -> impl Strategy<Value = Vec<Shown>> {
 
 fn asked() -> impl Strategy<Value = Asked> {
     // A message of the command line has text; one that comes with files may have none.
-    let told = (text(), files()).prop_map(|(text, files)| {
+    let message = (text(), files()).prop_map(|(text, files)| {
         let says_nothing = text.trim().is_empty() && files.is_empty();
         (if says_nothing { "go on" } else { text }, files)
     });
-    (told, 0..SERVED.len()).prop_map(|((text, files), model)| Asked { text, files, model })
+    (message, 0..SERVED.len()).prop_map(|((text, files), model)| Asked { text, files, model })
 }
 
 fn piece() -> impl Strategy<Value = Piece> {

@@ -72,11 +72,11 @@ fn r41_results_stand_in_the_order_of_their_calls() {
             Message::Assistant(answer) => answer.calls().map(|call| Arc::clone(&call.provider_id)).collect(),
             Message::User { .. } | Message::Result { .. } => vec![],
         });
-        let told = ids(|message| match message {
+        let expected = ids(|message| match message {
             Message::Result { provider_id, .. } => vec![Arc::clone(provider_id)],
             Message::User { .. } | Message::Assistant(_) => vec![],
         });
-        assert_eq!((asked.len(), &asked), (3, &told));
+        assert_eq!((asked.len(), &asked), (3, &expected));
         orders.insert(history.ended);
     }
     assert!(orders.len() >= 3, "they ended in other orders: {orders:?}");

@@ -71,8 +71,8 @@ fn r41_third_party_the_official_clients_send_each_history() {
     }
     drop(lines);
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(told.lines().last(), Some(&*format!("{} sent, 0 wrong", given.sent.len())), "{told}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(printed.lines().last(), Some(&*format!("{} sent, 0 wrong", given.sent.len())), "{printed}");
     assert!(given.changed.lock().unwrap().is_empty(), "the clients changed {:?}", given.changed);
     let good = given.sent.iter().filter(|(_, is_bad)| !is_bad).count();
     assert!(given.arrived.load(Ordering::SeqCst) >= good, "not all of them have arrived");

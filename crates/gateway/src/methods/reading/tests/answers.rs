@@ -1,4 +1,4 @@
-//! The answers as they go over the wire, and what is asked wrongly.
+//! Results in their form on the wire, and invalid requests.
 
 use protocol::method::{Method, RunParams};
 use serde::de::DeserializeOwned;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::*;
 use crate::show::scene::Scene;
 
-/// A run that is over, one that streams with a call behind it, and a message that waits.
+/// A finished run, a run that streams with a call behind it, and a waiting message.
 fn busy() -> Scene {
     let mut scene = Scene::new();
     scene.start("first");
@@ -23,7 +23,7 @@ fn busy() -> Scene {
     scene
 }
 
-/// What is printed reads back equal, and is printed the same again; also as it comes over the wire.
+/// A printed result parses to an equal value and prints the same again, also after the wire.
 fn reads_back<M: Reads>(scene: &Scene, params: Value) -> Value
 where
     M::Params: DeserializeOwned,
@@ -33,7 +33,7 @@ where
     let printed = serde_json::to_string(&result).unwrap();
     let over_the_wire = read(&source, M::NAME, params).unwrap();
     for text in [printed.clone(), serde_json::to_string(&over_the_wire).unwrap()] {
-        // By way of a value, as a client has it.
+        // Through a JSON value, as a client has it.
         let value: Value = serde_json::from_str(&text).unwrap();
         let again: M::Result = serde_json::from_value(value).unwrap();
         assert_eq!(serde_json::to_string(&again).unwrap(), printed, "{}", M::NAME);
@@ -89,7 +89,7 @@ fn r60_an_answer_that_does_not_fit_is_refused_before_its_texts_are_read() {
     let refused = |name: &str, params: Value| read(&small, name, params).unwrap_err();
     assert!(matches!(refused("sessions.show", Value::Null), Error::TooLarge));
     assert!(matches!(refused("runs.show", Value::Null), Error::TooLarge));
-    assert!(read(&small, "runs.trace", Value::Null).is_ok(), "only beginnings are told");
+    assert!(read(&small, "runs.trace", Value::Null).is_ok(), "only beginnings are included");
     let run = read(&small, "runs.list", Value::Null).unwrap()["runs"][0]["run"].as_str().map(str::to_owned);
     assert_eq!(read(&small, "runs.show", json!({ "run": run })).unwrap()["text"], "One.");
     assert!(serde_json::to_writer(PageBudget(3), "ab").is_err() && serde_json::to_writer(PageBudget(4), "ab").is_ok());

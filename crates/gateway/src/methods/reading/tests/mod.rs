@@ -1,4 +1,4 @@
-//! What the reading methods give, from scenes driven through the real machine.
+//! Results of the reading methods, from scenes driven through the real machine.
 
 mod answers;
 mod receipts;
@@ -18,10 +18,10 @@ fn show(scene: &Scene, choice: &RunParams) -> RunStory {
 }
 
 fn lines(scene: &Scene) -> Vec<TraceLine> {
-    told(scene, &RunParams::default())
+    trace(scene, &RunParams::default())
 }
 
-fn told(scene: &Scene, choice: &RunParams) -> Vec<TraceLine> {
+fn trace(scene: &Scene, choice: &RunParams) -> Vec<TraceLine> {
     RunsTrace::read(&Source::of(&scene.journal), choice.clone()).unwrap().lines
 }
 
@@ -45,7 +45,7 @@ fn r21_what_is_unfinished_says_what_it_waits_for() {
     scene.crash();
     let held = status(&scene, Some(7));
     assert_eq!(held.unfinished[0].lifecycle, LifecycleKind::Error);
-    assert!(held.unfinished[0].waits_for.ends_with("mend it with `limulus resume agent:main:main --force`"));
+    assert!(held.unfinished[0].waits_for.ends_with("repair it with `limulus resume agent:main:main --force`"));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn r21_a_question_is_shown_as_it_is_asked() {
     scene.call("exec", r#"{"command":"rm -r old"}"#);
     scene.end_stream();
     scene.ask("run the command `rm -r old`");
-    assert_eq!(status(&scene, Some(7)).unfinished[0].waits_for, "leave to run the command `rm -r old`");
+    assert_eq!(status(&scene, Some(7)).unfinished[0].waits_for, "approval to run the command `rm -r old`");
 }
 
 #[test]
@@ -170,8 +170,9 @@ fn the_story_of_one_run_has_nothing_of_another() {
         let run = show(&scene, &by_id(id));
         assert_eq!((run.text.as_str(), run.steps.len(), run.steps[0].text.as_str()), (text, 1, text));
     }
-    let told = |id: &str| told(&scene, &by_id(id)).into_iter().map(|line| line.event).collect::<Vec<_>>();
-    let (first, second) = (told("00000000-0000-0000-0000-000000000101"), told("00000000-0000-0000-0000-000000000102"));
+    let trace = |id: &str| trace(&scene, &by_id(id)).into_iter().map(|line| line.event).collect::<Vec<_>>();
+    let (first, second) =
+        (trace("00000000-0000-0000-0000-000000000101"), trace("00000000-0000-0000-0000-000000000102"));
     let whole = |kinds: &[String]| {
         let ended = kinds.iter().filter(|kind| *kind == "run_ended").count();
         (kinds.first().cloned(), ended, kinds.last().cloned())

@@ -1,4 +1,4 @@
-//! What became of a message.
+//! The receipts of messages.
 
 use engine::tables::transitions::RunState;
 use engine::{Outcome, ReceiptState, ResumeMode};
@@ -17,7 +17,7 @@ fn by_key(scene: &Scene, key: &str) -> ReceiptStory {
 }
 
 #[test]
-fn a3_r10_a_receipt_tells_what_became_of_a_message_from_queue_to_end() {
+fn a3_r10_a_receipt_follows_a_message_from_queue_to_end() {
     let mut scene = Scene::new();
     scene.keyed("first", "k1");
     scene.keyed("second", "k2");

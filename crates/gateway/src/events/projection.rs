@@ -1,4 +1,4 @@
-//! One record as a line: what is said of each kind of event. What may not live here: which lines a subscriber gets.
+//! Projects one record as a line: the sentence for each kind of event.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,71 +18,70 @@ use super::position::StreamPosition;
 use super::shows::Shows;
 use crate::show::names;
 
-/// Characters of a call's arguments or output that a line shows; the whole is in the journal.
+/// Characters of a call's arguments or output that a line shows; the journal holds the whole text.
 const PREVIEW_CHARS: usize = 400;
 
-/// Entries that are looked at in one go, backwards.
+/// Entries that are read at once, backwards.
 const LOOK_BACK: u64 = 64;
 
-/// A line, and where in the journal of its session it stands.
+/// A line, and its anchor in the journal of its session.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// The line.
     pub event: protocol::Event,
-    /// Its place.
     pub at: LinePosition,
 }
 
-/// Where what is told comes from.
+/// The source of the projected lines.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     /// The session's key.
     pub(super) key: &'a str,
-    /// The batch or entry that is told.
+    /// The batch or entry that is reported.
     pub(super) batch: BatchPosition,
-    /// What came with it; whatever else it names is in the store.
+    /// The bodies that came with it; all other bodies are in the store.
     pub(super) bodies: &'a [Content],
     pub(super) store: &'a dyn Read,
 }
 
-/// How far a session has been told.
+/// How far a session has been reported.
 #[derive(Debug, Default)]
 pub(super) struct Projection {
     pub(super) position: StreamPosition,
     pub(super) run: Option<RunId>,
-    /// What the calls of the last message are.
+    /// The calls of the last message.
     calls: BTreeMap<CallId, (String, String)>,
-    /// The end of a run, until what belongs to it is told.
+    /// The end of a run, until everything recorded with it is reported.
     end: Option<Line>,
     /// What messages show.
     shows: Shows,
-    /// Whom the run asks.
+    /// The model candidates that the run asks.
     asked: Asked,
 }
 
-/// Whom the run under way asks, as far as that is known.
+/// The candidates of the active run, as far as they are known.
 #[derive(Debug, Default)]
 struct Asked {
-    /// What its candidates are called.
+    /// The names of the candidates.
     names: Vec<String>,
-    /// The one that was told last; none where the run began before anybody was told of it.
-    told: Option<u32>,
-    /// Whether that was told as a probe.
+    /// The candidate that was reported last; `None` if the run began before anything of it was reported.
+    reported: Option<u32>,
+    /// Whether it was reported as a probe.
     probe: bool,
 }
 
 impl Asked {
-    /// What is to be told of it beside what other lines tell.
+    /// What is reported of a request beside what other lines report.
     fn see(&mut self, source: Source<'_>, event: &Event) -> Option<Stream> {
         match event {
             Event::RunStarted(e) => {
                 let settings = source.bytes(&e.settings).and_then(|bytes| Settings::from_bytes(&bytes).ok());
                 let names = settings.map(|settings| names(&settings.candidates)).unwrap_or_default();
-                *self = Self { names, told: Some(0), probe: false };
+                *self = Self { names, reported: Some(0), probe: false };
                 None
             }
             Event::RetryScheduled(e) => {
-                self.told = e.candidate.or(self.told);
+                self.reported = e.candidate.or(self.reported);
                 None
             }
             Event::RequestSent(e) => self.sent(e.candidate, e.probe),
@@ -90,10 +89,10 @@ impl Asked {
         }
     }
 
-    /// A request went to this candidate.
+    /// Records a request to this candidate. Returns the model to report, if it has to be reported.
     fn sent(&mut self, candidate: u32, probe: bool) -> Option<Stream> {
-        let told = self.told.replace(candidate)?;
-        let is_update = told != candidate || probe && !self.probe;
+        let reported = self.reported.replace(candidate)?;
+        let is_update = reported != candidate || probe && !self.probe;
         self.probe = probe;
         let model = self.names.get(candidate as usize).filter(|_| is_update)?.clone();
         Some(Stream::State(StateLine::Asks { model, probe }))
@@ -101,18 +100,18 @@ impl Asked {
 }
 
 impl Source<'_> {
-    /// A body; none where it was erased.
+    /// A body; `None` if it was erased.
     fn bytes(&self, hash: &Hash) -> Option<Arc<[u8]>> {
         let here = self.bodies.iter().find(|content| content.body.hash == *hash);
         here.map(|content| Arc::clone(&content.bytes)).or_else(|| self.store.body(hash).ok().flatten())
     }
 
-    /// The text of a body; what was erased is nothing.
+    /// The text of a body; empty if it was erased.
     pub(super) fn text(&self, hash: &Hash) -> String {
         self.bytes(hash).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
-    /// The last entry up to this one of which something can be said.
+    /// The last entry up to this one that can be reported.
     pub(super) fn look_back<T>(
         &self,
         from: Seq,
@@ -122,7 +121,7 @@ impl Source<'_> {
         while until > Seq(0) {
             let first = Seq(until.0.saturating_sub(LOOK_BACK - 1).max(1));
             let Ok(entries) = self.store.range(self.batch.branch, first, until) else {
-                // Those before were removed: what is still there is looked at in one go.
+                // Earlier entries were removed: what still exists is read at once.
                 return self.look_at_all(until, find);
             };
             if let Some(found) = entries.iter().rev().find_map(&mut find) {
@@ -141,17 +140,17 @@ impl Source<'_> {
 }
 
 impl Projection {
-    /// Of a session of which nothing waits and nothing is under way.
-    pub(super) fn at_rest() -> Self {
+    /// For a session without waiting messages and without an active run.
+    pub(super) fn idle() -> Self {
         Self { shows: Shows::Nothing, ..Self::default() }
     }
 
-    /// For a reader that stands here.
+    /// For a reader at this position.
     pub(super) fn standing_at(position: StreamPosition) -> Self {
         Self { position, ..Self::default() }
     }
 
-    /// Tells a record. `following` is what was recorded together with it and after it.
+    /// Projects a record. `following` is what was recorded together with it and after it.
     pub(super) fn notify<'e>(
         &mut self,
         source: Source<'_>,
@@ -186,14 +185,14 @@ impl Projection {
             line.event.run = match event {
                 Event::MessageAccepted(e) => Some(RunId::from(e.message)),
                 Event::RunEnded(e) => Some(e.run),
-                // It is the last line of the run that never began.
+                // This is the last line of the run that never began.
                 Event::MessageSettled(e) if line.event.never_began(e.message.into()).is_some() => {
                     Some(e.message.into())
                 }
                 _ => line.event.run,
             };
             if let (Event::RunEnded(_), Some(seq)) = (event, record.seq) {
-                // A client that waits for the end has seen all that came with it.
+                // A client that waits for the end has seen everything recorded with it.
                 self.position.owe(seq);
                 self.end = Some(line);
             } else {
@@ -202,7 +201,7 @@ impl Projection {
         }
     }
 
-    /// Goes on behind records of which nobody is told.
+    /// Advances past records that nobody receives.
     pub(super) fn pass(&mut self, records: &[Record], epoch: Epoch) {
         for record in records {
             self.see(record, epoch);
@@ -210,7 +209,7 @@ impl Projection {
         self.shows = Shows::Unknown;
     }
 
-    /// Goes on behind a record.
+    /// Advances past a record.
     fn see(&mut self, record: &Record, epoch: Epoch) -> (Seq, Option<(EffectId, u64)>) {
         let place = self.position.see(record, epoch);
         self.run = run_of(&record.event).or(self.run);
@@ -221,7 +220,7 @@ impl Projection {
         place
     }
 
-    /// A line that tells no record, behind those that were told.
+    /// A line without a record, behind the lines so far.
     pub(super) fn line(&self, source: Source<'_>, at: Timestamp, what: Stream) -> Line {
         let event = protocol::Event {
             cursor: self.position.to_string(),
@@ -234,7 +233,7 @@ impl Projection {
         Line { event, at: LinePosition::new(source.batch, self.position.seq(), None) }
     }
 
-    /// The line of what a run has taken so far.
+    /// The line of what a run has spent so far.
     pub(super) fn usage(&self, source: Source<'_>, at: Timestamp, run: &RunRow) -> Line {
         let what = Stream::Usage(UsageLine::Run { model: run.model.clone(), usage: run.usage });
         let mut line = self.line(source, at, what);
@@ -242,21 +241,21 @@ impl Projection {
         line
     }
 
-    /// Tells the end of a run that was held back.
+    /// Reports the end of a run that was held back.
     pub(super) fn flush(&mut self, lines: &mut Vec<Line>) {
         if let Some(mut line) = self.end.take() {
-            self.position.owe_nothing();
+            self.position.clear_pending_end();
             line.event.cursor = self.position.to_string();
             lines.push(line);
         }
     }
 
-    /// Whether nothing of the session is under way.
-    pub(super) fn is_at_rest(&self) -> bool {
-        self.run.is_none() && self.position.is_at_rest()
+    /// Whether nothing of the session is active.
+    pub(super) fn is_idle(&self) -> bool {
+        self.run.is_none() && self.position.has_nothing_open()
     }
 
-    /// The run that is under way at this cursor, as the journal has it.
+    /// Reads the run that is active at this cursor from the journal.
     pub(super) fn find_run(&mut self, source: Source<'_>) -> Result<(), Error> {
         let found = source.look_back(self.position.seq(), |entry| match &entry.event {
             Event::RunEnded(_) => Some(None),
@@ -272,14 +271,14 @@ impl Projection {
         }
     }
 
-    /// A call's tool and arguments. What was asked for before is looked up.
+    /// A call's tool and arguments; read from the journal if the call was requested earlier.
     fn call(&mut self, source: Source<'_>, id: CallId) -> (String, String) {
         if !self.calls.contains_key(&id) {
             let sealed = source.look_back(self.position.seq(), |entry| match &entry.event {
                 Event::MessageSealed(sealed) if sealed.calls.iter().any(|call| call.id == id) => Some(sealed.clone()),
                 _ => None,
             });
-            // What cannot be read has no name; whoever reads the journal is told why.
+            // A call that cannot be read has no name; readers of the journal receive the reason.
             if let Ok(Some(sealed)) = sealed {
                 self.learn(source, &sealed);
             }
@@ -333,7 +332,7 @@ fn run_ended(source: Source<'_>, e: &RunEnded) -> Stream {
     })
 }
 
-/// What follows a failure is decided in the same batch.
+/// Returns the reaction to a failure, which is decided in the same batch.
 fn failed<'e>(failure: &engine::Failure, following: impl Iterator<Item = &'e Event>) -> Stream {
     Stream::State(StateLine::Failed { failure: failure.clone(), ends_run: ends_run(following) })
 }
@@ -407,7 +406,7 @@ pub(super) fn delta(effect: EffectId, offset: u64, text: &str) -> Delta {
     Delta { effect, offset, text: text.to_owned() }
 }
 
-/// The run that an event names: a subscriber of a run that another process began learns it from the first one.
+/// The run that an event names: a subscriber of a run that another process began learns it from the first such event.
 fn run_of(event: &Event) -> Option<RunId> {
     match event {
         Event::RunStarted(e) => Some(e.run),
@@ -426,7 +425,7 @@ fn run_of(event: &Event) -> Option<RunId> {
     }
 }
 
-/// The beginning of a text, on one line as it stands.
+/// The beginning of a text, on one line, not sanitized.
 fn preview(text: &str) -> String {
     match text.char_indices().nth(PREVIEW_CHARS) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -439,18 +438,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r51_a_probe_is_told_again_when_there_was_an_answer_between() {
+    fn r51_a_probe_is_reported_again_after_an_answer_in_between() {
         let names = vec!["acme/one".to_owned(), "acme/two".to_owned()];
-        let mut asked = Asked { names, told: Some(0), probe: false };
+        let mut asked = Asked { names, reported: Some(0), probe: false };
         let mut sent = |candidate, probe| match asked.sent(candidate, probe) {
             Some(Stream::State(StateLine::Asks { model, probe })) => Some((model, probe)),
             _ => None,
         };
         let one = || Some(("acme/one".to_owned(), true));
-        // It is the one that was chosen; once for each time that it is a probe.
+        // The selected candidate is reported once, and once for each probe.
         assert_eq!([sent(0, false), sent(0, true), sent(0, true)], [None, one(), None]);
         assert_eq!([sent(0, false), sent(0, true)], [None, one()]);
         assert_eq!(sent(1, false), Some(("acme/two".to_owned(), false)));
-        assert_eq!(Asked::default().sent(1, true), None, "nobody was told whom it asks");
+        assert_eq!(Asked::default().sent(1, true), None, "the candidates were never reported");
     }
 }
