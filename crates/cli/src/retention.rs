@@ -37,7 +37,7 @@ pub(crate) async fn supervise(
                     say(format!("{bodies} texts and outputs of over {days} days ago are erased ({})", size(bytes)));
                 }
                 Ok(Err(error)) => {
-                    say(format!("texts and outputs of over {days} days ago could not be erased: {error}"))
+                    say(format!("texts and outputs of over {days} days ago could not be erased: {error}"));
                 }
             }
         }

@@ -92,10 +92,10 @@ impl StreamReader {
     ) -> Result<Followed<T>, CliError> {
         let screen = self.screen.take().expect("it is here while no owner is followed");
         let mut follower = Follower::watch(owner_client, screen)?;
-        let followed = self.report(&mut follower, see).await;
+        let outcome = self.report(&mut follower, see).await;
         let screen = self.screen.insert(follower.into_screen());
         screen.hide_status();
-        followed
+        outcome
     }
 
     async fn report<T>(

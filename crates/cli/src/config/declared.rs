@@ -65,7 +65,7 @@ pub(super) const SECTIONS: &[Section] = &[
 ];
 
 section! {
-    Agent ["agents", "*"] "the agent of every session that names no other; add [agents.NAME] for more" from NextRun {
+    Agent ["agents", "*"] "the agent of every session that names no other; add [agents.NAME] for more" from Run {
         model: Option<String> => "acme/some-model", Model,
             "The model that is asked first. Not set: one of openai, anthropic or gemini, the first whose key is set (OPENAI_API_KEY and so on), else offline";
         #[serde(default)]
@@ -74,13 +74,13 @@ section! {
             "The folder that it works in; relative to the current folder, ~ is your home folder; `--workspace DIR` is for one command";
         thinking: Option<Thinking> => "medium", Word(LEVELS),
             "How much it thinks: off | minimal | low | medium | high | xhigh. Not set: the provider's default";
-        queue: Option<QueueMode> => "steer", MODES, from NextMessage,
+        queue: Option<QueueMode> => "steer", MODES, from Message,
             "What becomes of a message to a busy session of this agent. Not set: queue.mode";
     }
 }
 
 section! {
-    Runs ["runs"] "" from NextRun {
+    Runs ["runs"] "" from Run {
         deadline_s: u64 = 600, Number(1, YEAR_S), "Seconds that a run may take; the clock stops while the run waits";
         loop_warn_after: Limit<u32> = 3, COUNT,
             "Warn the model after this many identical calls with identical results and nothing new between them";
@@ -92,7 +92,7 @@ section! {
 }
 
 section! {
-    Requests ["requests"] "" from NextRun {
+    Requests ["requests"] "" from Run {
         first_byte_timeout_s: u64 = 120, Number(1, YEAR_S), "Seconds from a request to the first byte of its answer";
         idle_timeout_s: u64 = 60, Number(1, YEAR_S), "Seconds between two pieces of an answer";
         retries: u32 = 2, Number(0, 1_000), "How often a failed request is sent again";
@@ -102,7 +102,7 @@ section! {
 }
 
 section! {
-    Tools ["tools"] "" from NextRun {
+    Tools ["tools"] "" from Run {
         timeout_s: u64 = 120, Number(1, YEAR_S), "Seconds that one call may take";
     }
     tables {
@@ -114,29 +114,29 @@ section! {
 }
 
 section! {
-    Exec ["tools", "exec"] "" from NextRun {
+    Exec ["tools", "exec"] "" from Run {
         policy: Policy = "ask", POLICIES, "Commands: allow | ask | deny. Without a terminal, ask means deny";
     }
 }
 
 section! {
     #[derive(Default)]
-    OutsideWorkspace ["tools", "outside_workspace"] "" from NextRun {
+    OutsideWorkspace ["tools", "outside_workspace"] "" from Run {
         policy: Option<Policy> => "ask", POLICIES, "Paths outside the workspace. Not set: as for commands";
     }
 }
 
 section! {
-    WebFetch ["tools", "web_fetch"] "" from NextRun {
+    WebFetch ["tools", "web_fetch"] "" from Run {
         policy: Option<Policy> => "ask", POLICIES,
             "Pages of the web. Not set: as for commands, since an address can carry out what was read";
-        allow_private: bool = false, Flag, from NextCall,
+        allow_private: bool = false, Flag, from Call,
             "Whether addresses that are not on the public internet may be fetched from";
     }
 }
 
 section! {
-    Compaction ["compaction"] "how a history is compacted that outgrows the model's window: docs/context.md" from NextRun {
+    Compaction ["compaction"] "how a history is compacted that outgrows the model's window: docs/context.md" from Run {
         auto: bool = true, Flag, "Whether to compact before the provider refuses a request for its length";
         model: Option<String> => "anthropic/claude-haiku-4-5", Model,
             "The model that summarises. Not set: the one that the run is with";
@@ -153,7 +153,7 @@ section! {
 
 section! {
     #[derive(Copy)]
-    Budget ["budget"] "what may be spent: docs/budgets.md" from NextRun {
+    Budget ["budget"] "what may be spent: docs/budgets.md" from Run {
         at_limit: AtLimit = "wait", Word(&["wait", "end"]),
             "A run that reaches a limit: wait = until the limit is raised | end = the run has failed";
         wrap_up_percent: Limit<u32> = 80, Kind::Limit(1, 100),
@@ -170,7 +170,7 @@ section! {
 
 section! {
     #[derive(Copy)]
-    RunBudget ["budget", "run"] "what one run may spend" from NextRun {
+    RunBudget ["budget", "run"] "what one run may spend" from Run {
         tokens: Limit<u64> = "off", UP_TO, "Tokens that it may read and write, such as 500000";
         cost: Limit<f64> = "off", MoneyLimit,
             "US dollars that it may cost, such as 1.0; models without a known price cost nothing";
@@ -182,7 +182,7 @@ section! {
 
 section! {
     #[derive(Copy)]
-    SessionBudget ["budget", "session"] "what all runs of a session may spend together" from NextRun {
+    SessionBudget ["budget", "session"] "what all runs of a session may spend together" from Run {
         tokens: Limit<u64> = "off", UP_TO, "Tokens that they may read and write, such as 5000000";
         cost: Limit<f64> = "off", MoneyLimit, "US dollars that they may cost, such as 10.0";
         calls: Limit<u64> = "off", UP_TO, "Calls of tools that they may start, such as 2000";
@@ -193,7 +193,7 @@ section! {
 
 section! {
     #[derive(Copy)]
-    AgentBudget ["budget", "agent"] "what all runs of one agent may spend in a day (UTC)" from NextRun {
+    AgentBudget ["budget", "agent"] "what all runs of one agent may spend in a day (UTC)" from Run {
         concurrent_runs: Limit<usize> = "off", Kind::Limit(1, 10_000),
             "How many of them execute at once, such as 2, within those of `lanes`; further runs queue";
         tokens: Limit<u64> = "off", UP_TO, "Tokens that they may read and write, such as 20000000";
@@ -205,7 +205,7 @@ section! {
 
 section! {
     #[derive(Copy)]
-    DayBudget ["budget", "day"] "what all runs of the home may spend in a day (UTC)" from NextRun {
+    DayBudget ["budget", "day"] "what all runs of the home may spend in a day (UTC)" from Run {
         tokens: Limit<u64> = "off", UP_TO, "Tokens that they may read and write, such as 50000000";
         cost: Limit<f64> = "off", MoneyLimit, "US dollars that they may cost, such as 50.0";
         calls: Limit<u64> = "off", UP_TO, "Calls of tools that they may start, such as 20000";
@@ -215,14 +215,14 @@ section! {
 
 section! {
     #[derive(Copy)]
-    ProcessBudget ["budget", "process"] "what the process that owns the home may have" from NextRun {
+    ProcessBudget ["budget", "process"] "what the process that owns the home may have" from Run {
         memory_mb: Limit<u64> = "off", Kind::Limit(1, MEBIBYTES),
             "MiB in memory, such as 2000; at it one run executes at a time, the others wait: docs/budgets.md";
     }
 }
 
 section! {
-    Session ["session"] "" from NextCheck {
+    Session ["session"] "" from Check {
         idle_timeout_s: Limit<u64> = "off", UP_TO_A_YEAR,
             "Seconds of idleness after which `limulus serve` ends a session for good: docs/retention.md";
     }
@@ -233,7 +233,7 @@ section! {
 
 section! {
     #[derive(Copy)]
-    Reset ["session", "reset"] "when a message begins the conversation anew, as `/new` does: docs/chat.md" from NextMessage {
+    Reset ["session", "reset"] "when a message begins the conversation anew, as `/new` does: docs/chat.md" from Message {
         mode: ResetMode = "none", Word(&["none", "daily", "idle"]),
             "none | daily = after at_hour of the day | idle = after idle_minutes without anything";
         at_hour: i8 = 4, Number(0, 23), "Hour of the day, in the time zone of this machine";
@@ -244,8 +244,8 @@ section! {
 
 section! {
     #[derive(Copy)]
-    Retention ["retention"] "what a home keeps: docs/retention.md" from NextRun {
-        keep_days: Limit<u32> = "off", Kind::Limit(1, 100_000), from NextCheck,
+    Retention ["retention"] "what a home keeps: docs/retention.md" from Run {
+        keep_days: Limit<u32> = "off", Kind::Limit(1, 100_000), from Check,
             "Days after which texts and outputs of the journal are erased that no session needs";
         journal_mb: Limit<u64> = "off", Kind::Limit(1, MEBIBYTES),
             "MiB that the journal may need, such as 10000: near it you are warned, at it no new run starts";
@@ -253,7 +253,7 @@ section! {
 }
 
 section! {
-    Queue ["queue"] "what becomes of a message to a busy session: docs/queue.md" from NextMessage {
+    Queue ["queue"] "what becomes of a message to a busy session: docs/queue.md" from Message {
         mode: QueueMode = "steer", MODES,
             "A message to a busy session: steer | followup | collect | steer_backlog | interrupt";
         debounce_ms: u64 = 1000, Number(0, 1_000 * YEAR_S),
@@ -270,7 +270,7 @@ section! {
 
 section! {
     #[derive(Copy)]
-    Lanes ["lanes"] "how many runs execute at once" from NextRun {
+    Lanes ["lanes"] "how many runs execute at once" from Run {
         main: u16 = 4, Number(1, 10_000), "Runs of messages";
         subagent: u16 = 8, Number(1, 10_000), "Runs of agents that another agent asked, in a later version";
         cron: u16 = 1, Number(1, 10_000), "Runs of jobs, in a later version";
@@ -278,20 +278,20 @@ section! {
 }
 
 section! {
-    Serve ["serve"] "" from NextStart {
+    Serve ["serve"] "" from Start {
         drain_s: u64 = 10, Number(0, 3_600),
             "Seconds for which answers that are streaming may go on when `limulus serve` is stopped";
     }
 }
 
 section! {
-    Offline ["offline"] "" from NextStart {
+    Offline ["offline"] "" from Start {
         pace_ms: u64 = 0, Number(0, 60_000), "Milliseconds that the built-in model waits before each piece of its answer";
     }
 }
 
 section! {
-    Provider ["providers", "*"] "" from NextRequest {
+    Provider ["providers", "*"] "" from Request {
         api: Option<String> => "openai-chat", APIS,
             "The wire format: openai-chat | openai-responses | anthropic | gemini | ollama";
         base_url: Option<String> => "http://127.0.0.1:9911/v1", Address,
@@ -308,7 +308,7 @@ section! {
 }
 
 section! {
-    Profile ["providers", "*", "profiles", "*"] "leave them out if the server wants no key" from NextRequest {
+    Profile ["providers", "*", "profiles", "*"] "leave them out if the server wants no key" from Request {
         #[serde(default = "credentials::unnamed")]
         name: String => "first", Text, "What it is called in messages";
         #[serde(default)]
@@ -326,7 +326,7 @@ section! {
 
 section! {
     #[derive(Default)]
-    ModelFigures ["models", "*"] "what the catalogue does not know, or has otherwise: `limulus models list`" from NextRun {
+    ModelFigures ["models", "*"] "what the catalogue does not know, or has otherwise: `limulus models list`" from Run {
         context_window: Option<u64> => 200000, Number(1_000, TOKENS), "Tokens that it can see, its answer included";
         max_output: Option<u64> => 8192, Number(1, TOKENS), "Tokens that it may write in one answer";
         thinking: Option<Thinking> => "low", Word(LEVELS), "How much it thinks; goes before the agent's";
@@ -341,7 +341,7 @@ section! {
 
 section! {
     #[derive(Default)]
-    PriceFigures ["models", "*", "price"] "US dollars per million tokens" from NextRun {
+    PriceFigures ["models", "*", "price"] "US dollars per million tokens" from Run {
         input: Option<f64> => 2.5, Dollars, "Read anew";
         cached: Option<f64> => 0.25, Dollars, "Read from the provider's cache; not set: as input";
         cache_written: Option<f64> => 3.125, Dollars, "Written to it; not set: as input";

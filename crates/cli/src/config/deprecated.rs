@@ -83,7 +83,7 @@ mod tests {
             let setting = effective.settings.iter().find(|setting| setting.key == under.path.join(".")).unwrap();
             assert_eq!(setting.at, Some(format!("{}:2", file.display())), "{row}");
             let warning = format!("{}:2: {row}", file.display());
-            assert_eq!(effective.config.deprecated(), [warning.clone()]);
+            assert_eq!(effective.config.deprecated(), std::slice::from_ref(&warning));
             let review = Config::review(home.path(), &environment, Flags::default());
             assert!(review.errors.is_empty() && review.warnings[0].what == warning, "{review:?}");
         }

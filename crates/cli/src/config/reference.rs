@@ -157,10 +157,8 @@ mod tests {
 
     #[test]
     fn the_page_has_a_row_for_every_key_and_every_old_name() {
-        let mut rows = String::from("| old | new |\n|---|---|\n");
-        for row in DEPRECATED {
-            rows += &format!("| `{}` | `{}` |\n", row.old, row.new);
-        }
+        let names: Vec<String> = DEPRECATED.iter().map(|row| format!("| `{}` | `{}` |\n", row.old, row.new)).collect();
+        let rows = format!("| old | new |\n|---|---|\n{}", names.concat());
         let marks = ("<!-- old names: made from the list -->\n", "<!-- end of old names -->");
         check("configuration.md", Some(marks), &rows);
         check("configuration.md", Some(("<!-- keys: made from the declarations -->\n", "<!-- end -->")), &table());

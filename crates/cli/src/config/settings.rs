@@ -47,26 +47,26 @@ pub(super) enum Preset {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counts {
     /// Settings of a run are taken when it starts, and kept in the journal.
-    NextRun,
-    NextMessage,
-    NextRequest,
-    NextCall,
+    Run,
+    Message,
+    Request,
+    Call,
     /// Within an hour; a service looks again by itself.
-    NextCheck,
+    Check,
     /// Only a new process reads it.
-    NextStart,
+    Start,
 }
 
 impl Counts {
     /// The next what, for the documentation.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::NextRun => "run",
-            Self::NextMessage => "message",
-            Self::NextRequest => "request",
-            Self::NextCall => "call",
-            Self::NextCheck => "check",
-            Self::NextStart => "start",
+            Self::Run => "run",
+            Self::Message => "message",
+            Self::Request => "request",
+            Self::Call => "call",
+            Self::Check => "check",
+            Self::Start => "start",
         }
     }
 }

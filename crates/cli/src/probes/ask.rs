@@ -110,7 +110,7 @@ impl Asker {
                     observed.take(part);
                 }
                 Ok(ModelEvent::Ended { usage, is_counted }) => {
-                    (observed.usage, observed.is_counted) = (usage, is_counted)
+                    (observed.usage, observed.is_counted) = (usage, is_counted);
                 }
                 Err(failure) => observed.failure = Some(failure),
             }

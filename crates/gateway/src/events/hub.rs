@@ -219,7 +219,9 @@ impl Hub {
 
     fn observe(&self, published: &Published, lines: Vec<Line>) {
         let mut subscribers = self.lock();
-        lines.into_iter().for_each(|line| subscribers.notify(line));
+        for line in lines {
+            subscribers.notify(line);
+        }
         let batch = BatchPosition::of(published);
         subscribers.subscriptions.values_mut().for_each(|subscription| subscription.pass(&batch));
         // The waiter is notified after the lines, so the whole run has been reported.

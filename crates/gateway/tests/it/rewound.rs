@@ -84,7 +84,7 @@ impl Live {
     }
 
     /// An entry that is only written.
-    fn failure_report(&mut self) {
+    fn retract(&mut self) {
         self.record(TextStruck { request: REQUEST }.into(), vec![]);
     }
 
@@ -168,9 +168,9 @@ fn r11_a_reader_of_lost_text_receives_rewound() {
         .find(|resume| matches!(resume, Resume::Rewound { to } if *to == live.cursors[2]));
     assert!(partly.is_some(), "no cut kept the first piece alone");
 
-    let line = events::rewound(&row(), &to, Timestamp(9));
-    assert_eq!((line.what, line.at), (Stream::State(StateLine::Rewound { to: to.to_string() }), Timestamp(9)));
-    assert_eq!(line.cursor, to.to_string());
+    let event = events::rewound(&row(), &to, Timestamp(9));
+    assert_eq!((event.what, event.at), (Stream::State(StateLine::Rewound { to: to.to_string() }), Timestamp(9)));
+    assert_eq!(event.cursor, to.to_string());
 }
 
 /// The next owner has recorded something else in place of the lost entries, so the head alone is not enough.
@@ -180,14 +180,14 @@ fn r11_another_entry_in_the_same_place_is_not_taken_for_the_one_that_was_seen() 
     let mut live = Live::own(home.path(), 0);
     live.begin();
     let synced = live.last();
-    live.failure_report();
+    live.retract();
     live.text(0, "x");
     assert_ne!(live.last(), synced);
 
     let lost = after(&disk, Cut::Nothing);
     let mut next = Live::own(lost.path(), 2);
-    next.failure_report();
-    next.failure_report();
+    next.retract();
+    next.retract();
     assert_eq!(rewound(&live.last(), lost.path()), synced);
     let Resume::Tail(tail) = resume(&synced, lost.path()) else { panic!("existing entries were reported as lost") };
     assert_eq!(tail.entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [Seq(3), Seq(4)]);
@@ -267,7 +267,7 @@ fn r43_a_follower_of_the_home_that_has_seen_lost_entries_receives_rewound() {
     let mut live = Live::own(home.path(), 0);
     live.begin();
     let synced = StreamPosition::now_in_home(live.journal.as_ref()).unwrap();
-    live.failure_report();
+    live.retract();
     live.text(0, "Once upon ");
     let seen = StreamPosition::now_in_home(live.journal.as_ref()).unwrap();
     assert_eq!(of_home(&seen, after(&disk, Cut::Everything).path()), (vec![], seen.clone()));
@@ -278,8 +278,8 @@ fn r43_a_follower_of_the_home_that_has_seen_lost_entries_receives_rewound() {
     assert!(matches!(&lines[..], [Stream::State(_), of_session] if is_rewound(of_session, &synced)), "{lines:?}");
 
     let mut next = Live::own(lost.path(), 2);
-    next.failure_report();
-    next.failure_report();
+    next.retract();
+    next.retract();
     let (lines, to) = of_home(&seen, lost.path());
     let retracted = |what: &&Stream| matches!(what, Stream::Assistant(AssistantLine::Struck { .. }));
     assert_eq!(lines.iter().filter(retracted).count(), 2, "the new entries were not reported: {lines:?}");

@@ -31,7 +31,7 @@ pub const SPACE_BYTES: u64 = RESERVE_BYTES + (256 << 10);
 pub(super) struct Space {
     home: PathBuf,
     /// Whether the disk has space again.
-    disk_has_space: fn(&Path) -> bool,
+    probe: fn(&Path) -> bool,
     tight: Arc<AtomicBool>,
 }
 
@@ -39,14 +39,14 @@ pub(super) struct Space {
 #[derive(Debug)]
 pub(super) struct Outlook {
     home: PathBuf,
-    disk_has_space: fn(&Path) -> bool,
+    probe: fn(&Path) -> bool,
     tight: Arc<AtomicBool>,
 }
 
 impl Outlook {
     /// Whether everything would be accepted now.
     pub(super) fn is_clear(&self) -> bool {
-        !self.tight.load(Ordering::Relaxed) || (self.disk_has_space)(&self.home)
+        !self.tight.load(Ordering::Relaxed) || (self.probe)(&self.home)
     }
 }
 
@@ -54,7 +54,7 @@ impl Space {
     /// Opens or creates the reserve. A disk without space for it counts as full from the beginning.
     pub(super) fn open(home: &Path, has_space: fn(&Path) -> bool) -> Result<Self, Error> {
         let path = home.join(RESERVE);
-        let space = Self { home: home.to_owned(), disk_has_space: has_space, tight: Arc::default() };
+        let space = Self { home: home.to_owned(), probe: has_space, tight: Arc::default() };
         if !is_intact(&path) {
             match space.reserve() {
                 Err(error) if is_full(&error) => space.set_tight(true),
@@ -66,7 +66,7 @@ impl Space {
 
     /// A view for threads that wait for space.
     pub(super) fn outlook(&self) -> Outlook {
-        Outlook { home: self.home.clone(), disk_has_space: self.disk_has_space, tight: Arc::clone(&self.tight) }
+        Outlook { home: self.home.clone(), probe: self.probe, tight: Arc::clone(&self.tight) }
     }
 
     /// Whether only batches that end runs are accepted.
@@ -86,7 +86,7 @@ impl Space {
 
     /// Checks whether there is space again; if so, creates the reserve again.
     pub(super) fn look(&self) {
-        if self.is_tight() && (self.disk_has_space)(&self.home) {
+        if self.is_tight() && (self.probe)(&self.home) {
             // If it cannot be created now, the next check tries again.
             self.set_tight(self.reserve().is_err());
         }

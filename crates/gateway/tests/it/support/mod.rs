@@ -106,7 +106,7 @@ impl Home {
         let listener = Listener::bind(&home).unwrap();
         let serves = Arc::clone(&service);
         let listening = tokio::spawn(async move { listener.serve(&serves).await });
-        Self { folder, service, listening, notes }
+        Self { folder, service, notes, listening }
     }
 
     pub fn path(&self) -> std::path::PathBuf {
