@@ -1,4 +1,4 @@
-//! `limulus doctor`: looks at a home for damage. What it changes it changes only when asked to (`mend`).
+//! `limulus doctor`: checks a home for damage. It changes something only if asked to (`--repair`).
 
 mod quarantine;
 mod repair;

@@ -196,7 +196,7 @@ impl ConfigError {
     pub(crate) fn hint(&self) -> String {
         match self {
             Self::Unreadable { .. } => "make it readable, or set LIMULUS_HOME to another folder".to_owned(),
-            Self::Syntax { .. } => "mend that line; https://toml.io shows the format".to_owned(),
+            Self::Syntax { .. } => "fix that line; https://toml.io shows the format".to_owned(),
             Self::UnknownKey { nearest, .. } => format!("the nearest known key is `{nearest}`"),
             Self::UnknownVariable { nearest, .. } => format!("the nearest known one is {nearest}"),
             Self::Value { expected, .. } => format!("it takes {expected}"),
@@ -224,7 +224,7 @@ impl ConfigError {
             Self::UnknownProfile { provider, profile } => {
                 format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
             }
-            Self::Key { .. } | Self::Header { .. } => "mend that; it is read anew for each request".to_owned(),
+            Self::Key { .. } | Self::Header { .. } => "fix that; the file is read again for each request".to_owned(),
             Self::NoUserFolder => "set HOME, or LIMULUS_HOME and absolute paths".to_owned(),
         }
     }

@@ -438,7 +438,7 @@ fn what_is_not_toml_is_named_with_its_line_and_never_quoted() {
     let (what, hint) = wrong("[providers.acme]\napi = \"openai-chat\"\nkey = sk-secret-key\n", &[]);
     assert!(what.starts_with("HOME/config.toml:3 is not valid TOML: "), "{what}");
     assert!(!what.contains("sk-secret"), "{what}");
-    assert!(hint.starts_with("mend that line"), "{hint}");
+    assert!(hint.starts_with("fix that line"), "{hint}");
     let (what, _) = wrong("[[providers.acme.profiles]]\nkey = [\"sk-secret-key\"]", &[]);
     assert_eq!(what, "HOME/config.toml:2: `providers.acme.profiles.0.key` cannot be what it holds");
 }

@@ -47,7 +47,7 @@ pub(crate) fn lay_out(home: &str, owner: Option<&Owner>, report: &CheckReport, z
     for (number, finding) in report.findings.iter().take(SHOWN).enumerate() {
         page.line(format!("\n✗ {}. {}", number + 1, finding.what));
         lay_out_finding(&mut page, finding, zone);
-        // What a mend does is said once.
+        // What a repair does is printed once.
         let promise = finding.repair.as_ref().map(promise).filter(|promise| !promised.contains(promise));
         for line in promise.into_iter().flatten() {
             page.line(format!("          {line}"));
@@ -126,7 +126,7 @@ fn place(place: &Where, zone: &Zone) -> String {
     printable(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// What a mend does, and what it does not.
+/// What a repair does, and what it does not do.
 pub(crate) fn promise(repair: &Repair) -> &'static [&'static str] {
     match repair {
         Repair::Snapshots(_) => &["drops what cannot be believed; the state is folded from the entries again"],

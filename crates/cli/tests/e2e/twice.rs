@@ -152,7 +152,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     (
         "background",
         "r13_a_process_that_ends_without_an_owner_is_shown_as_ended",
-        "somebody looks all the time, and a mend owns the home alone",
+        "somebody looks all the time, and a repair owns the home alone",
     ),
     (
         "bad_input",

@@ -69,7 +69,7 @@ fn r50_a_probe_that_fails_is_longer_each_time_and_what_was_out_already_is_not() 
                     &FailureReport { probe, ..failure_report(number, ("one", "a"), class) },
                     Timestamp(0),
                 );
-                assert_eq!(alone(&ledger, 0)[0].1, minutes, "{class:?}, strike {at}");
+                assert_eq!(alone(&ledger, 0)[0].1, minutes, "{class:?}, failure {at}");
             }
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn keep_texts(home: &Path, reader: &Reader, key: &str) -> Result<Opti
     write(&home.join(&name), &kept).map_err(|error| CliError::Failed {
         exit: Exit::Store,
         what: format!("{name} could not be written ({error}); nothing was changed"),
-        hint: "make room in the home, then mend again".to_owned(),
+        hint: "free disk space for the home, then repair again".to_owned(),
     })?;
     Ok(Some(name))
 }

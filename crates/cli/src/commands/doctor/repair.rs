@@ -1,4 +1,4 @@
-//! `limulus doctor --repair`: one mend, asked for and told. It is only done where the check has found what it is for.
+//! `limulus doctor --repair`: runs one repair after asking, if the check found the damage that it is for.
 
 use std::io::{IsTerminal as _, Write as _};
 

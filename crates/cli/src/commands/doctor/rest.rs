@@ -14,7 +14,7 @@ use crate::error::{CliError, Exit};
 use crate::show::doctor::size;
 use crate::show::human::count;
 
-const MEND: &str = "`limulus doctor --repair collect`";
+const REPAIR: &str = "`limulus doctor --repair collect`";
 
 /// Adds to a report what nothing needs. Where anything is wrong, nobody knows.
 pub(super) fn note(report: &mut CheckReport, globals: &Globals) {
@@ -22,14 +22,14 @@ pub(super) fn note(report: &mut CheckReport, globals: &Globals) {
         return;
     }
     if report.collectable != Collected::default() {
-        report.notes.push(format!("{} that nothing needs; {MEND} removes them", told(&report.collectable)));
+        report.notes.push(format!("{} that nothing needs; {REPAIR} removes them", told(&report.collectable)));
     }
     let found = Reader::open(&globals.home).map_err(CliError::from).and_then(|reader| orphans(&reader, globals));
     let Ok(Orphans { calls, foreign }) = found else {
         return report.notes.push("what is left in calls/ could not be looked at".to_owned());
     };
     if !calls.is_empty() {
-        report.notes.push(format!("{} in calls/ of calls that nobody waits for; {MEND} removes them", folders(&calls)));
+        report.notes.push(format!("{} in calls/ of calls that nobody waits for; {REPAIR} removes them", folders(&calls)));
     }
     for name in foreign {
         report.notes.push(format!("calls/{name} is nothing that limulus made: it stays"));
