@@ -256,7 +256,7 @@ mod tests {
         let what = "/h is owned by pid 7, since 2026-11-21T03:00:00Z";
         check(owned(Some(7)), ErrorCode::Unavailable, 75, what, "--wait");
         let fenced = journal::Error::Fenced { epoch: engine::Epoch(1), owner: engine::Epoch(2) };
-        let what = "this process was owner 1 of the home, which has owner 2 now: it must end";
+        let what = "this process was owner 1 of the home, which now has owner 2: it must end";
         check(fenced, ErrorCode::Unavailable, 75, what, "ask again");
         let missing = journal::Error::NotFound { home: home.clone() };
         check(missing, ErrorCode::NotFound, 4, "no journal at /h", "limulus agent -m TEXT");

@@ -206,7 +206,7 @@ fn thought(
     let Some(request) = request else { return (None, None) };
     let name = level_name(request);
     if api == Api::OpenAiChat.name() {
-        let note = format!("thinking = {name} is not sent to {model}: openai-chat has no word for it");
+        let note = format!("thinking = {name} is not sent to {model}: openai-chat has no parameter for it");
         return (None, Some(note));
     }
     let Some(levels) = levels else { return (Some(request), None) };

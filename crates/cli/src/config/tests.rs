@@ -136,7 +136,7 @@ fn r53_a_model_is_asked_for_a_level_that_it_has_and_the_user_is_told() {
     check("openai-responses/gpt-4.1", "low", "", None, "does not think");
     check("openai-responses/gpt-4.1", "off", "", None, "");
     check("openai-responses/gpt-of-tomorrow", "xhigh", "", Some(Thinking::Xhigh), "");
-    check("openai/gpt-5.4", "low", "", None, "openai-chat has no word for it");
+    check("openai/gpt-5.4", "low", "", None, "openai-chat has no parameter for it");
     let more = "[models.\"gemini/gemini-3.5-flash\"]\nthinking_levels = []\n";
     check("gemini/gemini-3.5-flash", "low", more, None, "does not think");
 }

@@ -148,7 +148,7 @@ fn r11_r20_a_killed_end_of_a_session_is_resumed() {
     let key = format!("agent:main:{session}");
     assert_eq!((&unfinished[0]["key"], &unfinished[0]["lifecycle"]), (&key.into(), &"terminated".into()));
     let waits = unfinished[0]["waits_for"].as_str().expect("a text");
-    assert!(waits.contains("limulus resume") && waits.contains("in the background"), "{waits}");
+    assert!(waits.contains("limulus resume") && waits.contains("background processes"), "{waits}");
 
     home.run(&["resume"]).expect_code(0);
     assert!(!pids(&home.file("pids")).into_iter().any(is_alive));

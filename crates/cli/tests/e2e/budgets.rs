@@ -42,7 +42,7 @@ pub(crate) fn r23_a_run_that_has_used_up_its_calls_says_so_waits_and_continues_w
     assert_eq!((&calls["used"], &calls["limit"]), (&1.into(), &1.into()));
     let explained = home.run(&["runs", "explain"]).expect_code(0);
     assert!(
-        explained.out.contains("what it may is used up") && explained.out.contains("limulus budget show"),
+        explained.out.contains("its budget is used up") && explained.out.contains("limulus budget show"),
         "{explained:?}"
     );
     assert_eq!(home.json(&["sessions", "show"])["flags"]["isBlocked"], true);

@@ -68,7 +68,7 @@ fn r62_a_command_that_makes_no_sense_says_what_does() {
     for command in ["/pause", "/resume"] {
         home.run(&["agent", "-m", command]).expect_code(4).expect_err("no run is active in agent:main:main");
     }
-    assert!(say(&home, "/stop").contains("nothing is under way"));
+    assert!(say(&home, "/stop").contains("no run is active"));
     assert!(say(&home, "/status").contains("model: offline/offline (as configured)"));
     assert!(!say(&home, "/etc/hostname is what?").contains("/etc/hostname is what"), "a path is no command");
     assert_eq!(home.json(&["runs", "list"]).as_array().expect("a list").len(), 2);
@@ -94,10 +94,10 @@ fn r62_a_run_is_paused_resumed_and_stopped_from_the_chat() {
     assert!(say(&busy.home, "/pause").contains("/resume continues it"));
     assert_eq!(busy.explained()["state"], "paused");
     assert!(say(&busy.home, "/status").contains("someone who resumes it"));
-    assert!(say(&busy.home, "/resume").contains("goes on"));
+    assert!(say(&busy.home, "/resume").contains("continues"));
     let later = busy.send("followup", "Who are you?");
     let stopped = say(&busy.home, "/stop");
-    assert!(stopped.contains("is ended"), "{stopped}");
+    assert!(stopped.contains("has ended"), "{stopped}");
     busy.finish().expect_code(130);
     assert!(pids(&busy.home.file("pids")).iter().all(|pid| !is_alive(*pid)));
     assert_eq!(busy.receipt(&later)["outcome"], "completed", "what waited is next");

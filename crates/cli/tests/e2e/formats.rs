@@ -252,6 +252,6 @@ fn r45_a_file_that_cannot_be_attached_sends_nothing() {
     let refused = home.run(&["agent", "-m", "hello", "--attach", "a.zip"]).expect_code(2);
     let verdict = refused.verdict();
     assert!(verdict.contains("a.zip is binary") && verdict.contains("PNG, JPEG, GIF and WebP"), "{verdict}");
-    home.run(&["agent", "-m", "hello", "--attach", "gone.png"]).expect_code(2).expect_err("gone.png does not read");
+    home.run(&["agent", "-m", "hello", "--attach", "gone.png"]).expect_code(2).expect_err("cannot read gone.png");
     home.run(&["sessions", "list"]).expect_code(4);
 }

@@ -91,7 +91,7 @@ fn r69_a_model_that_can_do_everything_is_found_to_in_two_formats() {
         ("✓", "tools", "called ls {\"path\": \".\"}"),
         ("✓", "images", "set images = true in [models.\"acme/m\"]"),
         ("✓", "cache", "5900 of 6000 tokens were read from it the second time"),
-        ("–", "thinking", "openai-chat has no word for it"),
+        ("–", "thinking", "openai-chat has no parameter for it"),
     ] {
         assert_line(&finished, mark, what, says);
     }
@@ -138,7 +138,7 @@ fn r24_what_a_server_refuses_is_said_in_its_words() {
     let finished = check("openai-chat", answers).0.expect_code(1);
     assert_line(&finished, "✗", "tools", "`tools` is not supported by this model");
     assert_line(&finished, "✗", "images", "image input is not supported by this model");
-    assert_line(&finished, "–", "cache", "of 6000 tokens none is reported as read from it");
+    assert_line(&finished, "–", "cache", "of 6000 tokens the server reports none as read from it");
     assert!(finished.verdict().contains("tools fails"), "{finished:?}");
 
     let text = messages_text("OK", 0);
