@@ -29,7 +29,9 @@ pub(super) fn note(report: &mut CheckReport, globals: &Globals) {
         return report.notes.push("what is left in calls/ could not be looked at".to_owned());
     };
     if !calls.is_empty() {
-        report.notes.push(format!("{} in calls/ of calls that nobody waits for; {REPAIR} removes them", folders(&calls)));
+        report
+            .notes
+            .push(format!("{} in calls/ of calls that nobody waits for; {REPAIR} removes them", folders(&calls)));
     }
     for name in foreign {
         report.notes.push(format!("calls/{name} is nothing that limulus made: it stays"));
