@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use engine::tables::failover::{AtEnd, First, rule_of};
 use engine::tables::limits::{BACKOFF_MOST_MS, PROCESS_MS};
-use engine::tables::recovery::{AtEnd, First, rule_of};
 use engine::{
     BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Hash, Limits, MessageId, Policy, ResumeMode,
     RunId, SessionId, Settings, ToolClass, ToolResult, ToolSpec,

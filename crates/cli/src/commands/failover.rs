@@ -1,8 +1,8 @@
 //! `limulus failover`: what follows each class of failure, from the table that the runtime obeys.
 
 use clap::Args;
+use engine::tables::failover::RULES;
 use engine::tables::limits::{BACKOFF_BASE_MS, BACKOFF_MOST_MS, COOLDOWNS_MS};
-use engine::tables::recovery::RULES;
 use engine::{FailureClass, Limits};
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ struct Row {
 }
 
 fn rows() -> Vec<Row> {
-    let row = |rule: &engine::tables::recovery::Rule| Row {
+    let row = |rule: &engine::tables::failover::Rule| Row {
         class: rule.class,
         first: rule.first.name(),
         then: rule.then.name(),

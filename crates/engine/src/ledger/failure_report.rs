@@ -6,7 +6,7 @@ use super::Account;
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Timestamp};
 use crate::settings::Candidate;
-use crate::tables::recovery::{Cools, rule_of};
+use crate::tables::failover::{Cools, rule_of};
 
 /// A request that failed in a way that concerns other sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,8 +24,8 @@ use crate::ids::{BranchId, EffectId, Moment, RunId, Seq, SessionId, Timestamp};
 use crate::input::Refusal;
 use crate::settings::Candidate;
 use crate::tables::budget::Allowance;
+use crate::tables::failover::{Cools, rule_of};
 use crate::tables::limits::COUNTED_REPORTS;
-use crate::tables::recovery::{Cools, rule_of};
 
 pub use failure_report::{CooldownLifted, CooldownSet, FailureReport};
 pub use input::{LedgerAnswer, LedgerInput, LedgerUpdate};

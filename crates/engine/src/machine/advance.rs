@@ -14,8 +14,8 @@ use crate::mutant;
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
 use crate::state::{History, Lifecycle, Phase, PrepareStage, Repeat, Session};
 use crate::tables::compaction::CompactionStep;
+use crate::tables::failover::{AtEnd, Cools, rule_of};
 use crate::tables::limits::WINDOW_LEAST;
-use crate::tables::recovery::{AtEnd, Cools, rule_of};
 use crate::tables::timers::Timer;
 
 impl Machine {

@@ -6,9 +6,9 @@ use crate::mutant;
 use crate::settings::{Candidate, Limits, Thinking};
 use crate::state::{CompactionProgress, Cooling, Counters, History};
 use crate::tables::compaction::{CompactionStep, Window};
+use crate::tables::failover::AtEnd::{End, Fail, Hold, Wait};
+use crate::tables::failover::{Cools, First, Rule, Then, rule_of};
 use crate::tables::limits::{BACKOFF_BASE_MS, BACKOFF_MOST_MS, WINDOW_LEAST};
-use crate::tables::recovery::AtEnd::{End, Fail, Hold, Wait};
-use crate::tables::recovery::{Cools, First, Rule, Then, rule_of};
 
 /// What follows a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::failure::FailureClass;
 use crate::ids::Timestamp;
 use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::settings::Thinking;
-use crate::tables::recovery::{AtEnd, First, rule_of};
+use crate::tables::failover::{AtEnd, First, rule_of};
 
 /// The run's record of its candidates since the last complete answer, which resets all but `candidate` and `lowered`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,9 +2,9 @@
 
 pub mod budget;
 pub mod compaction;
+pub mod failover;
 pub mod lifecycle;
 pub mod limits;
-pub mod recovery;
 pub mod routing;
 pub mod timers;
 pub mod transitions;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use engine::Counters;
 use engine::failover::{Strategy, recover};
+use engine::tables::failover::{RULES, rule_of};
 use engine::tables::lifecycle::{self, LifecycleCause, LifecycleKind};
 use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
-use engine::tables::recovery::{RULES, rule_of};
 use engine::tables::timers::Timer;
 use engine::tables::transitions::{EDGES, LIVE, RunState, Trigger, allowed, drawn};
 use engine::timers::armed;

@@ -182,7 +182,7 @@ fn r51_the_table_is_real_and_wide() {
 #[test]
 fn r51_every_class_is_on_the_page() {
     let page = include_str!("../../../../../docs/failures.md");
-    for engine::tables::recovery::Rule { class, .. } in engine::tables::recovery::RULES {
+    for engine::tables::failover::Rule { class, .. } in engine::tables::failover::RULES {
         let name = serde_json::to_value(class).unwrap();
         let row = format!("\n| `{}` | ", name.as_str().unwrap());
         assert!(page.contains(&row), "docs/failures.md has no row{row}");
