@@ -6,6 +6,7 @@
 mod anthropic;
 mod catalogue;
 mod classify;
+mod conversation;
 mod endpoint;
 mod fault;
 mod files;

@@ -42,9 +42,7 @@ impl<T> Cached<T> {
         if let Some((_, items)) = kept.as_ref().filter(|(of, _)| of == dialect) {
             return Arc::clone(items);
         }
-        let mut bytes = vec![];
-        render(&self.0.value, &mut List { bytes: &mut bytes, is_empty: true });
-        let items: Arc<[u8]> = bytes.into();
+        let items = items(|list| render(&self.0.value, list));
         *kept = Some((dialect.clone(), Arc::clone(&items)));
         items
     }
@@ -82,10 +80,10 @@ impl<T: fmt::Debug> fmt::Debug for Cached<T> {
     }
 }
 
-/// A value as the only item of a list, without caching.
-pub(crate) fn items(value: &impl Serialize) -> Arc<[u8]> {
+/// Items of a list, without caching.
+pub(crate) fn items(render: impl FnOnce(&mut List<'_>)) -> Arc<[u8]> {
     let mut bytes = vec![];
-    write_value(&mut bytes, value);
+    render(&mut List { bytes: &mut bytes, is_empty: true });
     bytes.into()
 }
 

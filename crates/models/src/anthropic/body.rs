@@ -1,4 +1,4 @@
-//! The body of a request: what is particular to it, then tools, system prompt and messages as they were rendered once.
+//! How Anthropic's Messages API writes a request.
 
 use std::sync::Arc;
 
@@ -7,11 +7,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{REDACTED, thinking};
+use crate::conversation::{BodyFormat, Conversation, ResultFiles, ResultMessage};
 use crate::endpoint::Api;
 use crate::files::Shown;
 use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
 use crate::normalize::{self, Turn};
-use crate::rendering::{Dialect, List, Object};
+use crate::rendering::{List, Object};
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -76,8 +77,7 @@ struct Source<'a> {
 /// What the API takes as an image.
 const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// ModelEvent of an error that says nothing itself, or that shows more than text: the API takes an error only with text, and only
-/// as text.
+/// The text of a failed call that has none, or that has images: the API takes an error only with text, and only as text.
 const FAILED: &str = "The call failed.";
 
 /// The mark behind which the provider keeps what it has read. At most four are taken; three are set.
@@ -86,19 +86,12 @@ const BREAKPOINT: &str = r#""cache_control":{"type":"ephemeral"}"#;
 /// The request as JSON.
 pub(super) fn render(request: &Request) -> Vec<u8> {
     let model = normalize::model_of(&request.candidate);
-    let dialect = Dialect::new(Api::Anthropic, &model);
-    let tools = request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&wire_tool(tool))));
-    let system = request.system.items(&dialect, |system, list| write_text(system, list));
-    let repeats = normalize::repeats(&request.messages);
-    let messages = request.messages.iter().zip(repeats).map(|(message, repeat)| {
-        let write = |message: &Message, list: &mut List<'_>| Writer { model: &model, repeat }.message(message, list);
-        message.items(&dialect.of_repeat(repeat), write)
-    });
-    let messages: Vec<Arc<[u8]>> = messages.collect();
+    let can_begin = |messages: &[Arc<[u8]>]| can_begin_thinking(request, messages, &model);
+    let Conversation { tools, system, messages, .. } =
+        Conversation::render(&Messages { model: model.clone() }, request);
     let go_on = serde_json::to_vec(&Part::Text { text: normalize::GO_ON }).expect("strings can be written");
     let turns = normalize::turns(&request.messages, &messages, &go_on);
-    let can_begin = can_begin_thinking(request, &messages, &model);
-    Object::document(&head(request, can_begin), &messages, |body| {
+    Object::document(&head(request, can_begin(&messages)), &messages, |body| {
         // The API reads tools, system, messages in this order, and a breakpoint covers all that is before it.
         if !tools.is_empty() {
             body.list("tools", |list| write_marked(&tools, system.is_empty(), list));
@@ -192,40 +185,33 @@ fn source(file: &File) -> Source<'_> {
     Source { r#type: "base64", media_type: &file.media_type, data: file.base64() }
 }
 
-/// What the rendering of a message depends on.
-struct Writer<'a> {
+struct Messages {
     /// The model whose signatures can be read.
-    model: &'a str,
-    /// See [`hygiene::repeats`].
-    repeat: usize,
+    model: String,
 }
 
-impl Writer<'_> {
-    fn message(&self, message: &Message, list: &mut List<'_>) {
-        match message {
-            Message::User { text, files } => {
-                write_files(files, list);
-                write_text(text, list);
-            }
-            Message::Assistant(answer) => self.answer(answer, list),
-            Message::Result { provider_id, text, is_error, files, .. } => {
-                let tool_use_id = normalize::id(provider_id, self.repeat);
-                let shows = files.iter().any(|file| matches!(file.shown(), Shown::Image(_) | Shown::Document(_)));
-                let is_wordless = text.trim().is_empty();
-                list.object(&Part::ToolResult { tool_use_id, is_error: *is_error && !shows }, |result| {
-                    result.list("content", |content| {
-                        if *is_error && (shows || is_wordless) {
-                            write_text(FAILED, content);
-                        }
-                        write_text(text, content);
-                        write_files(files, content);
-                    });
-                });
-            }
-        }
+impl BodyFormat for Messages {
+    const API: Api = Api::Anthropic;
+    const RESULT_FILES: ResultFiles = ResultFiles::InResult;
+
+    fn details(&self) -> String {
+        self.model.clone()
     }
 
-    fn answer(&self, answer: &AssistantMessage, list: &mut List<'_>) {
+    fn tools(&self, tools: &[ToolSpec], list: &mut List<'_>) {
+        tools.iter().for_each(|tool| list.value(&wire_tool(tool)));
+    }
+
+    fn system(&self, system: &str, list: &mut List<'_>) {
+        write_text(system, list);
+    }
+
+    fn user(&self, text: &str, files: &[File], list: &mut List<'_>) {
+        write_files(files, list);
+        write_text(text, list);
+    }
+
+    fn assistant(&self, answer: &AssistantMessage, repeat: usize, list: &mut List<'_>) {
         let is_own = *answer.model == *self.model;
         for ContentBlock { held, signature } in normalize::said(answer) {
             match held {
@@ -235,17 +221,32 @@ impl Writer<'_> {
                         list.value(&thought(text, signature));
                     }
                 }
-                BlockContent::Call(call) => self.call(call, list),
+                BlockContent::Call(call) => write_call(call, repeat, list),
                 BlockContent::Image(file) => write_text(&file.note(), list),
             }
         }
     }
 
-    fn call(&self, call: &CallOf, list: &mut List<'_>) {
-        let part =
-            Part::ToolUse { id: normalize::id(&call.provider_id, self.repeat), name: normalize::tool_name(&call.tool) };
-        list.object(&part, |part| part.json("input", normalize::arguments(&call.arguments)));
+    fn result(&self, result: &ResultMessage<'_>, repeat: usize, list: &mut List<'_>) {
+        let ResultMessage { provider_id, text, is_error, files, .. } = *result;
+        let tool_use_id = normalize::id(provider_id, repeat);
+        let shows = files.iter().any(|file| matches!(file.shown(), Shown::Image(_) | Shown::Document(_)));
+        let is_wordless = text.trim().is_empty();
+        list.object(&Part::ToolResult { tool_use_id, is_error: is_error && !shows }, |result| {
+            result.list("content", |content| {
+                if is_error && (shows || is_wordless) {
+                    write_text(FAILED, content);
+                }
+                write_text(text, content);
+                write_files(files, content);
+            });
+        });
     }
+}
+
+fn write_call(call: &CallOf, repeat: usize, list: &mut List<'_>) {
+    let part = Part::ToolUse { id: normalize::id(&call.provider_id, repeat), name: normalize::tool_name(&call.tool) };
+    list.object(&part, |part| part.json("input", normalize::arguments(&call.arguments)));
 }
 
 fn thought<'a>(text: &'a str, signature: &'a str) -> Part<'a> {

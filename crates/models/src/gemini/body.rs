@@ -7,13 +7,14 @@ use engine::ToolSpec;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::schema_dialect::{Generation, Manner, ThinkingConfig, thinking};
+use super::schema_dialect::{Generation, SchemaDialect, ThinkingConfig, thinking};
 use super::signature::{SignedPart, tail};
+use crate::conversation::{BodyFormat, Conversation, ResultFiles, ResultMessage};
 use crate::endpoint::Api;
 use crate::files::Shown;
 use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
 use crate::normalize;
-use crate::rendering::{Dialect, List, Object};
+use crate::rendering::{List, Object};
 use crate::wire::Json;
 
 #[derive(Serialize)]
@@ -118,22 +119,13 @@ const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic",
 
 /// The request as JSON.
 pub(super) fn render(request: &Request) -> Vec<u8> {
-    let schema_dialect = Manner::of(request);
-    let dialect = Dialect::new(Api::Gemini, &schema_dialect.details());
-    let tools = request.tools.items(&dialect, |tools, list| {
-        if !tools.is_empty() {
-            list.value(&Tools { function_declarations: tools.iter().map(declaration).collect() });
-        }
-    });
-    let parts = |message: &Message, list: &mut List<'_>| write_parts(message, &schema_dialect, list);
-    let items: Vec<_> = request.messages.iter().map(|message| message.items(&dialect, parts)).collect();
-    let said: Vec<_> = request.messages.iter().map(|message| role(message)).zip(&items).collect();
-    let said: Vec<_> = said.into_iter().filter(|(_, items)| !items.is_empty()).collect();
-    Object::document(&head(request), &items, |body| {
+    let conversation = Conversation::render(&SchemaDialect::of(request), request);
+    let messages = &conversation.messages;
+    let said = request.messages.iter().map(|message| role(message)).zip(messages);
+    let said: Vec<_> = said.filter(|(_, items)| !items.is_empty()).collect();
+    Object::document(&head(request), messages, |body| {
         // Tools before contents: what changes least comes first, for the provider's cache.
-        if !tools.is_empty() {
-            body.list("tools", |list| list.items(&tools));
-        }
+        conversation.write_tools(body);
         body.list("contents", |list| write_contents(&said, list));
     })
 }
@@ -180,28 +172,44 @@ fn write_contents(said: &[(&'static str, &Arc<[u8]>)], list: &mut List<'_>) {
     }
 }
 
-fn write_parts(message: &Message, schema_dialect: &Manner, list: &mut List<'_>) {
-    match message {
-        Message::User { text, files } => {
-            write_text(text, list);
-            for file in files {
-                list.value(&WirePart::from(wire_file(file)));
-            }
+/// Ids of calls that repeat are no concern here: the API pairs results with the calls right before them.
+impl BodyFormat for SchemaDialect {
+    const API: Api = Api::Gemini;
+    const RESULT_FILES: ResultFiles = ResultFiles::InResult;
+
+    fn details(&self) -> String {
+        format!("{} {:?} {}", self.model, self.generation, self.with_ids)
+    }
+
+    fn tools(&self, tools: &[ToolSpec], list: &mut List<'_>) {
+        if !tools.is_empty() {
+            list.value(&Tools { function_declarations: tools.iter().map(declaration).collect() });
         }
-        Message::Assistant(answer) => write_answer(answer, schema_dialect, list),
-        Message::Result { provider_id, tool, text, is_error, files } => {
-            let (texts, shown) = parted(text, files);
-            let shown = shown.into_iter().map(WirePart::from);
-            // Only the newer models look into a result; others see what stands beside it.
-            let (inside, beside): (Vec<_>, Vec<_>) =
-                shown.partition(|_| schema_dialect.generation == Generation::ByLevel);
-            let response = if *is_error { Response::Error(texts) } else { Response::Output(texts) };
-            let id = schema_dialect.with_ids.then_some(&**provider_id);
-            let result = FunctionResponse { id, name: function_name(tool), response, parts: inside };
-            list.value(&WirePart::from(Data::FunctionResponse(result)));
-            for part in &beside {
-                list.value(part);
-            }
+    }
+
+    fn user(&self, text: &str, files: &[File], list: &mut List<'_>) {
+        write_text(text, list);
+        for file in files {
+            list.value(&WirePart::from(wire_file(file)));
+        }
+    }
+
+    fn assistant(&self, answer: &AssistantMessage, _repeat: usize, list: &mut List<'_>) {
+        write_answer(answer, self, list);
+    }
+
+    fn result(&self, result: &ResultMessage<'_>, _repeat: usize, list: &mut List<'_>) {
+        let ResultMessage { provider_id, tool, text, is_error, files } = *result;
+        let (texts, shown) = parted(text, files);
+        let shown = shown.into_iter().map(WirePart::from);
+        // Only the newer models look into a result; others see what stands beside it.
+        let (inside, beside): (Vec<_>, Vec<_>) = shown.partition(|_| self.generation == Generation::ByLevel);
+        let response = if is_error { Response::Error(texts) } else { Response::Output(texts) };
+        let id = self.with_ids.then_some(provider_id);
+        let result = FunctionResponse { id, name: function_name(tool), response, parts: inside };
+        list.value(&WirePart::from(Data::FunctionResponse(result)));
+        for part in &beside {
+            list.value(part);
         }
     }
 }
@@ -236,7 +244,7 @@ fn parted<'a>(text: &str, files: &'a [File]) -> (String, Vec<Data<'a>>) {
 }
 
 /// Blocks in their order. Reasoning without a signature says nothing to the API and is left out.
-fn write_answer(answer: &AssistantMessage, schema_dialect: &Manner, list: &mut List<'_>) {
+fn write_answer(answer: &AssistantMessage, schema_dialect: &SchemaDialect, list: &mut List<'_>) {
     let is_own = *answer.model == *schema_dialect.model;
     let signed = |block| signed(block).filter(|_| is_own);
     let of_images = |(part, signature)| (part == SignedPart::Image).then_some(signature);
@@ -277,7 +285,7 @@ fn write_thought(text: &str, signed: Option<(SignedPart, &str)>, list: &mut List
     }
 }
 
-fn wire_call<'a>(call: &'a CallOf, schema_dialect: &Manner) -> Data<'a> {
+fn wire_call<'a>(call: &'a CallOf, schema_dialect: &SchemaDialect) -> Data<'a> {
     Data::FunctionCall(FunctionCall {
         id: schema_dialect.with_ids.then_some(&*call.provider_id),
         name: function_name(&call.tool),

@@ -8,7 +8,7 @@ use crate::normalize::model_of;
 
 /// How a request is written for one model at one address.
 #[derive(Debug)]
-pub(super) struct Manner {
+pub(super) struct SchemaDialect {
     /// The model, `PROVIDER/MODEL`; only its own signatures are sent back.
     pub(super) model: String,
     pub(super) generation: Generation,
@@ -29,17 +29,12 @@ pub(super) enum Generation {
 /// Names of the first generations. A name without a number (`gemini-flash-latest`) means the newest.
 const BY_BUDGET: &[&str] = &["gemini-1", "gemini-2"];
 
-impl Manner {
+impl SchemaDialect {
     pub(super) fn of(request: &Request) -> Self {
         let generation = generation(&request.candidate.model);
         // Vertex AI refuses an id in a call that is sent back.
         let with_ids = generation == Generation::ByLevel && !request.endpoint.base_url.contains("aiplatform");
         Self { model: model_of(&request.candidate), generation, with_ids }
-    }
-
-    /// Everything except the message on which its rendering depends.
-    pub(super) fn details(&self) -> String {
-        format!("{} {:?} {}", self.model, self.generation, self.with_ids)
     }
 }
 

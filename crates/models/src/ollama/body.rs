@@ -1,13 +1,14 @@
-//! The body of a request: what is particular to it, then the tools and the messages as they were rendered once.
+//! How Ollama's chat API writes a request.
 
-use engine::{Candidate, Thinking};
+use engine::{Candidate, Thinking, ToolSpec};
 use serde::Serialize;
 
+use crate::conversation::{BodyFormat, Conversation, ResultFiles, ResultMessage};
 use crate::endpoint::Api;
-use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
-use crate::model::{AssistantMessage, CallOf, File, Message, Request};
+use crate::files::Shown;
+use crate::model::{AssistantMessage, CallOf, File, Request};
 use crate::normalize;
-use crate::rendering::{Dialect, List, Object, items};
+use crate::rendering::List;
 use crate::wire::{Json, Tool};
 
 #[derive(Serialize)]
@@ -76,30 +77,7 @@ const BY_LEVEL: &str = "gpt-oss";
 
 /// The request as JSON.
 pub(super) fn render(request: &Request) -> Vec<u8> {
-    let dialect = Dialect::new(Api::Ollama, "");
-    let tools =
-        request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&Tool::from(tool))));
-    let system = request.system.items(&dialect, |system, list| {
-        if !system.is_empty() {
-            list.value(&text_message("system", system));
-        }
-    });
-    let mut messages = vec![system];
-    for ((at, cached), repeat) in request.messages.iter().enumerate().zip(normalize::repeats(&request.messages)) {
-        let write = |message: &Message, list: &mut List<'_>| write_message(message, repeat, list);
-        messages.push(cached.items(&dialect.of_repeat(repeat), write));
-        let files = files_of_results(&request.messages, at);
-        if !files.is_empty() {
-            messages.push(items(&user(SHOWN_BY_TOOLS, &files)));
-        }
-    }
-    Object::document(&head(&request.candidate), &messages, |body| {
-        // Tools before messages: what changes least comes first, for the server's cache.
-        if !tools.is_empty() {
-            body.list("tools", |list| list.items(&tools));
-        }
-        body.list("messages", |list| messages.iter().for_each(|items| list.items(items)));
-    })
+    Conversation::render(&Ollama, request).document(&head(&request.candidate), "messages")
 }
 
 fn head(candidate: &Candidate) -> Head<'_> {
@@ -146,27 +124,47 @@ fn user<'a>(text: &str, files: &[File]) -> WireMessage<'a> {
     message
 }
 
-/// An empty message says nothing and is left out.
-fn write_message(message: &Message, repeat: usize, list: &mut List<'_>) {
-    let message = match message {
-        Message::User { text, files } => user(text, files),
-        Message::Assistant(answer) => assistant(answer, repeat),
-        Message::Result { provider_id, tool, text, .. } => {
-            let tool_call_id = Some(normalize::id(provider_id, repeat));
-            WireMessage { tool_name: Some(tool), tool_call_id, ..text_message("tool", text) }
-        }
-    };
-    let says = !message.content.is_empty() || !message.images.is_empty() || !message.tool_calls.is_empty();
-    if says || message.tool_name.is_some() {
-        list.value(&message);
+struct Ollama;
+
+impl BodyFormat for Ollama {
+    const API: Api = Api::Ollama;
+    const RESULT_FILES: ResultFiles = ResultFiles::AfterResults;
+
+    fn details(&self) -> String {
+        String::new()
+    }
+
+    fn tools(&self, tools: &[ToolSpec], list: &mut List<'_>) {
+        tools.iter().for_each(|tool| list.value(&Tool::from(tool)));
+    }
+
+    fn system(&self, system: &str, list: &mut List<'_>) {
+        write(&text_message("system", system), list);
+    }
+
+    fn user(&self, text: &str, files: &[File], list: &mut List<'_>) {
+        write(&user(text, files), list);
+    }
+
+    /// The reasoning of a turn goes back with its calls, as the API documents it; alone it is of no use.
+    fn assistant(&self, answer: &AssistantMessage, repeat: usize, list: &mut List<'_>) {
+        let tool_calls: Vec<_> = answer.calls().map(|call| wire_call(call, repeat)).collect();
+        let thinking = if tool_calls.is_empty() { String::new() } else { answer.reasoning() };
+        write(&WireMessage { thinking, tool_calls, ..text_message("assistant", &answer.text()) }, list);
+    }
+
+    fn result(&self, result: &ResultMessage<'_>, repeat: usize, list: &mut List<'_>) {
+        let tool_call_id = Some(normalize::id(result.provider_id, repeat));
+        write(&WireMessage { tool_name: Some(result.tool), tool_call_id, ..text_message("tool", result.text) }, list);
     }
 }
 
-/// The reasoning of a turn goes back with its calls, as the API documents it; alone it is of no use.
-fn assistant(answer: &AssistantMessage, repeat: usize) -> WireMessage<'_> {
-    let tool_calls: Vec<_> = answer.calls().map(|call| wire_call(call, repeat)).collect();
-    let thinking = if tool_calls.is_empty() { String::new() } else { answer.reasoning() };
-    WireMessage { thinking, tool_calls, ..text_message("assistant", &answer.text()) }
+/// An empty message says nothing and is left out; an empty result is an answer to its call.
+fn write(message: &WireMessage<'_>, list: &mut List<'_>) {
+    let says = !message.content.is_empty() || !message.images.is_empty() || !message.tool_calls.is_empty();
+    if says || message.tool_name.is_some() {
+        list.value(message);
+    }
 }
 
 fn wire_call(call: &CallOf, repeat: usize) -> WireCall<'_> {

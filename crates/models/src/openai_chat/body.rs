@@ -1,14 +1,16 @@
-//! The body of a request: what is particular to it, then the tools and the messages as they were rendered once.
+//! How OpenAI's chat completions write a request.
 
 use std::borrow::Cow;
 
+use engine::ToolSpec;
 use serde::Serialize;
 
+use crate::conversation::{BodyFormat, Conversation, ResultFiles, ResultMessage};
 use crate::endpoint::{Api, Endpoint};
-use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
-use crate::model::{AssistantMessage, CallOf, File, Message, Request};
+use crate::files::Shown;
+use crate::model::{AssistantMessage, CallOf, File, Request};
 use crate::normalize;
-use crate::rendering::{Dialect, List, Object, items};
+use crate::rendering::List;
 use crate::wire::Tool;
 
 #[derive(Serialize)]
@@ -96,30 +98,7 @@ const NEW_LIMIT_NAME: &[&str] = &["gpt-5", "gpt-6", "o1", "o3", "o4"];
 /// The request as JSON.
 pub(super) fn render(request: &Request) -> Vec<u8> {
     let with_reasoning = WANTS_REASONING.iter().any(|host| request.endpoint.base_url.contains(host));
-    let dialect = Dialect::new(Api::OpenAiChat, if with_reasoning { "with reasoning" } else { "" });
-    let tools =
-        request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&Tool::from(tool))));
-    let system = request.system.items(&dialect, |system, list| {
-        if !system.is_empty() {
-            list.value(&text_message("system", system));
-        }
-    });
-    let mut messages = vec![system];
-    for ((at, cached), repeat) in request.messages.iter().enumerate().zip(normalize::repeats(&request.messages)) {
-        let writer = Writer { with_reasoning, repeat };
-        messages.push(cached.items(&dialect.of_repeat(repeat), |message, list| writer.write(message, list)));
-        let files = files_of_results(&request.messages, at);
-        if !files.is_empty() {
-            messages.push(items(&user(SHOWN_BY_TOOLS, &files)));
-        }
-    }
-    Object::document(&head(request), &messages, |body| {
-        // Tools before messages: what changes least comes first, for the providers' caches.
-        if !tools.is_empty() {
-            body.list("tools", |list| list.items(&tools));
-        }
-        body.list("messages", |list| messages.iter().for_each(|items| list.items(items)));
-    })
+    Conversation::render(&Chat { with_reasoning }, request).document(&head(request), "messages")
 }
 
 fn head(request: &Request) -> Head<'_> {
@@ -165,28 +144,36 @@ fn wire_file(file: &File) -> WirePart<'_> {
 }
 
 /// What the rendering of a message depends on.
-struct Writer {
+struct Chat {
     with_reasoning: bool,
-    /// See [`hygiene::repeats`].
-    repeat: usize,
 }
 
-impl Writer {
-    fn write(&self, message: &Message, list: &mut List<'_>) {
-        match message {
-            Message::User { text, files } => list.value(&user(text, files)),
-            Message::Assistant(answer) => self.answer(answer, list),
-            Message::Result { provider_id, text, .. } => {
-                let tool_call_id = Some(normalize::id(provider_id, self.repeat));
-                list.value(&WireMessage { tool_call_id, ..text_message("tool", text) });
-            }
+impl BodyFormat for Chat {
+    const API: Api = Api::OpenAiChat;
+    const RESULT_FILES: ResultFiles = ResultFiles::AfterResults;
+
+    fn details(&self) -> String {
+        if self.with_reasoning { "with reasoning" } else { "" }.to_owned()
+    }
+
+    fn tools(&self, tools: &[ToolSpec], list: &mut List<'_>) {
+        tools.iter().for_each(|tool| list.value(&Tool::from(tool)));
+    }
+
+    fn system(&self, system: &str, list: &mut List<'_>) {
+        if !system.is_empty() {
+            list.value(&text_message("system", system));
         }
     }
 
+    fn user(&self, text: &str, files: &[File], list: &mut List<'_>) {
+        list.value(&user(text, files));
+    }
+
     /// Nothing of an assistant without text and calls: providers refuse an empty message.
-    fn answer(&self, answer: &AssistantMessage, list: &mut List<'_>) {
+    fn assistant(&self, answer: &AssistantMessage, repeat: usize, list: &mut List<'_>) {
         let text = answer.text();
-        let tool_calls: Vec<_> = answer.calls().map(|call| self.call(call)).collect();
+        let tool_calls: Vec<_> = answer.calls().map(|call| wire_call(call, repeat)).collect();
         if text.is_empty() && tool_calls.is_empty() {
             return;
         }
@@ -201,22 +188,27 @@ impl Writer {
         });
     }
 
-    fn call<'a>(&self, call: &'a CallOf) -> WireCall<'a> {
-        let (name, arguments) = (normalize::tool_name(&call.tool), normalize::arguments(&call.arguments));
-        let id = normalize::id(&call.provider_id, self.repeat);
-        WireCall { id, r#type: "function", function: WireFunction { name, arguments } }
+    fn result(&self, result: &ResultMessage<'_>, repeat: usize, list: &mut List<'_>) {
+        let tool_call_id = Some(normalize::id(result.provider_id, repeat));
+        list.value(&WireMessage { tool_call_id, ..text_message("tool", result.text) });
     }
+}
+
+fn wire_call(call: &CallOf, repeat: usize) -> WireCall<'_> {
+    let (name, arguments) = (normalize::tool_name(&call.tool), normalize::arguments(&call.arguments));
+    let id = normalize::id(&call.provider_id, repeat);
+    WireCall { id, r#type: "function", function: WireFunction { name, arguments } }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use engine::{Candidate, ToolClass, ToolSpec};
+    use engine::{Candidate, ToolClass};
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::AssistantMessage;
+    use crate::model::{AssistantMessage, Message};
     use crate::rendering::Cached;
 
     fn request(model: &str, base_url: &str) -> Request {

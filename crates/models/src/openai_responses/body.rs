@@ -1,4 +1,4 @@
-//! The body of a request: what is particular to it, then the tools and the conversation as items, each message rendered once.
+//! How OpenAI's Responses API writes a request.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::item::{self, Mark, Reasoning};
+use crate::conversation::{BodyFormat, Conversation, ResultFiles, ResultMessage};
 use crate::endpoint::Api;
 use crate::files::Shown;
-use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
+use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Request};
 use crate::normalize;
-use crate::rendering::{Dialect, List, Object};
+use crate::rendering::List;
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -116,21 +117,7 @@ const MADE: &str = "What you have made:";
 /// The request as JSON.
 pub(super) fn render(request: &Request) -> Vec<u8> {
     let model = normalize::model_of(&request.candidate);
-    let dialect = Dialect::new(Api::OpenAiResponses, &model);
-    let tools = request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&wire_tool(tool))));
-    let repeats = normalize::repeats(&request.messages);
-    let messages = request.messages.iter().zip(repeats).map(|(message, repeat)| {
-        let write = |message: &Message, list: &mut List<'_>| Writer { model: &model, repeat }.write(message, list);
-        message.items(&dialect.of_repeat(repeat), write)
-    });
-    let items: Vec<_> = messages.collect();
-    Object::document(&head(request), &items, |body| {
-        // Tools before the conversation: what changes least comes first, for the provider's cache.
-        if !tools.is_empty() {
-            body.list("tools", |list| list.items(&tools));
-        }
-        body.list("input", |list| items.iter().for_each(|items| list.items(items)));
-    })
+    Conversation::render(&Responses { model }, request).document(&head(request), "input")
 }
 
 fn head(request: &Request) -> Head<'_> {
@@ -178,29 +165,29 @@ fn wire_tool(tool: &ToolSpec) -> Tool<'_> {
     Tool { r#type: "function", name, description, parameters: schema, strict: false }
 }
 
-/// Writes one message.
-struct Writer<'a> {
+struct Responses {
     /// `PROVIDER/MODEL`: whose signatures go back.
-    model: &'a str,
-    /// See [`hygiene::repeats`].
-    repeat: usize,
+    model: String,
 }
 
-impl Writer<'_> {
-    fn write(&self, message: &Message, list: &mut List<'_>) {
-        match message {
-            Message::User { text, files } => user(text, files, list),
-            Message::Assistant(answer) => self.assistant(answer, list),
-            Message::Result { provider_id, text, files, .. } => {
-                let output =
-                    if files.is_empty() { TextOrParts::Text(text) } else { TextOrParts::Parts(parts(text, files)) };
-                list.value(&Item::FunctionCallOutput { call_id: normalize::id(provider_id, self.repeat), output });
-            }
-        }
+impl BodyFormat for Responses {
+    const API: Api = Api::OpenAiResponses;
+    const RESULT_FILES: ResultFiles = ResultFiles::InResult;
+
+    fn details(&self) -> String {
+        self.model.clone()
     }
 
-    fn assistant(&self, answer: &AssistantMessage, list: &mut List<'_>) {
-        let is_own = &*answer.model == self.model;
+    fn tools(&self, tools: &[ToolSpec], list: &mut List<'_>) {
+        tools.iter().for_each(|tool| list.value(&wire_tool(tool)));
+    }
+
+    fn user(&self, text: &str, files: &[File], list: &mut List<'_>) {
+        user(text, files, list);
+    }
+
+    fn assistant(&self, answer: &AssistantMessage, repeat: usize, list: &mut List<'_>) {
+        let is_own = *answer.model == *self.model;
         let has_calls = answer.calls().next().is_some();
         // Between a call and its result nothing may come.
         if has_calls {
@@ -209,7 +196,7 @@ impl Writer<'_> {
         for (at, block) in answer.blocks.iter().enumerate() {
             match &block.held {
                 BlockContent::Text(text) if !text.is_empty() => list.value(&said(text, mark(block, is_own))),
-                BlockContent::Call(call) => list.value(&self.call(call, mark(block, is_own))),
+                BlockContent::Call(call) => list.value(&wire_call(call, repeat, mark(block, is_own))),
                 BlockContent::Reasoning(_) if is_own && is_followed(&answer.blocks[at + 1..]) => {
                     if let Some(reasoning) = item::read::<Reasoning>(block.signature.as_deref()) {
                         list.value(&reasoning);
@@ -223,13 +210,19 @@ impl Writer<'_> {
         }
     }
 
-    fn call<'a>(&self, call: &'a CallOf, mark: Option<Mark>) -> Item<'a> {
-        Item::FunctionCall {
-            id: mark.and_then(|mark| mark.id),
-            call_id: normalize::id(&call.provider_id, self.repeat),
-            name: normalize::tool_name(&call.tool),
-            arguments: normalize::arguments(&call.arguments),
-        }
+    fn result(&self, result: &ResultMessage<'_>, repeat: usize, list: &mut List<'_>) {
+        let ResultMessage { provider_id, text, files, .. } = *result;
+        let output = if files.is_empty() { TextOrParts::Text(text) } else { TextOrParts::Parts(parts(text, files)) };
+        list.value(&Item::FunctionCallOutput { call_id: normalize::id(provider_id, repeat), output });
+    }
+}
+
+fn wire_call(call: &CallOf, repeat: usize, mark: Option<Mark>) -> Item<'_> {
+    Item::FunctionCall {
+        id: mark.and_then(|mark| mark.id),
+        call_id: normalize::id(&call.provider_id, repeat),
+        name: normalize::tool_name(&call.tool),
+        arguments: normalize::arguments(&call.arguments),
     }
 }
 

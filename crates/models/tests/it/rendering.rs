@@ -179,3 +179,77 @@ proptest! {
         prop_assert_eq!(refused_by_anthropic(&body), None);
     }
 }
+
+/// A conversation with everything that formats write differently.
+fn rich_conversation() -> Vec<Message> {
+    let file = |media_type: &str, name: &str, bytes: &[u8]| File {
+        media_type: media_type.into(),
+        name: name.into(),
+        bytes: bytes.into(),
+    };
+    let call = |id: &str, tool: &str, arguments: &str| CallOf {
+        provider_id: id.into(),
+        tool: tool.into(),
+        arguments: arguments.into(),
+    };
+    let result = |id: &str, text: &str, is_error, files| Message::Result {
+        provider_id: id.into(),
+        tool: "ls".into(),
+        text: text.into(),
+        is_error,
+        files,
+    };
+    let block = |held, signature: Option<&str>| ContentBlock { held, signature: signature.map(Arc::from) };
+    let signed = |model: &str| AssistantMessage {
+        model: model.into(),
+        blocks: vec![
+            block(BlockContent::Reasoning("hm".into()), Some("2 c2ln")),
+            block(BlockContent::Text("I look.".into()), Some(r#"{"id":"msg_1","phase":"commentary"}"#)),
+            block(BlockContent::Image(file("image/png", "drawn.png", b"png")), Some("image aW1n")),
+            block(BlockContent::Call(call("call_1", "ls", r#"{"z":1.0,"a":"b"}"#)), Some(r#"{"id":"fc_1"}"#)),
+            block(BlockContent::Call(call("call 2", "a.b", r#"{"pa"#)), None),
+        ],
+    };
+    let files = [
+        file("image/png", "a.png", b"png"),
+        file("image/bmp", "b.bmp", b"bmp"),
+        file("application/pdf", "c.pdf", b"pdf"),
+        file("text/plain", "d.txt", "潮".as_bytes()),
+        file("audio/wav", "e.wav", b"\xff"),
+    ];
+    vec![
+        Message::User { text: "Look.".into(), files: files.to_vec() },
+        Message::Assistant(signed("acme/m")),
+        result("call_1", "a\n", false, files.to_vec()),
+        result("call 2", "", true, vec![]),
+        Message::Assistant(AssistantMessage::plain(Some("hm".into()), None, vec![])),
+        Message::Assistant(signed("acme/other")),
+        result("call_1", "no", true, files[..1].to_vec()),
+        result("call 2", "b", false, vec![]),
+        Message::user("and?"),
+        Message::user(""),
+        Message::Assistant(AssistantMessage::plain(None, Some("Done.".into()), vec![])),
+    ]
+}
+
+/// `UPDATE=1` writes the files anew: what is sent to a provider changes then, and with it what its cache knows.
+#[test]
+fn r41_a_request_of_each_format_is_written_as_recorded() {
+    let mut request = request(&Arc::from("Be brief."), 2);
+    request.messages = rich_conversation().into_iter().map(Cached::from).collect();
+    for (api, name) in Api::ALL.into_iter().filter(|(api, _)| *api != Api::Offline) {
+        request.endpoint.api = api;
+        let mut recorded = String::new();
+        for (model, server) in [(MODELS[0], SERVERS[0]), (MODELS[2], SERVERS[0]), (MODELS[1], SERVERS[1])] {
+            model.clone_into(&mut request.candidate.model);
+            server.clone_into(&mut request.endpoint.base_url);
+            recorded += &String::from_utf8(ModelSet::body(&request)).unwrap();
+            recorded.push('\n');
+        }
+        let path = format!("{}/tests/it/bodies/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &recorded).unwrap();
+        }
+        assert_eq!(recorded, std::fs::read_to_string(&path).unwrap(), "{path}");
+    }
+}
