@@ -1,5 +1,7 @@
-//! As much of a `Cargo.toml` as the rules of the house need: the package's name and its dependencies, each with its
-//! line. What may not live here: a whole TOML reader.
+//! A `Cargo.toml` as the rules of the house read it: the package's name, and its dependencies with their lines. `cargo
+//! metadata` would not do: it tells neither what no crate uses nor who names a version of its own.
+
+use toml_edit::{Document, Item, TableLike};
 
 /// Which list a dependency stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,86 +24,45 @@ pub(crate) struct Dependency {
     pub(crate) is_path: bool,
 }
 
-/// What one `Cargo.toml` says.
+/// The contents of one `Cargo.toml`.
 #[derive(Debug, Default)]
 pub(crate) struct Manifest {
     pub(crate) package: Option<String>,
     pub(crate) dependencies: Vec<Dependency>,
 }
 
-/// Where a line stands.
-enum Section {
-    Package,
-    List(Kind),
-    /// `[dependencies.NAME]`: its lines are about the last dependency.
-    Single,
-    Other,
-}
+const LISTS: [(&str, Kind); 3] =
+    [("dependencies", Kind::Normal), ("dev-dependencies", Kind::Dev), ("build-dependencies", Kind::Build)];
 
 impl Manifest {
+    /// Reads a manifest; an empty one for text that is no TOML, which cargo itself refuses before any rule is asked.
     pub(crate) fn parse(text: &str) -> Self {
-        let mut manifest = Self::default();
-        let mut section = Section::Other;
-        for (index, line) in text.lines().enumerate() {
-            let line = line.split(" #").next().unwrap_or_default().trim();
-            if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-                section = manifest.open(header, index + 1);
-                continue;
-            }
-            let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) else { continue };
-            let (key, value) = (key.trim(), value.trim());
-            match section {
-                Section::Package if key == "name" => manifest.package = Some(value.trim_matches('"').to_owned()),
-                Section::List(kind) => manifest.add(key, kind, index + 1, has_path(value)),
-                Section::Single if key == "path" => {
-                    manifest.dependencies.last_mut().expect("the header has added it").is_path = true;
-                }
-                Section::Package | Section::Single | Section::Other => {}
-            }
+        let Ok(document) = Document::parse(text) else { return Self::default() };
+        let root = document.as_table();
+        let package = root.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
+        let mut lists: Vec<(&dyn TableLike, Kind)> = vec![];
+        let targets = root.get("target").and_then(Item::as_table_like).into_iter().flat_map(TableLike::iter);
+        let targets = targets.filter_map(|(_, target)| target.as_table_like());
+        for table in std::iter::once(root as &dyn TableLike).chain(targets) {
+            let list = |(name, kind)| Some((table.get(name)?.as_table_like()?, kind));
+            lists.extend(LISTS.into_iter().filter_map(list));
         }
-        manifest
-    }
+        let shared = root.get("workspace").and_then(|workspace| workspace.get("dependencies"));
+        lists.extend(shared.and_then(Item::as_table_like).map(|list| (list, Kind::Workspace)));
 
-    fn open(&mut self, header: &str, line: usize) -> Section {
-        if header == "package" {
-            return Section::Package;
-        }
-        let mut words: Vec<&str> = header.split('.').collect();
-        // A target's expression may hold dots: only what follows its closing quote counts.
-        if let Some((_, rest)) = header.rsplit_once("'.") {
-            words = rest.split('.').collect();
-        }
-        match words.as_slice() {
-            ["workspace", "dependencies"] => Section::List(Kind::Workspace),
-            ["workspace", "dependencies", name] => self.single(name, Kind::Workspace, line),
-            [list] => list_kind(list).map_or(Section::Other, Section::List),
-            [list, name] => list_kind(list).map_or(Section::Other, |kind| self.single(name, kind, line)),
-            _ => Section::Other,
-        }
-    }
-
-    fn single(&mut self, name: &str, kind: Kind, line: usize) -> Section {
-        self.add(name, kind, line, false);
-        Section::Single
-    }
-
-    fn add(&mut self, key: &str, kind: Kind, line: usize, is_path: bool) {
-        let name = key.split('.').next().unwrap_or(key).trim_matches('"').to_owned();
-        self.dependencies.push(Dependency { name, kind, line, is_path });
+        let mut dependencies: Vec<_> = lists.into_iter().flat_map(|(list, kind)| named(text, list, kind)).collect();
+        dependencies.sort_by_key(|dependency| dependency.line);
+        Self { package: package.map(str::to_owned), dependencies }
     }
 }
 
-fn list_kind(list: &str) -> Option<Kind> {
-    match list {
-        "dependencies" => Some(Kind::Normal),
-        "dev-dependencies" => Some(Kind::Dev),
-        "build-dependencies" => Some(Kind::Build),
-        _ => None,
-    }
-}
-
-fn has_path(value: &str) -> bool {
-    value.strip_prefix('{').is_some_and(|table| table.split(',').any(|field| field.trim().starts_with("path ")))
+fn named<'a>(text: &'a str, list: &'a dyn TableLike, kind: Kind) -> impl Iterator<Item = Dependency> + 'a {
+    list.iter().map(move |(name, item)| {
+        let span = list.key(name).and_then(toml_edit::Key::span);
+        let line = span.map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        let is_path = item.as_table_like().is_some_and(|table| table.contains_key("path"));
+        Dependency { name: name.to_owned(), kind, line, is_path }
+    })
 }
 
 #[cfg(test)]

@@ -12,18 +12,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("journal", &["engine", "faulty-vfs"]),
     ("models", &["engine"]),
     ("tools", &["engine"]),
-    ("runtime", &["engine", "journal", "models", "tools", "faulty-vfs"]),
+    ("runtime", &["engine", "journal", "models", "tools", "faulty-vfs", "testkit"]),
     ("protocol", &["engine"]),
-    ("gateway", &["engine", "journal", "models", "tools", "runtime", "protocol", "faulty-vfs"]),
+    ("gateway", &["engine", "journal", "models", "tools", "runtime", "protocol", "faulty-vfs", "testkit"]),
     ("limulus", &["engine", "journal", "models", "tools", "runtime", "protocol", "gateway", "model-server"]),
     ("simulator", &["engine", "journal", "faulty-vfs"]),
     ("model-server", &[]),
+    ("testkit", &["engine", "models", "tools", "runtime"]),
     ("bench", &["engine", "journal", "models", "tools", "runtime", "protocol", "model-server"]),
     ("xtask", &[]),
 ];
 
 /// What no program of ours is built with: named by tests, and by these alone outside of them.
-const FOR_TESTS: &[(&str, &[&str])] = &[("faulty-vfs", &["simulator"]), ("model-server", &["bench"])];
+const FOR_TESTS: &[(&str, &[&str])] = &[("faulty-vfs", &["simulator"]), ("model-server", &["bench"]), ("testkit", &[])];
 
 const MAP: &str = "ARCHITECTURE.md";
 const MAPPED_FOLDERS: [&str; 3] = ["crates/", "docs/", "xtask"];
@@ -37,9 +38,9 @@ pub(super) fn arrows(tree: &Tree) -> Vec<Finding> {
     for (path, manifest) in &manifests {
         let Some(package) = manifest.package.as_deref() else { continue };
         let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == package) else {
-            let mend =
+            let repair =
                 "say in xtask/src/tidy/architecture.rs what it may name: a crate exists because it states a rule";
-            findings.push(Finding::failure(path, 1, format!("crate `{package}` has no arrows"), mend));
+            findings.push(Finding::failure(path, 1, format!("crate `{package}` has no arrows"), repair));
             continue;
         };
         for dependency in &manifest.dependencies {
@@ -50,14 +51,14 @@ pub(super) fn arrows(tree: &Tree) -> Vec<Finding> {
             }
             if dependency.kind != Kind::Workspace && crates.contains(&name) && !allowed.contains(&name) {
                 let what = format!("`{package}` names `{name}`");
-                let mend = "nothing points back (ARCHITECTURE.md): move what is shared to a crate that both may name";
-                findings.push(Finding::failure(path, dependency.line, what, mend));
+                let repair = "nothing points back (ARCHITECTURE.md): move what is shared to a crate that both may name";
+                findings.push(Finding::failure(path, dependency.line, what, repair));
             }
             let for_tests = FOR_TESTS.iter().find(|(tool, users)| *tool == name && !users.contains(&package));
             if for_tests.is_some() && matches!(dependency.kind, Kind::Normal | Kind::Build) {
                 let what = format!("`{package}` is built with `{name}`");
-                let mend = "it is for tests: name it under [dev-dependencies]";
-                findings.push(Finding::failure(path, dependency.line, what, mend));
+                let repair = "it is for tests: name it under [dev-dependencies]";
+                findings.push(Finding::failure(path, dependency.line, what, repair));
             }
         }
     }
@@ -73,8 +74,8 @@ pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
     for (index, line) in map.text.lines().enumerate() {
         for path in named_paths(line) {
             if !tree.exists(path) {
-                let mend = "name what is there now, or remove the line";
-                findings.push(Finding::failure(MAP, index + 1, format!("`{path}` does not exist"), mend));
+                let repair = "name what is there now, or remove the line";
+                findings.push(Finding::failure(MAP, index + 1, format!("`{path}` does not exist"), repair));
             }
         }
     }

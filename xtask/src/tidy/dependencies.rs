@@ -20,8 +20,8 @@ pub(super) fn explained(tree: &Tree) -> Vec<Finding> {
             }
             if !shared.iter().any(|known| known.name == dependency.name) {
                 let what = format!("`{}` is not in [workspace.dependencies]", dependency.name);
-                let mend = "name it there once, so that there is one version of it";
-                findings.push(Finding::failure(&file.path, dependency.line, what, mend));
+                let repair = "name it there once, so that there is one version of it";
+                findings.push(Finding::failure(&file.path, dependency.line, what, repair));
             }
             used.push(dependency.name);
         }

@@ -39,8 +39,8 @@ fn page_findings(tree: &Tree, page: &TextFile) -> Vec<Finding> {
         let (file, heading) = target.split_once('#').unwrap_or((target, ""));
         let path = if file.is_empty() { Some(page.path.clone()) } else { resolve(&page.path, file) };
         let Some(path) = path.filter(|path| tree.exists(path)) else {
-            let mend = "link to what is there";
-            findings.push(Finding::failure(&page.path, line, format!("the link `{target}` leads nowhere"), mend));
+            let repair = "link to what is there";
+            findings.push(Finding::failure(&page.path, line, format!("the link `{target}` leads nowhere"), repair));
             continue;
         };
         let is_missing = |file: &TextFile| !prose(&file.text).any(|(_, text)| anchor(text).as_deref() == Some(heading));

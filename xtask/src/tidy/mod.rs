@@ -32,17 +32,17 @@ struct Finding {
     /// From 1.
     line: usize,
     what: String,
-    /// Why the rule is there, or how to mend it.
-    mend: String,
+    /// Why the rule is there, or how to repair it.
+    repair: String,
 }
 
 impl Finding {
-    fn failure(path: &str, line: usize, what: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { weight: Weight::Failure, path: path.to_owned(), line, what: what.into(), mend: mend.into() }
+    fn failure(path: &str, line: usize, what: impl Into<String>, repair: impl Into<String>) -> Self {
+        Self { weight: Weight::Failure, path: path.to_owned(), line, what: what.into(), repair: repair.into() }
     }
 
-    fn warning(path: &str, line: usize, what: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { weight: Weight::Warning, ..Self::failure(path, line, what, mend) }
+    fn warning(path: &str, line: usize, what: impl Into<String>, repair: impl Into<String>) -> Self {
+        Self { weight: Weight::Warning, ..Self::failure(path, line, what, repair) }
     }
 }
 
@@ -79,15 +79,15 @@ pub(crate) fn run(root: &Path, out: &mut dyn Write) -> io::Result<Tally> {
     for rule in RULES {
         let findings = (rule.find)(&tree);
         for finding in &findings {
-            let Finding { path, line, what, mend, .. } = finding;
+            let Finding { path, line, what, repair, .. } = finding;
             let mark = if finding.weight == Weight::Warning { "warning: " } else { "" };
-            writeln!(out, "{path}:{line}: {mark}{what} — {mend}")?;
+            writeln!(out, "{path}:{line}: {mark}{what} — {repair}")?;
         }
         let failures = findings.iter().filter(|finding| finding.weight == Weight::Failure).count();
         warnings += findings.len() - failures;
         tally += Tally::of(failures == 0);
         if failures > 0 {
-            writeln!(out, "tidy: {}: {failures} to mend", rule.name)?;
+            writeln!(out, "tidy: {}: {failures} to repair", rule.name)?;
         }
     }
     let Tally { passed, failed } = tally;

@@ -36,8 +36,8 @@ pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {
     let strangers = Manifest::parse(&file.text).dependencies.into_iter().filter(|d| !is_allowed(&d.name, d.kind));
     strangers
         .map(|dependency| {
-            let mend = format!("the engine computes and nothing else; it may name {}", ALLOWED.join(", "));
-            Finding::failure(MANIFEST, dependency.line, format!("depends on `{}`", dependency.name), mend)
+            let repair = format!("the engine computes and nothing else; it may name {}", ALLOWED.join(", "));
+            Finding::failure(MANIFEST, dependency.line, format!("depends on `{}`", dependency.name), repair)
         })
         .collect()
 }
@@ -49,8 +49,8 @@ pub(super) fn tables(tree: &Tree) -> Vec<Finding> {
         let code = code_of(&file.text);
         for module in ["crate::state", "crate::machine"] {
             findings.extend(code.match_indices(module).map(|(offset, _)| {
-                let mend = "a table holds data: what reads the state is for `machine/`, what counts is for `state/`";
-                Finding::failure(&file.path, line_of(&code, offset), format!("`{module}`"), mend)
+                let repair = "a table holds data: what reads the state is for `machine/`, what counts is for `state/`";
+                Finding::failure(&file.path, line_of(&code, offset), format!("`{module}`"), repair)
             }));
         }
     }
@@ -68,8 +68,8 @@ pub(super) fn sources(tree: &Tree) -> Vec<Finding> {
             if line >= tests {
                 break;
             }
-            if let Some((_, mend)) = WORDS.iter().find(|(banned, _)| *banned == word) {
-                findings.push(Finding::failure(&file.path, line, format!("`{word}`"), *mend));
+            if let Some((_, repair)) = WORDS.iter().find(|(banned, _)| *banned == word) {
+                findings.push(Finding::failure(&file.path, line, format!("`{word}`"), *repair));
             }
             if word == "std" {
                 findings.extend(std_modules(&code[offset + word.len()..]).map(|module| {

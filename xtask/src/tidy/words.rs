@@ -24,8 +24,8 @@ pub(super) fn module_docs(tree: &Tree) -> Vec<Finding> {
     let silent = tree.with_ending(".rs").filter(|file| !file.text.starts_with("//!"));
     silent
         .map(|file| {
-            let mend = "begin with `//!`: what lives here, and what may not";
-            Finding::failure(&file.path, 1, "no module doc", mend)
+            let repair = "begin with `//!`: what lives here, and what may not";
+            Finding::failure(&file.path, 1, "no module doc", repair)
         })
         .collect()
 }
@@ -37,12 +37,12 @@ pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
         let code = code_of(&file.text);
         for (offset, word) in words(&code) {
             if matches!(word, "todo" | "unimplemented") && code[offset + word.len()..].starts_with('!') {
-                let mend = "write it, or leave the way to it out";
-                findings.push(Finding::failure(&file.path, line_of(&code, offset), format!("`{word}!`"), mend));
+                let repair = "write it, or leave the way to it out";
+                findings.push(Finding::failure(&file.path, line_of(&code, offset), format!("`{word}!`"), repair));
             }
             if word == "ignore" && code[..offset].ends_with("#[") && code[offset + word.len()..].starts_with(']') {
-                let mend = "write `#[ignore = \"why\"]`, or mend the test";
-                findings.push(Finding::failure(&file.path, line_of(&code, offset), "`#[ignore]`", mend));
+                let repair = "write `#[ignore = \"why\"]`, or repair the test";
+                findings.push(Finding::failure(&file.path, line_of(&code, offset), "`#[ignore]`", repair));
             }
         }
     }
@@ -60,8 +60,8 @@ pub(super) fn sleeps(tree: &Tree) -> Vec<Finding> {
         for line in calls.map(|(offset, _)| line_of(&code, offset)).filter(|line| *line >= tests) {
             let says = |line: usize| lines.get(line.wrapping_sub(1)).is_some_and(|text| text.contains(WAITS));
             if !says(line) && !says(line - 1) {
-                let mend = format!("wait for the condition; if nothing can be waited for, say why: `{WAITS} …`");
-                findings.push(Finding::failure(&file.path, line, "a test sleeps", mend));
+                let repair = format!("wait for the condition; if nothing can be waited for, say why: `{WAITS} …`");
+                findings.push(Finding::failure(&file.path, line, "a test sleeps", repair));
             }
         }
     }
