@@ -151,7 +151,7 @@ async fn r60_one_client_too_many_is_closed_and_the_others_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let listener = Listener::bind(folder.path()).unwrap().at_most(2);
     let service = Arc::clone(&home.service);
-    let listening = tokio::spawn(async move { listener.serve(&service).await });
+    let listening = listener.spawn(service);
     let greeted = async || {
         let mut raw = Raw::connect(folder.path()).await;
         raw.say(CONNECT).await;

@@ -7,58 +7,16 @@ use std::time::Duration;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Batch, BodyKind, BranchId, Candidate, Command, Content, Created, CutCause, EffectId, EffectKind, Epoch, Event,
-    Failure, Flags, MessageId, MessageSealed, Next, Opened, Overrides, Position, QueueSettings, ReasoningAdded, Record,
-    RequestSent, RunId, Seq, SessionId, SessionRow, Settings, StreamCut, TextAdded, Timestamp, Usage, Views,
+    Batch, BodyKind, BranchId, Command, Content, Created, CutCause, EffectId, EffectKind, Epoch, Event, Flags,
+    MessageSealed, Next, Opened, Position, ReasoningAdded, Record, RequestSent, RunId, Seq, SessionId, SessionRow,
+    StreamCut, TextAdded, Timestamp, Usage, Views,
 };
 use gateway::events::{CatchUp, Line, Lines, StreamPosition, StreamScope};
 use journal::{Append, Journal as _, Memory, Read as _, Sqlite};
-use models::{Endpoint, ModelSet, Offline};
 use protocol::event::{AssistantLine, Delta, ReasoningLine, StateLine, Stream};
-use runtime::{IdlePolicy, Options, Published, Resolver, Runtime};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use runtime::{Options, Published, Runtime};
+use testkit::{KEY, OfflineResolver, message};
 use uuid::Uuid;
-
-const KEY: &str = "agent:main:main";
-
-/// Runs on the offline model in a folder.
-struct InFolder(String);
-
-impl Resolver for InFolder {
-    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
-        let candidate = Candidate {
-            provider: "offline".into(),
-            model: "offline".into(),
-            profile: None,
-            context_window: 100_000,
-            max_output: 1_000,
-            thinking: None,
-            images: true,
-            token_rate: 1_000,
-            can_refresh: false,
-            levels: vec![],
-            price: None,
-        };
-        let (workspace, tools) = (self.0.clone(), tools::specs());
-        Ok(Settings { agent: agent.into(), workspace, tools, candidates: vec![candidate], ..Settings::default() })
-    }
-
-    fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {
-        Ok(Endpoint::offline())
-    }
-}
-
-fn message(text: &str) -> Command {
-    Command::Message {
-        message: MessageId(Uuid::now_v7()),
-        content: Content::text(BodyKind::Message, text),
-        mode: None,
-        queue: QueueSettings::default(),
-        key: None,
-        overrides: Overrides::default(),
-        attachments: vec![],
-    }
-}
 
 /// Owns the home, opens the session with these commands, collects notices until `is_enough`, and shuts down in order.
 async fn own(
@@ -67,17 +25,9 @@ async fn own(
     first: Vec<Command>,
     mut is_enough: impl FnMut(&Published) -> bool,
 ) -> Vec<Published> {
-    let (events_in, mut events): (_, UnboundedReceiver<Published>) = unbounded_channel();
-    let options = Options {
-        home: folder.join("home"),
-        supervisor: "/nowhere".into(),
-        resolver: Box::new(InFolder(folder.join("work").display().to_string())),
-        models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_millis(pace_ms))),
-        events: Some(events_in),
-        waits: None,
-        questions: None,
-        idle: IdlePolicy::default(),
-    };
+    let resolver = OfflineResolver::in_workspace(folder.join("work").display().to_string());
+    let (options, mut events) = testkit::options(resolver, Duration::from_millis(pace_ms));
+    let options = Options { home: folder.join("home"), ..options };
     let runtime = Runtime::new(Arc::new(Sqlite::own(&options.home).unwrap()), options);
     runtime.open(KEY, "main", first).await.unwrap();
     let mut batches = vec![];

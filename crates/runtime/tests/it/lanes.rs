@@ -5,46 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use engine::{
-    Acknowledgement, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Overrides,
-    QueueMode, QueueSettings, ReceiptState, RunId, Seq, Settings,
-};
+use engine::{Acknowledgement, Command, Event, ReceiptState, RunId, Seq};
 use journal::{Journal as _, Memory, Read as _};
-use models::{Endpoint, ModelSet, Offline};
-use runtime::{Handle, IdlePolicy, LaneUpdate, Options, Published, Resolver, Runtime};
+use runtime::{Handle, LaneUpdate, Options, Published, Runtime};
+use testkit::{OfflineResolver, message, steer};
 use tokio::sync::mpsc;
-use uuid::Uuid;
-
-/// The offline model, and this many runs at once.
-struct Fixed(Arc<AtomicUsize>);
-
-impl Resolver for Fixed {
-    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
-        let candidate = Candidate {
-            provider: "offline".into(),
-            model: "offline".into(),
-            profile: None,
-            context_window: 100_000,
-            max_output: 1_000,
-            thinking: None,
-            images: true,
-            token_rate: 1_000,
-            can_refresh: false,
-            levels: vec![],
-            price: None,
-        };
-        let workspace = std::env::temp_dir().display().to_string();
-        Ok(Settings { agent: agent.into(), workspace, candidates: vec![candidate], ..Settings::default() })
-    }
-
-    fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {
-        Ok(Endpoint::offline())
-    }
-
-    fn lanes(&self) -> LaneBounds {
-        LaneBounds { main: self.0.load(Ordering::Relaxed), ..LaneBounds::default() }
-    }
-}
 
 struct Home {
     runtime: Runtime,
@@ -62,41 +27,12 @@ fn home(main: usize) -> Home {
 /// The next owner of this journal.
 fn home_of(journal: Arc<Memory>, main: usize) -> Home {
     journal.open();
-    let (events_in, events) = mpsc::unbounded_channel();
     let (waits_in, waits) = mpsc::unbounded_channel();
     let main = Arc::new(AtomicUsize::new(main));
-    let options = Options {
-        home: std::env::temp_dir(),
-        supervisor: "/nowhere".into(),
-        resolver: Box::new(Fixed(Arc::clone(&main))),
-        models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_hours(1))),
-        events: Some(events_in),
-        waits: Some(waits_in),
-        questions: None,
-        idle: IdlePolicy::default(),
-    };
+    let resolver = OfflineResolver::without_tools().with_main_lane(Arc::clone(&main));
+    let (options, events) = testkit::options(resolver, Duration::from_hours(1));
+    let options = Options { waits: Some(waits_in), ..options };
     Home { runtime: Runtime::new(journal.clone(), options), journal, main, events, waits }
-}
-
-fn message(text: &str) -> Command {
-    Command::Message {
-        message: MessageId(Uuid::now_v7()),
-        content: Content::text(BodyKind::Message, text),
-        mode: None,
-        queue: QueueSettings::default(),
-        key: None,
-        overrides: Overrides::default(),
-        attachments: vec![],
-    }
-}
-
-fn steer(text: &str) -> Command {
-    match message(text) {
-        Command::Message { message, content, queue, key, overrides, attachments, .. } => {
-            Command::Message { message, content, mode: Some(QueueMode::Steer), queue, key, overrides, attachments }
-        }
-        other => other,
-    }
 }
 
 impl Home {

@@ -3,52 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use engine::{
-    Acknowledgement, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Override,
-    Overrides, QueueSettings, Refusal, RunId, Seq, Settings,
-};
+use engine::{Acknowledgement, Command, Event, Outcome, Override, Refusal, RunId, Seq};
 use journal::{Memory, Read as _};
-use models::{Endpoint, ModelSet, Offline};
-use runtime::{Error, IdlePolicy, Options, Published, Resolver, Runtime};
+use runtime::{Error, IdlePolicy, Options, Published, Runtime};
+use testkit::{KEY, OfflineResolver, message};
 use tokio::sync::mpsc;
-use uuid::Uuid;
 
-const KEY: &str = "agent:main:main";
 /// Idle actors end at once.
 const NONE: IdlePolicy = IdlePolicy { stay: Duration::ZERO, at_once: 0 };
-
-/// This many runs at once.
-struct Fixed(usize);
-
-impl Resolver for Fixed {
-    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
-        let candidate = Candidate {
-            provider: "offline".into(),
-            model: "offline".into(),
-            profile: None,
-            context_window: 100_000,
-            max_output: 1_000,
-            thinking: None,
-            images: true,
-            token_rate: 1_000,
-            can_refresh: false,
-            levels: vec![],
-            price: None,
-        };
-        let workspace = std::env::temp_dir().display().to_string();
-        Ok(Settings { agent: agent.into(), workspace, candidates: vec![candidate], ..Settings::default() })
-    }
-
-    fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {
-        Ok(Endpoint::offline())
-    }
-
-    fn lanes(&self) -> LaneBounds {
-        LaneBounds { main: self.0, ..LaneBounds::default() }
-    }
-}
 
 struct Home {
     journal: Arc<Memory>,
@@ -59,30 +24,10 @@ struct Home {
 fn home(idle: IdlePolicy, pace: Duration) -> Home {
     let journal = Arc::new(Memory::new());
     journal.open();
-    let (events_in, events) = mpsc::unbounded_channel();
-    let options = Options {
-        home: std::env::temp_dir(),
-        supervisor: "/nowhere".into(),
-        resolver: Box::new(Fixed(4)),
-        models: ModelSet::new().with_offline(Offline::with_pace(pace)),
-        events: Some(events_in),
-        waits: None,
-        questions: None,
-        idle,
-    };
+    let resolver = OfflineResolver::without_tools().with_main_lane(Arc::new(AtomicUsize::new(4)));
+    let (options, events) = testkit::options(resolver, pace);
+    let options = Options { idle, ..options };
     Home { runtime: Arc::new(Runtime::new(journal.clone(), options)), journal, events }
-}
-
-fn message(text: &str) -> Command {
-    Command::Message {
-        message: MessageId(Uuid::now_v7()),
-        content: Content::text(BodyKind::Message, text),
-        mode: None,
-        queue: QueueSettings::default(),
-        key: None,
-        overrides: Overrides::default(),
-        attachments: vec![],
-    }
 }
 
 fn run_of(answer: &Acknowledgement) -> RunId {
@@ -228,17 +173,9 @@ async fn r20_a_session_that_waits_for_its_place_can_be_aborted_and_does_not_keep
     assert_eq!(home.journal.unfinished().unwrap().len(), 6);
 
     home.journal.open();
-    let (events_in, _events) = mpsc::unbounded_channel();
-    let options = Options {
-        home: std::env::temp_dir(),
-        supervisor: "/nowhere".into(),
-        resolver: Box::new(Fixed(1)),
-        models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_hours(1))),
-        events: Some(events_in),
-        waits: None,
-        questions: None,
-        idle: NONE,
-    };
+    let resolver = OfflineResolver::without_tools().with_main_lane(Arc::new(AtomicUsize::new(1)));
+    let (options, _events) = testkit::options(resolver, Duration::from_hours(1));
+    let options = Options { idle: NONE, ..options };
     let next = Runtime::new(home.journal.clone(), options);
     for session in 0..3 {
         next.open(&format!("agent:main:{session}"), "main", vec![]).await.unwrap();

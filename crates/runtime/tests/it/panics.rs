@@ -3,18 +3,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{
-    Acknowledgement, BodyKind, Candidate, Command, Content, Failure, MessageId, Outcome, Overrides, QueueSettings,
-    Refusal, Settings,
-};
+use engine::{Acknowledgement, Candidate, Failure, Outcome, Overrides, Refusal, Settings};
 use journal::{Read, Sqlite};
-use models::{Endpoint, ModelSet};
-use runtime::{IdlePolicy, Options, Resolver, Runtime};
+use models::Endpoint;
+use runtime::{Options, Resolver, Runtime};
 use tempfile::TempDir;
+use testkit::message;
 use tokio::sync::mpsc;
-use uuid::Uuid;
 
 /// A configuration with a defect.
 #[derive(Default)]
@@ -30,19 +28,7 @@ impl Resolver for Defect {
     fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         assert!(asked != self.settings_at, "a planted defect");
-        let candidate = Candidate {
-            provider: "offline".into(),
-            model: agent.into(),
-            profile: None,
-            context_window: 100_000,
-            max_output: 1_000,
-            thinking: None,
-            images: true,
-            token_rate: 1_000,
-            can_refresh: false,
-            levels: vec![],
-            price: None,
-        };
+        let candidate = Candidate { model: agent.into(), ..testkit::candidate() };
         let workspace = std::env::temp_dir().display().to_string();
         Ok(Settings { agent: agent.into(), workspace, candidates: vec![candidate], ..Settings::default() })
     }
@@ -63,31 +49,10 @@ struct Home {
 fn home(defect: Defect) -> Home {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let journal = Arc::new(Sqlite::own(folder.path()).expect("a fresh home"));
-    let (events_in, events) = mpsc::unbounded_channel();
-    let options = Options {
-        home: folder.path().to_owned(),
-        supervisor: "/nowhere".into(),
-        resolver: Box::new(defect),
-        models: ModelSet::new(),
-        events: Some(events_in),
-        waits: None,
-        questions: None,
-        idle: IdlePolicy::default(),
-    };
+    let (options, events) = testkit::options(defect, Duration::ZERO);
+    let options = Options { home: folder.path().to_owned(), ..options };
     let runtime = Runtime::new(journal.clone(), options);
     Home { _folder: folder, journal, runtime, events }
-}
-
-fn message(text: &str) -> Command {
-    Command::Message {
-        message: MessageId(Uuid::now_v7()),
-        content: Content::text(BodyKind::Message, text),
-        mode: None,
-        queue: QueueSettings::default(),
-        key: None,
-        overrides: Overrides::default(),
-        attachments: vec![],
-    }
 }
 
 impl Home {

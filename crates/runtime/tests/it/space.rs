@@ -1,49 +1,14 @@
 //! A full disk under sessions: they wait, report it, accept an abort, and resume by themselves.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use engine::{
-    Acknowledgement, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Overrides,
-    QueueSettings, Refusal, Seq, SessionRow, Settings,
-};
+use engine::{Acknowledgement, Command, Event, Outcome, Refusal, Seq, SessionRow};
 use journal::{Memory, Read};
-use models::{Endpoint, ModelSet, Offline};
-use runtime::{Handle, IdlePolicy, Options, Published, Resolver, Runtime};
+use runtime::{Handle, Published, Runtime};
+use testkit::{KEY, OfflineResolver};
 use tokio::sync::mpsc;
-use uuid::Uuid;
-
-const KEY: &str = "agent:main:main";
-
-struct Fixed;
-
-impl Resolver for Fixed {
-    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
-        let candidate = Candidate {
-            provider: "offline".into(),
-            model: "offline".into(),
-            profile: None,
-            context_window: 100_000,
-            max_output: 1_000,
-            thinking: None,
-            images: true,
-            token_rate: 1_000,
-            can_refresh: false,
-            levels: vec![],
-            price: None,
-        };
-        let workspace = std::env::temp_dir().display().to_string();
-        Ok(Settings { agent: agent.into(), workspace, candidates: vec![candidate], ..Settings::default() })
-    }
-
-    fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {
-        Ok(Endpoint::offline())
-    }
-
-    fn lanes(&self) -> LaneBounds {
-        LaneBounds { main: 1, ..LaneBounds::default() }
-    }
-}
 
 struct Home {
     journal: Arc<Memory>,
@@ -55,30 +20,13 @@ struct Home {
 fn home() -> Home {
     let journal = Arc::new(Memory::new());
     journal.open();
-    let (events_in, events) = mpsc::unbounded_channel();
-    let options = Options {
-        home: std::env::temp_dir(),
-        supervisor: "/nowhere".into(),
-        resolver: Box::new(Fixed),
-        models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_millis(20))),
-        events: Some(events_in),
-        waits: None,
-        questions: None,
-        idle: IdlePolicy::default(),
-    };
+    let resolver = OfflineResolver::without_tools().with_main_lane(Arc::new(AtomicUsize::new(1)));
+    let (options, events) = testkit::options(resolver, Duration::from_millis(20));
     Home { runtime: Runtime::new(journal.clone(), options), journal, events }
 }
 
 fn message() -> Command {
-    Command::Message {
-        message: MessageId(Uuid::now_v7()),
-        content: Content::text(BodyKind::Message, "tokens=3 Who are you?"),
-        mode: None,
-        queue: QueueSettings::default(),
-        key: None,
-        overrides: Overrides::default(),
-        attachments: vec![],
-    }
+    testkit::message("tokens=3 Who are you?")
 }
 
 fn is_no_space(answer: &Result<Acknowledgement, Refusal>) -> bool {

@@ -22,7 +22,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
-pub const KEY: &str = "agent:main:main";
+pub use testkit::KEY;
 
 /// Runs on the offline model in a folder; commands need approval.
 struct Here(String);
@@ -37,19 +37,7 @@ impl Resolver for Here {
         if overrides.model.as_deref() == Some("none/such") {
             return Err(Failure::new(engine::FailureClass::Refused, "there is no provider none"));
         }
-        let candidate = Candidate {
-            provider: "offline".into(),
-            model: "offline".into(),
-            profile: None,
-            context_window: 100_000,
-            max_output: 10_000,
-            thinking: None,
-            images: true,
-            token_rate: 1_000,
-            can_refresh: false,
-            levels: vec![],
-            price: None,
-        };
+        let candidate = Candidate { max_output: 10_000, ..testkit::candidate() };
         let workspace = overrides.workspace.clone().unwrap_or_else(|| self.0.clone());
         let exec = if overrides.allow { Policy::Allow } else { Policy::Ask };
         let tools = tools::specs();
@@ -104,8 +92,7 @@ impl Home {
         };
         let service = Service::start(journal, options);
         let listener = Listener::bind(&home).unwrap();
-        let serves = Arc::clone(&service);
-        let listening = tokio::spawn(async move { listener.serve(&serves).await });
+        let listening = listener.spawn(Arc::clone(&service));
         Self { folder, service, notes, listening }
     }
 
