@@ -1,4 +1,5 @@
-//! The binary `limulus`: parses the command line, runs one command and ends with its exit code.
+//! The program `limulus`: parses the command line, runs one command and ends with its exit code. It is a library so that it
+//! is compiled beside the crates that it names; `main.rs` only links it.
 
 #![allow(clippy::print_stdout, reason = "commands print their results on stdout")]
 
@@ -34,7 +35,8 @@ const SUPERVISE: &str = "supervise";
 /// The default stack size of a main thread: reserved address space, not memory.
 const STACK_BYTES: usize = 8 << 20;
 
-fn main() -> ExitCode {
+/// Runs the program with the arguments of the process. Returns its exit code (`args.rs` lists them for `--help`).
+pub fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == SUPERVISE) {
         return tools::supervise_main(words);

@@ -116,7 +116,7 @@ impl Opening<'_> {
         output::owned_by(Arc::downgrade(&service));
         say_damage(&service);
         let listening = match Listener::bind(&self.globals.home) {
-            Ok(listener) => Some(listen(listener, Arc::clone(&service))),
+            Ok(listener) => Some(listener.spawn(Arc::clone(&service))),
             Err(error) => {
                 let note = format!("limulus: other terminals cannot follow this one: {error}");
                 notes_in.send(note).expect("its receiver is in this function");
@@ -177,11 +177,6 @@ impl OwnerClient {
     pub(crate) fn can(&self, method: &str) -> bool {
         self.methods.iter().any(|known| known == method)
     }
-}
-
-/// Accepts other clients, independently of the command of this process.
-pub(crate) fn listen(listener: Listener, service: Arc<Service>) -> JoinHandle<()> {
-    tokio::spawn(async move { listener.serve(&service).await })
 }
 
 /// Accepts no further clients.

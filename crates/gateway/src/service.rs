@@ -120,12 +120,12 @@ impl Service {
     /// Serves a client over these halves of a stream until it disconnects.
     pub async fn serve<R, W>(self: Arc<Self>, read: R, write: W)
     where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
     {
         self.open.send_modify(|open| *open += 1);
         let _open = Counted(&self.open);
-        connection::serve(&self, read, write).await;
+        connection::serve(&self, Box::new(read), Box::new(write)).await;
     }
 
     /// Connects a client in this process: the stream carries the same frames as the socket.

@@ -16,6 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinHandle;
 
 use crate::connection::frame;
 use crate::error::Error;
@@ -88,8 +89,12 @@ impl Listener {
         &self.path
     }
 
-    /// Accepts and serves connections for as long as it is polled.
-    pub async fn serve(&self, service: &Arc<Service>) {
+    /// Accepts and serves connections in a task of its own, until that is aborted.
+    pub fn spawn(self, service: Arc<Service>) -> JoinHandle<()> {
+        tokio::spawn(async move { self.serve(&service).await })
+    }
+
+    async fn serve(&self, service: &Arc<Service>) {
         let open = Arc::new(AtomicUsize::new(0));
         loop {
             let Ok((stream, _)) = self.socket.accept().await else {

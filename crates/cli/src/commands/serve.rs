@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
-use crate::owner_client::{hang_up, listen, own, say_damage};
+use crate::owner_client::{hang_up, own, say_damage};
 use crate::resolver::ConfigResolver;
 use crate::{idle, retention};
 
@@ -88,7 +88,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let serving = async {
         let taken = service.resume().await?;
         // An unread terminal blocks only these lines, not the clients.
-        listening = Some(listen(listener, Arc::clone(&service)));
+        listening = Some(listener.spawn(Arc::clone(&service)));
         reporter.ready(globals, &socket, epoch.0, &taken);
         notify::report("READY=1");
         tokio::select! {

@@ -87,12 +87,12 @@ pub(crate) fn frame<N: Notice>(notice: &N) -> Vec<u8> {
     encode(&Frame::Event(EventFrame { event: N::NAME.to_owned(), payload, seq: None, subscription: None }))
 }
 
+/// The halves of a client's stream, whatever it is: everything behind them is compiled once.
+pub(crate) type ReadHalf = Box<dyn AsyncRead + Send + Unpin>;
+pub(crate) type WriteHalf = Box<dyn AsyncWrite + Send + Unpin>;
+
 /// Serves one client until it disconnects or the service stops.
-pub(crate) async fn serve<R, W>(service: &Arc<Service>, read: R, write: W)
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
+pub(crate) async fn serve(service: &Arc<Service>, read: ReadHalf, write: WriteHalf) {
     let outbox = Arc::new(SendBuffer::default());
     let writing = write_out(&outbox, write);
     let serving = async {
@@ -125,7 +125,7 @@ impl Drop for Admitted<'_> {
     }
 }
 
-async fn write_out(outbox: &SendBuffer, mut write: impl AsyncWrite + Unpin) {
+async fn write_out(outbox: &SendBuffer, mut write: WriteHalf) {
     while let Some(bytes) = outbox.take().await {
         if write.write_all(&bytes).await.is_err() {
             return;
@@ -136,9 +136,9 @@ async fn write_out(outbox: &SendBuffer, mut write: impl AsyncWrite + Unpin) {
 }
 
 /// Reads the first frame, which must request `connect`. Returns `None` if the client disconnected before it.
-async fn shake_hands<R: AsyncRead + Unpin>(
+async fn shake_hands(
     service: &Arc<Service>,
-    frames: &mut FrameReader<R>,
+    frames: &mut FrameReader<ReadHalf>,
     outbox: &Arc<SendBuffer>,
 ) -> Result<Option<Arc<Caller>>, ErrorShape> {
     let mut leaving = service.leaving();
@@ -222,7 +222,7 @@ fn invalid(what: String) -> ErrorShape {
 }
 
 /// Serves requests concurrently. A client that has closed its writing end still receives the responses to its requests.
-async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameReader<R>) {
+async fn answer(caller: &Arc<Caller>, frames: &mut FrameReader<ReadHalf>) {
     let mut requests = FuturesUnordered::new();
     let mut reads = true;
     let mut leaving = caller.service.leaving();
@@ -274,10 +274,7 @@ fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::DiskFullWait>>) ->
 }
 
 /// Reads the next request once the send buffer has space. Returns `None` when no further request will come.
-async fn next_frame<R: AsyncRead + Unpin>(
-    caller: &Caller,
-    frames: &mut FrameReader<R>,
-) -> Result<Option<Request>, ErrorShape> {
+async fn next_frame(caller: &Caller, frames: &mut FrameReader<ReadHalf>) -> Result<Option<Request>, ErrorShape> {
     caller.outbox.room().await;
     match frames.next().await {
         Ok(Some(Frame::Request(request))) if request.id.is_empty() => Err(invalid("a request needs an id".to_owned())),

@@ -1,0 +1,7 @@
+//! The binary `limulus`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}
