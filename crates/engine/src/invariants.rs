@@ -197,7 +197,7 @@ fn check_calls(run: &Run) -> Result<(), InvariantViolation> {
 
 fn check_cooldowns(run: &Run) -> Result<(), InvariantViolation> {
     let mut known = BTreeSet::new();
-    let twice = run.counters.cooling.iter().find(|cooling| !known.insert(cooling.candidate));
+    let twice = run.counts.candidates.cooling.iter().find(|cooling| !known.insert(cooling.candidate));
     twice.map_or(Ok(()), |cooling| Err(InvariantViolation::Cooldown { candidate: cooling.candidate }))
 }
 
@@ -391,7 +391,7 @@ mod tests {
     fn f3_a_candidate_is_in_cooldown_once() {
         let twice = |session: &mut Session| {
             let cooling = Cooling { candidate: 1, until: None, strikes: 1, class: None, since: Timestamp(1) };
-            run(session).counters.cooling = vec![cooling; 2];
+            run(session).counts.candidates.cooling = vec![cooling; 2];
         };
         assert_eq!(broken(twice), "INV-F3");
     }

@@ -128,7 +128,7 @@ impl Touched {
         // Its calls and its time are updated with its answers, not each time one of them changes. A reservation is
         // stored with its request, so a later process knows what that request may have cost.
         let spent = |run: &Run| {
-            let Spent { calls, wall_ms, .. } = run.at_answer;
+            let Spent { calls, wall_ms, .. } = run.budget.at_answer;
             Spent { calls, wall_ms, ..run.taken() }
         };
         let now = session.run().map(|run| run_row(session, run, settings, &spent(run)));
@@ -182,7 +182,7 @@ fn session_row(session: &Session) -> SessionRow {
 }
 
 fn run_row(session: &Session, run: &Run, settings: Option<&Settings>, spent: &Spent) -> RunRow {
-    let candidate = settings.and_then(|settings| settings.candidates.get(run.counters.candidate as usize));
+    let candidate = settings.and_then(|settings| settings.candidates.get(run.counts.candidates.candidate as usize));
     RunRow {
         run: run.id,
         session: session.id,

@@ -62,7 +62,7 @@ impl BudgetHandle {
             // The reservation for a summary is the grant, until the summary exists.
             let is_compacting = matches!(run.phase, Phase::Compacting(Some(_)));
             budget_pool.saw(run.id, &session.agent, run.spent_by(now).less(&run.summary_out()), true, now);
-            if run.asked.is_none() && !is_compacting {
+            if run.budget.asked.is_none() && !is_compacting {
                 budget_pool.sent(run.id);
             }
             if !is_at_work(session.run_state()) {

@@ -76,7 +76,7 @@ impl Machine {
     /// Takes the next step of the run, or its first once the prompt is there.
     fn advance_preparing(&mut self, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        let alone = run.counters.room.alone;
+        let alone = run.counts.candidates.room.alone;
         let (prompt, answered) = (run.prompt, run.step.answered);
         if prompt.is_none() && !alone {
             return false;
@@ -135,7 +135,7 @@ impl Machine {
 
     fn advance_error(&mut self, failure: &Failure, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        let counters = run.counters.clone();
+        let counters = run.counts.candidates.clone();
         let chain = self.settings.as_ref().map_or(&[][..], |settings| &settings.candidates);
         let given_up = given_up(failure, &counters, chain);
         let request = run.failed_request();
@@ -187,7 +187,7 @@ impl Machine {
         moment: Moment,
     ) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
-        let counters = run.counters.clone();
+        let counters = run.counts.candidates.clone();
         let shared = rule_of(class).cools != Cools::Nothing;
         for candidate in candidates {
             let model = self.name_of(*candidate);
@@ -201,7 +201,7 @@ impl Machine {
     pub(super) fn leave_alone(&mut self, cooling: &[CooldownSet], moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
-        let counters = &run.counters;
+        let counters = &run.counts.candidates;
         let news: Vec<CooldownSet> = cooling.iter().filter(|cooled| !counters.knows(cooled)).copied().collect();
         for CooldownSet { candidate, until, class } in news {
             let (until, class) = (Some(until), Some(class));
@@ -214,7 +214,7 @@ impl Machine {
     pub(super) fn ask_again(&mut self, cleared: &[CooldownLifted], moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
-        let counters = &run.counters;
+        let counters = &run.counts.candidates;
         let gone: Vec<u32> =
             cleared.iter().filter(|cleared| counters.knew(cleared)).map(|cleared| cleared.candidate).collect();
         for candidate in gone {
@@ -231,7 +231,7 @@ impl Machine {
     fn try_again(&mut self, delay_ms: u64, with: TryWith, moment: Moment) {
         self.settle_kept(self.resume_mode(), moment);
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
-        let (until, try_no) = (moment.now.plus(delay_ms), run.attempt + 1);
+        let (until, try_no) = (moment.now.plus(delay_ms), run.counts.attempt + 1);
         let again = RetryScheduled { until, try_no, ..RetryScheduled::default() };
         let again = match with {
             TryWith::Same => again,

@@ -40,7 +40,9 @@ impl Machine {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let state = run.state();
         let is_out = matches!(run.phase, Phase::Preparing { stage: PrepareStage::Sent(_) });
-        let stops = !is_out && run.passed != Some(state) && run.breakpoints.contains(&Breakpoint::OnState(state));
+        let stops = !is_out
+            && run.breakpoints.passed != Some(state)
+            && run.breakpoints.set.contains(&Breakpoint::OnState(state));
         if stops {
             let cause = PauseCause::Breakpoint;
             self.emit(Paused { cause, freeze: false, call: None, state: Some(state) }, moment.now);
@@ -59,7 +61,7 @@ impl Machine {
         let run = self.session.as_ref().and_then(Session::run);
         let is_meant = |at: &Breakpoint| matches!(at, Breakpoint::BeforeTool(tool) if *tool == call.tool);
         let is_passed = call.is_passed && !mutant!(BreakpointTwice) || mutant!(BreakpointPassed);
-        !is_passed && run.is_some_and(|run| run.breakpoints.iter().any(is_meant))
+        !is_passed && run.is_some_and(|run| run.breakpoints.set.iter().any(is_meant))
     }
 }
 

@@ -54,12 +54,14 @@ impl Machine {
     /// The run waits for more, and the budget may have grown. Returns whether it continues.
     pub(super) fn advance_budget(&mut self, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        if run.asked.is_some() {
+        if run.budget.asked.is_some() {
             return false;
         }
-        let waits = self.limits_of_run(run.counters.candidate, moment).is_some_and(|(limits, candidate, tokens, _)| {
-            matches!(standing(&limits, &Spent::expected(&candidate, tokens), 0), Standing::Reached(_))
-        });
+        let waits = self.limits_of_run(run.counts.candidates.candidate, moment).is_some_and(
+            |(limits, candidate, tokens, _)| {
+                matches!(standing(&limits, &Spent::expected(&candidate, tokens), 0), Standing::Reached(_))
+            },
+        );
         if waits {
             return false;
         }
@@ -76,9 +78,9 @@ impl Machine {
         };
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let Some(candidate) = settings.candidate(candidate) else { return false };
-        let closing = run.winding == WrapUp::Closing;
-        let expected = if closing { Spent::closing(candidate, tokens) } else { Spent::expected(candidate, tokens) };
-        let reserve = run.effect(EffectKind::Reserve, run.asks + 1, 1);
+        let closing = run.budget.wrap_up == WrapUp::Closing;
+        let expected = expected(run.budget.wrap_up, candidate, tokens);
+        let reserve = run.effect(EffectKind::Reserve, run.budget.asks + 1, 1);
         self.emit(BudgetAsked { reserve, expected, closing }, moment.now);
         true
     }
@@ -86,7 +88,7 @@ impl Machine {
     /// The request is granted.
     pub(super) fn reserved_by_all(&mut self, near: Option<Limit>, moment: Moment) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
-        let (waited, winding) = (matches!(run.phase, Phase::Awaiting { .. }), run.winding);
+        let (waited, winding) = (matches!(run.phase, Phase::Awaiting { .. }), run.budget.wrap_up);
         if waited {
             // The next request may be a different one by now: then a new grant is requested.
             return self.end_wait(moment);
@@ -105,7 +107,7 @@ impl Machine {
         }
         // Memory is freed as soon as others have ended, so no budget is used up.
         let is_passing = limit.of == Resource::Memory;
-        let says_more = !is_passing && matches!(run.winding, WrapUp::Not | WrapUp::Told) && self.has_worked();
+        let says_more = !is_passing && matches!(run.budget.wrap_up, WrapUp::Not | WrapUp::Told) && self.has_worked();
         if !is_passing && self.settings.as_ref().is_some_and(|settings| settings.budget.at_limit == AtLimit::End) {
             let failure = Failure::new(FailureClass::Budget, model_notices::used_up(limit));
             self.end_run(Outcome::Failed, Some(failure), moment);
@@ -119,7 +121,7 @@ impl Machine {
 
     /// The run no longer waits for its budget.
     fn end_wait(&mut self, moment: Moment) {
-        let said = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == WrapUp::Closed);
+        let said = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.budget.wrap_up == WrapUp::Closed);
         self.emit(WaitEnded { on: WaitFor::Budget }, moment.now);
         if said {
             self.note(Note::Raised, model_notices::RAISED, moment);
@@ -129,8 +131,21 @@ impl Machine {
     /// The reservation for a request of this many tokens, if anything is limited.
     pub(super) fn reserved(&self, candidate: u32, tokens: u64, moment: Moment) -> Option<Spent> {
         let settings = self.settings.as_ref()?;
+        let run = self.session.as_ref()?.run()?;
         let asked = settings.candidate(candidate)?;
-        self.is_limited(candidate, moment).then(|| Spent::expected(asked, tokens))
+        self.is_limited(candidate, moment).then(|| expected(run.budget.wrap_up, asked, tokens))
+    }
+
+    /// Whether the next request costs more than its grant: a steer was delivered meanwhile, or the candidate is another.
+    pub(super) fn outgrew_grant(&self, candidate: u32, tokens: u64) -> bool {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
+        let Some(candidate) = self.settings.as_ref().and_then(|settings| settings.candidate(candidate)) else {
+            return false;
+        };
+        let needed = expected(run.budget.wrap_up, candidate, tokens);
+        run.budget.asked.is_some_and(|asked| {
+            Resource::ALL.iter().any(|&resource| needed.of(resource) > asked.expected.of(resource))
+        })
     }
 
     /// Whether anything that the run spends is limited.
@@ -141,7 +156,7 @@ impl Machine {
 
     /// A limit that is reached with the reservations.
     pub(super) fn limit_reached(&self, moment: Moment) -> Option<Limit> {
-        let candidate = self.session.as_ref().and_then(Session::run)?.counters.candidate;
+        let candidate = self.session.as_ref().and_then(Session::run)?.counts.candidates.candidate;
         let (limits, ..) = self.limits_of_run(candidate, moment)?;
         match standing(&limits, &Spent::default(), 0) {
             Standing::Reached(limit) => Some(limit),
@@ -152,10 +167,10 @@ impl Machine {
     /// How many more calls the run may start.
     pub(super) fn calls_left(&self, moment: Moment) -> u64 {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return 0 };
-        if matches!(run.winding, WrapUp::Closing | WrapUp::Closed) {
+        if matches!(run.budget.wrap_up, WrapUp::Closing | WrapUp::Closed) {
             return 0;
         }
-        let Some((limits, ..)) = self.limits_of_run(run.counters.candidate, moment) else { return u64::MAX };
+        let Some((limits, ..)) = self.limits_of_run(run.counts.candidates.candidate, moment) else { return u64::MAX };
         let left = |(_, allowance, spent): &(Scope, Allowance, Spent)| {
             Some(allowance.of(Resource::Calls)?.saturating_sub(spent.of(Resource::Calls)))
         };
@@ -171,7 +186,7 @@ impl Machine {
     ) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let before = match (scope, session.run()) {
-            (Scope::Run, Some(run)) => run.allowance,
+            (Scope::Run, Some(run)) => run.budget.allowance,
             (Scope::Run, None) => return Err(state_refusal(session, "there is no run under way")),
             (Scope::Session, _) => session.allowance,
             (Scope::Agent | Scope::Day | Scope::Process, _) => {
@@ -201,14 +216,22 @@ impl Machine {
         let run = session.run()?;
         let spent = run.spent_by(moment.now);
         let limits = [
-            (Scope::Run, run.allowance.or(settings.budget.run), spent),
+            (Scope::Run, run.budget.allowance.or(settings.budget.run), spent),
             (Scope::Session, session.allowance.or(settings.budget.session), session.spent.and(&spent)),
         ];
         if limits.iter().all(|(_, allowance, _)| allowance.is_unlimited()) {
             return None;
         }
         let asked = settings.candidate(candidate)?.clone();
-        Some((limits, asked, self.request_tokens(candidate), run.winding))
+        Some((limits, asked, self.request_tokens(candidate), run.budget.wrap_up))
+    }
+}
+
+/// The expected cost of the next request of a run: a report of what was done is short.
+fn expected(wrap_up: WrapUp, candidate: &Candidate, tokens: u64) -> Spent {
+    match wrap_up {
+        WrapUp::Closing => Spent::closing(candidate, tokens),
+        WrapUp::Not | WrapUp::Told | WrapUp::Closed => Spent::expected(candidate, tokens),
     }
 }
 

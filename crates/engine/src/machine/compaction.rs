@@ -37,19 +37,19 @@ impl Machine {
 
     /// The window of the candidate in use.
     pub(super) fn window_in_use(&self) -> Option<Window> {
-        self.window(self.session.as_ref()?.run()?.counters.candidate)
+        self.window(self.session.as_ref()?.run()?.counts.candidates.candidate)
     }
 
     /// Starts a compaction before the next request, if one is due and a step is possible. Returns whether anything
     /// changed.
     pub(super) fn compact_first(&mut self, candidate: u32, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        let by_wish = run.summary.is_some().then(|| self.plan_of_request(candidate)).flatten();
+        let by_wish = run.compaction.summary.is_some().then(|| self.plan_of_request(candidate)).flatten();
         if let Some(plan) = by_wish {
             self.begin_compaction(plan, CompactionCause::Command, candidate, moment);
             return true;
         }
-        if run.counters.room.alone {
+        if run.counts.candidates.room.alone {
             let failure = Failure::new(FailureClass::Refused, NOTHING_TO_SUMMARISE);
             self.emit(Failed { request: None, failure, text: None }, moment.now);
             return true;
@@ -65,7 +65,7 @@ impl Machine {
     }
 
     fn compaction_wanted(&self, run: &Run, candidate: u32) -> Option<CompactionCause> {
-        let room = &run.counters.room;
+        let room = &run.counts.candidates.room;
         if room.history == History::TooLong {
             return Some(CompactionCause::Again);
         }
@@ -88,11 +88,11 @@ impl Machine {
     fn flush_wanted(&self, run: &Run, candidate: u32) -> bool {
         let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return false };
         let Some(Window { flush: Some(from), most, .. }) = self.window(candidate) else { return false };
-        let room = &run.counters.room;
+        let room = &run.counts.candidates.room;
         let is_first =
             session.transcript.flush() == Flush::Not && (room.compaction_step, room.history) == <_>::default();
         let tokens = self.request_tokens(candidate);
-        let may_call = !matches!(run.winding, WrapUp::Closing | WrapUp::Closed);
+        let may_call = !matches!(run.budget.wrap_up, WrapUp::Closing | WrapUp::Closed);
         is_first
             && settings.compaction.auto
             && may_call
@@ -104,7 +104,7 @@ impl Machine {
     fn plan(&self, candidate: u32) -> Option<Plan> {
         let session = self.session.as_ref()?;
         let run = session.run()?;
-        let (room, transcript) = (&run.counters.room, &session.transcript);
+        let (room, transcript) = (&run.counts.candidates.room, &session.transcript);
         let keep = room.keep(self.window(candidate)?);
         let mut ways =
             CompactionStep::ALL.into_iter().filter(|compaction_step| *compaction_step >= room.compaction_step);
@@ -128,9 +128,13 @@ impl Machine {
         let (compaction_step, items) = plan;
         let tokens = self.request_tokens(candidate);
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
-        let compaction = run.effect(EffectKind::Compact, run.compactions + 1, 1);
-        let failed = if compaction_step == run.counters.room.compaction_step { run.counters.room.failed } else { 0 };
-        let focus = run.summary.and_then(|summary| summary.focus);
+        let compaction = run.effect(EffectKind::Compact, run.compaction.begun + 1, 1);
+        let failed = if compaction_step == run.counts.candidates.room.compaction_step {
+            run.counts.candidates.room.failed
+        } else {
+            0
+        };
+        let focus = run.compaction.summary.and_then(|summary| summary.focus);
         let reserved = self.reserved_for_summary(compaction_step, candidate, tokens, moment);
         let (try_no, items) = (failed + 1, items as u32);
         self.emit(
@@ -165,7 +169,7 @@ impl Machine {
     pub(super) fn advance_overflow(&mut self, moment: Moment) {
         self.settle_kept(self.resume_mode(), moment);
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
-        let candidate = run.counters.candidate;
+        let candidate = run.counts.candidates.candidate;
         match self.plan(candidate) {
             Some(plan) => self.begin_compaction(plan, CompactionCause::Overflow, candidate, moment),
             None => self.fail_compaction(self.too_long(), CompactionStep::Nothing, moment),
@@ -197,7 +201,7 @@ impl Machine {
     fn summariser(&self) -> Option<&Candidate> {
         let settings = self.settings.as_ref()?;
         let run = self.session.as_ref().and_then(Session::run)?;
-        settings.compaction.by.as_ref().or_else(|| settings.candidate(run.counters.candidate))
+        settings.compaction.by.as_ref().or_else(|| settings.candidate(run.counts.candidates.candidate))
     }
 
     fn compacting(&self) -> Option<Compacting> {
@@ -227,7 +231,7 @@ impl Machine {
                 }
                 let summary = self.keep(text);
                 let run = self.session.as_ref().and_then(Session::run);
-                let goes_on = run.is_some_and(|run| !run.counters.room.alone);
+                let goes_on = run.is_some_and(|run| !run.counts.candidates.room.alone);
                 let cost = by.as_deref().map_or(0, |by| self.cost_of_summary(by, &usage));
                 let compacted = Compacted {
                     compaction: effect,

@@ -50,18 +50,20 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
         return None;
     }
     let sent = match &run.phase {
-        Phase::Preparing { stage: PrepareStage::Gathering } if run.prompt.is_none() && !run.counters.room.alone => {
-            return Some(Effect::Prepare { id: run.effect(EffectKind::Prepare, 1, run.attempt) });
+        Phase::Preparing { stage: PrepareStage::Gathering }
+            if run.prompt.is_none() && !run.counts.candidates.room.alone =>
+        {
+            return Some(Effect::Prepare { id: run.effect(EffectKind::Prepare, 1, run.counts.attempt) });
         }
         Phase::Preparing { stage: PrepareStage::Reserving } | Phase::Awaiting { on: WaitFor::Budget, .. } => {
-            let Asked { reserve: id, expected, closing } = run.asked?;
+            let Asked { reserve: id, expected, closing } = run.budget.asked?;
             return Some(Effect::Reserve { id, expected, closing });
         }
         Phase::Preparing { stage: PrepareStage::Sent(sent) } => sent,
         Phase::Streaming(stream) => &stream.sent,
         Phase::Compacting(Some(Compacting { effect, compaction_step, items, focus, .. })) => {
             let (id, compaction_step, items, focus, candidate) =
-                (*effect, *compaction_step, *items, *focus, run.counters.candidate);
+                (*effect, *compaction_step, *items, *focus, run.counts.candidates.candidate);
             return Some(Effect::Compact { id, compaction_step, items, focus, candidate });
         }
         Phase::Preparing { stage: PrepareStage::Gathering }
@@ -72,7 +74,7 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
         | Phase::Retry { .. } => return None,
     };
     let prompt = run.prompt.filter(|_| sent.epoch == session.epoch)?;
-    let Counters { candidate, lowered: thinking, .. } = run.counters;
+    let Counters { candidate, lowered: thinking, .. } = run.counts.candidates;
     Some(Effect::Request { id: sent.request, candidate, thinking, prompt, items: sent.items })
 }
 

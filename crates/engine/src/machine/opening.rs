@@ -44,11 +44,11 @@ impl Machine {
     fn is_poison(&self) -> bool {
         let most = self.limits().poison_after;
         let run = self.session.as_ref().filter(|session| session.is_active()).and_then(Session::run);
-        run.is_some_and(|run| most > 0 && run.openings >= most)
+        run.is_some_and(|run| most > 0 && run.counts.openings >= most)
     }
 
     fn hold_poison(&mut self, moment: Moment) {
-        let openings = self.session.as_ref().and_then(Session::run).map_or(0, |run| run.openings);
+        let openings = self.session.as_ref().and_then(Session::run).map_or(0, |run| run.counts.openings);
         let message = format!("its run was cut off {openings} times in a row without getting any further; it is held");
         self.escalate(Failure::new(FailureClass::Unknown, message), moment);
     }

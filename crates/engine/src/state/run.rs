@@ -33,8 +33,36 @@ pub struct Run {
     pub step: Step,
     /// The system prompt, once it is made.
     pub prompt: Option<Body>,
+    #[serde(flatten)]
+    pub counts: RunCounts,
+    #[serde(flatten)]
+    pub compaction: RunCompactions,
+    /// The failures so far.
+    pub trace: Vec<Failure>,
+    /// The tokens used so far, as the providers report them.
+    pub usage: Usage,
+    #[serde(flatten)]
+    pub budget: RunBudget,
+    /// Calls that brought nothing new.
+    pub repeats: Repeats,
+    /// Calls that could not be ended.
+    pub unended: Vec<CallId>,
+    /// Set once its outcome is decided.
+    pub ending: Option<Ending>,
+    #[serde(flatten)]
+    pub breakpoints: RunBreakpoints,
+    /// While it is paused: why, and since when.
+    pub pause: Option<Pause>,
+    /// Its own clock.
+    pub clock: RunClock,
+}
+
+/// How often a run tried what. In snapshots the fields of this and the following groups are fields of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunCounts {
     /// The candidate in use, and the failures of the others.
-    pub counters: Counters,
+    #[serde(rename = "counters")]
+    pub candidates: Counters,
     /// Which try this is, over all candidates, from 1.
     pub attempt: u32,
     /// Calls so far; numbers their effects.
@@ -43,14 +71,21 @@ pub struct Run {
     pub openings: u32,
     /// The number, try and length of the last request.
     pub request: (u32, u32, u32),
-    /// How often it began to shorten the history; numbers these effects.
-    pub compactions: u32,
+}
+
+/// A run's compactions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunCompactions {
+    /// How many compactions began; numbers their effects.
+    #[serde(rename = "compactions")]
+    pub begun: u32,
     /// The user asked for a summary.
     pub summary: Option<SummaryRequest>,
-    /// The failures so far.
-    pub trace: Vec<Failure>,
-    /// The tokens used so far, as the providers report them.
-    pub usage: Usage,
+}
+
+/// What a run may spend and has spent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunBudget {
     /// What counts against its budget.
     pub spent: Spent,
     /// What it had spent at its last answer.
@@ -58,26 +93,23 @@ pub struct Run {
     /// What it may spend, where somebody has said so.
     pub allowance: Allowance,
     /// Its progress in wrapping up because a budget is used up.
-    pub winding: WrapUp,
+    #[serde(rename = "winding")]
+    pub wrap_up: WrapUp,
     /// The pending grant for its next request.
     pub asked: Option<Asked>,
-    /// How often it has asked; numbers these effects.
+    /// How many grants it has requested; numbers these effects.
     pub asks: u32,
-    /// Calls that brought nothing new.
-    pub repeats: Repeats,
-    /// Calls that could not be ended.
-    pub unended: Vec<CallId>,
-    /// Set once its outcome is decided.
-    pub ending: Option<Ending>,
-    /// Where it is to stop.
-    pub breakpoints: Vec<Breakpoint>,
+}
+
+/// Where a run is to stop for its user.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunBreakpoints {
+    #[serde(rename = "breakpoints")]
+    #[allow(missing_docs, reason = "the field says it itself")]
+    pub set: Vec<Breakpoint>,
     /// The state in which a breakpoint stopped it, or in which it was when the breakpoint was set, as long as it stays
     /// in it.
     pub passed: Option<RunState>,
-    /// While it is paused: why, and since when.
-    pub pause: Option<Pause>,
-    /// Its own clock.
-    pub clock: RunClock,
 }
 
 /// A run's progress in wrapping up because a budget is used up.
@@ -301,26 +333,21 @@ impl Run {
             phase: Phase::Preparing { stage: PrepareStage::Gathering },
             step: Step::default(),
             prompt: None,
-            counters: Counters::default(),
-            attempt: 1,
-            calls: 0,
-            openings: 0,
-            request: (0, 0, 0),
-            compactions: 0,
-            summary: None,
+            counts: RunCounts {
+                candidates: Counters::default(),
+                attempt: 1,
+                calls: 0,
+                openings: 0,
+                request: (0, 0, 0),
+            },
+            compaction: RunCompactions::default(),
             trace: vec![],
             usage: Usage::default(),
-            spent: Spent::default(),
-            at_answer: Spent::default(),
-            allowance: Allowance::default(),
-            winding: WrapUp::default(),
-            asked: None,
-            asks: 0,
+            budget: RunBudget::default(),
             repeats: Repeats::default(),
             unended: vec![],
             ending: None,
-            breakpoints: vec![],
-            passed: None,
+            breakpoints: RunBreakpoints::default(),
             pause: None,
             clock: RunClock { spent_ms: 0, since: Some(at) },
         }
@@ -360,12 +387,41 @@ impl Run {
 
     /// The request that was sent last; none when none was.
     pub(crate) fn failed_request(&self) -> Option<EffectId> {
-        let (ordinal, try_no, _) = self.request;
+        let (ordinal, try_no, _) = self.counts.request;
         (ordinal > 0).then(|| self.effect(EffectKind::Request, ordinal, try_no))
     }
 
     /// A call of the current step.
     pub fn call(&self, id: CallId) -> Option<&Call> {
         self.step.calls.iter().find(|call| call.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// Groups of fields are fields of the run on disk, in this order: the hash of a state is that of these bytes.
+    #[test]
+    fn r17_the_form_of_a_run_has_no_groups() {
+        let id = Uuid::from_u128(7);
+        let run = Run::new(RunId(id), vec![MessageId(id)], Hash::of(b""), Seq(3), Timestamp(5));
+        let form = concat!(
+            r#"{"id":"00000000-0000-0000-0000-000000000007","inputs":["00000000-0000-0000-0000-000000000007"],"#,
+            r#""settings":"af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262","first_seq":3,"started_at":5,"#,
+            r#""phase":{"preparing":{"stage":"gathering"}},"#,
+            r#""step":{"no":0,"kept":[],"segments":[],"asked":0,"answered":false,"calls":[]},"prompt":null,"#,
+            r#""counters":{"candidate":0,"lowered":null,"failed":0,"refused":0,"cooling":[],"waited_ms":0,"#,
+            r#""room":{"rung":"summarise","failed":0,"overflows":0,"history":"estimated","broke":false,"alone":false,"tokens":0}},"#,
+            r#""attempt":1,"calls":0,"openings":0,"request":[0,0,0],"compactions":0,"summary":null,"trace":[],"#,
+            r#""usage":{"input":0,"cached":0,"cache_written":0,"output":0,"reasoning":0},"#,
+            r#""spent":{},"at_answer":{},"allowance":{},"winding":"not","asked":null,"asks":0,"#,
+            r#""repeats":{"seen":[],"told":false},"unended":[],"ending":null,"breakpoints":[],"passed":null,"#,
+            r#""pause":null,"clock":{"spent_ms":0,"since":5}}"#
+        );
+        assert_eq!(serde_json::to_string(&run).unwrap(), form);
+        assert_eq!(serde_json::from_str::<Run>(form).unwrap(), run);
     }
 }

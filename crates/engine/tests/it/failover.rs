@@ -199,7 +199,11 @@ fn done(provider: Provider<'_>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
     let (mut steps, mut failures) = (0, 0);
     loop {
         steps += 1;
-        assert!(steps < 1_000, "{:?}", world.session().run().map(|run| (&run.phase, &run.counters, world.now)));
+        assert!(
+            steps < 1_000,
+            "{:?}",
+            world.session().run().map(|run| (&run.phase, &run.counts.candidates, world.now))
+        );
         if crash_at == Some(steps) {
             world.crash_and_open();
         }
@@ -210,7 +214,7 @@ fn done(provider: Provider<'_>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
             world.step(Report::Due);
             continue;
         };
-        let candidate = world.session().run().expect("a run").counters.candidate as usize;
+        let candidate = world.session().run().expect("a run").counts.candidates.candidate as usize;
         if let Some((class, says)) = provider(failures, candidate) {
             failures += 1;
             let retry_after_ms = says.map(|ms| ms as u64);
@@ -331,7 +335,7 @@ fn r51_when_all_have_failed_each_is_named_with_its_reason() {
     let mut world = begun();
     let say = |world: &mut World, class, why: &str| {
         let effect = *world.running.keys().find(|effect| effect.kind == EffectKind::Request).expect("a request");
-        let at = world.session().run().expect("a run").counters.candidate as usize;
+        let at = world.session().run().expect("a run").counts.candidates.candidate as usize;
         let Candidate { provider, model, profile, .. } = world.settings.candidates[at].clone();
         let failure = Failure { provider: Some(provider), model: Some(model), profile, ..Failure::new(class, why) };
         world.step(Report::RequestFailed { effect, failure });

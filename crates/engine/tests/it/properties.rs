@@ -650,7 +650,7 @@ fn help(world: &mut World) {
         _ => {}
     }
     let waits = |run: &engine::Run| matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
-    if session.run().is_some_and(|run| waits(run) && run.asked.is_none()) {
+    if session.run().is_some_and(|run| waits(run) && run.budget.asked.is_none()) {
         world.step(Command::Budget { scope: Scope::Run, change: lifted() });
         return world.step(Command::Budget { scope: Scope::Session, change: lifted() });
     }

@@ -23,7 +23,8 @@ pub(crate) fn budget(home: &Path, read: &dyn Read, key: Option<&str>) -> Result<
     let run = session.run();
     let of_run = run.map(|run| run.spent_by(session.last_activity)).unwrap_or_default();
     let of_session = session.spent.and(&of_run);
-    let run_lines = run.map(|run| lines(Scope::Run, run.allowance.or(configured.run), &of_run)).unwrap_or_default();
+    let run_lines =
+        run.map(|run| lines(Scope::Run, run.budget.allowance.or(configured.run), &of_run)).unwrap_or_default();
     let session_lines = lines(Scope::Session, session.allowance.or(configured.session), &of_session);
     let shared_lines = shared_lines(read, &row.agent, &configured)?;
     let lines = run_lines.into_iter().chain(session_lines).chain(shared_lines);

@@ -91,7 +91,7 @@ pub(crate) fn context(
 
 /// The index of the model candidate that is asked next, as far as it is known.
 fn candidate(session: &Session, settings: Option<&Settings>) -> u32 {
-    let in_use = session.run().map(|run| run.counters.candidate);
+    let in_use = session.run().map(|run| run.counts.candidates.candidate);
     let counted = session.transcript.counted().map(|counted| counted.candidate);
     let is_there = |at: &u32| settings.is_some_and(|settings| settings.candidate(*at).is_some());
     in_use.or(counted).filter(is_there).unwrap_or_default()

@@ -71,7 +71,7 @@ fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
             let asked: Vec<&str> = questions.iter().map(|question| question.question.as_str()).collect();
             format!("approval to {}", asked.join("; and to "))
         }
-        Phase::Awaiting { on: WaitFor::Budget, until: None } if run.asked.is_some() => {
+        Phase::Awaiting { on: WaitFor::Budget, until: None } if run.budget.asked.is_some() => {
             "other runs to end: the process has reached its memory limit".to_owned()
         }
         Phase::Awaiting { on, .. } => match on {

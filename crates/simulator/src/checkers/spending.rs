@@ -65,7 +65,7 @@ pub fn is_as_the_state_says(session: &Session, entries: &[Entry]) -> Result<(), 
     for entry in entries {
         account.add(&entry.event);
     }
-    let of_run = session.run().map_or_else(Spent::default, |run| run.spent);
+    let of_run = session.run().map_or_else(Spent::default, |run| run.budget.spent);
     let says = [session.spent.tokens + of_run.tokens, session.spent.calls + of_run.calls];
     let are = [0, 1].map(|at| account.before[at] + account.run[at]);
     Invariant::Budget

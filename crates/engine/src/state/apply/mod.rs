@@ -79,7 +79,7 @@ impl Session {
             && !self.closed;
         if let Some(run) = self.run_mut() {
             run.clock.set_running(running, at);
-            run.passed = run.passed.filter(|passed| *passed == run.state());
+            run.breakpoints.passed = run.breakpoints.passed.filter(|passed| *passed == run.state());
         }
     }
 
@@ -93,7 +93,7 @@ impl Session {
                 || matches!(event, Event::RunEnded(_) | Event::Uncompacted(_))
         };
         let bytes = if is_known { 0 } else { event.bodies().iter().map(|body| body.bytes).sum() };
-        let spent = self.run_mut().map(|run| &mut run.spent);
+        let spent = self.run_mut().map(|run| &mut run.budget.spent);
         match spent {
             Some(spent) => spent.bytes += bytes,
             None => self.spent.bytes += bytes,
@@ -139,7 +139,9 @@ impl Session {
             Event::CandidateCleared(e) => self.in_run(|run| run.candidate_cleared(e, at)),
             Event::BudgetAsked(e) => self.in_run(|run| run.budget_asked(e)),
             Event::CompactionBegun(e) => self.in_run(|run| run.compaction_begun(e, at)),
-            Event::CompactionAsked(e) => self.in_run(|run| run.summary = Some(SummaryRequest { focus: e.focus })),
+            Event::CompactionAsked(e) => {
+                self.in_run(|run| run.compaction.summary = Some(SummaryRequest { focus: e.focus }))
+            }
             Event::CompactionFailed(e) => self.in_run(|run| run.compaction_failed(e)),
             Event::EndingSet(e) => self.in_run(|run| run.ending_set(e, at)),
             Event::BreakpointSet(e) => self.in_run(|run| run.breakpoint_set(e)),
@@ -209,12 +211,12 @@ impl Session {
         // That sign may have been progress, which is gone once it is sealed.
         self.last_activity = self.last_activity.max(e.last_activity);
         let Some(run) = self.run_mut() else { return };
-        run.openings += u32::from(suspect);
+        run.counts.openings += u32::from(suspect);
         if mutant!(TriesReset) {
-            run.counters.failed = 0;
+            run.counts.candidates.failed = 0;
         }
         if mutant!(BudgetForgotten) {
-            run.spent = Spent::default();
+            run.budget.spent = Spent::default();
         }
         run.forget_chain(at);
         // What passed between the last sign of the old owner and now is nobody's time.
@@ -273,7 +275,7 @@ impl Session {
         };
         self.lifecycle = match (e.to, run) {
             (LifecycleKind::Active, Some(mut run)) => {
-                run.openings = 0;
+                run.counts.openings = 0;
                 run.reopened(at);
                 run.lose_summary();
                 Lifecycle::Active(run)
@@ -301,9 +303,9 @@ impl Session {
     fn request_sent(&mut self, e: &RequestSent, at: Timestamp) {
         self.transcript.set_sent(e.items as usize);
         let Some(run) = self.run_mut() else { return };
-        run.request = (e.request.ordinal, e.request.try_no, e.items);
-        run.counters.ask(e.candidate);
-        run.asked = None;
+        run.counts.request = (e.request.ordinal, e.request.try_no, e.items);
+        run.counts.candidates.ask(e.candidate);
+        run.budget.asked = None;
         let (tokens, reserved) = (e.tokens, e.reserved);
         run.spend_reserved();
         let sent = Sent { request: e.request, epoch: e.epoch, at, items: e.items, tokens, reserved };
@@ -320,7 +322,7 @@ impl Session {
         if let Some(run) = self.run_mut() {
             run.usage.add(&e.usage);
             run.take_reserved();
-            run.spent.add(&Spent::on_request(&e.usage, e.cost));
+            run.budget.spent.add(&Spent::on_request(&e.usage, e.cost));
             run.room_made(e.goes_on);
         }
     }
@@ -347,7 +349,7 @@ impl Session {
     fn budget_set(&mut self, e: &BudgetSet) {
         let allowance = match e.scope {
             Scope::Session => Some(&mut self.allowance),
-            Scope::Run => self.run_mut().map(|run| &mut run.allowance),
+            Scope::Run => self.run_mut().map(|run| &mut run.budget.allowance),
             Scope::Agent | Scope::Day | Scope::Process => None,
         };
         if let Some(allowance) = allowance {
@@ -358,10 +360,10 @@ impl Session {
     /// What the failure named is what the ledger is told.
     fn candidate_cooled(&mut self, e: &CandidateCooled, at: Timestamp) {
         let Some(run) = self.run_mut() else { return };
-        let probe = run.counters.was_probe(e.candidate);
-        let asked = e.request.is_none() && run.sent().is_some() && run.counters.candidate == e.candidate;
+        let probe = run.counts.candidates.was_probe(e.candidate);
+        let asked = e.request.is_none() && run.sent().is_some() && run.counts.candidates.candidate == e.candidate;
         let of = Cooling { candidate: e.candidate, until: e.until, strikes: 0, class: e.class, since: at };
-        run.counters.cool(of, asked);
+        run.counts.candidates.cool(of, asked);
         let failed = e.request.zip(run.trace.last());
         let failure_report = failed.and_then(|(request, failure)| FailureReport::of(request, failure, e.until, probe));
         self.pending_reports.extend(failure_report);
@@ -375,8 +377,9 @@ impl Session {
             tool: call.tool.clone(),
             arguments: call.arguments,
         });
-        let sent =
-            self.run().and_then(|run| run.sent().map(|sent| (sent.tokens, run.settings, run.counters.candidate)));
+        let sent = self
+            .run()
+            .and_then(|run| run.sent().map(|sent| (sent.tokens, run.settings, run.counts.candidates.candidate)));
         if let Some((expected, settings, candidate)) = sent.filter(|_| e.next != Next::Cut) {
             self.transcript.count(e.usage.prompt(), expected, settings, candidate);
             self.transcript.answer_flush();

@@ -101,8 +101,8 @@ impl Session {
         };
         self.queue.retain(|queued| !is_taken(queued));
         let mut run = Run::new(e.run, e.inputs.clone(), e.settings, self.head, at);
-        run.counters.room.alone = summary.is_some();
-        run.summary = summary;
+        run.counts.candidates.room.alone = summary.is_some();
+        run.compaction.summary = summary;
         self.lifecycle = Lifecycle::Active(Box::new(run));
     }
 

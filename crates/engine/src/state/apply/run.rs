@@ -84,30 +84,32 @@ impl Run {
 
     pub(super) fn retry_scheduled(&mut self, e: &RetryScheduled) {
         self.phase = Phase::Retry { until: e.until };
-        self.attempt += 1;
-        self.counters.retry(e.candidate, e.thinking);
+        self.counts.attempt += 1;
+        self.counts.candidates.retry(e.candidate, e.thinking);
         if let Some(compaction_step) = e.compaction_step {
             // One that the user asked for is tried again, and then let be.
-            self.summary =
-                self.summary.filter(|_| compaction_step == self.counters.room.compaction_step && !e.as_it_is);
-            self.counters.room.go_on(compaction_step, e.as_it_is);
+            self.compaction.summary = self
+                .compaction
+                .summary
+                .filter(|_| compaction_step == self.counts.candidates.room.compaction_step && !e.as_it_is);
+            self.counts.candidates.room.go_on(compaction_step, e.as_it_is);
         }
     }
 
     pub(super) fn budget_asked(&mut self, e: &BudgetAsked) {
         let BudgetAsked { reserve, expected, closing } = *e;
         self.spend_reserved();
-        self.asks += 1;
-        self.asked = Some(Asked { reserve, expected, closing });
+        self.budget.asks += 1;
+        self.budget.asked = Some(Asked { reserve, expected, closing });
         self.phase = Phase::Preparing { stage: PrepareStage::Reserving };
     }
 
     pub(super) fn wait_ended(&mut self, e: &WaitEnded, at: Timestamp) {
         self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
-        self.asked = None;
+        self.budget.asked = None;
         match e.on {
-            WaitFor::Quota => self.counters.cooled(at),
-            WaitFor::Budget => self.winding = WrapUp::Not,
+            WaitFor::Quota => self.counts.candidates.cooled(at),
+            WaitFor::Budget => self.budget.wrap_up = WrapUp::Not,
             WaitFor::Approval | WaitFor::Answer | WaitFor::Children | WaitFor::Retry => {}
         }
     }
@@ -138,12 +140,12 @@ impl Run {
 
     pub(super) fn breakpoint_set(&mut self, e: &BreakpointSet) {
         if e.before_tool.is_none() && e.on_state.is_none() {
-            self.breakpoints.clear();
+            self.breakpoints.set.clear();
         }
-        self.breakpoints.extend(e.before_tool.clone().map(Breakpoint::BeforeTool));
-        self.breakpoints.extend(e.on_state.map(Breakpoint::OnState));
+        self.breakpoints.set.extend(e.before_tool.clone().map(Breakpoint::BeforeTool));
+        self.breakpoints.set.extend(e.on_state.map(Breakpoint::OnState));
         // It stops when it comes into that state, not when it is in it already.
-        self.passed = e.on_state.filter(|state| *state == self.state()).or(self.passed);
+        self.breakpoints.passed = e.on_state.filter(|state| *state == self.state()).or(self.breakpoints.passed);
     }
 
     /// It goes on from where it stopped. What stood still has as long left as it had.
@@ -151,7 +153,7 @@ impl Run {
         let Some(pause) = self.pause.take() else { return };
         self.lose_summary();
         // What happened meanwhile may have led on to another state.
-        self.passed = pause.state.filter(|state| *state == self.state()).or(self.passed);
+        self.breakpoints.passed = pause.state.filter(|state| *state == self.state()).or(self.breakpoints.passed);
         if let Phase::Compacting(Some(compacting)) = &mut self.phase {
             compacting.since = at;
         }
@@ -202,21 +204,21 @@ impl Run {
         }
         self.spend_reserved();
         self.trace.push(e.failure.clone());
-        self.openings = 0;
+        self.counts.openings = 0;
         self.step.kept.extend(e.text);
         if e.failure.class == FailureClass::ContextOverflow {
-            self.counters.room.overflow();
+            self.counts.candidates.room.overflow();
             self.phase = Phase::Compacting(None);
         } else {
-            self.counters.fail(e.failure.class);
+            self.counts.candidates.fail(e.failure.class);
             self.phase = Phase::Error { failure: e.failure.clone() };
         }
     }
 
     pub(super) fn compaction_begun(&mut self, e: &CompactionBegun, at: Timestamp) {
         let CompactionBegun { compaction: effect, compaction_step, items, focus, tokens, reserved, .. } = *e;
-        self.compactions += 1;
-        (self.counters.room.compaction_step, self.counters.room.tokens) = (compaction_step, tokens);
+        self.compaction.begun += 1;
+        (self.counts.candidates.room.compaction_step, self.counts.candidates.room.tokens) = (compaction_step, tokens);
         self.phase = Phase::Compacting(Some(Compacting { effect, compaction_step, items, focus, since: at, reserved }));
     }
 
@@ -225,21 +227,21 @@ impl Run {
         let (reserved, known) = (self.take_reserved(), Spent::on_request(&e.usage, e.cost));
         let lost = reserved.filter(|_| is_unknown(&e.failure) && !mutant!(BudgetUnknownIsNothing));
         self.usage.add(&e.usage);
-        self.spent.add(&lost.unwrap_or_default().at_least(&known));
-        self.counters.room.fail(e.compaction_step);
+        self.budget.spent.add(&lost.unwrap_or_default().at_least(&known));
+        self.counts.candidates.room.fail(e.compaction_step);
         self.phase = Phase::Error { failure: e.failure.clone() };
     }
 
     /// The planted bugs: what an opening takes from a chain of failures.
     pub(super) fn forget_chain(&mut self, at: Timestamp) {
         if mutant!(CoolingForgotten) {
-            self.counters.cooling.clear();
+            self.counts.candidates.cooling.clear();
         }
         if mutant!(LevelForgotten) {
-            self.counters.lowered = None;
+            self.counts.candidates.lowered = None;
         }
         if mutant!(RefusalForgotten) {
-            self.counters.refused = 0;
+            self.counts.candidates.refused = 0;
         }
         if mutant!(WaitShortened)
             && let Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } = &mut self.phase
@@ -251,14 +253,14 @@ impl Run {
     /// A summary that was asked for when its process died, or its run was held, is asked for anew: what became of the first
     /// one is not known.
     pub(super) fn lose_summary(&mut self) {
-        self.spent.add(&self.summary_out());
+        self.budget.spent.add(&self.summary_out());
     }
 
     pub(super) fn noted(&mut self, e: &Noted) {
         match e.note {
             Note::Repeats => self.repeats.warned = true,
-            Note::WrapUp => self.winding = self.winding.max(WrapUp::Told),
-            Note::Closing => self.winding = WrapUp::Closing,
+            Note::WrapUp => self.budget.wrap_up = self.budget.wrap_up.max(WrapUp::Told),
+            Note::Closing => self.budget.wrap_up = WrapUp::Closing,
             Note::Raised | Note::MemoryFlush => {}
         }
     }
@@ -266,10 +268,10 @@ impl Run {
     /// The history is another: what is sent next is not what was sent before.
     pub(super) fn room_made(&mut self, goes_on: bool) {
         let Phase::Compacting(Some(Compacting { compaction_step, .. })) = self.phase else { return };
-        self.counters.room.made(compaction_step);
-        self.summary = None;
-        self.openings = 0;
-        self.request.2 = 0;
+        self.counts.candidates.room.made(compaction_step);
+        self.compaction.summary = None;
+        self.counts.openings = 0;
+        self.counts.request.2 = 0;
         if goes_on {
             self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
         }
@@ -277,8 +279,8 @@ impl Run {
 
     pub(super) fn message_sealed(&mut self, e: &MessageSealed, at: Timestamp) {
         self.usage.add(&e.usage);
-        self.spent.add(&Spent::on_request(&e.usage, e.cost));
-        self.at_answer = self.spent_by(at);
+        self.budget.spent.add(&Spent::on_request(&e.usage, e.cost));
+        self.budget.at_answer = self.spent_by(at);
         self.step.kept.clear();
         self.step.segments.extend(e.text);
         self.step.asked += e.calls.len() as u32;
@@ -289,18 +291,18 @@ impl Run {
             self.spend_reserved();
         }
         self.take_reserved();
-        if self.winding == WrapUp::Closing {
-            self.winding = WrapUp::Closed;
+        if self.budget.wrap_up == WrapUp::Closing {
+            self.budget.wrap_up = WrapUp::Closed;
         }
-        self.counters.answered(at);
-        self.openings = 0;
+        self.counts.candidates.answered(at);
+        self.counts.openings = 0;
         self.step.answered = true;
         match e.next {
             Next::Calls => {
                 self.phase = Phase::ToolExec;
                 for sealed in &e.calls {
-                    self.calls += 1;
-                    self.step.calls.push(Call::new(sealed, self.calls));
+                    self.counts.calls += 1;
+                    self.step.calls.push(Call::new(sealed, self.counts.calls));
                 }
             }
             Next::Steer => self.phase = Phase::Preparing { stage: PrepareStage::Gathering },
@@ -326,7 +328,7 @@ impl Run {
     /// What became of the request that is out is not known: it has cost what was set aside for it.
     pub(super) fn spend_reserved(&mut self) {
         if let Some(reserved) = self.take_reserved().filter(|_| !mutant!(BudgetUnknownIsNothing)) {
-            self.spent.add(&reserved);
+            self.budget.spent.add(&reserved);
         }
     }
 
@@ -345,25 +347,25 @@ impl Run {
     /// What it has spent, and what is set aside for the request or the summary that is out.
     pub fn taken(&self) -> Spent {
         let out = self.sent().and_then(|sent| sent.reserved).unwrap_or_default();
-        self.spent.and(&out).and(&self.summary_out())
+        self.budget.spent.and(&out).and(&self.summary_out())
     }
 
     pub(super) fn wait_began(&mut self, e: &WaitBegan, at: Timestamp) {
         self.spend_reserved();
         if let (WaitFor::Quota, Some(until)) = (e.on, e.until) {
-            self.counters.waited_ms += until.since(at);
+            self.counts.candidates.waited_ms += until.since(at);
         }
         self.phase = Phase::Awaiting { on: e.on, until: e.until };
     }
 
     /// A wait is over then, also where the run is paused, and what was not waited counts no more.
     pub(super) fn candidate_cleared(&mut self, e: &CandidateCleared, at: Timestamp) {
-        self.counters.clear(e.candidate);
+        self.counts.candidates.clear(e.candidate);
         if let Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } = &mut self.phase
             && *until > at
         {
-            self.counters.waited_ms = self.counters.waited_ms.saturating_sub(until.since(at));
-            self.counters.ask(e.candidate);
+            self.counts.candidates.waited_ms = self.counts.candidates.waited_ms.saturating_sub(until.since(at));
+            self.counts.candidates.ask(e.candidate);
             *until = at;
         }
     }
@@ -387,7 +389,7 @@ impl Run {
     pub(super) fn call_started(&mut self, e: &CallStarted, at: Timestamp) {
         // One that is found running after a crash, or starts once more, is still one call.
         let is_new = |call: &Call| call.started_at.is_none() && e.effect.try_no == 1;
-        self.spent.calls += u64::from(self.call(e.call).is_some_and(is_new));
+        self.budget.spent.calls += u64::from(self.call(e.call).is_some_and(is_new));
         self.change(e.call, |call| {
             call.stage = Stage::Started { epoch: e.epoch };
             call.try_no = e.effect.try_no;
@@ -396,7 +398,7 @@ impl Run {
     }
 
     pub(super) fn call_settled(&mut self, e: &CallSettled) {
-        self.openings = 0;
+        self.counts.openings = 0;
         if e.outcome == CallOutcome::Unended {
             self.unended.push(e.call);
         }

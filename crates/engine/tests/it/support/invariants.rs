@@ -208,7 +208,7 @@ fn moves(world: &World, run: &Run) -> bool {
             .any(runs),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
         // Somebody must say what more it may spend: nobody else is asked. For memory it goes on asking.
-        Phase::Awaiting { on: WaitFor::Budget, until: None } => run.asked.is_none() || runs(EffectKind::Reserve),
+        Phase::Awaiting { on: WaitFor::Budget, until: None } => run.budget.asked.is_none() || runs(EffectKind::Reserve),
         // The limit of a process may come before.
         Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => {
             let processes = world.session().processes.iter();

@@ -104,7 +104,8 @@ fn world_line(world: &mut World, words: &Words) -> bool {
                 let Spent { tokens, cost, calls, wall_ms, bytes } = spent;
                 format!("{tokens} tokens, {cost} micro-dollars, {calls} calls, {wall_ms} ms, {bytes} bytes")
             };
-            let run = session.run().map(|run| format!("run: {} ({:?})", amounts(&run.spent), run.winding));
+            let run =
+                session.run().map(|run| format!("run: {} ({:?})", amounts(&run.budget.spent), run.budget.wrap_up));
             let session = format!("runs before: {}", amounts(&session.spent));
             world.lines.extend(run);
             world.lines.push(session);
@@ -455,7 +456,7 @@ fn part(words: &Words) -> Part {
 
 /// As a provider's answer is told: it names the candidate that failed.
 fn of_candidate(world: &World, failure: Failure) -> Failure {
-    let at = world.session().run().map_or(0, |run| run.counters.candidate as usize);
+    let at = world.session().run().map_or(0, |run| run.counts.candidates.candidate as usize);
     match world.settings.candidates.get(at).filter(|_| world.settings.candidates.len() > 1) {
         Some(Candidate { provider, model, profile, .. }) => Failure {
             provider: Some(provider.clone()),

@@ -157,7 +157,7 @@ impl Node {
             self.said = Some(self.told(ledger, moment.now).cooling);
         }
         if let Input::Report(Report::RequestEnded { effect, .. }) = &input {
-            let candidate = self.session().and_then(Session::run).map_or(0, |run| run.counters.candidate);
+            let candidate = self.session().and_then(Session::run).map_or(0, |run| run.counts.candidates.candidate);
             self.answered.insert((effect.run, candidate), self.sent[effect]);
         }
         self.observe_update(moment, ledger);
@@ -173,7 +173,7 @@ impl Node {
         let told = self.told(ledger, now).cleared;
         // What was found out at the same time may have been found out after it.
         let knows = |cleared: &CooldownLifted| {
-            run.counters.cooling.iter().find(|of| of.candidate == cleared.candidate && of.since < cleared.at)
+            run.counts.candidates.cooling.iter().find(|of| of.candidate == cleared.candidate && of.since < cleared.at)
         };
         let waits = told.iter().find_map(knows);
         Invariant::Cooldown.holds(waits.is_none(), || format!("{} waits in spite of a user's word: {waits:?}", run.id))
