@@ -168,7 +168,7 @@ fn r23_fifty_runs_at_once_do_not_pass_the_dollar_that_they_share_whatever_is_kil
     owner.until_err("serving");
     for at in 0..RUNS {
         let key = format!("s{at}");
-        home.run(&["send", "--session", &key, "rounds=1 tool=ls tokens=3000"]).expect_code(0);
+        home.run(&["send", "--session", &key, "rounds=1 tool=ls tokens=2900"]).expect_code(0);
         if at % 20 == 19 {
             owner.kill();
             owner = home.start(&["serve"]);

@@ -33,24 +33,27 @@ impl Machine {
             return self.emit(Failed { request: None, failure, text: None }, moment.now);
         }
         self.take_steers(moment);
+        let tokens = self.request_tokens(candidate);
+        if self.outgrew_grant(candidate, tokens) && self.ask_leave(moment) {
+            return;
+        }
         let Some(session) = &self.session else { return };
         let Some(run) = session.run() else { return };
         let items = session.transcript.items().len() as u32;
-        let (ordinal, try_no, sent_items) = run.request;
+        let (ordinal, try_no, sent_items) = run.counts.request;
         let same = ordinal > 0 && sent_items == items;
         let request = if same {
             run.effect(EffectKind::Request, ordinal, try_no + 1)
         } else {
             run.effect(EffectKind::Request, ordinal + 1, 1)
         };
-        let (epoch, probe) = (session.epoch, run.counters.is_probe(candidate));
-        let tokens = self.request_tokens(candidate);
+        let (epoch, probe) = (session.epoch, run.counts.candidates.is_probe(candidate));
         let reserved = self.reserved(candidate, tokens, moment).filter(|_| !mutant!(BudgetNotReserved));
         self.emit(RequestSent { request, epoch, candidate, items, tokens, probe, reserved }, moment.now);
     }
 
     pub(super) fn pick(&self, moment: Moment) -> Pick {
-        let counters = self.session.as_ref().and_then(Session::run).map(|run| &run.counters);
+        let counters = self.session.as_ref().and_then(Session::run).map(|run| &run.counts.candidates);
         let chain = self.settings.as_ref().map_or(&[][..], |settings| &settings.candidates);
         counters.map_or(Pick::Ask(0), |counters| pick(counters, chain, &self.limits(), moment.now))
     }
@@ -134,7 +137,8 @@ impl Machine {
             return self.request_failed(request, failure, moment);
         }
         let stream = stream.clone();
-        let closes = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == WrapUp::Closing);
+        let closes =
+            self.session.as_ref().and_then(Session::run).is_some_and(|run| run.budget.wrap_up == WrapUp::Closing);
         let next = match (stream.calls.is_empty(), self.steer_waits() || closes) {
             (false, _) => Next::Calls,
             (true, false) => Next::Finish,
@@ -172,7 +176,7 @@ impl Machine {
     /// The candidate that the run asks.
     fn candidate_in_use(&self) -> Option<&Candidate> {
         let run = self.session.as_ref().and_then(Session::run)?;
-        self.settings.as_ref()?.candidate(run.counters.candidate)
+        self.settings.as_ref()?.candidate(run.counts.candidates.candidate)
     }
 
     /// The model of the request in flight, `PROVIDER/MODEL`.
@@ -234,7 +238,7 @@ impl Machine {
     /// The same for the candidate in use, if the failure names none: time runs out here, not at the provider.
     fn named(&self, failure: Failure) -> Failure {
         let run = self.session.as_ref().and_then(Session::run);
-        let asked = run.and_then(|run| self.settings.as_ref()?.candidate(run.counters.candidate));
+        let asked = run.and_then(|run| self.settings.as_ref()?.candidate(run.counts.candidates.candidate));
         match asked.filter(|_| failure.provider.is_none()) {
             Some(Candidate { provider, model, profile, .. }) => Failure {
                 provider: Some(provider.clone()),
@@ -251,7 +255,7 @@ impl Machine {
     pub(super) fn settle_kept(&mut self, go_on: ResumeMode, moment: Moment) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let Some(text) = run.step.kept.last().copied() else { return };
-        let (ordinal, try_no, _) = run.request;
+        let (ordinal, try_no, _) = run.counts.request;
         let request = run.effect(EffectKind::Request, ordinal, try_no);
         match go_on {
             ResumeMode::Restart => self.emit(TextStruck { request }, moment.now),
