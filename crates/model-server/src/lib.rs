@@ -6,12 +6,12 @@
 
 mod answer;
 mod connection;
-pub mod draw;
 mod fault;
 mod odd;
 mod odd_calls;
 mod pairing;
 pub mod prose;
+pub mod rng;
 mod script;
 mod wire;
 

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use lane::{Lane, Until};
-use model_server::draw::Draw;
+use model_server::rng::Rng;
 
 /// An error that stops the harness; its text is enough.
 type Problem = Box<dyn std::error::Error>;
@@ -89,10 +89,10 @@ fn harness(args: &Args) -> Result<ExitCode, Problem> {
         None => std::env::current_exe()?.parent().ok_or("this program has no folder")?.to_owned(),
     };
     let folder = tempfile::Builder::new().prefix("journal-kills-").tempdir_in(folder)?;
-    let mut draw = Draw::new(args.seed);
+    let mut rng = Rng::new(args.seed);
     let lanes = (0..args.lanes.max(1)).map(|_| {
-        let (folder, draw) = (folder.path().to_owned(), Draw::new(draw.next()));
-        Lane { folder, draw, bug: args.bug }
+        let (folder, rng) = (folder.path().to_owned(), Rng::new(rng.next()));
+        Lane { folder, rng, bug: args.bug }
     });
     let lanes = lanes.collect();
     let started = Instant::now();

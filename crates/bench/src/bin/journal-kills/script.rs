@@ -13,7 +13,7 @@ use engine::{
 use journal::Snapshot;
 use uuid::Uuid;
 
-use model_server::draw::Draw;
+use model_server::rng::Rng;
 
 /// Pieces of text that each stream has.
 const PIECES: u64 = 5;
@@ -89,8 +89,8 @@ pub(super) fn has_entries(step: u64) -> bool {
 
 impl Script {
     pub(super) fn new(seed: u64, index: u64) -> Self {
-        let mut draw = Draw::new(seed ^ (index + 1).wrapping_mul(0x9E37_79B9));
-        let mut id = || Uuid::from_u64_pair(draw.next(), draw.next());
+        let mut rng = Rng::new(seed ^ (index + 1).wrapping_mul(0x9E37_79B9));
+        let mut id = || Uuid::from_u64_pair(rng.next(), rng.next());
         let (session, branch) = (SessionId(id()), BranchId(id()));
         Self { seed, index, session, branch }
     }
@@ -245,8 +245,8 @@ impl Script {
     }
 
     fn message(&self, turn: u64) -> MessageId {
-        let mut draw = Draw::new(self.seed ^ self.index << 32 ^ turn);
-        MessageId(Uuid::from_u64_pair(draw.next(), draw.next()))
+        let mut rng = Rng::new(self.seed ^ self.index << 32 ^ turn);
+        MessageId(Uuid::from_u64_pair(rng.next(), rng.next()))
     }
 
     fn request(&self, turn: u64) -> EffectId {
@@ -269,11 +269,11 @@ impl Script {
 
     /// 20 bytes to `most`, of words that differ from step to step.
     fn text(&self, step: u64, most: u64) -> String {
-        let mut draw = Draw::new(self.seed.rotate_left(17) ^ self.index << 48 ^ step);
-        let bytes = draw.below(most - 20) + 20;
+        let mut rng = Rng::new(self.seed.rotate_left(17) ^ self.index << 48 ^ step);
+        let bytes = rng.below(most - 20) + 20;
         let mut text = String::new();
         while (text.len() as u64) < bytes {
-            write!(text, "{:x} the word ", draw.next() >> 40).expect("a String takes whatever is written to it");
+            write!(text, "{:x} the word ", rng.next() >> 40).expect("a String takes whatever is written to it");
         }
         text.truncate(bytes as usize);
         text

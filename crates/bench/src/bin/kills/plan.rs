@@ -229,11 +229,11 @@ impl Random {
         Self { state: seed, made: 0, whole_us }
     }
 
-    fn draw(&mut self, below: u64) -> u64 {
+    fn below(&mut self, limit: u64) -> u64 {
         // The finaliser of splitmix64 over a counter: enough to spread the times.
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (mixed ^ (mixed >> 31)) % below.max(1)
+        (mixed ^ (mixed >> 31)) % limit.max(1)
     }
 
     /// A case with this provider fault. Each pass over all kinds kills other processes: the first one while the fault
@@ -241,13 +241,13 @@ impl Random {
     /// the fault.
     pub(super) fn case(&mut self, fault: &'static ProviderFault, pass: usize) -> Case {
         // A fault that was not met in time may take longer here.
-        let after_us = self.draw(fault.lasts_ms * 1_000 * (1 + pass as u64 % 4));
+        let after_us = self.below(fault.lasts_ms * 1_000 * (1 + pass as u64 % 4));
         let (whole_us, during) = (self.whole_us, Attack::Fault { after_us });
         let attacks = match pass % 3 {
-            _ if *fault == NONE => (0..=self.made % 2).map(|_| Attack::After { us: self.draw(whole_us) }).collect(),
-            0 => vec![during, Attack::After { us: self.draw(whole_us / 2) }],
+            _ if *fault == NONE => (0..=self.made % 2).map(|_| Attack::After { us: self.below(whole_us) }).collect(),
+            0 => vec![during, Attack::After { us: self.below(whole_us / 2) }],
             1 => vec![during],
-            _ => vec![Attack::After { us: self.draw(whole_us / 10) }, during],
+            _ => vec![Attack::After { us: self.below(whole_us / 10) }, during],
         };
         let name = format!("random-{}", self.made);
         self.made += 1;

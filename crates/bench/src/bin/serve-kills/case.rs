@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use model_server::draw::Draw;
+use model_server::rng::Rng;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -30,7 +30,7 @@ pub(super) struct Case<'a> {
     pub(super) binary: &'a Path,
     pub(super) base_url: &'a str,
     pub(super) kills: u64,
-    pub(super) draw: Draw,
+    pub(super) rng: Rng,
 }
 
 /// The result.
@@ -64,13 +64,13 @@ impl Case<'_> {
         }
         let mut sending = JoinSet::new();
         for at in 0..SENDERS {
-            let (sessions, draw) = (sessions.clone(), Draw::new(self.draw.next()));
+            let (sessions, rng) = (sessions.clone(), Rng::new(self.rng.next()));
             let (name, enough) = (format!("k{at}"), is_enough.clone());
-            sending.spawn(Sender { name, connector: connector.clone(), draw, sessions, enough }.work());
+            sending.spawn(Sender { name, connector: connector.clone(), rng, sessions, enough }.work());
         }
         for _ in 0..self.kills {
             let owner = place.serve(self.binary)?;
-            tokio::time::sleep(Duration::from_micros(self.draw.below(LIFE_US))).await;
+            tokio::time::sleep(Duration::from_micros(self.rng.below(LIFE_US))).await;
             owner.kill()?;
         }
         let owner = place.serve(self.binary)?;

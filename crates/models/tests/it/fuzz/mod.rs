@@ -46,9 +46,9 @@ const RECORDED: &[Recorded] = &[
 ];
 
 /// Numbers from a seed (splitmix64).
-struct Draw(u64);
+struct Rng(u64);
 
-impl Draw {
+impl Rng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -64,16 +64,16 @@ impl Draw {
 }
 
 /// One to four damages to an answer.
-fn damaged(answer: &str, draw: &mut Draw) -> Vec<u8> {
+fn damaged(answer: &str, rng: &mut Rng) -> Vec<u8> {
     let mut bytes = answer.as_bytes().to_vec();
-    for _ in 0..=draw.below(4) {
+    for _ in 0..=rng.below(4) {
         if bytes.is_empty() {
             break;
         }
-        let at = draw.below(bytes.len());
-        let end = (at + 1 + draw.below(64)).min(bytes.len());
-        match draw.below(6) {
-            0 => bytes[at] = draw.next() as u8,
+        let at = rng.below(bytes.len());
+        let end = (at + 1 + rng.below(64)).min(bytes.len());
+        match rng.below(6) {
+            0 => bytes[at] = rng.next() as u8,
             1 => _ = bytes.drain(at..end),
             2 => {
                 let again = bytes[at..end].to_vec();
@@ -83,9 +83,9 @@ fn damaged(answer: &str, draw: &mut Draw) -> Vec<u8> {
             4 => bytes.truncate(at),
             _ => {
                 // A piece of another answer, of whichever format.
-                let other = &RECORDED[draw.below(RECORDED.len())];
-                let other = other.answers[draw.below(other.answers.len())].as_bytes();
-                let from = draw.below(other.len());
+                let other = &RECORDED[rng.below(RECORDED.len())];
+                let other = other.answers[rng.below(other.answers.len())].as_bytes();
+                let from = rng.below(other.len());
                 let piece = other[from..(from + 200).min(other.len())].to_vec();
                 drop(bytes.splice(at..end, piece));
             }
@@ -109,9 +109,9 @@ fn check(answer: &Answer, bytes: &[u8], marks: &[&str]) -> bool {
 async fn r69_any_bytes_give_a_typed_end_and_nothing_whole_without_an_end_mark() {
     for Recorded { api, answers, marks } in RECORDED {
         let bytes = |number: usize| {
-            let mut draw = Draw(number as u64);
-            let answer = answers[draw.below(answers.len())];
-            damaged(answer, &mut draw)
+            let mut rng = Rng(number as u64);
+            let answer = answers[rng.below(answers.len())];
+            damaged(answer, &mut rng)
         };
         let server = serve(move |number| Reply::Close(sized(&bytes(number)))).await;
         let model = ModelSet::new();
