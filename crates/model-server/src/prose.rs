@@ -1,6 +1,6 @@
-//! Random text that compresses like real text: frequent words with their real frequencies, rare ones made of syllables.
-//! 3,000 bytes of it compress to 0.50 of their length under zstd at level 3, as 3,000 bytes of this project's own pages
-//! do (0.49).
+//! Random text that compresses like real text: frequent words with their real frequencies, and rare ones made of
+//! syllables. 3,000 bytes of it compress to 0.50 of their length under zstd at level 3; 3,000 bytes of this project's
+//! own pages compress to 0.49.
 
 use crate::rng::Rng;
 
@@ -17,7 +17,7 @@ const SYLLABLES: &str = "con ver ta ri men tor sta per lo gi na ti ve ra der men
 /// One word in this many is a rare one.
 const RARE: u64 = 4;
 
-/// A stream of such text; the seed decides all of it.
+/// A generator of such text: equal seeds give equal text.
 #[derive(Debug)]
 pub struct Prose {
     rng: Rng,
@@ -26,7 +26,7 @@ pub struct Prose {
 }
 
 impl Prose {
-    /// The text of this seed.
+    /// Starts the text of this seed.
     pub fn new(seed: u64) -> Self {
         let list = |text: &'static str| text.split_whitespace().collect();
         Self { rng: Rng::new(seed), words: list(WORDS), syllables: list(SYLLABLES) }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_as_long_as_asked_and_goes_on_with_other_text() {
+    fn it_has_the_requested_length_and_continues_with_other_text() {
         let mut prose = Prose::new(1);
         let (one, two) = (prose.text(3_000), prose.text(3_000));
         assert_eq!((one.len(), two.len()), (3_000, 3_000));

@@ -94,7 +94,7 @@ fn play(case: &Case, bench: &Bench, place: &mut KillHome, verdict: &mut Verdict)
     let script = Script::parse(&message).ok_or("the message of the case is no script")?;
     let mut records = vec![];
     for (at, attack) in case.attacks.iter().enumerate() {
-        let has_happened = || bench.server.struck(&message) > 0;
+        let has_happened = || bench.server.fault_count(&message) > 0;
         let record = match at {
             0 => place.attack_when(binary, &agent(&message, &case.name), attack, &has_happened)?,
             _ => place.attack_when(binary, &["resume", "--json"], attack, &has_happened)?,

@@ -3,7 +3,7 @@
 //! Every case also checks that the answer of the run is complete, that no call has two results, and that every request
 //! is paired.
 
-use model_server::{Fault, Meant, ODD_CALLS, Odd};
+use model_server::{Expected, Fault, ODD_CALLS, Odd};
 use serde_json::Value;
 
 use super::checks::{Aftermath, text};
@@ -27,23 +27,23 @@ pub(super) enum OddMet {
 /// The outcome of these calls.
 pub(super) fn met(aftermath: &Aftermath<'_>) -> OddMet {
     let calls = rounds(aftermath).iter().map(|step| calls(step).len()).sum();
-    match meant(aftermath) {
+    match expected(aftermath) {
         None => OddMet::NotDrawn,
-        Some(Meant::AskedAgain) if !aftermath.truth.failures.is_empty() => OddMet::AskedAgain,
-        Some(Meant::Denied(_)) if calls > 0 => OddMet::Denied(calls),
-        Some(Meant::Done(_)) if calls > 0 => OddMet::Done(calls),
+        Some(Expected::AskedAgain) if !aftermath.truth.failures.is_empty() => OddMet::AskedAgain,
+        Some(Expected::Denied(_)) if calls > 0 => OddMet::Denied(calls),
+        Some(Expected::Done(_)) if calls > 0 => OddMet::Done(calls),
         Some(_) => OddMet::Missed,
     }
 }
 
 /// The violations in their rounds.
 pub(super) fn violations(aftermath: &Aftermath<'_>) -> Vec<String> {
-    let Some(meant) = meant(aftermath) else { return vec![] };
+    let Some(expected) = expected(aftermath) else { return vec![] };
     let rounds = rounds(aftermath);
-    let (most, count, outcome) = match meant {
-        Meant::Denied(count) => (1, count, "denied"),
-        Meant::Done(count) => (1, count, "done"),
-        Meant::AskedAgain => (0, 0, ""),
+    let (most, count, outcome) = match expected {
+        Expected::Denied(count) => (1, count, "denied"),
+        Expected::Done(count) => (1, count, "done"),
+        Expected::AskedAgain => (0, 0, ""),
     };
     let mut wrong = vec![];
     if rounds.len() > most {
@@ -63,9 +63,9 @@ pub(super) fn violations(aftermath: &Aftermath<'_>) -> Vec<String> {
     wrong
 }
 
-fn meant(aftermath: &Aftermath<'_>) -> Option<Meant> {
+fn expected(aftermath: &Aftermath<'_>) -> Option<Expected> {
     match aftermath.script.fault {
-        Some(Fault::Odd { odd: Odd::Calls(odd), .. }) => Some(odd.meant()),
+        Some(Fault::Odd { odd: Odd::Calls(odd), .. }) => Some(odd.expected()),
         _ => None,
     }
 }
