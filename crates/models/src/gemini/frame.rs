@@ -1,4 +1,5 @@
-//! One frame of the stream: a `GenerateContentResponse` (ai.google.dev/api/generate-content). Unneeded fields are skipped, and
+//! One frame of the stream: a `GenerateContentResponse` (ai.google.dev/api/generate-content). Unneeded fields are
+//! skipped, and
 //! `null` counts as absent.
 
 use engine::Usage;

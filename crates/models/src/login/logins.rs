@@ -73,8 +73,8 @@ impl Logins {
         refreshing.await
     }
 
-    /// Observes the failure of a request: a refused token is not used again. If the token was replaced meanwhile, the failure does
-    /// not apply to its successor.
+    /// Observes the failure of a request: a refused token is not used again. If the token was replaced meanwhile, the
+    /// failure does not apply to its successor.
     pub(crate) fn observe(&self, endpoint: &Endpoint, class: FailureClass) {
         let Some((login, used)) = endpoint.login.as_ref().zip(endpoint.key.as_ref()) else { return };
         if class != FailureClass::Auth {
@@ -85,8 +85,8 @@ impl Logins {
         }
     }
 
-    /// Waits for the running refreshes, at most this long, so that their grants are on disk: a token server may grant a token only
-    /// once.
+    /// Waits for the running refreshes, at most this long, so that their grants are on disk: a token server may grant a
+    /// token only once.
     pub(crate) async fn settle(&self, most: Duration) {
         let under_way = |slot: &Slot| slot.refreshing.clone();
         let under_way: Vec<Refreshing> = self.lock().slots.values().filter_map(under_way).collect();
@@ -104,7 +104,7 @@ impl Logins {
             logins.lock().slots.insert(login, slot);
             token
         });
-        let lost = || Fault::new(FailureClass::Auth, "was not asked: the refresh of its login came to grief");
+        let lost = || Fault::new(FailureClass::Auth, "was not asked: the refresh of its login failed");
         async move { task.await.unwrap_or_else(|_| Err(lost())) }.boxed().shared()
     }
 
@@ -165,9 +165,9 @@ fn keep(login: &Login, file: &TokenFile, granted: Unkept, unkept: &mut Option<Un
         Ok(()) => Ok(granted),
         Err(error) => {
             *unkept = Some(granted);
-            let what = format!("was not asked: the new refresh token cannot be kept in {}", login.place.display());
-            let remedy = "Make room for it, and let its folder be written to, before this process ends: until then it is \
-                          tried again with the next request, after it the login is lost.";
+            let what = format!("was not asked: the new refresh token cannot be written to {}", login.place.display());
+            let remedy = "Free disk space or make its folder writable before this process ends, or the login is lost. Each \
+                          request tries to write it again.";
             Err(Fault::new(FailureClass::Auth, what).with_detail(error.to_string()).with_remedy(remedy.to_owned()))
         }
     }
@@ -181,7 +181,8 @@ fn not_had(login: &Login, why: NotHad) -> Fault {
         }
         NotHad::Busy => {
             let seconds = login.limit.as_secs();
-            let what = format!("was not asked: another process refreshes its login for more than {seconds} s");
+            let what =
+                format!("was not asked: another process has been refreshing its login for more than {seconds} s");
             let remedy = format!("Look for a process that hangs with {}.lock open.", login.place.display());
             Fault::new(FailureClass::Timeout, what).with_remedy(remedy)
         }

@@ -263,7 +263,8 @@ async fn r50_who_leaves_in_order_waits_for_a_refresh_under_way_but_not_for_ever(
     logins.settle(Duration::from_mins(1)).await;
 }
 
-/// A process is a runtime with what is spawned on it: all of that is gone with it. The token server is in a thread of its own.
+/// A process is a runtime with what is spawned on it: all of that is gone with it. The token server is in a thread of
+/// its own.
 #[test]
 fn r50_r10_who_dies_in_a_refresh_leaves_a_token_that_is_used_again_only_where_nothing_came_of_it() {
     for (dies, expected) in
@@ -349,7 +350,10 @@ async fn r50_a_new_refresh_token_that_cannot_be_written_is_not_forgotten() {
     for _ in 0..2 {
         let failure = failure(&login, logins.token(&login).await.unwrap_err());
         assert_eq!(failure.class, FailureClass::Auth);
-        assert!(failure.message.contains("cannot be kept in") && !failure.message.contains("refresh-2"), "{failure}");
+        assert!(
+            failure.message.contains("cannot be written to") && !failure.message.contains("refresh-2"),
+            "{failure}"
+        );
     }
     fs::remove_dir(&obstacle).unwrap();
     assert_eq!((token(&logins, &login).await.as_str(), text(&login.place).as_str()), ("access-1", "refresh-2"));

@@ -1,5 +1,5 @@
-//! The built-in offline model: no AI, no network, no key. It parses the last request, makes one call a step, and answers with
-//! a short text built from the results. The same conversation always gives the same answer.
+//! The built-in offline model: no AI, no network, no key. It parses the last request, makes one call a step, and
+//! answers with a short text built from the results. The same conversation always gives the same answer.
 
 mod answer;
 mod grammar;
@@ -20,7 +20,7 @@ use crate::model::{Message, Model, ModelEvent, Request, ResponseStream};
 use plan::Next;
 use turn::Turn;
 
-/// The built-in model.
+/// The built-in model, which works without a network.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Offline {
     pace: Duration,

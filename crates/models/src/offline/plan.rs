@@ -6,7 +6,7 @@ use super::answer;
 use super::grammar::Act;
 use super::turn::{Output, Turn};
 
-/// The next step.
+/// The next step of a turn.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
     Call { tool: &'static str, arguments: Value },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::grammar::{Act, acts, asks_to_go_on};
+use super::grammar::{Act, acts, asks_to_continue};
 use super::lexicon::is_han;
 use crate::model::Message;
 use crate::rendering::Cached;
@@ -67,7 +67,7 @@ impl Turn {
             return;
         }
         let text = text.strip_prefix(STEER_MARK).unwrap_or(text);
-        if !self.said.is_empty() && asks_to_go_on(text) {
+        if !self.said.is_empty() && asks_to_continue(text) {
             return;
         }
         if text.chars().any(is_han) {
@@ -84,7 +84,7 @@ fn begin(messages: &[Cached<Message>]) -> usize {
     let mut end = messages.len();
     while let Some(answer) = messages[..end].iter().rposition(|message| is_answer(message)) {
         let goes_on = match messages.get(answer + 1).map(|next| &**next) {
-            Some(Message::User { text, .. }) => text.starts_with(NOTE) || asks_to_go_on(text),
+            Some(Message::User { text, .. }) => text.starts_with(NOTE) || asks_to_continue(text),
             Some(next) => is_answer(next),
             None => false,
         };

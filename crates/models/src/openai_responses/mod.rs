@@ -1,5 +1,5 @@
-//! OpenAI Responses, streamed and not stored by the server: each request contains the whole conversation, with the model's
-//! reasoning as the encrypted items that it sent.
+//! OpenAI Responses, streamed and not stored by the server: each request contains the whole conversation, with the
+//! model's reasoning as the encrypted items that it sent.
 
 mod body;
 mod decoder;
