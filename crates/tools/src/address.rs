@@ -1,5 +1,5 @@
-//! Decides which addresses are on the public internet. Any other address may belong to a router, a cloud's metadata service
-//! or a printer, and a page from outside must not be able to send an agent there.
+//! Decides which addresses are on the public internet. Any other address may belong to a router, a cloud's metadata
+//! service or a printer, and a page from outside must not be able to send an agent there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

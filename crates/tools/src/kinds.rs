@@ -30,7 +30,8 @@ const BROKEN_SHARE: usize = 20;
 /// So few invalid bytes are always tolerated.
 const BROKEN_BYTES: usize = 4;
 
-/// The type of these bytes if they are not text, that is, if they contain zero bytes or are mostly not UTF-8; else none.
+/// The type of these bytes if they are not text, that is, if they contain zero bytes or are mostly not UTF-8; else
+/// none.
 pub(crate) fn not_text(bytes: &[u8]) -> Option<&'static str> {
     let beginning = &bytes[..bytes.len().min(SNIFF_BYTES)];
     let has_zero = bytes.contains(&0);

@@ -1,8 +1,8 @@
 //! The tools of an agent, the policy that checks each call, and the supervisor that runs commands.
 //!
-//! The runtime calls [`check`] before a call starts, [`run`] to run it, [`find`] after a crash and [`end`] to end it. The
-//! tools that run in this process have one source file each. `exec` runs under a supervisor (`supervise/`), a separate
-//! process that shares only one folder with the runtime (`folder.rs` describes it).
+//! The runtime calls [`check`] before a call starts, [`run`] to run it, [`find`] after a crash and [`end`] to end it.
+//! The tools that run in this process have one source file each. `exec` runs under a supervisor (`supervise/`), a
+//! separate process that shares only one folder with the runtime (`folder.rs` describes it).
 //!
 //! This crate knows neither the journal nor the agent loop. It accesses no path that was not resolved by `paths.rs` and
 //! opened by `openat.rs`. It runs on Linux only.

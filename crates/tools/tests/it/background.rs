@@ -229,7 +229,8 @@ async fn r13_only_processes_of_the_session_can_be_accessed() {
     assert_eq!(output(&listed), "No command is in the background.\n");
 }
 
-/// R45: polling needs no approval; text for a process needs the approval of a command. The number of processes is limited.
+/// R45: polling needs no approval; text for a process needs the approval of a command. The number of processes is
+/// limited.
 #[test]
 fn r45_input_needs_the_approval_of_a_command() {
     let mut world = World::new();

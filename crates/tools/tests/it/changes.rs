@@ -45,7 +45,7 @@ fn are(world: &World, expected: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn edit_replaces_one_place_and_keeps_the_rest() {
+async fn edit_replaces_one_occurrence_and_keeps_the_rest() {
     let world = World::new();
     world.put("a.txt", "\u{feff}one\r\ntwo\r\nthree\r\n");
     fs::set_permissions(world.path("a.txt"), fs::Permissions::from_mode(0o640)).unwrap();
@@ -74,7 +74,8 @@ async fn an_edit_that_does_not_fit_changes_nothing_and_says_why() {
     assert_eq!(fs::read_to_string(world.path("a.txt")).unwrap(), "fn one() {}\nfn one() {}\n");
 }
 
-/// If the file has the hash before, the call runs again; with the hash after, it is done; else somebody else changed it.
+/// If the file has the hash before, the call runs again; with the hash after, it is done; else somebody else changed
+/// it.
 #[tokio::test]
 async fn r13_a_change_that_a_crash_interrupted_is_found_by_hashes() {
     let arguments = [

@@ -115,7 +115,7 @@ async fn r15_a_command_ends_at_its_own_limit_with_no_runtime_there() {
     assert_eq!((found.found, ended.outcome), (Found::Ended, CallOutcome::TimedOut));
 }
 
-/// Counts in a file, with a process beside it that has forked away and does the same.
+/// A command that counts in a file, with a forked process that does the same.
 const COUNTS: &str = "count() { while :; do echo x >> $1; done; }; echo $$ > main; \
     (setsid sh -c 'echo $$ > daemon; while :; do echo x >> beside; done' &); count there";
 

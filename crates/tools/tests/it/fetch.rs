@@ -63,9 +63,9 @@ fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, address: SocketAddr)
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
 }
 
-fn world(reach: NetworkPolicy) -> World {
+fn world(network: NetworkPolicy) -> World {
     let mut world = World::new();
-    world.context.reach = reach;
+    world.context.reach = network;
     world
 }
 
@@ -131,7 +131,7 @@ async fn an_address_that_is_not_public_is_not_connected_to() {
 }
 
 #[test]
-fn a_fetch_is_as_the_settings_say() {
+fn the_settings_decide_on_fetches() {
     let mut world = World::new();
     for (policy, expected) in
         [(Policy::Allow, None), (Policy::Ask, Some("fetch http")), (Policy::Deny, Some("[tools.web_fetch]"))]

@@ -76,7 +76,7 @@ async fn read_truncates_a_very_long_line() {
 }
 
 #[tokio::test]
-async fn read_names_what_is_not_text() {
+async fn read_names_the_type_of_binary_files() {
     let world = World::new();
     world.put("latin1.txt", b"caf\xe9\n");
     world.put("binary", b"\x7fELF\0\0\0");
@@ -191,7 +191,7 @@ async fn find_is_bounded_and_says_so() {
 }
 
 #[tokio::test]
-async fn write_makes_and_replaces_files() {
+async fn write_creates_and_replaces_files() {
     let world = World::new();
     let said = text(&world, "write", json!({ "path": "new/deep/a.txt", "content": "ü1" })).await;
     assert_eq!(said, "wrote 3 bytes to new/deep/a.txt (a new file)\n");

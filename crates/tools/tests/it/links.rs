@@ -1,5 +1,5 @@
-//! Others create links on the path of a call: between its check and its run, and while it runs. The tools read and write
-//! nothing that the policy has not judged.
+//! Others create links on the path of a call: between its check and its run, and while it runs. The tools read and
+//! write nothing that the policy has not judged.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,10 +16,10 @@ use crate::support::{World, output, request};
 /// The content of the file in the folder outside.
 const OUTSIDE: &str = "not for the agent";
 
-/// How often each call is made while the link is there and not.
+/// How often each call is made while the link is created and removed.
 const ROUNDS: u32 = 300;
 
-/// A workspace with the folder `d`, and beside it a folder that looks the same but for its content.
+/// A workspace with the folder `d`, and a folder outside it with the same names but other content.
 fn world() -> (World, PathBuf) {
     let world = World::new();
     let away = world.home.path().join("away");
@@ -52,7 +52,7 @@ fn patch(lines: &str) -> Value {
     json!({ "input": format!("*** Begin Patch\n{lines}\n*** End Patch") })
 }
 
-/// Replaces the folder `d` by a link to `away` and back again, until it is stopped.
+/// Replaces the folder `d` by a link to `away` and back, until it is stopped.
 struct Swapper {
     stop: Arc<AtomicBool>,
     swaps: Arc<AtomicU32>,
