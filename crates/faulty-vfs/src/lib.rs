@@ -35,13 +35,13 @@
 //! assert!(rows as usize >= kept);
 //! ```
 
-mod cut;
 mod disk;
 mod fault;
 mod image;
+mod power_loss;
 mod short_read;
 mod vfs;
 
-pub use cut::Cut;
 pub use disk::{Disk, past_sqlite};
 pub use fault::{Fault, FileKind, Lasting, Operation, OperationKind, Past, What};
+pub use power_loss::Cut;

@@ -32,8 +32,8 @@ fn start(binary: &Path, folder: &Path) -> Result<f64, Problem> {
     let output = command.output()?;
     let ms = started.elapsed().as_secs_f64() * 1e3;
     if !output.status.success() || output.stdout.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("`limulus agent` ended with {}: {said}", output.status).into());
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("`limulus agent` ended with {}: {stderr}", output.status).into());
     }
     Ok(ms)
 }

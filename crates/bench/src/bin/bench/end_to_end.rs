@@ -88,14 +88,15 @@ fn syncs(folder: &Path, base_url: &str) -> Result<Line, Problem> {
         Ok(output) if !output.status.success() => {
             format!("not counted: {}", String::from_utf8_lossy(&output.stderr).trim())
         }
-        Ok(output) => {
-            said(&Done::parse(&String::from_utf8_lossy(&output.stdout))?, calls(&std::fs::read_to_string(&counted)?))
-        }
+        Ok(output) => syncs_line(
+            &Done::parse(&String::from_utf8_lossy(&output.stdout))?,
+            calls(&std::fs::read_to_string(&counted)?),
+        ),
     };
     Ok(Line::Words { what, asked: "", found, is_met: true })
 }
 
-fn said(Done { batches, entries, progress, .. }: &Done, syncs: u64) -> String {
+fn syncs_line(Done { batches, entries, progress, .. }: &Done, syncs: u64) -> String {
     let each = (entries + progress) as f64 / syncs.max(1) as f64;
     format!(
         "{syncs} syncs for {batches} batches of {entries} entries and {progress} pieces of progress: {each:.1} events a sync"
@@ -168,7 +169,7 @@ mod tests {
     #[test]
     fn syncs_are_printed_beside_what_they_made_durable() {
         let done = Done { batches: 30, entries: 80, progress: 20, peak_mib: 1.0 };
-        let said = said(&done, 10);
-        assert!(said.ends_with("10.0 events a sync"), "{said}");
+        let line = syncs_line(&done, 10);
+        assert!(line.ends_with("10.0 events a sync"), "{line}");
     }
 }

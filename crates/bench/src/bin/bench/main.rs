@@ -83,7 +83,7 @@ enum Figure {
     Steps,
     /// 64 sessions: events per second, syncs, acknowledgements
     EndToEnd,
-    /// 10,000 live events, 100,000 parked sessions
+    /// 10,000 live events, 100,000 idle sessions
     Opening,
     /// W5
     Cold,

@@ -111,8 +111,8 @@ async fn seconds_alone(base_url: &str, text: &str) -> Result<f64, Problem> {
     let models = ModelSet::new();
     let mut stream = models.stream(request);
     let mut first = None;
-    while let Some(said) = stream.next().await {
-        match said.map_err(|failure| failure.to_string())? {
+    while let Some(event) = stream.next().await {
+        match event.map_err(|failure| failure.to_string())? {
             ModelEvent::Part(Part::Text(_)) => _ = first.get_or_insert_with(Instant::now),
             ModelEvent::Ended { .. } => break,
             ModelEvent::Opened | ModelEvent::Part(_) => {}

@@ -237,7 +237,7 @@ impl World {
         self.plain_run();
         self.run_with_calls();
         self.run_that_fails_once();
-        self.run_that_is_taken_up();
+        self.run_that_is_recovered();
         self.run_that_is_aborted();
     }
 
@@ -299,7 +299,7 @@ impl World {
     }
 
     /// A call runs until its owner dies; the next owner looks up its outcome.
-    fn run_that_is_taken_up(&mut self) {
+    fn run_that_is_recovered(&mut self) {
         let id = self.begin_call();
         self.offer(Report::CallOutput { effect: id, offset: 0, text: "twenty bytes of text".into() });
         self.epoch += 1;

@@ -96,8 +96,8 @@ impl Lane {
         let output = child.wait_with_output()?;
         report.kills += 1;
         if let Some(code) = output.status.code() {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            report.violate(home.locate(Violation::Wrong(format!("the owner ended by itself with {code}: {said}"))));
+            let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            report.violate(home.locate(Violation::Wrong(format!("the owner ended by itself with {code}: {stderr}"))));
         }
         report.mid_commit += u64::from(wal::pages_without_commit(&home.path.join("journal.db-wal"))? > 0);
         let findings = home.truth.check(&home.path, ReportLine::all(&observed));

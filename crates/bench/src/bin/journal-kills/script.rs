@@ -42,7 +42,7 @@ enum Act {
     /// Written.
     Opened,
     /// Progress: this piece.
-    Said(u64),
+    Piece(u64),
     /// Synced, with the body that the pieces add up to; it removes them.
     Sealed,
     /// Synced.
@@ -57,7 +57,7 @@ fn act(step: u64) -> (u64, Act) {
         0 => Act::Accepted,
         1 => Act::Sent,
         2 => Act::Opened,
-        at if at < 3 + PIECES => Act::Said(at - 3),
+        at if at < 3 + PIECES => Act::Piece(at - 3),
         at if at == 3 + PIECES => Act::Sealed,
         _ => Act::Overridden,
     };
@@ -79,12 +79,12 @@ pub(super) fn entries_after(steps: u64) -> u64 {
 
 /// Whether the step is only acknowledged once it is synced.
 pub(super) fn is_synced(step: u64) -> bool {
-    !matches!(act(step).1, Act::Opened | Act::Said(_))
+    !matches!(act(step).1, Act::Opened | Act::Piece(_))
 }
 
 /// Whether the step adds entries.
 pub(super) fn has_entries(step: u64) -> bool {
-    !matches!(act(step).1, Act::Said(_))
+    !matches!(act(step).1, Act::Piece(_))
 }
 
 impl Script {
@@ -176,7 +176,7 @@ impl Script {
                 (vec![begun.into(), sent.into()], vec![prompt])
             }
             Act::Opened => (vec![RequestOpened { request }.into()], vec![]),
-            Act::Said(piece) => {
+            Act::Piece(piece) => {
                 let (offset, text) = (self.offset(turn, piece), self.piece(turn, piece));
                 (vec![TextAdded { effect: request, offset, text }.into()], vec![])
             }

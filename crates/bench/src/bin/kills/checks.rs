@@ -161,11 +161,11 @@ impl<'a> Aftermath<'a> {
         if self.case.setup.resume == "continue" {
             return vec![];
         }
-        let said = self.script.words(self.script.preamble).concat();
+        let preamble = self.script.words(self.script.preamble).concat();
         let steps = self.first().and_then(|run| run["steps"].as_array()).into_iter().flatten();
         let with_calls = steps.filter(|step| step["calls"].as_array().is_some_and(|calls| !calls.is_empty()));
-        let wrong = with_calls.filter(|step| ![said.as_str(), ODD_CALLS].contains(&text(step)));
-        wrong.map(|step| format!("{} says {:?}, not {said:?}", step["request"], text(step))).collect()
+        let wrong = with_calls.filter(|step| ![preamble.as_str(), ODD_CALLS].contains(&text(step)));
+        wrong.map(|step| format!("{} says {:?}, not {preamble:?}", step["request"], text(step))).collect()
     }
 
     /// A command that is reported as done ran once, any other at most once.

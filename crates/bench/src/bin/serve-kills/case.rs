@@ -50,8 +50,8 @@ pub(super) struct Verdict {
 impl Case<'_> {
     /// Runs the case. The error is for what stops the harness.
     pub(super) async fn play(mut self) -> Result<Verdict, String> {
-        let place = KillHome::new(self.base_url).map_err(|error| format!("no place for a home: {error}"))?;
-        let connector = Connector { socket: place.home().join("limulus.sock") };
+        let kill_home = KillHome::new(self.base_url).map_err(|error| format!("the home cannot be created: {error}"))?;
+        let connector = Connector { socket: kill_home.home().join("limulus.sock") };
         let sessions: Vec<String> = (0..SESSIONS).map(|at| format!("agent:main:s{at}")).collect();
         let (enough, is_enough) = watch::channel(false);
         let mut watching = JoinSet::new();
@@ -69,11 +69,11 @@ impl Case<'_> {
             sending.spawn(Sender { name, connector: connector.clone(), rng, sessions, enough }.work());
         }
         for _ in 0..self.kills {
-            let owner = place.serve(self.binary)?;
+            let owner = kill_home.serve(self.binary)?;
             tokio::time::sleep(Duration::from_micros(self.rng.below(LIFE_US))).await;
             owner.kill()?;
         }
-        let owner = place.serve(self.binary)?;
+        let owner = kill_home.serve(self.binary)?;
         enough.send_replace(true);
         let settled = tokio::time::timeout(SETTLED, settle(sending, &seen)).await;
         watching.shutdown().await;
@@ -83,16 +83,22 @@ impl Case<'_> {
         };
         owner.stop()?;
         wrong.extend(sent.violations.iter().cloned());
-        let verdict = self.judge(&place, &sent, &seen, wrong)?;
+        let verdict = self.judge(&kill_home, &sent, &seen, wrong)?;
         if !verdict.violations.is_empty() {
-            println!("serve-kills: the home is kept in {}", place.keep().display());
+            println!("serve-kills: the home is kept in {}", kill_home.keep().display());
         }
         Ok(verdict)
     }
 
-    fn judge(&self, place: &KillHome, sent: &Sent, seen: &[Shared], mut wrong: Vec<String>) -> Result<Verdict, String> {
-        let truth = Truth::read(&place.home()).map_err(|error| format!("the journal does not read: {error}"))?;
-        let ledger = std::fs::read_to_string(place.workspace().join("ledger")).unwrap_or_default();
+    fn judge(
+        &self,
+        kill_home: &KillHome,
+        sent: &Sent,
+        seen: &[Shared],
+        mut wrong: Vec<String>,
+    ) -> Result<Verdict, String> {
+        let truth = Truth::read(&kill_home.home()).map_err(|error| format!("the journal does not read: {error}"))?;
+        let ledger = std::fs::read_to_string(kill_home.workspace().join("ledger")).unwrap_or_default();
         let seen: Vec<_> = seen.iter().map(|seen| seen.lock().unwrap_or_else(PoisonError::into_inner)).collect();
         let read: Vec<_> = seen.iter().map(|seen| &**seen).collect();
         wrong.extend(checks::violations(&truth, &read, &sent.messages, &ledger));
