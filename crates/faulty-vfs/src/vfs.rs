@@ -59,9 +59,10 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
 pub(crate) fn register() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        // SAFETY: SQLite gives the default VFS, which lives as long as the process; the copy is leaked, so that it lives
-        // as long. The methods that the copy keeps take no notice of which VFS they are called for (`UNUSED_PARAMETER`
-        // in `os_unix.c` of the SQLite that is built in); those that do are `open` and `delete`, which are ours.
+        // SAFETY: SQLite gives the default VFS, which lives as long as the process; the copy is leaked, so that it
+        // lives as long. The methods that the copy keeps take no notice of which VFS they are called for
+        // (`UNUSED_PARAMETER` in `os_unix.c` of the SQLite that is built in); those that do are `open` and `delete`,
+        // which are ours.
         unsafe {
             let real = ffi::sqlite3_vfs_find(ptr::null());
             let ours = sqlite3_vfs {
@@ -96,8 +97,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: `vfs` is ours, whose data is the system's VFS; `file` has the size that ours asks for, so the system's file
-    // fits into it, alone or behind our head (whose size is a multiple of its alignment).
+    // SAFETY: `vfs` is ours, whose data is the system's VFS; `file` has the size that ours asks for, so the system's
+    // file fits into it, alone or behind our head (whose size is a multiple of its alignment).
     unsafe {
         let real = (*vfs).pAppData.cast::<sqlite3_vfs>();
         let real_open = (*real).xOpen.expect(COMPLETE);
@@ -162,8 +163,8 @@ unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const std::ffi::c_char
 /// The parts of a file of ours: what we know about it, the system's file, and the system's methods.
 #[allow(unsafe_code, reason = "files come as C pointers")]
 unsafe fn parts<'a>(file: *mut sqlite3_file) -> (&'a FileState, *mut sqlite3_file, &'a sqlite3_io_methods) {
-    // SAFETY: only `open` gives a file these methods, and then it is a `Wrapped` with the system's file behind it, which
-    // is open, until `close`; SQLite uses a file from one thread at a time.
+    // SAFETY: only `open` gives a file these methods, and then it is a `Wrapped` with the system's file behind it,
+    // which is open, until `close`; SQLite uses a file from one thread at a time.
     unsafe {
         let wrapped = file.cast::<Wrapped>();
         let below = wrapped.add(1).cast::<sqlite3_file>();

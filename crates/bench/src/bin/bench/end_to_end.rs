@@ -21,7 +21,7 @@ const TIMES: usize = 6;
 /// Acknowledgements that each session waits for, one after the other.
 const ACKNOWLEDGEMENTS: usize = 100;
 
-/// One measurement.
+/// The result of one measurement; times are in seconds.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     counts: Counts,
@@ -82,7 +82,7 @@ fn syncs(folder: &Path, base_url: &str) -> Result<Line, Problem> {
     let once =
         Once { folder: folder.join("traced"), base_url: base_url.to_owned(), sessions: SESSIONS, lane: SESSIONS };
     strace.arg(std::env::current_exe()?).args(once.arguments(WORK));
-    let what = "end to end: syncs, counted by strace in a run of its own";
+    let what = "end to end: syncs, counted by strace in a separate run";
     let found = match strace.output() {
         Err(error) => format!("not counted: strace: {error}"),
         Ok(output) if !output.status.success() => {

@@ -15,7 +15,7 @@ const TIMES: usize = 5;
 /// Pieces of text that are received before the kill.
 const PIECES: usize = 40;
 
-/// Measures.
+/// Measures, and returns the lines of the table.
 pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
     let server = ModelServer::start()?;
     let (mut ms, mut in_tool, mut in_stream) = (vec![], vec![], vec![]);

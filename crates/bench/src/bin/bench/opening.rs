@@ -26,9 +26,9 @@ use super::warm::{Warm, tokio};
 const LIVE: u64 = 10_000;
 /// Idle sessions beside it.
 const IDLE_SESSIONS: u64 = 100_000;
-/// Measurements of each.
+/// The number of measurements of each kind.
 const TIMES: usize = 21;
-/// The session.
+/// The key of the measured session.
 const KEY: &str = "agent:main:long";
 
 /// Measures; it creates homes in this folder, which must be on a disk.
@@ -149,7 +149,7 @@ fn drop_cache(kill_home: &KillHome<'_>) -> Result<String, Problem> {
     Ok(format!("the file cache was dropped: {left} bytes of the journal were in memory (fincore)"))
 }
 
-/// Adds sessions that wait for nothing.
+/// Adds sessions without work to a home.
 pub(super) fn add_idle_sessions(home: &Path, sessions: u64) -> Result<(), Problem> {
     let journal = Sqlite::own(home)?;
     let (done, answers) = mpsc::channel();

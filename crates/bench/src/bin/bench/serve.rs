@@ -28,7 +28,7 @@ const SESSIONS: usize = 64;
 const TURNS: Duration = Duration::from_secs(10);
 /// Idle subscribers, and subscribers that read the same run.
 const SUBSCRIBERS: usize = 100;
-/// Idle sessions.
+/// The number of sessions without work.
 const IDLE_SESSIONS: u64 = 10_000;
 /// How long an idle service is observed.
 const IDLE: Duration = Duration::from_mins(1);

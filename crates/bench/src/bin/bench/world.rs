@@ -50,7 +50,7 @@ impl World {
         world
     }
 
-    /// A new session.
+    /// Creates a world with a new session.
     pub(super) fn new(store: Store) -> Self {
         let mut world = Self {
             pump: Pump::new(Machine::new()),
@@ -227,7 +227,7 @@ impl World {
         self.settle();
     }
 
-    /// Ends the stream.
+    /// Ends the stream of [`World::begin_stream`].
     pub(super) fn end_stream(&mut self, effect: EffectId) {
         self.end(effect);
     }

@@ -1,5 +1,5 @@
-//! What must hold after a kill. The reference is the script and what the child reported on the pipe, never what the
-//! journal says about itself: chains are computed again here.
+//! The invariants after a kill. The reference is the script and the child's reports on the pipe, never the journal
+//! itself: chains are computed again here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::report_line::ReportLine;
 use super::script::{self, Script};
 use super::writer::IN_FLIGHT;
 
-/// A violation.
+/// A violation of the journal's guarantees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Violation {
     /// Something acknowledged is missing.

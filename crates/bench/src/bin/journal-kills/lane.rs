@@ -26,7 +26,7 @@ const WORKING_US: u64 = 12_000;
 const WORDS: u64 = 150;
 const LITTLE_US: u64 = 400;
 
-/// When to stop.
+/// The limits of a run of the harness.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Until {
     pub(super) deadline: Instant,
@@ -40,7 +40,7 @@ pub(super) struct Lane {
     pub(super) bug: Option<Bug>,
 }
 
-/// The current home.
+/// The home in use, and what is known about it.
 struct Home {
     path: PathBuf,
     seed: u64,

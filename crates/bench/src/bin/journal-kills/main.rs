@@ -38,19 +38,19 @@ struct Args {
     /// Stop after this many kills
     #[arg(long, default_value_t = u64::MAX)]
     kills: u64,
-    /// The seed of homes and times
+    /// Use this seed for homes and times
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The number of homes in use at once
+    /// Use this many homes at once
     #[arg(long, default_value_t = 2)]
     lanes: u64,
-    /// The folder of the homes; default: the folder of this program, which is on a disk
+    /// Create the homes in this folder; default: the folder of this program, which is on a disk
     #[arg(long)]
     folder: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Put this bug into the child: a harness that then finds nothing is useless
+    /// Enable this bug in the child; the harness must find it
     #[arg(long, value_enum)]
     bug: Option<Bug>,
     #[command(subcommand)]
@@ -60,7 +60,7 @@ struct Args {
 /// Bugs of the child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Bug {
-    /// It acknowledges before the journal has replied
+    /// Acknowledge before the journal has replied
     Early,
 }
 

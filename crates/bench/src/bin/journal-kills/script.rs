@@ -1,4 +1,4 @@
-//! What is appended, as a function of seeds and step alone: so the parent knows each attempt without asking the child.
+//! The appended data as a function of seed and step, so that the parent knows each attempt without asking the child.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -39,13 +39,13 @@ enum Act {
     Accepted,
     /// Two entries, one Written and one Synced: both are stored or none.
     Sent,
-    /// Written.
+    /// An entry that is written, not synced.
     Opened,
-    /// Progress: this piece.
+    /// Progress: the piece of this number.
     Piece(u64),
     /// Synced, with the body that the pieces add up to; it removes them.
     Sealed,
-    /// Synced.
+    /// An entry that is synced.
     Overridden,
 }
 

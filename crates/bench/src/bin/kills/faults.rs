@@ -81,7 +81,7 @@ const fn unreachable(name: &'static str, address: Address, class: FailureClass, 
     ProviderFault { name, address, ..fault("P12", "", class, lasts_ms) }
 }
 
-/// No fault.
+/// A provider without a fault.
 pub(super) static NONE: ProviderFault = harmless("", "", SOON_MS);
 
 /// All faults, by row. P01 to P08 are the refusals in the order of their row: 429, 500, 503 and 529, 401, 402 and

@@ -8,7 +8,9 @@ use super::record::Exit;
 /// How many openings without progress are allowed.
 const POISON_AFTER: u32 = 3;
 
-/// Kills a run each time its request is sent; at the limit it must be held, say so, and continue only by force.
+/// Kills a run each time its request is sent. At the limit, the run must wait for a human, `status` must say so, and
+/// only
+/// `--force` may resume it.
 pub(super) fn check(bench: &Bench) -> Result<(), String> {
     let setup = Setup { poison_after: POISON_AFTER, ..Setup::default() };
     let mut kill_home = KillHome::new(&setup, bench).map_err(|e| e.to_string())?;
@@ -25,7 +27,7 @@ pub(super) fn check(bench: &Bench) -> Result<(), String> {
     let held = matches!(record.exit, Exit::Code(code) if code != 0) && record.ends.is_empty();
     expect(held, &format!("after {POISON_AFTER} kills the run was resumed again: {:?}", record.exit))?;
     let (_, status) = kill_home.ask(binary, &["status", "--json"])?;
-    expect(status.to_string().contains("--force"), &format!("`status` does not name the way out: {status}"))?;
+    expect(status.to_string().contains("--force"), &format!("`status` does not name `--force`: {status}"))?;
     let forced = kill_home.attack(binary, &["resume", "guard", "--force", "--json"], &Attack::None)?;
     expect(forced.exit == Exit::Code(0), &format!("by force it ended with {:?}", forced.exit))?;
     let completed = forced.ends.iter().any(|end| end.outcome == "completed" && end.text == "word0 word1 word2 word3");

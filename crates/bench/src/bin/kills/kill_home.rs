@@ -23,7 +23,7 @@ const FILE_LINES: usize = 150;
 /// How often an end is checked.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A fresh home with all that belongs to it.
+/// A fresh home with its workspace and ledger.
 #[derive(Debug)]
 pub(super) struct KillHome {
     folder: TempDir,
@@ -178,7 +178,7 @@ impl Signalled {
     }
 }
 
-/// Waits for the end of a process, but not for ever, and calls this at each check.
+/// Waits for the end of a process, at most this long, and calls `each` at each check.
 fn finish(
     command: &mut Command,
     limit: Duration,

@@ -1,4 +1,4 @@
-//! What is killed, and when: the points, the cases, and their order. Data.
+//! The plan of the kills as data: the points, the cases, and their order.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl Point {
 /// How one process of a case is killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Attack {
-    /// Not at all.
+    /// The process is not killed.
     None,
     /// It kills itself at the `nth` passing of a point. `interrupt_when`: it gets SIGINT once the ledger has this
     /// token.
@@ -87,7 +87,7 @@ pub(super) enum Build {
     Plain,
 }
 
-/// What the user asks for.
+/// The work that the user requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     /// Calls of all three classes, then an answer.
@@ -103,11 +103,11 @@ pub(super) enum Work {
 /// The configuration of a case.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
-    /// `runs.resume`.
+    /// The value of `runs.resume`.
     pub(super) resume: &'static str,
-    /// `runs.poison_after`.
+    /// The value of `runs.poison_after`; 0 = off.
     pub(super) poison_after: u32,
-    /// `tools.timeout_s`.
+    /// The value of `tools.timeout_s`, seconds.
     pub(super) call_s: u32,
     /// The first fault of the provider.
     pub(super) fault: &'static ProviderFault,
@@ -240,7 +240,7 @@ impl Random {
     /// is in progress and the next at any time, then one alone, then the first one early, so that the next one meets
     /// the fault.
     pub(super) fn case(&mut self, fault: &'static ProviderFault, pass: usize) -> Case {
-        // A fault that was not met in time may take longer here.
+        // After a pass in which no kill happened during the fault, wait longer.
         let after_us = self.below(fault.lasts_ms * 1_000 * (1 + pass as u64 % 4));
         let (whole_us, during) = (self.whole_us, Attack::Fault { after_us });
         let attacks = match pass % 3 {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn r51_each_kind_of_fault_is_met_by_a_first_process_and_by_a_resume() {
+    fn r51_each_kind_of_fault_is_attacked_in_a_first_process_and_in_a_resume() {
         for (fault, case) in FAULTS.iter().zip(drawn(1, 0)) {
             assert_eq!(case.setup.fault, fault);
             assert!(matches!(case.attacks[..], [Attack::Fault { .. }, Attack::After { .. }]), "{:?}", case.attacks);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_draws_the_same_times() {
+    fn the_same_seed_gives_the_same_times() {
         let times = |seed| drawn(seed, 0).into_iter().flat_map(|case| case.attacks).collect::<Vec<_>>();
         assert_eq!(times(7), times(7));
         assert_ne!(times(7), times(8));

@@ -33,7 +33,7 @@ pub(super) struct Case<'a> {
     pub(super) rng: Rng,
 }
 
-/// The result.
+/// The result of one case, or of all.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub(super) kills: u64,

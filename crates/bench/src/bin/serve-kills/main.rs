@@ -40,10 +40,10 @@ struct Args {
     /// Stop after this many kills
     #[arg(long, default_value_t = u64::MAX)]
     kills: u64,
-    /// The seed of the times of the kills and of the messages
+    /// Use this seed for the times of the kills and for the messages
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The program; default: `limulus` beside this one
+    /// Use this program; default: `limulus` beside this one
     #[arg(long)]
     binary: Option<PathBuf>,
 }

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// A fresh home with all that belongs to it.
+/// A fresh home with its workspace.
 pub(super) struct KillHome {
     folder: TempDir,
 }

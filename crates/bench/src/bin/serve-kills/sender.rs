@@ -26,7 +26,7 @@ pub(super) struct Message {
     pub(super) times: u32,
 }
 
-/// A sender.
+/// A client that sends messages until it must stop.
 pub(super) struct Sender {
     pub(super) name: String,
     pub(super) connector: Connector,
