@@ -32,7 +32,7 @@ pub(super) fn next(turn: &Turn) -> Next {
         sections.push(answer::section(act, &outputs, turn.language));
     }
     let whole = if sections.is_empty() { answer::not_understood(turn.language) } else { sections.join("\n\n") };
-    Next::Answer(match whole.strip_prefix(turn.said.as_str()) {
+    Next::Answer(match whole.strip_prefix(turn.partial.as_str()) {
         Some("") => answer::nothing_more(turn.language),
         Some(rest) => rest.to_owned(),
         None => whole,

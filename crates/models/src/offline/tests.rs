@@ -229,14 +229,14 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
         endpoint: Endpoint::offline(),
         cache_key: None,
     };
-    let said: Vec<ModelEvent> = Offline::new().stream(request).map(Result::unwrap).collect().await;
-    assert_eq!(said.first(), Some(&ModelEvent::Opened));
+    let events: Vec<ModelEvent> = Offline::new().stream(request).map(Result::unwrap).collect().await;
+    assert_eq!(events.first(), Some(&ModelEvent::Opened));
     assert!(
-        matches!(said.last(), Some(ModelEvent::Ended { usage, is_counted: false }) if usage.input > 0 && usage.output > 0)
+        matches!(events.last(), Some(ModelEvent::Ended { usage, is_counted: false }) if usage.input > 0 && usage.output > 0)
     );
     let (mut call, mut text) = (None, String::new());
-    for said in &said[1..said.len() - 1] {
-        match said {
+    for event in &events[1..events.len() - 1] {
+        match event {
             ModelEvent::Part(Part::Text(piece)) => text.push_str(piece),
             ModelEvent::Part(Part::Call { index: 0, provider_id: Some(id), name: Some(name), arguments }) => {
                 assert!(call.is_none(), "one call a step");
@@ -384,10 +384,10 @@ async fn what_limulus_notes_asks_for_nothing_and_may_let_it_stop_and_go_on() {
     messages.push(note("write.rs and ls are not what you think of. Come to an end."));
     assert_eq!(ask(&messages).await.0.map(|call| call.arguments), Some(r#"{"content":"b","path":"b.txt"}"#.into()));
     messages.push(note("what this run may spend is used up. Call no tools."));
-    let (call, said) = ask(&messages).await;
-    assert!(call.is_none() && said.contains("a.txt") && said.ends_with("nothing more may be spent."), "{said}");
+    let (call, answer) = ask(&messages).await;
+    assert!(call.is_none() && answer.contains("a.txt") && answer.ends_with("nothing more may be spent."), "{answer}");
     messages.extend([
-        Message::Assistant(AssistantMessage::plain(Some(said.into()), None, vec![])),
+        Message::Assistant(AssistantMessage::plain(Some(answer.into()), None, vec![])),
         note("Go on where you stopped."),
     ]);
     assert_eq!(ask(&messages).await.0.map(|call| call.arguments), Some(r#"{"content":"b","path":"b.txt"}"#.into()));

@@ -101,8 +101,8 @@ impl Exchange {
 
     pub(super) async fn next(&mut self) -> Option<Result<ModelEvent, Failure>> {
         loop {
-            if let Some(said) = self.decoder.answer().next_said() {
-                return Some(Ok(said));
+            if let Some(event) = self.decoder.answer().next_event() {
+                return Some(Ok(event));
             }
             self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
                 Stage::Ready(body) => match self.send(body).await {
@@ -110,7 +110,7 @@ impl Exchange {
                     Err(fault) => Stage::Closing(Err(fault)),
                 },
                 Stage::Reading(reading) => self.read(reading).await.unwrap_or_else(|fault| Stage::Closing(Err(fault))),
-                Stage::Closing(Ok(said)) => return Some(Ok(said)),
+                Stage::Closing(Ok(event)) => return Some(Ok(event)),
                 Stage::Closing(Err(fault)) => {
                     self.logins.observe(self.subject.endpoint(), fault.class);
                     return Some(Err(self.subject.failure(fault)));

@@ -119,5 +119,5 @@ pub(crate) fn exchange(
     request: Request,
 ) -> ResponseStream {
     let exchange = Box::new(exchange::Exchange::new(clients.clone(), logins.clone(), format, request));
-    stream::unfold(exchange, |mut exchange| async move { exchange.next().await.map(|said| (said, exchange)) }).boxed()
+    stream::unfold(exchange, |mut exchange| async move { exchange.next().await.map(|event| (event, exchange)) }).boxed()
 }

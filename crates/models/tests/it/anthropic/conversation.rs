@@ -120,7 +120,7 @@ async fn r41_r66_a_conversation_is_sent_back_as_it_was_streamed_in() {
         requests.iter().map(|request| serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap());
     let last = json!({ "role": "assistant", "content": [
         { "type": "thinking", "thinking": "Ten legs.", "signature": "EsecondSig==" },
-        { "type": "text", "text": super::SAID },
+        { "type": "text", "text": super::ANSWER },
     ] });
     let thanks = json!({ "role": "user", "content": [{ "type": "text", "text": "thanks" }] });
     let expected = [
@@ -138,7 +138,7 @@ async fn r41_r66_a_conversation_is_sent_back_as_it_was_streamed_in() {
 
 #[tokio::test]
 async fn r41_another_model_is_sent_no_signatures() {
-    let answer = super::said(CALLS).await;
+    let answer = super::answer_to(CALLS).await;
     let mut request = first_request("http://localhost/v1");
     request.messages.push(answer.sealed("other/claude-sonnet-5").into());
     let mut expected = answered();
@@ -213,7 +213,7 @@ fn r41_ids_of_other_providers_are_made_fit_and_stay_paired() {
 /// "Extended thinking", on tool use: a turn that is gone on with must begin with thinking if it is enabled.
 #[tokio::test]
 async fn a_budget_is_not_given_in_the_middle_of_a_turn_that_began_without_thinking() {
-    let answer = super::said(CALLS).await;
+    let answer = super::answer_to(CALLS).await;
     for (model, expected) in [("acme/claude-haiku-4-5", json!("enabled")), ("other/m", json!("disabled"))] {
         let mut request = first_request("http://localhost/v1");
         "claude-haiku-4-5".clone_into(&mut request.candidate.model);

@@ -97,7 +97,7 @@ async fn r51_shorter_than_it_was_said_to_be() {
     check(&format!("http://{}/v1", address.await), "acme ended the stream before its end mark").await;
 }
 
-async fn said(events: &str) -> Answer {
+async fn answer_to(events: &str) -> Answer {
     let bytes = until_close(events.as_bytes());
     ask(&ModelSet::new(), move || Reply::Close(bytes.clone())).await
 }
@@ -105,7 +105,7 @@ async fn said(events: &str) -> Answer {
 #[tokio::test]
 async fn r51_comments_of_a_relay_are_no_answer_and_its_error_is_told_after_the_words() {
     const WAITING: &str = ": OPENROUTER PROCESSING\n\n";
-    let waited = said(&WAITING.repeat(3)).await;
+    let waited = answer_to(&WAITING.repeat(3)).await;
     assert_eq!((waited.opened, waited.failure().class), (false, FailureClass::Network));
 
     let words = r#"data: {"choices":[{"delta":{"content":"So far"}}]}"#;
@@ -113,13 +113,13 @@ async fn r51_comments_of_a_relay_are_no_answer_and_its_error_is_told_after_the_w
     let of_choice =
         r#"data: {"choices":[{"finish_reason":"error","error":{"code":429,"message":"slow down, try again in 3s"}}]}"#;
     for error in [of_frame, of_choice] {
-        let answer = said(&format!("{WAITING}{words}\n\n{WAITING}{error}\n\ndata: [DONE]\n\n")).await;
+        let answer = answer_to(&format!("{WAITING}{words}\n\n{WAITING}{error}\n\ndata: [DONE]\n\n")).await;
         let failure = answer.failure();
         assert_eq!((answer.text.as_str(), failure.class), ("So far", FailureClass::RateLimit));
         assert_eq!((failure.status, failure.retry_after_ms), (Some(429), Some(3_000)));
         assert!(failure.message.contains("slow down"), "{}", failure.message);
     }
-    let mute = said(&format!("{words}\n\ndata: {{\"choices\":[{{\"finish_reason\":\"error\"}}]}}\n\n")).await;
+    let mute = answer_to(&format!("{words}\n\ndata: {{\"choices\":[{{\"finish_reason\":\"error\"}}]}}\n\n")).await;
     assert_eq!(mute.failure().class, FailureClass::Server);
 }
 

@@ -100,8 +100,8 @@ fn check(answer: &Answer, bytes: &[u8], marks: &[&str]) -> bool {
     let has = |mark: &&str| bytes.windows(mark.len()).any(|window| window == mark.as_bytes());
     assert!(!is_whole || marks.iter().any(has), "whole without any of {marks:?}");
     let arguments: usize = answer.calls.iter().map(|(_, _, arguments)| arguments.len()).sum();
-    let said = answer.text.len() + answer.reasoning.len() + arguments;
-    assert!(said <= bytes.len(), "{said} bytes came out of {}", bytes.len());
+    let emitted = answer.text.len() + answer.reasoning.len() + arguments;
+    assert!(emitted <= bytes.len(), "{emitted} bytes came out of {}", bytes.len());
     is_whole
 }
 

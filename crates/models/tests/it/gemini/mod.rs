@@ -30,7 +30,7 @@ async fn replied(bytes: Vec<u8>) -> Answer {
     read(ModelSet::new().stream(request(&server.base_url))).await
 }
 
-async fn said(body: &str) -> Answer {
+async fn answer_to(body: &str) -> Answer {
     replied(sized(body.as_bytes())).await
 }
 
@@ -44,7 +44,7 @@ fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
 
 #[tokio::test]
 async fn r69_reasoning_text_and_parallel_calls_come_with_their_signatures_and_usage() {
-    let answer = said(CALLS).await;
+    let answer = answer_to(CALLS).await;
     let expected = [
         block(BlockContent::Reasoning("**Looking**\n\nFirst the 潮汐 folder.".into()), None),
         block(BlockContent::Text("I look into both.".into()), None),
@@ -58,7 +58,7 @@ async fn r69_reasoning_text_and_parallel_calls_come_with_their_signatures_and_us
 
 #[tokio::test]
 async fn r69_blocks_that_alternate_keep_their_order_and_what_their_signatures_stood_on() {
-    let answer = said(INTERLEAVED).await;
+    let answer = answer_to(INTERLEAVED).await;
     let expected = [
         block(BlockContent::Reasoning("Read it.".into()), Some("8 dGhvdWdodA==")),
         block(BlockContent::Text("One more: ".into()), Some("6 dGV4dA==")),
@@ -70,7 +70,7 @@ async fn r69_blocks_that_alternate_keep_their_order_and_what_their_signatures_st
 
 #[tokio::test]
 async fn r69_an_image_comes_whole_beside_the_text() {
-    let answer = said(IMAGE).await;
+    let answer = answer_to(IMAGE).await;
     assert_eq!(answer.text, "Here 🦀 it is.\n");
     let File { media_type, name, bytes } = image(&answer);
     assert_eq!((&*media_type, &*name, bytes.len()), ("image/png", "image-1.png", PNG_BYTES));
@@ -110,7 +110,7 @@ async fn unknown_parts_and_fields_are_passed_over() {
 data: [DONE]
 
 "#;
-    let answer = said(body).await;
+    let answer = answer_to(body).await;
     assert_eq!(answer.blocks, [block(BlockContent::Text("a".into()), None)]);
     assert!(answer.usage().input > 0, "estimated");
 }
@@ -118,10 +118,10 @@ data: [DONE]
 #[tokio::test]
 async fn a_call_without_id_and_arguments_is_a_call_and_an_image_of_a_megabyte_fits() {
     let body = r#"data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"ls"}}]},"finishReason":"STOP"}]}"#;
-    let answer = said(&format!("{body}\n\n")).await;
+    let answer = answer_to(&format!("{body}\n\n")).await;
     assert_eq!(answer.blocks, [block(call("", "ls", "{}"), None)]);
     let data = "A".repeat(2 << 20);
     let part = format!(r#"{{"inlineData":{{"mimeType":"image/webp","data":"{data}"}}}}"#);
     let body = format!(r#"data: {{"candidates":[{{"content":{{"parts":[{part}]}},"finishReason":"STOP"}}]}}"#);
-    assert_eq!(image(&said(&format!("{body}\n\n")).await).bytes.len(), 3 << 19);
+    assert_eq!(image(&answer_to(&format!("{body}\n\n")).await).bytes.len(), 3 << 19);
 }

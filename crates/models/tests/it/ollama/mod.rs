@@ -24,7 +24,7 @@ async fn replied(bytes: Vec<u8>) -> Answer {
     read(ModelSet::new().stream(request(&server.base_url))).await
 }
 
-async fn said(body: &str) -> Answer {
+async fn answer_to(body: &str) -> Answer {
     replied(sized(body.as_bytes())).await
 }
 
@@ -38,7 +38,7 @@ fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
 
 #[tokio::test]
 async fn r69_reasoning_text_and_parallel_calls_come_in_order_with_usage() {
-    let answer = said(CALLS).await;
+    let answer = answer_to(CALLS).await;
     let expected = [
         BlockContent::Reasoning("Two folders, 潮汐.\n".into()),
         BlockContent::Text("I look into both.".into()),
@@ -95,9 +95,10 @@ async fn r51_a_refusal_is_classed_by_status_and_words() {
 #[tokio::test]
 async fn c5_an_error_inside_a_200_stream_is_classed_by_its_body() {
     let begin: String = TEXT.split_inclusive('\n').take(1).collect();
-    let answer = said(&format!("{begin}{{\"error\":\"an error was encountered while running the model\"}}\n")).await;
+    let answer =
+        answer_to(&format!("{begin}{{\"error\":\"an error was encountered while running the model\"}}\n")).await;
     assert_eq!((answer.text.as_str(), answer.failure().class), ("Ten 🦀 ", FailureClass::Server));
-    let answer = said("{\"error\":\"model is overloaded\"}\n").await;
+    let answer = answer_to("{\"error\":\"model is overloaded\"}\n").await;
     assert_eq!((answer.opened, answer.failure().class), (false, FailureClass::Overloaded));
 }
 
@@ -111,9 +112,9 @@ async fn c7_an_answer_of_nothing_or_of_something_else_is_a_failure() {
         ("7", FailureClass::Malformed),
     ];
     for (line, class) in table {
-        assert_eq!(said(&format!("{line}\n")).await.failure().class, class, "{line}");
+        assert_eq!(answer_to(&format!("{line}\n")).await.failure().class, class, "{line}");
     }
-    let answer = said("{\"message\":{\"content\":\"a\",\"new\":[]},\"news\":1,\"done\":true}\n").await;
+    let answer = answer_to("{\"message\":{\"content\":\"a\",\"new\":[]},\"news\":1,\"done\":true}\n").await;
     assert_eq!((answer.text.as_str(), answer.usage().input > 0), ("a", true), "estimated");
 }
 

@@ -3,7 +3,7 @@
 use engine::FailureClass;
 use models::{Model, ModelSet};
 
-use super::{ERROR_IN_STREAM, HTML, OVERLOADED, TEXT, said};
+use super::{ERROR_IN_STREAM, HTML, OVERLOADED, TEXT, answer_to};
 use crate::support::{Answer, CLOSED, Reply, answer, ask, read, request_to, sized, until_close};
 
 async fn replied(bytes: Vec<u8>) -> Answer {
@@ -109,10 +109,10 @@ async fn an_address_that_is_none_is_said_to_be_one() {
 
 #[tokio::test]
 async fn c5_an_error_inside_a_200_stream_is_classed_by_its_body() {
-    let answer = said(ERROR_IN_STREAM).await;
+    let answer = answer_to(ERROR_IN_STREAM).await;
     assert_eq!((answer.text.as_str(), answer.failure().class), ("So far", FailureClass::Server));
     assert!(answer.failure().message.contains("Sorry about that!"));
-    let answer = said(OVERLOADED).await;
+    let answer = answer_to(OVERLOADED).await;
     assert_eq!((answer.opened, answer.failure().class), (false, FailureClass::Overloaded));
 }
 
@@ -157,7 +157,7 @@ async fn c7_an_answer_of_nothing_is_a_failure() {
         ),
     ];
     for (frame, class) in table {
-        let answer = said(&format!("data: {frame}\n\ndata: [DONE]\n\n")).await;
+        let answer = answer_to(&format!("data: {frame}\n\ndata: [DONE]\n\n")).await;
         assert_eq!(answer.failure().class, class, "{frame}");
     }
 }

@@ -31,14 +31,14 @@ async fn ask(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Answer {
     read(ModelSet::new().stream(request_to(&server.base_url))).await
 }
 
-async fn said(body: &str) -> Answer {
+async fn answer_to(body: &str) -> Answer {
     let bytes = sized(body.as_bytes());
     ask(move || Reply::Close(bytes.clone())).await
 }
 
 /// What was said by these events, each with its type in its data alone.
-async fn said_by(events: &[Value]) -> Answer {
-    said(&events.iter().fold(String::new(), |body, event| body + &format!("data: {event}\n\n"))).await
+async fn answer_to_events(events: &[Value]) -> Answer {
+    answer_to(&events.iter().fold(String::new(), |body, event| body + &format!("data: {event}\n\n"))).await
 }
 
 fn completed() -> Value {
@@ -55,7 +55,7 @@ fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
 
 #[tokio::test]
 async fn r66_r69_blocks_come_in_order_with_what_each_is_sent_back_with() {
-    let answer = said(CALLS).await;
+    let answer = answer_to(CALLS).await;
     let first = r#"{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"**Looking** 潮"},{"type":"summary_text","text":"Then grep."}],"encrypted_content":"gAAAA-first=="}"#;
     let second = r#"{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"gAAAA-second=="}"#;
     let expected = [
@@ -72,7 +72,7 @@ async fn r66_r69_blocks_come_in_order_with_what_each_is_sent_back_with() {
 
 #[tokio::test]
 async fn r69_an_image_comes_whole_and_its_previews_do_not() {
-    let answer = said(IMAGE).await;
+    let answer = answer_to(IMAGE).await;
     let BlockContent::Image(File { media_type, name, bytes }) = &answer.blocks[0].held else {
         panic!("{:?}", answer.blocks)
     };
@@ -84,7 +84,7 @@ async fn r69_an_image_comes_whole_and_its_previews_do_not() {
 
 #[tokio::test]
 async fn r69_an_answer_at_its_output_limit_is_kept() {
-    let answer = said(LENGTH).await;
+    let answer = answer_to(LENGTH).await;
     assert_eq!((answer.text.as_str(), answer.usage().output), ("Half a crab", 4096));
 }
 
@@ -121,7 +121,7 @@ async fn c5_pieces_of_any_size_give_the_same() {
 #[tokio::test]
 async fn items_that_come_only_whole_are_told_at_their_end() {
     let done = |at: u64, item: Value| json!({ "type": "response.output_item.done", "output_index": at, "item": item });
-    let answer = said_by(&[
+    let answer = answer_to_events(&[
         done(0, json!({ "type": "reasoning", "summary": [], "content": [{ "type": "reasoning_text", "text": "Hm." }] })),
         done(1, json!({ "type": "message", "content": [{ "type": "output_text", "text": "So." }, { "type": "refusal", "refusal": "No." }] })),
         done(2, json!({ "type": "function_call", "call_id": "c1", "name": "ls", "arguments": "{}" })),
@@ -144,7 +144,7 @@ async fn a_call_whose_name_comes_last_is_told_then_and_calls_at_once_are_kept_ap
         |at: u64, item: Value| json!({ "type": "response.output_item.added", "output_index": at, "item": item });
     let delta = |at: u64, delta: &str| json!({ "type": "response.function_call_arguments.delta", "output_index": at, "delta": delta });
     let done = |at: u64, item: Value| json!({ "type": "response.output_item.done", "output_index": at, "item": item });
-    let answer = said_by(&[
+    let answer = answer_to_events(&[
         added(0, json!({ "type": "function_call", "call_id": "c1" })),
         added(1, json!({ "type": "function_call", "call_id": "c2", "name": "read", "arguments": "" })),
         delta(0, "{\"a\""),
@@ -164,7 +164,7 @@ async fn a_call_whose_name_comes_last_is_told_then_and_calls_at_once_are_kept_ap
 #[tokio::test]
 async fn reasoning_that_its_server_knows_by_its_id_alone_is_not_signed() {
     let item = json!({ "id": "rs_1", "type": "reasoning", "summary": [{ "type": "summary_text", "text": "Hm." }], "encrypted_content": null });
-    let answer = said_by(&[
+    let answer = answer_to_events(&[
         json!({ "type": "response.output_item.done", "output_index": 0, "item": item }),
         json!({ "type": "response.output_text.delta", "output_index": 1, "delta": "So." }),
         completed(),
@@ -178,7 +178,7 @@ async fn reasoning_that_its_server_knows_by_its_id_alone_is_not_signed() {
 
 #[tokio::test]
 async fn events_that_are_not_known_are_passed_over() {
-    let answer = said_by(&[
+    let answer = answer_to_events(&[
         json!({ "type": "keepalive" }),
         json!({ "type": "response.new_thing.delta", "delta": { "not": "text" }, "output_index": "first" }),
         json!({ "type": "response.output_item.done", "output_index": 0, "item": { "type": "web_search_call", "id": "ws_1", "action": {} } }),

@@ -6,7 +6,7 @@ use engine::{Thinking, ToolClass, ToolSpec};
 use models::{AssistantMessage, BlockContent, Cached, CallOf, ContentBlock, File, Message, Model, ModelSet, Request};
 use serde_json::{Value, json};
 
-use super::{CALLS, IMAGE, request_to, said};
+use super::{CALLS, IMAGE, answer_to, request_to};
 use crate::support::{Reply, read, serve, sized};
 
 fn body(request: &Request) -> Value {
@@ -163,8 +163,8 @@ fn an_image_that_a_model_made_is_never_between_a_call_and_its_result() {
         { "type": "input_text", "text": "What you have made:" },
         { "type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,cG5n" },
     ] });
-    let said = AssistantMessage { model: "".into(), blocks: vec![held(BlockContent::Text("so".into())), image()] };
-    assert_eq!(input_of(vec![Message::Assistant(said)]), json!([text("assistant", "so"), made]));
+    let message = AssistantMessage { model: "".into(), blocks: vec![held(BlockContent::Text("so".into())), image()] };
+    assert_eq!(input_of(vec![Message::Assistant(message)]), json!([text("assistant", "so"), made]));
     let called =
         AssistantMessage { model: "".into(), blocks: vec![held(BlockContent::Call(call("c", "{}"))), image()] };
     let called = input_of(vec![Message::Assistant(called), result("c", "a", vec![])]);
@@ -222,7 +222,7 @@ async fn r69_a_conversation_goes_back_in_its_order_with_its_signatures() {
 
 #[tokio::test]
 async fn r41_to_another_model_nothing_goes_that_only_its_own_can_read() {
-    let answer = said(CALLS).await;
+    let answer = answer_to(CALLS).await;
     let expected = json!([
         text("assistant", "I look at the 🦀s.\n"),
         { "type": "function_call", "call_id": "call_a1", "name": "ls", "arguments": "{\"path\":\"src\"}" },
@@ -239,7 +239,7 @@ async fn r41_to_another_model_nothing_goes_that_only_its_own_can_read() {
 
 #[tokio::test]
 async fn r41_reasoning_goes_back_only_with_the_whole_item_that_followed_it() {
-    let Message::Assistant(mut answer) = said(CALLS).await.sealed("acme/m1") else { unreachable!() };
+    let Message::Assistant(mut answer) = answer_to(CALLS).await.sealed("acme/m1") else { unreachable!() };
     answer.blocks.pop();
     assert_eq!(input_of(vec![Message::Assistant(answer.clone())]), json!(sent_back().as_array().unwrap()[..3]));
     answer.blocks.truncate(2);

@@ -183,9 +183,9 @@ pub(crate) struct Answer {
 /// Reads a stream to its end and checks its shape: opened once and first, ended once and last.
 pub(crate) async fn read(mut stream: ResponseStream) -> Answer {
     let mut answer = Answer::default();
-    while let Some(said) = stream.next().await {
-        assert!(answer.end.is_none(), "nothing follows the end: {said:?}");
-        match said {
+    while let Some(event) = stream.next().await {
+        assert!(answer.end.is_none(), "nothing follows the end: {event:?}");
+        match event {
             Ok(ModelEvent::Opened) => assert!(!std::mem::replace(&mut answer.opened, true), "opened twice"),
             Ok(ModelEvent::Part(part)) => {
                 assert!(answer.opened, "a part before the opening");
