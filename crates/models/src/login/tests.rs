@@ -167,7 +167,7 @@ fn failure(login: &Login, fault: Fault) -> Failure {
 }
 
 #[tokio::test]
-async fn r50_however_many_want_a_token_one_refresh_is_made() {
+async fn r50_concurrent_requests_share_one_refresh() {
     let server = Server::held(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
@@ -191,7 +191,7 @@ async fn r50_however_many_want_a_token_one_refresh_is_made() {
 }
 
 #[tokio::test]
-async fn r50_a_token_that_was_refused_is_replaced_once_whoever_says_so() {
+async fn r50_a_refused_token_is_replaced_once() {
     let server = Server::start(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
@@ -209,7 +209,7 @@ async fn r50_a_token_that_was_refused_is_replaced_once_whoever_says_so() {
 }
 
 #[tokio::test]
-async fn r50_who_stops_waiting_does_not_stop_the_refresh() {
+async fn r50_a_cancelled_request_does_not_stop_the_refresh() {
     let server = Server::held(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
@@ -228,7 +228,7 @@ async fn r50_who_stops_waiting_does_not_stop_the_refresh() {
 }
 
 #[tokio::test]
-async fn r50_a_refresh_that_nobody_waits_for_any_more_is_kept() {
+async fn r50_the_result_of_an_abandoned_refresh_is_stored() {
     let server = Server::held(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
@@ -244,7 +244,7 @@ async fn r50_a_refresh_that_nobody_waits_for_any_more_is_kept() {
 }
 
 #[tokio::test]
-async fn r50_who_leaves_in_order_waits_for_a_refresh_under_way_but_not_for_ever() {
+async fn r50_a_shutdown_waits_for_a_running_refresh_with_a_limit() {
     let server = Server::held(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
@@ -266,7 +266,7 @@ async fn r50_who_leaves_in_order_waits_for_a_refresh_under_way_but_not_for_ever(
 /// A process is a runtime with what is spawned on it: all of that is gone with it. The token server is in a thread of
 /// its own.
 #[test]
-fn r50_r10_who_dies_in_a_refresh_leaves_a_token_that_is_used_again_only_where_nothing_came_of_it() {
+fn r50_r10_after_a_crash_in_a_refresh_the_token_is_used_again_only_if_no_grant_arrived() {
     for (dies, expected) in
         [("before the answer", ["refresh-1", "refresh-1"]), ("after it", ["refresh-1", "refresh-2"])]
     {
@@ -340,7 +340,7 @@ async fn r50_two_processes_with_one_file_do_not_use_a_token_twice() {
 }
 
 #[tokio::test]
-async fn r50_a_new_refresh_token_that_cannot_be_written_is_not_forgotten() {
+async fn r50_a_refresh_token_that_cannot_be_written_is_kept_in_memory() {
     let server = Server::start(Says::Grants).await;
     let LoginFolder { folder, login } = place(&server.address);
     let logins = Logins::default();
@@ -361,7 +361,7 @@ async fn r50_a_new_refresh_token_that_cannot_be_written_is_not_forgotten() {
 }
 
 #[tokio::test]
-async fn r50_r51_what_a_refusal_of_the_token_server_means() {
+async fn r50_r51_refusals_of_the_token_server_are_classified() {
     use FailureClass::{AuthPermanent, Malformed, Network, Overloaded, RateLimit, Server as AtServer};
     let refused = |status: &str, body: &str| Says::Bytes(answer(status, body));
     let grant = |code: &str| format!(r#"{{"error":"{code}","error_description":"of refresh-1"}}"#);
@@ -427,7 +427,7 @@ async fn r50_r51_what_a_refusal_of_the_token_server_means() {
 }
 
 #[tokio::test]
-async fn r50_r51_who_cannot_be_asked_or_says_nothing() {
+async fn r50_r51_a_token_server_that_is_unreachable_or_silent() {
     let class = async |login: &Login| Logins::default().token(login).await.unwrap_err().class;
     let server = Server::start(Says::Nothing).await;
     let LoginFolder { folder: _folder, mut login } = place(&server.address);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn c5_every_line_end_and_every_cut_gives_the_same_events() {
+    fn c5_every_line_end_and_every_split_gives_the_same_events() {
         for end in ["\n", "\r\n", "\r"] {
             let lines = ["data: a", "", ": ping", "", "event: error", "data:b", "id: 7", "data: ü", "", "data", "", ""];
             check(&lines.join(end), &[("", "a"), ("error", "b\nü"), ("", "")]);

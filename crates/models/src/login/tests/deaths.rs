@@ -61,7 +61,7 @@ fn all_have(results: &[Result<String, Fault>], token: &str) {
 }
 
 #[test]
-fn r50_r10_wherever_a_refresh_is_cut_off_the_next_process_asks_once_and_says_what_is_lost() {
+fn r50_r10_after_a_crash_anywhere_in_a_refresh_the_next_process_asks_once_and_reports_a_loss() {
     let (mut lost, mut kept, mut not_sent) = (0, 0, 0);
     for dies_after in 0.. {
         let server = server();

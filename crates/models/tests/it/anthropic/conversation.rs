@@ -95,7 +95,7 @@ fn sent(request: &Request) -> Value {
 }
 
 #[tokio::test]
-async fn r41_r66_a_conversation_is_sent_back_as_it_was_streamed_in() {
+async fn r41_r66_a_conversation_is_sent_back_as_it_was_streamed() {
     let server = serve(|number| {
         let answer = if number == 0 { CALLS } else { TEXT };
         Reply::Keep(chunked(answer.as_bytes(), 40))
@@ -147,7 +147,7 @@ async fn r41_another_model_is_sent_no_signatures() {
 }
 
 #[test]
-fn r41_what_the_api_refuses_is_not_sent() {
+fn r41_blocks_that_the_api_refuses_are_not_sent() {
     let mut request = first_request("http://localhost/v1");
     let signed = |text: &str| models::ContentBlock {
         held: models::BlockContent::Reasoning(text.into()),
@@ -181,7 +181,7 @@ fn r41_what_the_api_refuses_is_not_sent() {
 }
 
 #[test]
-fn r41_ids_of_other_providers_are_made_fit_and_stay_paired() {
+fn r41_ids_of_other_providers_are_normalised_and_stay_paired() {
     let calls = ["functions.ls:0", "call_1_0"].map(|id| models::CallOf {
         provider_id: id.into(),
         tool: "no such tool!".into(),
@@ -212,7 +212,7 @@ fn r41_ids_of_other_providers_are_made_fit_and_stay_paired() {
 
 /// "Extended thinking", on tool use: a turn that is gone on with must begin with thinking if it is enabled.
 #[tokio::test]
-async fn a_budget_is_not_given_in_the_middle_of_a_turn_that_began_without_thinking() {
+async fn no_budget_is_set_in_the_middle_of_a_turn_that_began_without_thinking() {
     let answer = super::answer_to(CALLS).await;
     for (model, expected) in [("acme/claude-haiku-4-5", json!("enabled")), ("other/m", json!("disabled"))] {
         let mut request = first_request("http://localhost/v1");
@@ -232,7 +232,7 @@ async fn a_budget_is_not_given_in_the_middle_of_a_turn_that_began_without_thinki
 
 /// The API takes an error only with words, and only as words.
 #[test]
-fn r41_an_error_is_told_in_words() {
+fn r41_the_result_of_a_failed_call_is_never_empty() {
     let mut request = request_of(Api::Anthropic, "http://h/v1");
     let asking = |id: &str| CallOf { provider_id: id.into(), tool: "ls".into(), arguments: "{}".into() };
     let calls = ["a", "b", "c"].map(asking).to_vec();

@@ -57,18 +57,18 @@ async fn check(name: &str, bytes: Vec<u8>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_every_cut_of_an_answer_that_ends_with_its_connection() {
+async fn c2_c3_p09_an_answer_without_length_interrupted_at_every_byte() {
     check("calls", until_close(CALLS.as_bytes())).await;
     check("text", until_close(TEXT.as_bytes())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_every_cut_of_an_answer_with_its_length() {
+async fn c2_c3_p09_an_answer_with_length_interrupted_at_every_byte() {
     check("text", sized(TEXT.as_bytes())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_every_cut_of_an_answer_that_is_an_error() {
+async fn c5_an_error_interrupted_at_every_byte() {
     for (body, class) in [(OVERLOADED, FailureClass::Overloaded), (REFUSAL, FailureClass::InvalidRequest)] {
         let answers = cuts(until_close(body.as_bytes())).await;
         for answer in &answers {

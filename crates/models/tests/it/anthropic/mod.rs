@@ -32,7 +32,7 @@ fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
 }
 
 #[tokio::test]
-async fn r12_thinking_text_and_parallel_calls_come_in_their_order_with_their_signatures() {
+async fn r12_thinking_text_and_parallel_calls_arrive_in_order_with_their_signatures() {
     let answer = answer_to(CALLS).await;
     let reasoning = |text: &str| BlockContent::Reasoning(text.into());
     let expected = [
@@ -49,7 +49,7 @@ async fn r12_thinking_text_and_parallel_calls_come_in_their_order_with_their_sig
 }
 
 #[tokio::test]
-async fn r66_what_was_read_from_the_cache_is_told_apart() {
+async fn r66_tokens_from_the_cache_are_counted_separately() {
     let answer = answer_to(TEXT).await;
     assert_eq!((answer.text.as_str(), answer.reasoning.as_str()), (ANSWER, "Ten legs."));
     assert_eq!(answer.usage(), Usage { input: 7, cached: 1812, cache_written: 140, output: 21, reasoning: 0 });
@@ -68,7 +68,7 @@ async fn c5_pieces_of_any_size_give_the_same() {
 }
 
 #[tokio::test]
-async fn events_blocks_and_fields_that_are_not_known_are_passed_over() {
+async fn unknown_events_blocks_and_fields_are_skipped() {
     let whole = answer_to(TEXT).await;
     whole.usage();
     let unknown = [
@@ -88,13 +88,13 @@ async fn events_blocks_and_fields_that_are_not_known_are_passed_over() {
 }
 
 #[tokio::test]
-async fn a_call_that_comes_whole_with_its_beginning_is_taken_once() {
+async fn a_call_that_is_complete_at_its_start_is_emitted_once() {
     let body = CALLS.replace(r#""name":"ls","input":{}"#, r#""name":"ls","input":{"path":"a"}"#);
     assert_eq!(answer_to(&body).await.blocks[2].held, call("toolu_01A", "ls", r#"{"path":"a"}"#));
 }
 
 #[tokio::test]
-async fn c3_a_stop_reason_is_an_end_without_the_end_mark() {
+async fn c3_a_stop_reason_ends_the_answer_without_the_end_mark() {
     let cut = &TEXT[..TEXT.find("event: message_stop").unwrap()];
     let answer = answer_to(cut).await;
     assert_eq!(answer, answer_to(TEXT).await);

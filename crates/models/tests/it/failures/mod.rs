@@ -116,7 +116,7 @@ fn tables() -> impl Iterator<Item = (&'static str, Api, Record)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r51_every_failure_that_a_public_page_shows_is_understood() {
+async fn r51_every_failure_of_a_public_page_is_classified() {
     let mut wrong = vec![];
     for (table, api, record) in tables() {
         let bytes = record.bytes();
@@ -180,7 +180,7 @@ fn r51_the_table_is_real_and_wide() {
 }
 
 #[test]
-fn r51_every_class_is_on_the_page() {
+fn r51_every_class_is_documented() {
     let page = include_str!("../../../../../docs/failures.md");
     for engine::tables::failover::Rule { class, .. } in engine::tables::failover::RULES {
         let name = serde_json::to_value(class).unwrap();

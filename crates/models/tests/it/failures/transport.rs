@@ -44,12 +44,12 @@ async fn check(base_url: &str, says: &str) {
 }
 
 #[tokio::test]
-async fn r51_nobody_listens() {
+async fn r51_no_server_listens() {
     check(&format!("http://{CLOSED}/v1"), &format!("acme could not be reached at http://{CLOSED}/v1/")).await;
 }
 
 #[tokio::test]
-async fn r51_a_name_that_nobody_has() {
+async fn r51_a_name_that_does_not_resolve() {
     // Too long a label to be asked of any server of names.
     let host = format!("{}.invalid", "x".repeat(64));
     check(&format!("http://{host}:1/v1"), &format!("acme could not be reached at http://{host}:1/v1/")).await;
@@ -90,7 +90,7 @@ async fn r51_reset_in_mid_answer() {
 }
 
 #[tokio::test]
-async fn r51_shorter_than_it_was_said_to_be() {
+async fn r51_a_body_shorter_than_its_length() {
     let address = serve(|mut socket| async move {
         let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9000\r\n\r\n\n").await;
     });
@@ -103,7 +103,7 @@ async fn answer_to(events: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn r51_comments_of_a_relay_are_no_answer_and_its_error_is_told_after_the_words() {
+async fn r51_comments_of_a_relay_do_not_count_and_its_error_is_reported_after_text() {
     const WAITING: &str = ": OPENROUTER PROCESSING\n\n";
     let waited = answer_to(&WAITING.repeat(3)).await;
     assert_eq!((waited.opened, waited.failure().class), (false, FailureClass::Network));

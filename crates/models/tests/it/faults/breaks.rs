@@ -41,7 +41,7 @@ async fn c2_c3_p09_a_reset_at_every_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_a_cut_at_every_byte_of_chunks() {
+async fn c2_c3_p09_chunks_interrupted_at_every_byte() {
     for wire in &WIRES {
         let whole = wire.whole().await;
         let bytes = chunked(wire.body.as_bytes(), 50);

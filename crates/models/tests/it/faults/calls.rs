@@ -84,7 +84,7 @@ async fn check(calls: &[SentCall<'_>], is: Result<(), FailureClass>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d5_p11_ids_that_are_missing_or_come_again_are_calls_of_their_own() {
+async fn d5_p11_missing_and_repeated_ids_are_separate_calls() {
     check(&[("a", "ls", "{}"), ("a", "ls", "{}")], Ok(())).await;
     check(&[("a", "ls", r#"{"path":"x"}"#), ("b", "ls", r#"{"path":"x"}"#)], Ok(())).await;
     check(&[("", "ls", "{}"), ("", "grep", r#"{"pattern":"x"}"#)], Ok(())).await;
@@ -92,7 +92,7 @@ async fn d5_p11_ids_that_are_missing_or_come_again_are_calls_of_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d4_p11_arguments_are_told_as_they_came() {
+async fn d4_p11_arguments_are_emitted_as_received() {
     for arguments in ["[1]", "7", r#"{"path":7,"path":8}"#, r#"{"a":{"b":{"c":[]}}}"#] {
         // Arguments that are a value of the frame have lost what a value cannot hold.
         check(&[("a", "ls", arguments)], Ok(())).await;
@@ -109,14 +109,14 @@ async fn d4_p11_arguments_are_told_as_they_came() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c7_p11_an_end_for_calls_without_one_and_a_call_without_a_name_are_malformed() {
+async fn c7_p11_tool_calls_without_a_call_and_a_call_without_a_name_are_malformed() {
     check(&[], Err(FailureClass::Malformed)).await;
     check(&[("a", "", "{}")], Err(FailureClass::Malformed)).await;
     check(&[("a", "ls", "{}"), ("b", "", "{}")], Err(FailureClass::Malformed)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d5_p11_as_many_calls_as_are_taken_and_more() {
+async fn d5_p11_the_maximum_number_of_calls_and_one_more() {
     let ids: Vec<String> = (0..200).map(|at| format!("call_{at}")).collect();
     let calls: Vec<SentCall<'_>> = ids.iter().map(|id| (id.as_str(), "ls", "{}")).collect();
     check(&calls[..128], Ok(())).await;
@@ -125,7 +125,7 @@ async fn d5_p11_as_many_calls_as_are_taken_and_more() {
 
 /// Parts of two calls that come in turn go to their own.
 #[tokio::test]
-async fn d5_p11_parts_that_come_in_turn_go_to_their_own_calls() {
+async fn d5_p11_interleaved_parts_are_added_to_their_own_calls() {
     let chat = |at: usize, part: &str| {
         format!(
             r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":{at},"function":{{"arguments":"{part}"}}}}]}}}}]}}"#

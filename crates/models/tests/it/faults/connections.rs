@@ -24,7 +24,7 @@ async fn check(base_url: &str, says: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_p12_a_server_that_does_not_take_the_connection() {
+async fn c4_p12_a_server_that_does_not_accept_the_connection() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -38,7 +38,7 @@ async fn c4_p12_a_server_that_does_not_take_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_p12_a_server_that_never_ends_its_side_of_tls() {
+async fn c4_p12_a_server_that_never_answers_the_tls_handshake() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -52,7 +52,7 @@ async fn c4_p12_a_server_that_never_ends_its_side_of_tls() {
 
 /// A server with a certificate that it made itself.
 #[tokio::test]
-async fn c4_p12_a_certificate_that_nobody_vouches_for() {
+async fn c4_p12_a_certificate_that_no_authority_signed() {
     let certificate = CertificateDer::from(include_bytes!("tls/certificate.der").as_slice());
     let key = PrivateKeyDer::try_from(include_bytes!("tls/key.der").as_slice()).unwrap();
     let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();

@@ -138,6 +138,6 @@ const ENCODED: &[Fault] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_p10_encodings_that_were_not_asked_for() {
+async fn c5_p10_encodings_that_were_not_requested() {
     check(ENCODED).await;
 }

@@ -52,13 +52,13 @@ const REPLIES: &[Fault] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c3_p13_replies_that_are_no_answer() {
+async fn c3_p13_replies_that_are_not_an_answer() {
     check(REPLIES).await;
 }
 
 /// Behind the answer stands the same once more, on a connection that could serve the next request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c3_p13_an_answer_that_comes_twice_is_not_taken_for_the_next() {
+async fn c3_p13_a_repeated_answer_is_not_used_for_the_next_request() {
     for wire in &WIRES {
         let whole = wire.whole().await;
         let once = sized(wire.body.as_bytes());

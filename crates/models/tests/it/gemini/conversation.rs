@@ -78,7 +78,7 @@ fn user() -> Value {
 }
 
 #[tokio::test]
-async fn r41_r69_what_was_streamed_goes_back_in_its_order_with_its_signatures() {
+async fn r41_r69_a_streamed_answer_is_sent_back_in_order_with_its_signatures() {
     let (request, bodies) = conversation().await;
     let head = json!({
         "systemInstruction": { "parts": [{ "text": "be brief" }] },
@@ -152,7 +152,7 @@ fn without(ids: [Option<&str>; 3], missing: Option<&str>) -> Value {
 }
 
 #[tokio::test]
-async fn r41_another_model_gets_no_signature_that_is_not_its_own() {
+async fn r41_another_model_gets_no_foreign_signature() {
     let (mut request, _) = conversation().await;
     let ids = [Some("q1w2e3"), Some("r4t5y6"), Some("u7i8o9")];
     let table = [
@@ -175,7 +175,7 @@ async fn r41_another_model_gets_no_signature_that_is_not_its_own() {
 }
 
 #[test]
-fn r41_a_conversation_that_the_api_would_refuse_is_mended() {
+fn r41_a_conversation_that_the_api_would_refuse_is_normalised() {
     let mut request = request("http://localhost/v1beta");
     request.system = Cached::from(Arc::from(""));
     request.messages.clear();
@@ -216,7 +216,7 @@ fn r41_a_conversation_that_the_api_would_refuse_is_mended() {
 }
 
 #[test]
-fn ids_are_left_out_where_they_are_refused_and_a_folder_is_kept() {
+fn ids_are_omitted_for_apis_that_refuse_them_and_a_folder_is_kept() {
     let mut request = request("https://aiplatform.googleapis.com/v1/publishers/google");
     assert_eq!(request.endpoint.api, Api::Gemini);
     push(&mut request, [result("c", "ls", "a", false, vec![])]);

@@ -13,7 +13,7 @@ async fn refused(status: u16, headers: &str, body: &str) -> Failure {
 }
 
 #[tokio::test]
-async fn r51_a_refusal_is_classed_by_status_and_words() {
+async fn r51_a_refusal_is_classified_by_status_and_words() {
     let error = |code: u16, status: &str, message: &str| {
         format!(r#"{{"error":{{"code":{code},"message":"{message}","status":"{status}"}}}}"#)
     };
@@ -59,7 +59,7 @@ async fn f2_the_wait_is_in_the_header_or_in_the_body() {
 }
 
 #[tokio::test]
-async fn c5_an_error_inside_a_stream_is_classed_by_its_body() {
+async fn c5_an_error_inside_a_stream_is_classified_by_its_body() {
     let begin: String = CALLS.split_inclusive("\n\n").take(3).collect();
     let error = r#"data: {"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}"#;
     let answer = answer_to(&format!("{begin}{error}\n\n")).await;
@@ -67,7 +67,7 @@ async fn c5_an_error_inside_a_stream_is_classed_by_its_body() {
 }
 
 #[tokio::test]
-async fn c7_every_finish_reason_has_its_meaning() {
+async fn c7_every_finish_reason_has_its_outcome() {
     let text = r#""content":{"parts":[{"text":"So far"}]},"#;
     let table = [
         ("STOP", text, None),
@@ -105,7 +105,7 @@ async fn c7_a_refused_request_names_the_filter() {
 }
 
 #[tokio::test]
-async fn c5_what_is_not_the_format_is_malformed() {
+async fn c5_another_format_is_malformed() {
     let part = |part: &str| format!(r#"{{"candidates":[{{"content":{{"parts":[{part}]}}}}]}}"#);
     for frame in [
         "{\"candidates\":[}".to_owned(),

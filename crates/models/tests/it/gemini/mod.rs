@@ -57,7 +57,7 @@ async fn r69_reasoning_text_and_parallel_calls_come_with_their_signatures_and_us
 }
 
 #[tokio::test]
-async fn r69_blocks_that_alternate_keep_their_order_and_what_their_signatures_stood_on() {
+async fn r69_alternating_blocks_keep_their_order_and_their_signatures() {
     let answer = answer_to(INTERLEAVED).await;
     let expected = [
         block(BlockContent::Reasoning("Read it.".into()), Some("8 dGhvdWdodA==")),
@@ -69,7 +69,7 @@ async fn r69_blocks_that_alternate_keep_their_order_and_what_their_signatures_st
 }
 
 #[tokio::test]
-async fn r69_an_image_comes_whole_beside_the_text() {
+async fn r69_an_image_is_complete_beside_the_text() {
     let answer = answer_to(IMAGE).await;
     assert_eq!(answer.text, "Here 🦀 it is.\n");
     let File { media_type, name, bytes } = image(&answer);
@@ -90,7 +90,7 @@ fn canned(body: &str) -> Canned<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_every_cut_of_an_answer() {
+async fn c2_c3_p09_an_answer_interrupted_at_every_byte() {
     for body in [CALLS, INTERLEAVED, IMAGE] {
         check_cuts(&canned(body), request).await;
     }
@@ -104,7 +104,7 @@ async fn c5_pieces_of_any_size_give_the_same_answer() {
 }
 
 #[tokio::test]
-async fn unknown_parts_and_fields_are_passed_over() {
+async fn unknown_parts_and_fields_are_skipped() {
     let body = r#"data: {"candidates":[{"content":{"parts":[{"executableCode":{"language":"PYTHON","code":"1"}},{"text":"a","more":[1]},{"inlineData":{"mimeType":"audio/wav","data":"AA=="}},{"thought":true,"inlineData":{"mimeType":"image/png","data":"AA=="}}]},"safetyRatings":[],"finishReason":"SOMETHING_NEW"}],"promptFeedback":{},"news":{}}
 
 data: [DONE]
@@ -116,7 +116,7 @@ data: [DONE]
 }
 
 #[tokio::test]
-async fn a_call_without_id_and_arguments_is_a_call_and_an_image_of_a_megabyte_fits() {
+async fn a_call_needs_neither_id_nor_arguments_and_an_image_of_a_megabyte_fits() {
     let body = r#"data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"ls"}}]},"finishReason":"STOP"}]}"#;
     let answer = answer_to(&format!("{body}\n\n")).await;
     assert_eq!(answer.blocks, [block(call("", "ls", "{}"), None)]);

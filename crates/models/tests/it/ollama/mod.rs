@@ -55,7 +55,7 @@ fn canned(body: &str) -> Canned<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_every_cut_of_an_answer() {
+async fn c2_c3_p09_an_answer_interrupted_at_every_byte() {
     for body in [CALLS, TEXT] {
         check_cuts(&canned(body), request).await;
     }
@@ -69,7 +69,7 @@ async fn c5_pieces_of_any_size_give_the_same_answer() {
 }
 
 #[tokio::test]
-async fn r51_a_refusal_is_classed_by_status_and_words() {
+async fn r51_a_refusal_is_classified_by_status_and_words() {
     let table = [
         (404, r#"{"error":"model 'qwen3:8b' not found"}"#, FailureClass::ModelNotFound),
         (400, r#"{"error":"\"qwen3:8b\" does not support thinking"}"#, FailureClass::ThinkingUnsupported),
@@ -93,7 +93,7 @@ async fn r51_a_refusal_is_classed_by_status_and_words() {
 }
 
 #[tokio::test]
-async fn c5_an_error_inside_a_200_stream_is_classed_by_its_body() {
+async fn c5_an_error_inside_a_200_stream_is_classified_by_its_body() {
     let begin: String = TEXT.split_inclusive('\n').take(1).collect();
     let answer =
         answer_to(&format!("{begin}{{\"error\":\"an error was encountered while running the model\"}}\n")).await;
@@ -103,7 +103,7 @@ async fn c5_an_error_inside_a_200_stream_is_classed_by_its_body() {
 }
 
 #[tokio::test]
-async fn c7_an_answer_of_nothing_or_of_something_else_is_a_failure() {
+async fn c7_an_empty_answer_or_another_format_is_a_failure() {
     let table = [
         (r#"{"message":{"content":""},"done":true,"done_reason":"stop"}"#, FailureClass::Malformed),
         (r#"{"message":{"thinking":"hm"},"done":true,"done_reason":"length"}"#, FailureClass::InvalidRequest),
@@ -127,7 +127,7 @@ fn result(id: &str, tool: &str, text: &str, files: Vec<File>) -> Message {
 }
 
 #[tokio::test]
-async fn r41_r69_what_was_streamed_goes_back_as_the_api_wants_it() {
+async fn r41_r69_a_streamed_answer_is_sent_back_as_the_api_requires() {
     let server = serve(|number| Reply::Keep(sized([CALLS, TEXT][number].as_bytes()))).await;
     let mut request = request(&server.base_url);
     request.candidate.thinking = Some(Thinking::High);
@@ -178,7 +178,7 @@ async fn r41_r69_what_was_streamed_goes_back_as_the_api_wants_it() {
 }
 
 #[test]
-fn r41_ids_are_told_apart_and_an_image_that_the_server_cannot_read_is_noted() {
+fn r41_ids_are_distinguished_and_an_unreadable_image_is_noted() {
     let mut request = request("http://localhost");
     let call = || CallOf { provider_id: "call_0".into(), tool: "ls".into(), arguments: "{}".into() };
     let asking = || Message::Assistant(models::AssistantMessage::plain(None, None, vec![call()]));
@@ -197,7 +197,7 @@ fn r41_ids_are_told_apart_and_an_image_that_the_server_cannot_read_is_noted() {
 }
 
 #[test]
-fn r41_nothing_empty_is_sent_and_the_window_is_bounded() {
+fn r41_no_empty_text_is_sent_and_the_window_is_bounded() {
     let mut request = request("http://localhost");
     request.candidate.context_window = 10_000_000;
     let broken = CallOf { provider_id: "c".into(), tool: "ls".into(), arguments: "{\"pa".into() };

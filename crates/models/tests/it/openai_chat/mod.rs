@@ -35,7 +35,7 @@ async fn r12_text_streams_and_ends_with_normalised_usage() {
 }
 
 #[tokio::test]
-async fn parallel_calls_come_by_index_with_what_is_added() {
+async fn parallel_calls_are_assembled_by_index() {
     let answer = answer_to(CALLS).await;
     let call = |id: &str, name: &str, arguments: &str| (id.to_owned(), name.to_owned(), arguments.to_owned());
     assert_eq!(
@@ -46,7 +46,7 @@ async fn parallel_calls_come_by_index_with_what_is_added() {
 }
 
 #[tokio::test]
-async fn reasoning_is_kept_apart() {
+async fn reasoning_is_separate_from_text() {
     let answer = answer_to(REASONING).await;
     assert_eq!((answer.reasoning.as_str(), answer.text.as_str()), ("Count the legs.", "Ten legs."));
     let usage = answer.usage();
@@ -54,7 +54,7 @@ async fn reasoning_is_kept_apart() {
 }
 
 #[tokio::test]
-async fn c3_a_finish_reason_is_an_end_without_the_end_mark() {
+async fn c3_a_finish_reason_ends_the_answer_without_the_end_mark() {
     let answer = answer_to(NO_DONE).await;
     assert_eq!(answer.text, "Half a crab");
     let usage = answer.usage();
@@ -98,7 +98,7 @@ async fn c5_line_ends_chunks_and_content_types_make_no_difference() {
 }
 
 #[tokio::test]
-async fn frames_of_other_servers_are_understood() {
+async fn frames_of_other_servers_are_decoded() {
     let frames = [
         // No index; the whole call in one frame; arguments as an object; the same id and name again.
         (
@@ -125,7 +125,7 @@ async fn frames_of_other_servers_are_understood() {
 }
 
 #[tokio::test]
-async fn the_request_is_what_the_api_wants_and_the_connection_is_used_again() {
+async fn the_request_is_as_the_api_requires_and_the_connection_is_reused() {
     let server =
         serve(|number| Reply::Keep(if number == 0 { chunked(TEXT.as_bytes(), 50) } else { sized(NO_DONE.as_bytes()) }))
             .await;

@@ -13,7 +13,7 @@ async fn refused(status: u16, headers: &str, body: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn r51_refusals_are_classed_and_say_nothing_of_the_key() {
+async fn r51_refusals_are_classified_without_the_key() {
     let table = [
         (
             401,
@@ -61,7 +61,7 @@ async fn r51_refusals_are_classed_and_say_nothing_of_the_key() {
 }
 
 #[tokio::test]
-async fn r51_a_rate_limit_says_how_long_to_wait() {
+async fn r51_a_rate_limit_has_its_wait() {
     let body = r#"{"error":{"message":"Rate limit reached for m1","type":"tokens","code":"rate_limit_exceeded"}}"#;
     let answer = refused(429, "retry-after: 7\r\n", body).await;
     let failure = answer.failure();
@@ -69,7 +69,7 @@ async fn r51_a_rate_limit_says_how_long_to_wait() {
 }
 
 #[tokio::test]
-async fn c5_errors_inside_a_stream_are_classed_by_their_bodies() {
+async fn c5_errors_inside_a_stream_are_classified_by_their_bodies() {
     let answer = answer_to(FAILED).await;
     assert_eq!((answer.text.as_str(), answer.failure().class), ("So far", FailureClass::Server));
     assert!(answer.failure().message.contains("Sorry about that!"), "{}", answer.failure().message);
@@ -98,7 +98,7 @@ async fn c5_errors_inside_a_stream_are_classed_by_their_bodies() {
 }
 
 #[tokio::test]
-async fn r69_a_refusal_is_what_the_model_says() {
+async fn r69_a_refusal_of_the_model_is_text() {
     let answer = answer_to_events(&[
         json!({ "type": "response.refusal.delta", "output_index": 0, "delta": "I cannot " }),
         json!({ "type": "response.refusal.delta", "output_index": 0, "delta": "do that." }),
@@ -110,7 +110,7 @@ async fn r69_a_refusal_is_what_the_model_says() {
 }
 
 #[tokio::test]
-async fn c7_an_answer_of_nothing_is_a_failure() {
+async fn c7_an_empty_answer_is_a_failure() {
     let incomplete = |reason: &str| json!({ "type": "response.incomplete", "response": { "incomplete_details": { "reason": reason } } });
     let nameless = json!({ "type": "response.output_item.added", "output_index": 0, "item": { "type": "function_call", "call_id": "c" } });
     let table = [

@@ -54,7 +54,7 @@ fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
 }
 
 #[tokio::test]
-async fn r66_r69_blocks_come_in_order_with_what_each_is_sent_back_with() {
+async fn r66_r69_blocks_arrive_in_order_with_their_signatures() {
     let answer = answer_to(CALLS).await;
     let first = r#"{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"**Looking** 潮"},{"type":"summary_text","text":"Then grep."}],"encrypted_content":"gAAAA-first=="}"#;
     let second = r#"{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"gAAAA-second=="}"#;
@@ -71,7 +71,7 @@ async fn r66_r69_blocks_come_in_order_with_what_each_is_sent_back_with() {
 }
 
 #[tokio::test]
-async fn r69_an_image_comes_whole_and_its_previews_do_not() {
+async fn r69_an_image_is_complete_and_its_previews_are_skipped() {
     let answer = answer_to(IMAGE).await;
     let BlockContent::Image(File { media_type, name, bytes }) = &answer.blocks[0].held else {
         panic!("{:?}", answer.blocks)
@@ -94,14 +94,14 @@ fn end_of_last_line(body: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_every_cut_is_whole_or_a_network_failure() {
+async fn c2_c3_an_interrupted_answer_is_complete_or_a_network_failure() {
     for body in [CALLS, IMAGE, LENGTH] {
         check_cuts(&Canned { body, whole_at: Some(end_of_last_line(body)) }, request_to).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_every_cut_of_an_error_is_that_error_or_a_network_failure() {
+async fn c5_an_interrupted_error_is_that_error_or_a_network_failure() {
     for (body, class) in [(FAILED, FailureClass::Server), (OVERLOADED, FailureClass::Overloaded)] {
         let bytes = until_close(body.as_bytes());
         let whole_at = bytes.len() - body.len() + end_of_last_line(body);
@@ -119,7 +119,7 @@ async fn c5_pieces_of_any_size_give_the_same() {
 }
 
 #[tokio::test]
-async fn items_that_come_only_whole_are_told_at_their_end() {
+async fn items_that_are_not_streamed_are_emitted_at_their_end() {
     let done = |at: u64, item: Value| json!({ "type": "response.output_item.done", "output_index": at, "item": item });
     let answer = answer_to_events(&[
         done(0, json!({ "type": "reasoning", "summary": [], "content": [{ "type": "reasoning_text", "text": "Hm." }] })),
@@ -139,7 +139,7 @@ async fn items_that_come_only_whole_are_told_at_their_end() {
 }
 
 #[tokio::test]
-async fn a_call_whose_name_comes_last_is_told_then_and_calls_at_once_are_kept_apart() {
+async fn a_call_is_emitted_when_its_name_is_known_and_parallel_calls_are_distinguished() {
     let added =
         |at: u64, item: Value| json!({ "type": "response.output_item.added", "output_index": at, "item": item });
     let delta = |at: u64, delta: &str| json!({ "type": "response.function_call_arguments.delta", "output_index": at, "delta": delta });
@@ -162,7 +162,7 @@ async fn a_call_whose_name_comes_last_is_told_then_and_calls_at_once_are_kept_ap
 }
 
 #[tokio::test]
-async fn reasoning_that_its_server_knows_by_its_id_alone_is_not_signed() {
+async fn reasoning_with_only_an_id_is_not_signed() {
     let item = json!({ "id": "rs_1", "type": "reasoning", "summary": [{ "type": "summary_text", "text": "Hm." }], "encrypted_content": null });
     let answer = answer_to_events(&[
         json!({ "type": "response.output_item.done", "output_index": 0, "item": item }),
@@ -177,7 +177,7 @@ async fn reasoning_that_its_server_knows_by_its_id_alone_is_not_signed() {
 }
 
 #[tokio::test]
-async fn events_that_are_not_known_are_passed_over() {
+async fn unknown_events_are_skipped() {
     let answer = answer_to_events(&[
         json!({ "type": "keepalive" }),
         json!({ "type": "response.new_thing.delta", "delta": { "not": "text" }, "output_index": "first" }),

@@ -82,7 +82,7 @@ pub(crate) async fn converse(server: &Server, api: Api, path: &str, reasoning: &
 
 /// R69: a conversation on every surface.
 #[tokio::test]
-async fn r69_third_party_aimock_is_spoken_to_on_each_of_its_surfaces() {
+async fn r69_third_party_aimock_works_with_each_of_its_apis() {
     let Some(server) = server() else { return };
     for (api, path) in SURFACES {
         // Its Ollama says reasoning in a field that Ollama does not have.
@@ -93,7 +93,7 @@ async fn r69_third_party_aimock_is_spoken_to_on_each_of_its_surfaces() {
 
 /// R51: however the server fails, the failure has its class, nothing hangs, and no answer counts as whole.
 #[tokio::test]
-async fn r51_third_party_each_way_in_which_aimock_fails_has_its_class() {
+async fn r51_third_party_each_failure_of_aimock_has_its_class() {
     let Some(server) = server() else { return };
     let ways = [
         ("drop", FailureClass::Server),

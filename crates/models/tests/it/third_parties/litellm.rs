@@ -39,7 +39,7 @@ fn servers() -> Option<(Server, Server)> {
 
 /// R69: a conversation through a translator, in each format that it speaks.
 #[tokio::test]
-async fn r69_third_party_litellm_passes_conversations_on() {
+async fn r69_third_party_litellm_forwards_conversations() {
     let Some((_behind, proxy)) = servers() else { return };
     for api in [Api::OpenAiChat, Api::Anthropic, Api::OpenAiResponses] {
         converse(&proxy, api, "/v1", "Two places.").await;
@@ -48,7 +48,7 @@ async fn r69_third_party_litellm_passes_conversations_on() {
 
 /// R51: what it answers itself is counted where it streams, and a failure of its class where it does not or is none.
 #[tokio::test]
-async fn r51_third_party_answers_of_litellms_own_are_whole_or_failures() {
+async fn r51_third_party_litellms_own_answers_are_complete_or_failures() {
     let Some((_behind, proxy)) = servers() else { return };
     let asked = |api, model: &str| {
         let mut request = request(&proxy, api, "/v1", "hi");
