@@ -1,4 +1,4 @@
-//! The order of the rules, and every shape of a body. What servers really say is in `tests/it/failures`.
+//! Tests the order of the rules and every shape of a body. Real errors of servers are in `tests/it/failures`.
 
 use FailureClass as C;
 use engine::FailureClass;

@@ -1,4 +1,4 @@
-//! Refreshes against a token server of the tests' own: real sockets, and refresh tokens that may be used once.
+//! Refreshes with a token server for these tests, with real sockets and single-use refresh tokens.
 
 pub(super) mod deaths;
 
@@ -17,14 +17,14 @@ use super::{Login, Logins};
 use crate::endpoint::{Api, Endpoint, Secret};
 use crate::fault::{Fault, Subject};
 
-/// What the server says to a request.
+/// How the server answers a request.
 #[derive(Clone)]
 enum Says {
-    /// `access-N` and, of `refresh-N`, the next one; another refresh token than the current one is refused.
+    /// It grants `access-N` and the refresh token after `refresh-N`; it refuses any other refresh token.
     Grants,
-    /// These bytes.
+    /// It sends these bytes.
     Bytes(String),
-    /// Nothing.
+    /// It sends nothing.
     Nothing,
 }
 
@@ -32,7 +32,7 @@ struct Server {
     address: String,
     /// The bodies of the requests, in order.
     asked: Arc<Mutex<Vec<String>>>,
-    /// An answer takes one of these.
+    /// Each answer needs one of these permits.
     leave: Arc<Semaphore>,
     arrived: Arc<Semaphore>,
 }
@@ -44,7 +44,7 @@ impl Server {
         server
     }
 
-    /// One that answers nobody before it is allowed to.
+    /// A server that answers only after it gets permits.
     async fn held(says: Says) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/token", listener.local_addr().unwrap());
@@ -80,7 +80,7 @@ impl Server {
     }
 }
 
-/// The N-th request is to bring `refresh-N`.
+/// The N-th request must contain `refresh-N`.
 fn granted(number: usize, body: &str) -> String {
     if !body.contains(&format!("refresh_token=refresh-{number}&")) {
         return answer("400 Bad", r#"{"error":"invalid_grant","error_description":"used already"}"#);
@@ -148,7 +148,7 @@ fn endpoint(login: &Login, key: &str) -> Endpoint {
     Endpoint { login, ..Endpoint::new(Api::OpenAiChat, "http://127.0.0.1:1", Some(Secret::new(key))) }
 }
 
-/// The failure as a user reads it.
+/// The failure as the user sees it.
 fn failure(login: &Login, fault: Fault) -> Failure {
     let candidate = Candidate {
         provider: "acme".to_owned(),
@@ -180,11 +180,11 @@ async fn r50_concurrent_requests_share_one_refresh() {
     server.arrived.acquire().await.unwrap().forget();
     server.leave.add_permits(1_000);
     for one in wanted {
-        // Kept before it is used.
+        // It is stored before it is used.
         assert_eq!(one.await.unwrap(), ("access-1".to_owned(), "refresh-2".to_owned()));
     }
     assert_eq!(server.asked(), ["grant_type=refresh_token&refresh_token=refresh-1&client_id=limulus"]);
-    assert_eq!(token(&logins, &login).await, "access-1", "it is held");
+    assert_eq!(token(&logins, &login).await, "access-1", "it is cached");
     assert_eq!(server.asked().len(), 1);
     assert_eq!(logins.secrets(), ["access-1", "refresh-1", "refresh-2"]);
     assert!(!format!("{logins:?}").contains("access-1"));
@@ -197,10 +197,10 @@ async fn r50_a_refused_token_is_replaced_once() {
     let logins = Logins::default();
     let first = endpoint(&login, &token(&logins, &login).await);
     logins.observe(&first, FailureClass::RateLimit);
-    assert_eq!(token(&logins, &login).await, "access-1", "it was not the token");
+    assert_eq!(token(&logins, &login).await, "access-1", "the failure did not concern the token");
     logins.observe(&first, FailureClass::Auth);
     assert_eq!(token(&logins, &login).await, "access-2");
-    // Nineteen other requests had sent the first token and observe the refusal late.
+    // Nineteen other requests sent the first token before and observe the refusal late.
     for _ in 0..19 {
         logins.observe(&first, FailureClass::Auth);
         assert_eq!(token(&logins, &login).await, "access-2");
@@ -259,12 +259,11 @@ async fn r50_a_shutdown_waits_for_a_running_refresh_with_a_limit() {
     server.leave.add_permits(1);
     logins.settle(Duration::from_mins(1)).await;
     assert_eq!(text(&login.place), "refresh-2");
-    // Nothing is under way any more.
+    // No refresh is running any more.
     logins.settle(Duration::from_mins(1)).await;
 }
 
-/// A process is a runtime with what is spawned on it: all of that is gone with it. The token server is in a thread of
-/// its own.
+/// A process is simulated by a runtime: dropping it ends all of its tasks. The token server is in a separate thread.
 #[test]
 fn r50_r10_after_a_crash_in_a_refresh_the_token_is_used_again_only_if_no_grant_arrived() {
     for (dies, expected) in
@@ -320,7 +319,7 @@ fn process() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Two processes are two of these: nothing but the file is between them.
+/// Each of these stands for a process: they share only the file.
 #[tokio::test]
 async fn r50_two_processes_with_one_file_do_not_use_a_token_twice() {
     let server = Server::start(Says::Grants).await;
@@ -344,7 +343,7 @@ async fn r50_a_refresh_token_that_cannot_be_written_is_kept_in_memory() {
     let server = Server::start(Says::Grants).await;
     let LoginFolder { folder, login } = place(&server.address);
     let logins = Logins::default();
-    // Where the new file is to be made there is a folder: as good as a full disk.
+    // A folder has the name of the new file, so that it cannot be written, as on a full disk.
     let obstacle = folder.path().join("refresh-token.new");
     fs::create_dir(&obstacle).unwrap();
     for _ in 0..2 {

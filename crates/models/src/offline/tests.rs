@@ -1,4 +1,4 @@
-//! The offline model as a table: what is asked → what is called.
+//! The offline model as a table of requests and the resulting calls.
 
 use std::sync::Arc;
 
@@ -169,7 +169,7 @@ fn questions_are_parsed_without_a_verb() {
     ]);
 }
 
-/// Whatever is said, nothing breaks: every cut of every sentence above, and marks that do not close.
+/// No text causes a panic: every beginning of every sentence above, and unclosed quotation marks.
 #[test]
 fn any_text_is_parsed() {
     for text in [include_str!("tests.rs"), include_str!("lexicon.rs"), "“「`'\"：；，。？！...((( / 把 将 在 里 到"]
@@ -186,7 +186,7 @@ fn user(text: &str) -> Message {
     Message::user(text)
 }
 
-/// Runs a conversation to its answer with the tools' results from a table; gives the calls and the answer.
+/// Runs a conversation to its answer with results of tools from a table; returns the calls and the answer.
 async fn converse(messages: &mut Vec<Message>, world: &[(&str, &str, &str)]) -> (Vec<String>, String) {
     let mut calls = Vec::new();
     loop {

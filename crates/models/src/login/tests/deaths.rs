@@ -1,4 +1,4 @@
-//! A process dies after each single operation of a refresh: what the next process finds, does and reports.
+//! Ends a process after each operation of a refresh, and checks what the next process finds, does and reports.
 
 use std::cell::Cell;
 use std::panic;
@@ -22,7 +22,7 @@ pub(in crate::login) fn step() {
     }
 }
 
-/// Twenty sessions of one process request a token; the process dies after so many operations. Returns the result of
+/// Twenty sessions of one process request a token; the process dies after this many operations. Returns the result of
 /// each.
 fn sessions(login: &Login, dies_after: Option<u32>) -> Vec<Result<String, Fault>> {
     LEFT.set(dies_after);

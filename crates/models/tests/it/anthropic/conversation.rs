@@ -1,4 +1,4 @@
-//! What is sent: a whole conversation, streamed in and sent back, compared with what the API documents.
+//! A whole conversation, streamed and sent back, compared with the documentation of the API.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn answered() -> Value {
     ] })
 }
 
-/// Results first, whatever came between them.
+/// Results come first, regardless of the messages between them.
 fn results() -> Value {
     let image =
         json!({ "type": "image", "source": { "type": "base64", "media_type": "image/webp", "data": "V0VCUA==" } });
@@ -189,7 +189,7 @@ fn r41_ids_of_other_providers_are_normalised_and_stay_paired() {
     });
     let asking = Message::Assistant(models::AssistantMessage::plain(None, None, calls.to_vec()));
     let mut request = first_request("http://localhost/v1");
-    // Twice the same ids, as from a provider that counts within an answer.
+    // The same ids twice, as from a provider that counts within an answer.
     for _ in 0..2 {
         request.messages.push(asking.clone().into());
         request.messages.extend(["functions.ls:0", "call_1_0"].map(|id| result(id, "done", false, vec![])));
@@ -210,7 +210,7 @@ fn r41_ids_of_other_providers_are_normalised_and_stay_paired() {
     assert_eq!((&block["name"], &block["input"]), (&json!("no_such_tool_"), &json!({})));
 }
 
-/// "Extended thinking", on tool use: a turn that is gone on with must begin with thinking if it is enabled.
+/// "Extended thinking", on tool use: if thinking is enabled, a continued turn must begin with thinking.
 #[tokio::test]
 async fn no_budget_is_set_in_the_middle_of_a_turn_that_began_without_thinking() {
     let answer = super::answer_to(CALLS).await;
@@ -221,7 +221,7 @@ async fn no_budget_is_set_in_the_middle_of_a_turn_that_began_without_thinking() 
         request.messages.push(answer.sealed(model).into());
         request.messages.extend(["toolu_01A", "toolu_01B"].map(|id| result(id, "done", false, vec![])));
         assert_eq!(sent(&request)["thinking"]["type"], expected, "{model}");
-        // Behind results it is in one message with them, and the turn is still the same.
+        // After results, the text is in the same message, and the turn continues.
         request.messages.push(Message::user("next").into());
         assert_eq!(sent(&request)["thinking"]["type"], expected, "{model}");
         request.messages.push(Message::Assistant(AssistantMessage::plain(None, Some("so".into()), vec![])).into());
@@ -230,7 +230,7 @@ async fn no_budget_is_set_in_the_middle_of_a_turn_that_began_without_thinking() 
     }
 }
 
-/// The API takes an error only with words, and only as words.
+/// The API accepts an error only with text, and only as text.
 #[test]
 fn r41_the_result_of_a_failed_call_is_never_empty() {
     let mut request = request_of(Api::Anthropic, "http://h/v1");

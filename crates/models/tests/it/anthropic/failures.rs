@@ -94,7 +94,7 @@ async fn c7_every_stop_reason_has_its_outcome() {
         ("refusal", FailureClass::InvalidRequest),
     ];
     for (reason, class) in table {
-        // Of the answer only the thinking is left.
+        // Only the thinking of the answer is left.
         let body = ended(reason)
             .replace("text_delta", "unknown_delta")
             .replace(r#""delta":{"type":"unknown_delta","text""#, r#""delta":{"type":"unknown_delta","was""#);

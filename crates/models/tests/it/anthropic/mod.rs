@@ -1,5 +1,5 @@
-//! The wire adapter for Anthropic Messages through real sockets. The answers in `../wire/anthropic` are written after the
-//! provider's pages "Streaming messages", "Extended thinking" and "Prompt caching" (platform.claude.com/docs).
+//! The wire adapter for Anthropic Messages through real sockets. The answers in `../wire/anthropic` are written after
+//! the provider's pages "Streaming messages", "Extended thinking" and "Prompt caching" (platform.claude.com/docs).
 
 mod conversation;
 mod cuts;

@@ -1,5 +1,5 @@
-//! What goes wrong below the answer, each on a real socket and for every format: it is the network, and the message says
-//! whom it could not reach and what to look at. And errors that come after words.
+//! Faults below the answer, each on a real socket and in every format: the class is `network`, and the message names
+//! the server and what to check. Also errors after text.
 
 use engine::FailureClass;
 use models::{Api, Model, ModelSet};
@@ -11,7 +11,7 @@ use crate::support::{Answer, CLOSED, Reply, answer, ask, read, request_of, until
 
 const FORMATS: [Api; 5] = [Api::OpenAiChat, Api::OpenAiResponses, Api::Anthropic, Api::Gemini, Api::Ollama];
 
-/// A server that takes each request and then does this with the connection.
+/// A server that accepts each connection and then does this with it.
 async fn serve<F: Future<Output = ()> + Send + 'static>(act: fn(TcpStream) -> F) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -26,7 +26,7 @@ async fn serve<F: Future<Output = ()> + Send + 'static>(act: fn(TcpStream) -> F)
     address.to_string()
 }
 
-/// Asks in every format; each time it is a network failure that says this.
+/// Sends a request in every format; each ends with a network failure that contains this text.
 async fn check(base_url: &str, says: &str) {
     for api in FORMATS {
         let answer = read(ModelSet::new().stream(request_of(api, base_url))).await;
@@ -50,7 +50,7 @@ async fn r51_no_server_listens() {
 
 #[tokio::test]
 async fn r51_a_name_that_does_not_resolve() {
-    // Too long a label to be asked of any server of names.
+    // The label is too long to be sent to any name server.
     let host = format!("{}.invalid", "x".repeat(64));
     check(&format!("http://{host}:1/v1"), &format!("acme could not be reached at http://{host}:1/v1/")).await;
 }
@@ -83,7 +83,7 @@ async fn r51_another_protocol() {
 async fn r51_reset_in_mid_answer() {
     let address = serve(|mut socket| async move {
         let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9000\r\n\r\n").await;
-        // Closed with nothing kept: the client gets a reset, not an end.
+        // Closing without lingering resets the connection.
         let _ = socket.set_zero_linger();
     });
     check(&format!("http://{}/v1", address.await), "acme ended the stream before its end mark").await;

@@ -1,5 +1,5 @@
-//! Answers that are damaged anywhere, on every wire format: bytes changed, lost, doubled, and taken from another format.
-//! Whatever comes, it is a typed end, nothing is whole without the provider's own end mark, and nothing grows.
+//! Damages answers of every wire format anywhere: bytes are changed, lost, doubled, or copied from another format. The
+//! end always has a type, no answer is complete without the provider's own end mark, and memory stays bounded.
 
 #![allow(clippy::print_stdout, reason = "which case it was, when one fails")]
 
@@ -10,7 +10,7 @@ use crate::support::{Answer, Reply, read, request_of, serve, sized};
 /// Damaged answers of each format.
 const CASES: u64 = 2_000;
 
-/// A format with recorded answers, and marks of which one stands in every answer of it that is whole.
+/// A format with recorded answers, and marks; every complete answer of the format contains one of these.
 struct Recorded {
     api: Api,
     answers: &'static [&'static str],
@@ -45,7 +45,7 @@ const RECORDED: &[Recorded] = &[
     },
 ];
 
-/// Numbers from a seed (splitmix64).
+/// A random number generator (splitmix64).
 struct Rng(u64);
 
 impl Rng {
@@ -82,7 +82,7 @@ fn damaged(answer: &str, rng: &mut Rng) -> Vec<u8> {
             3 => bytes[at..end].reverse(),
             4 => bytes.truncate(at),
             _ => {
-                // A piece of another answer, of whichever format.
+                // A piece of another answer, of any format.
                 let other = &RECORDED[rng.below(RECORDED.len())];
                 let other = other.answers[rng.below(other.answers.len())].as_bytes();
                 let from = rng.below(other.len());
@@ -94,7 +94,7 @@ fn damaged(answer: &str, rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// What must hold of anything that came out of these bytes; whether it was taken for whole.
+/// Checks the invariants of the result of these bytes; returns whether the answer was complete.
 fn check(answer: &Answer, bytes: &[u8], marks: &[&str]) -> bool {
     let is_whole = answer.end.as_ref().unwrap().is_ok();
     let has = |mark: &&str| bytes.windows(mark.len()).any(|window| window == mark.as_bytes());
@@ -117,13 +117,13 @@ async fn r69_any_bytes_give_a_typed_end_and_nothing_whole_without_an_end_mark() 
         let model = ModelSet::new();
         let mut whole = 0;
         for number in 0..CASES as usize {
-            // Shown only when the case fails.
+            // Printed only if the case fails.
             println!("{} case {number}", api.name());
             let answer = read(model.stream(request_of(*api, &server.base_url))).await;
             whole += usize::from(check(&answer, &bytes(number), marks));
         }
         println!("{}: {CASES} damaged answers, {whole} of them whole all the same", api.name());
-        // Else the damage would be so great that nothing was tested, or so small.
+        // Otherwise the damage would be too great or too small for a useful test.
         assert!((1..CASES as usize).contains(&whole), "{whole}");
     }
 }

@@ -1,4 +1,4 @@
-//! A whole conversation: what was streamed goes back as it came, and is what the API wants of each model.
+//! A whole conversation: streamed answers are sent back unchanged, as the API requires it for each model.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn push(request: &mut Request, messages: impl IntoIterator<Item = Message>) {
     request.messages.extend(messages.into_iter().map(Cached::from));
 }
 
-/// The four requests of the conversation, each with all that was said before; and their bodies as they came to the server.
+/// The four requests of the conversation, each with all earlier messages, and their bodies as the server received them.
 async fn conversation() -> (Request, Vec<Value>) {
     let answers = [CALLS, INTERLEAVED, IMAGE];
     let server = serve(move |number| Reply::Keep(sized(answers[number].as_bytes()))).await;
@@ -132,7 +132,7 @@ async fn r41_r69_a_streamed_answer_is_sent_back_in_order_with_its_signatures() {
 
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// What the answers and the results are for another model.
+/// The answers and results as they are sent to another model.
 fn without(ids: [Option<&str>; 3], missing: Option<&str>) -> Value {
     let call = |id: usize, name: &str, args: Value| {
         let mut call = json!({ "functionCall": { "name": name, "args": args } });
@@ -166,7 +166,7 @@ async fn r41_another_model_gets_no_foreign_signature() {
         let parts: Vec<_> = [1, 3, 5].iter().map(|at| body["contents"][at]["parts"].clone()).collect();
         assert_eq!(json!(parts), expected, "{model}");
     }
-    // Its images stand beside a result there.
+    // For this model, images are next to the result.
     let result = json!([
         { "functionResponse": { "name": "read", "response": { "output": "shown" } } },
         { "inlineData": { "mimeType": "image/webp", "data": "UklGRg==" } },

@@ -1,6 +1,7 @@
-//! The wire adapter for Google Gemini against canned bytes, through real sockets. The frames are written after the pages
-//! ai.google.dev/api/generate-content (fields, finish reasons, usage), ai.google.dev/gemini-api/docs/thought-signatures (where
-//! signatures stand) and ai.google.dev/gemini-api/docs/function-calling (ids, results with images).
+//! The wire adapter for Google Gemini against canned bytes, through real sockets. The frames are written after the
+//! pages ai.google.dev/api/generate-content (fields, finish reasons, usage),
+//! ai.google.dev/gemini-api/docs/thought-signatures (where signatures are) and
+//! ai.google.dev/gemini-api/docs/function-calling (ids, results with images).
 
 mod conversation;
 mod failures;
@@ -16,7 +17,7 @@ const CALLS: &str = include_str!("calls.txt");
 const INTERLEAVED: &str = include_str!("interleaved.txt");
 const IMAGE: &str = include_str!("image.txt");
 
-/// Bytes of the image in the answer.
+/// The bytes of the image in the answer.
 const PNG_BYTES: usize = 70;
 
 fn request(base_url: &str) -> Request {
@@ -83,7 +84,7 @@ fn image(answer: &Answer) -> File {
     answer.blocks.iter().find_map(image).unwrap()
 }
 
-/// The API has no end mark: the line with the finish reason is the last that is needed.
+/// The API has no end mark: the answer is complete with the line of the finish reason.
 fn canned(body: &str) -> Canned<'_> {
     let finish = body.find(r#""finishReason""#).unwrap();
     Canned { body, whole_at: Some(finish + body[finish..].find('\n').unwrap() + 1) }

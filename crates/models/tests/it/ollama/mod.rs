@@ -1,5 +1,5 @@
-//! The wire adapter for Ollama's own API against canned bytes, through real sockets. The lines are written after the pages
-//! docs.ollama.com/api/chat (fields, ends, figures), docs.ollama.com/capabilities/tool-calling and
+//! The wire adapter for Ollama's own API against canned bytes, through real sockets. The lines are written after the
+//! pages docs.ollama.com/api/chat (fields, ends, figures), docs.ollama.com/capabilities/tool-calling and
 //! docs.ollama.com/capabilities/thinking.
 
 use engine::{FailureClass, Thinking, ToolClass, ToolSpec, Usage};
@@ -49,7 +49,7 @@ async fn r69_reasoning_text_and_parallel_calls_come_in_order_with_usage() {
     assert_eq!(answer.usage(), Usage { input: 326, output: 48, ..Usage::default() });
 }
 
-/// The line that says so is the end.
+/// The line with `done` is the end.
 fn canned(body: &str) -> Canned<'_> {
     Canned { body, whole_at: Some(body.trim_end().len()) }
 }

@@ -1,4 +1,5 @@
-//! Every recorded answer, cut at every byte: always a typed result, never a false end, never another text.
+//! Interrupts every recorded answer at every byte: the result always has a type, never a false end, and never another
+//! text.
 
 use engine::FailureClass;
 use models::{Model, ModelSet};
@@ -6,7 +7,7 @@ use models::{Model, ModelSet};
 use super::{CALLS, ERROR_IN_STREAM, HTML, NO_DONE, OVERLOADED, REASONING, TEXT};
 use crate::support::{Answer, Reply, read, request_to, serve, sized, until_close};
 
-/// Serves the first n bytes of an answer to request n; gives what came out of each.
+/// Serves the first n bytes of an answer to request n; returns the result of each request.
 async fn cuts(bytes: Vec<u8>) -> Vec<Answer> {
     let count = bytes.len() + 1;
     let server = serve(move |number| Reply::Close(bytes[..number].to_vec())).await;
@@ -18,7 +19,7 @@ async fn cuts(bytes: Vec<u8>) -> Vec<Answer> {
     answers
 }
 
-/// Where the answer is whole: after the line with the finish reason.
+/// The byte at which the answer is complete: after the line with the finish reason.
 fn whole_at(bytes: &[u8]) -> Option<usize> {
     let text = str::from_utf8(bytes).unwrap();
     let finish =

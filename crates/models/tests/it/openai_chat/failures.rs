@@ -58,7 +58,7 @@ async fn r51_every_kind_of_refusal_is_classified() {
 #[tokio::test]
 async fn h7_p13_a_redirect_is_not_followed_and_its_error_does_not_contain_the_request() {
     let failure = refused(307, "location: http://elsewhere/v1\r\n", "").await;
-    // The door of a network says so before it lets anybody through: asked again, or elsewhere, the same request may be answered.
+    // A captive portal redirects every request; the same request may succeed later, or at another address.
     assert_eq!((failure.class, failure.status), (FailureClass::Malformed, Some(307)));
     assert!(failure.message.contains("http://elsewhere/v1"), "{}", failure.message);
 }

@@ -58,7 +58,7 @@ async fn c3_a_finish_reason_ends_the_answer_without_the_end_mark() {
     let answer = answer_to(NO_DONE).await;
     assert_eq!(answer.text, "Half a crab");
     let usage = answer.usage();
-    assert!(usage.input > 0 && usage.output == 3, "estimated from what was sent and said: {usage:?}");
+    assert!(usage.input > 0 && usage.output == 3, "estimated from the request and the answer: {usage:?}");
 }
 
 #[tokio::test]

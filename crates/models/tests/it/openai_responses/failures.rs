@@ -86,7 +86,7 @@ async fn c5_errors_inside_a_stream_are_classified_by_their_bodies() {
             json!({ "type": "error", "error": { "type": "invalid_request_error", "message": "m" } }),
             FailureClass::InvalidRequest,
         ),
-        // Of a relay, without a type.
+        // An error of a relay, without a type.
         (json!({ "error": { "code": 429, "message": "m" } }), FailureClass::RateLimit),
         (json!({ "choices": [{ "delta": { "content": "hi" } }] }), FailureClass::Malformed),
         (json!({ "type": "response.output_text.delta", "delta": 7 }), FailureClass::Malformed),

@@ -15,7 +15,7 @@ use crate::support::{Answer, Reply, read, request_of, serve, sized, until_close}
 const CALLS: &str = include_str!("../wire/responses_calls.txt");
 /// An image with a preview of it, and an answer.
 const IMAGE: &str = include_str!("../wire/responses_image.txt");
-/// Cut by its output limit.
+/// An answer that reached its output limit.
 const LENGTH: &str = include_str!("../wire/responses_length.txt");
 const FAILED: &str = include_str!("../wire/responses_failed.txt");
 const OVERLOADED: &str = include_str!("../wire/responses_overloaded.txt");
@@ -36,7 +36,7 @@ async fn answer_to(body: &str) -> Answer {
     ask(move || Reply::Close(bytes.clone())).await
 }
 
-/// What was said by these events, each with its type in its data alone.
+/// The answer to these events, which have their type only in their data.
 async fn answer_to_events(events: &[Value]) -> Answer {
     answer_to(&events.iter().fold(String::new(), |body, event| body + &format!("data: {event}\n\n"))).await
 }
@@ -88,7 +88,7 @@ async fn r69_an_answer_at_its_output_limit_is_kept() {
     assert_eq!((answer.text.as_str(), answer.usage().output), ("Half a crab", 4096));
 }
 
-/// The last event is there once its line is, though no blank line follows it.
+/// The last event counts once its line is complete, also without a blank line after it.
 fn end_of_last_line(body: &str) -> usize {
     body.trim_end().len() + 1
 }

@@ -1,4 +1,4 @@
-//! What is sent, compared whole.
+//! Compares complete request bodies.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ fn r53_each_level_of_thinking_has_the_name_that_its_model_uses() {
         ("gpt-5-mini", Thinking::Off, json!({ "effort": "minimal", "summary": "auto" })),
         ("o4-mini", Thinking::Minimal, json!({ "effort": "low", "summary": "auto" })),
         ("gpt-4.1", Thinking::Off, none.clone()),
-        // The provider says that it cannot.
+        // According to the provider, this model cannot.
         ("gpt-4.1", Thinking::Medium, json!({ "effort": "medium", "summary": "auto" })),
     ];
     for (model, thinking, expected) in table {
@@ -181,7 +181,7 @@ fn r41_a_repeated_id_is_replaced_for_its_call_and_its_result() {
     assert!(ids[2] != "call_0" && ids[2] == ids[3], "{ids:?}");
 }
 
-/// The items of [`CALLS`] as they go back to their model.
+/// The items of [`CALLS`] as they are sent back to their model.
 fn sent_back() -> Value {
     let summary = [
         json!({ "type": "summary_text", "text": "**Looking** 潮" }),
