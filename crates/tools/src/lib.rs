@@ -10,6 +10,7 @@
 mod address;
 mod apply_patch;
 mod attach;
+mod background;
 mod call;
 mod cancel;
 mod change;
@@ -22,7 +23,6 @@ mod files;
 mod find;
 mod folder;
 mod grep;
-mod held;
 mod html;
 mod hunk;
 mod images;
@@ -52,9 +52,9 @@ mod window;
 mod write;
 
 pub use attach::{AttachError, attach, attach_sent};
+pub use background::{ProcessEnd, end_process, forget_process, hold_process, process_end};
 pub use call::{CallRequest, Context, FoundCall, end, find, forget, freeze, run, thaw};
 pub use fetch::NetworkPolicy;
-pub use held::{ProcessEnd, end_process, forget_process, hold_process, process_end};
 pub use masking::Secrets;
 pub use orphan::{Orphans, orphans};
 pub use output::Outputs;

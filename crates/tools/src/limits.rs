@@ -146,7 +146,7 @@ pub(crate) const ATTACHED_TICK_MS: u64 = 10;
 pub(crate) const FOLLOWED_TICK_MS: u64 = 1_000;
 
 /// Milliseconds between two checks of a background command where the system cannot signal its end.
-pub(crate) const HELD_TICK_MS: u64 = 1_000;
+pub(crate) const BACKGROUND_TICK_MS: u64 = 1_000;
 
 /// Milliseconds after which a command continues in the background if the call sets no time: a command that fails at
 /// once thus still fails in its own call.

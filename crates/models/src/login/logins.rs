@@ -33,7 +33,7 @@ struct Tokens {
 /// The state of one login.
 #[derive(Debug, Default)]
 struct Slot {
-    held: Option<AccessToken>,
+    access: Option<AccessToken>,
     refreshing: Option<Refreshing>,
     unkept: Option<Unkept>,
 }
@@ -61,8 +61,8 @@ impl Logins {
         let refreshing = {
             let mut tokens = self.lock();
             let slot = tokens.slots.entry(login.clone()).or_default();
-            if let Some(held) = slot.held.as_ref().filter(|held| held.is_usable(SystemTime::now())) {
-                return Ok(held.token.clone());
+            if let Some(access) = slot.access.as_ref().filter(|access| access.is_usable(SystemTime::now())) {
+                return Ok(access.token.clone());
             }
             // A refresh that has ended and is still here has panicked.
             match slot.refreshing.clone().filter(|refreshing| refreshing.peek().is_none()) {
@@ -81,7 +81,7 @@ impl Logins {
             return;
         }
         if let Some(slot) = self.lock().slots.get_mut(login) {
-            slot.held = slot.held.take().filter(|held| held.token != *used);
+            slot.access = slot.access.take().filter(|access| access.token != *used);
         }
     }
 
@@ -99,8 +99,8 @@ impl Logins {
         let task = tokio::spawn(async move {
             let mut unkept = unkept;
             let refreshed = logins.refresh(&login, &mut unkept).await;
-            let token = refreshed.as_ref().map(|held| held.token.clone()).map_err(Clone::clone);
-            let slot = Slot { held: refreshed.ok(), refreshing: None, unkept };
+            let token = refreshed.as_ref().map(|access| access.token.clone()).map_err(Clone::clone);
+            let slot = Slot { access: refreshed.ok(), refreshing: None, unkept };
             logins.lock().slots.insert(login, slot);
             token
         });
@@ -116,8 +116,8 @@ impl Logins {
         if let Some(before) = unkept.take().filter(|before| before.spent == refresh) {
             let kept = keep(login, &file, before, unkept)?;
             refresh = kept.refresh;
-            if let Some(held) = kept.access.ok().filter(|held| held.is_usable(SystemTime::now())) {
-                return Ok(held);
+            if let Some(access) = kept.access.ok().filter(|access| access.is_usable(SystemTime::now())) {
+                return Ok(access);
             }
         }
         let was_sent = file.was_sent(&refresh);
@@ -135,7 +135,7 @@ impl Logins {
             Ok(granted) => granted,
         };
         step();
-        for secret in granted.access.iter().map(|held| &held.token).chain(&granted.refresh) {
+        for secret in granted.access.iter().map(|access| &access.token).chain(&granted.refresh) {
             self.keep_secret(secret);
         }
         let access = granted.access.map_err(|fault| grant::reported(login, &refresh, fault));

@@ -33,24 +33,24 @@ struct Server {
     /// The bodies of the requests, in order.
     asked: Arc<Mutex<Vec<String>>>,
     /// Each answer needs one of these permits.
-    leave: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     arrived: Arc<Semaphore>,
 }
 
 impl Server {
     async fn start(says: Says) -> Self {
-        let server = Self::held(says).await;
-        server.leave.add_permits(1_000);
+        let server = Self::blocked(says).await;
+        server.permits.add_permits(1_000);
         server
     }
 
     /// A server that answers only after it gets permits.
-    async fn held(says: Says) -> Self {
+    async fn blocked(says: Says) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/token", listener.local_addr().unwrap());
-        let (asked, leave) = (Arc::default(), Arc::new(Semaphore::new(0)));
-        let server = Self { address, asked, leave, arrived: Arc::new(Semaphore::new(0)) };
-        let (asked, leave, arrived) = (server.asked.clone(), server.leave.clone(), server.arrived.clone());
+        let (asked, permits) = (Arc::default(), Arc::new(Semaphore::new(0)));
+        let server = Self { address, asked, permits, arrived: Arc::new(Semaphore::new(0)) };
+        let (asked, permits, arrived) = (server.asked.clone(), server.permits.clone(), server.arrived.clone());
         tokio::spawn(async move {
             while let Ok((mut socket, _)) = listener.accept().await {
                 let body = body(&mut socket).await;
@@ -60,7 +60,7 @@ impl Server {
                     asked.len()
                 };
                 arrived.add_permits(1);
-                leave.acquire().await.unwrap().forget();
+                permits.acquire().await.unwrap().forget();
                 let answer = match &says {
                     Says::Grants => granted(number, &body),
                     Says::Bytes(bytes) => bytes.clone(),
@@ -168,7 +168,7 @@ fn failure(login: &Login, fault: Fault) -> Failure {
 
 #[tokio::test]
 async fn r50_concurrent_requests_share_one_refresh() {
-    let server = Server::held(Says::Grants).await;
+    let server = Server::blocked(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let wanted: Vec<_> = (0..20)
@@ -178,7 +178,7 @@ async fn r50_concurrent_requests_share_one_refresh() {
         })
         .collect();
     server.arrived.acquire().await.unwrap().forget();
-    server.leave.add_permits(1_000);
+    server.permits.add_permits(1_000);
     for one in wanted {
         // It is stored before it is used.
         assert_eq!(one.await.unwrap(), ("access-1".to_owned(), "refresh-2".to_owned()));
@@ -210,7 +210,7 @@ async fn r50_a_refused_token_is_replaced_once() {
 
 #[tokio::test]
 async fn r50_a_cancelled_request_does_not_stop_the_refresh() {
-    let server = Server::held(Says::Grants).await;
+    let server = Server::blocked(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let want = || {
@@ -222,14 +222,14 @@ async fn r50_a_cancelled_request_does_not_stop_the_refresh() {
     let second = want();
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
-    server.leave.add_permits(1_000);
+    server.permits.add_permits(1_000);
     assert_eq!(second.await.unwrap(), "access-1");
     assert_eq!(server.asked().len(), 1);
 }
 
 #[tokio::test]
 async fn r50_the_result_of_an_abandoned_refresh_is_stored() {
-    let server = Server::held(Says::Grants).await;
+    let server = Server::blocked(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let only = tokio::spawn({
@@ -238,14 +238,14 @@ async fn r50_the_result_of_an_abandoned_refresh_is_stored() {
     });
     server.arrived.acquire().await.unwrap().forget();
     only.abort();
-    server.leave.add_permits(1_000);
+    server.permits.add_permits(1_000);
     assert_eq!(token(&logins, &login).await, "access-1");
     assert_eq!((server.asked().len(), text(&login.place).as_str()), (1, "refresh-2"));
 }
 
 #[tokio::test]
 async fn r50_a_shutdown_waits_for_a_running_refresh_with_a_limit() {
-    let server = Server::held(Says::Grants).await;
+    let server = Server::blocked(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let only = tokio::spawn({
@@ -256,7 +256,7 @@ async fn r50_a_shutdown_waits_for_a_running_refresh_with_a_limit() {
     only.abort();
     logins.settle(Duration::ZERO).await;
     assert_eq!(text(&login.place), "refresh-1", "the server has not answered");
-    server.leave.add_permits(1);
+    server.permits.add_permits(1);
     logins.settle(Duration::from_mins(1)).await;
     assert_eq!(text(&login.place), "refresh-2");
     // No refresh is running any more.
@@ -272,7 +272,7 @@ fn r50_r10_after_a_crash_in_a_refresh_the_token_is_used_again_only_if_no_grant_a
         let (started, server) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             process().block_on(async {
-                started.send(Server::held(Says::Grants).await).unwrap();
+                started.send(Server::blocked(Says::Grants).await).unwrap();
                 std::future::pending::<()>().await;
             });
         });
@@ -287,12 +287,12 @@ fn r50_r10_after_a_crash_in_a_refresh_the_token_is_used_again_only_if_no_grant_a
             });
             server.arrived.acquire().await.unwrap().forget();
             if dies == "after it" {
-                server.leave.add_permits(1);
+                server.permits.add_permits(1);
                 assert_eq!(wanted.await.unwrap(), "access-1");
             }
         });
         drop(first);
-        server.leave.add_permits(1_000);
+        server.permits.add_permits(1_000);
         let next = process().block_on(Logins::default().token(&login));
         let used =
             server.asked().iter().map(|form| form.split(['=', '&']).nth(3).unwrap().to_owned()).collect::<Vec<_>>();

@@ -37,8 +37,9 @@ async fn put_saying(world: &mut World, command: &str, said: &str) -> (CallReques
 
 /// Adds the command to the processes of the session, as the runtime does.
 fn hold(world: &mut World, request: &CallRequest, command: &str) {
-    let held = HeldProcess { effect: request.id, command: command.to_owned(), started_at: Timestamp(0), ended: None };
-    world.context.processes.push(held);
+    let process =
+        HeldProcess { effect: request.id, command: command.to_owned(), started_at: Timestamp(0), ended: None };
+    world.context.processes.push(process);
 }
 
 async fn process(world: &World, arguments: Value) -> ToolResult {
@@ -190,8 +191,8 @@ async fn r15_a_process_is_ended_with_all_that_it_started() {
     assert_eq!(output(&ended), format!("[{id} has ended: ended before it was done, on request]\n"));
     let again = process(&world, json!({ "action": "end", "id": id })).await;
     assert!(output(&again).contains("had ended already"), "{}", output(&again));
-    let held = tools::end_process(&world.context.calls, &world.context.secrets, request.id, GRACE).await;
-    assert_eq!(held.outcome, CallOutcome::Failed);
+    let ended = tools::end_process(&world.context.calls, &world.context.secrets, request.id, GRACE).await;
+    assert_eq!(ended.outcome, CallOutcome::Failed);
 }
 
 #[tokio::test]

@@ -56,29 +56,29 @@ fn with_exif(jpeg: &[u8]) -> Vec<u8> {
 async fn shown(bytes: &[u8]) -> (String, Attached, DynamicImage) {
     let world = World::new();
     world.put("a.bin", bytes);
-    let given = world.call("read", json!({ "path": "a.bin" })).await;
-    assert_eq!(given.outcome, CallOutcome::Done, "{}", output(&given));
-    let [attached] = &given.attachments[..] else { panic!("{given:?}") };
+    let result = world.call("read", json!({ "path": "a.bin" })).await;
+    assert_eq!(result.outcome, CallOutcome::Done, "{}", output(&result));
+    let [attached] = &result.attachments[..] else { panic!("{result:?}") };
     let image = image::load_from_memory(&attached.content.bytes).unwrap();
-    (output(&given), attached.clone(), image)
+    (output(&result), attached.clone(), image)
 }
 
 async fn refused(bytes: &[u8]) -> String {
     let world = World::new();
     world.put("a.png", bytes);
-    let given = world.call("read", json!({ "path": "a.png" })).await;
-    assert_eq!((given.outcome, given.attachments.len()), (CallOutcome::Failed, 0));
-    output(&given)
+    let result = world.call("read", json!({ "path": "a.png" })).await;
+    assert_eq!((result.outcome, result.attachments.len()), (CallOutcome::Failed, 0));
+    output(&result)
 }
 
 #[tokio::test]
 async fn r45_the_bytes_decide_the_type_and_only_pixels_are_sent() {
-    let drawn = two_coloured(64, 48);
-    let png = with_text(&encoded(&drawn, ImageFormat::Png), "written by me");
+    let original = two_coloured(64, 48);
+    let png = with_text(&encoded(&original, ImageFormat::Png), "written by me");
     let (line, attached, image) = shown(&png).await;
     assert!(line.starts_with("a.bin: image/png, 64×48, ") && line.ends_with(" bytes\n"), "{line}");
     assert_eq!((attached.media_type.as_str(), attached.name.as_str()), ("image/png", "a.bin"));
-    assert_eq!(image.to_rgb8(), drawn.to_rgb8());
+    assert_eq!(image.to_rgb8(), original.to_rgb8());
     assert!(png.windows(7).any(|bytes| bytes == b"written"));
     assert!(!attached.content.bytes.windows(7).any(|bytes| bytes == b"written"));
     assert_eq!(attached.content.body.tokens, 3 * 2, "squares of 28 pixels");
@@ -103,10 +103,10 @@ async fn r45_every_format_becomes_png_or_jpeg() {
         (two_coloured(20, 10), ImageFormat::WebP, "image/jpeg"),
         (clear, ImageFormat::WebP, "image/png"),
     ];
-    for (drawn, format, media_type) in table {
-        let (_, attached, image) = shown(&encoded(&drawn, format)).await;
+    for (original, format, media_type) in table {
+        let (_, attached, image) = shown(&encoded(&original, format)).await;
         assert_eq!(attached.media_type, media_type, "{format:?}");
-        assert_eq!((image.width(), image.height()), (drawn.width(), drawn.height()), "{format:?}");
+        assert_eq!((image.width(), image.height()), (original.width(), original.height()), "{format:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use journal::{Append, Journal as _, Sqlite};
 use uuid::Uuid;
 
 /// Batches that a subscriber holds before it drops the oldest.
-const HELD: usize = 64;
+const QUEUED: usize = 64;
 
 /// Where batches are stored.
 pub(super) enum Store {
@@ -123,11 +123,11 @@ impl World {
             Do::Start(effect) => self.started.push_back(effect),
             Do::Stop(id) => self.started.retain(|effect| effect.id() != id),
             Do::Publish(batch) => {
-                for held in &mut self.subscribers {
-                    if held.len() == HELD {
-                        held.pop_front();
+                for queue in &mut self.subscribers {
+                    if queue.len() == QUEUED {
+                        queue.pop_front();
                     }
-                    held.push_back(Arc::clone(&batch));
+                    queue.push_back(Arc::clone(&batch));
                 }
             }
             Do::Arm(due) => self.due = due,
@@ -412,8 +412,8 @@ mod tests {
         let request = world.begin_stream();
         world.deltas(request, 10, 5);
         assert_eq!(world.inputs, 10);
-        for held in &world.subscribers {
-            let texts = held.iter().rev().take(2).flat_map(|batch| &batch.records).map(|record| match &record.event {
+        for queue in &world.subscribers {
+            let texts = queue.iter().rev().take(2).flat_map(|batch| &batch.records).map(|record| match &record.event {
                 engine::Event::TextAdded(e) => e.text.len(),
                 other => panic!("{other:?}"),
             });

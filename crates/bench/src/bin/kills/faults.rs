@@ -186,16 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn r24_every_odd_answer_is_drawn() {
+    fn r24_every_odd_answer_is_in_the_list() {
         for (name, odd) in Odd::ALL {
-            let drawn = |fault: &&ProviderFault| fault.script.split(' ').next() == Some(&format!("odd={name}x1"));
-            let parsed = FAULTS.iter().find(drawn).and_then(|fault| Script::parse(fault.script)?.fault);
+            let has_script = |fault: &&ProviderFault| fault.script.split(' ').next() == Some(&format!("odd={name}x1"));
+            let parsed = FAULTS.iter().find(has_script).and_then(|fault| Script::parse(fault.script)?.fault);
             assert_eq!(parsed, Some(Fault::Odd { odd, times: 1 }), "{name}");
         }
     }
 
     #[test]
-    fn r51_every_kind_is_on_the_page() {
+    fn r51_every_kind_is_documented() {
         for fault in &FAULTS {
             let row = PAGE.lines().find(|line| line.contains(&format!("`{}`", fault.name)));
             let row = row.unwrap_or_else(|| panic!("{} is not on the page", fault.name));

@@ -24,8 +24,8 @@ pub(super) fn check(bench: &Bench) -> Result<(), String> {
         expect(record.exit == Exit::Signal(9), &format!("kill {kill} did not happen: {:?}", record.exit))?;
     }
     let record = kill_home.attack(binary, &resume, &deadly)?;
-    let held = matches!(record.exit, Exit::Code(code) if code != 0) && record.ends.is_empty();
-    expect(held, &format!("after {POISON_AFTER} kills the run was resumed again: {:?}", record.exit))?;
+    let is_waiting = matches!(record.exit, Exit::Code(code) if code != 0) && record.ends.is_empty();
+    expect(is_waiting, &format!("after {POISON_AFTER} kills the run was resumed again: {:?}", record.exit))?;
     let (_, status) = kill_home.ask(binary, &["status", "--json"])?;
     expect(status.to_string().contains("--force"), &format!("`status` does not name `--force`: {status}"))?;
     let forced = kill_home.attack(binary, &["resume", "guard", "--force", "--json"], &Attack::None)?;

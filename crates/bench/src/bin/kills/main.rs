@@ -131,10 +131,10 @@ fn attack(args: &Args, bench: &Bench, report: &mut Report) -> Result<(), String>
     if let Some(only) = &args.only {
         let mut random = Random::new(args.seed, whole_us);
         let faults = FAULTS.iter().filter(|fault| fault.name.contains(only.as_str()));
-        let drawn = faults.flat_map(|fault| (0..3).map(move |pass| (fault, pass)));
-        let drawn: Vec<Case> = drawn.map(|(fault, pass)| random.case(fault, pass)).collect();
+        let random_cases = faults.flat_map(|fault| (0..3).map(move |pass| (fault, pass)));
+        let random_cases: Vec<Case> = random_cases.map(|(fault, pass)| random.case(fault, pass)).collect();
         let pointed = plan::pointed().into_iter().filter(|case| case.name.contains(only.as_str()));
-        let wanted: Vec<Case> = pointed.chain(drawn).collect();
+        let wanted: Vec<Case> = pointed.chain(random_cases).collect();
         play(&wanted, bench, args.jobs, report);
         return Ok(());
     }

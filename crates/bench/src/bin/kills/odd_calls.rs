@@ -13,7 +13,7 @@ use super::checks::{Aftermath, text};
 pub(super) enum OddMet {
     /// The provider should not make any.
     #[default]
-    NotDrawn,
+    NotPlanned,
     /// A kill came before they were recorded: the model made them again, in order.
     Missed,
     /// This many got a result that says what is wrong.
@@ -28,7 +28,7 @@ pub(super) enum OddMet {
 pub(super) fn met(aftermath: &Aftermath<'_>) -> OddMet {
     let calls = rounds(aftermath).iter().map(|step| calls(step).len()).sum();
     match expected(aftermath) {
-        None => OddMet::NotDrawn,
+        None => OddMet::NotPlanned,
         Some(Expected::AskedAgain) if !aftermath.truth.failures.is_empty() => OddMet::AskedAgain,
         Some(Expected::Denied(_)) if calls > 0 => OddMet::Denied(calls),
         Some(Expected::Done(_)) if calls > 0 => OddMet::Done(calls),

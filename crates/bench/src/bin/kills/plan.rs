@@ -261,7 +261,7 @@ mod tests {
     use crate::faults::FAULTS;
     use std::collections::BTreeMap;
 
-    fn drawn(seed: u64, pass: usize) -> Vec<Case> {
+    fn random_cases(seed: u64, pass: usize) -> Vec<Case> {
         let mut random = Random::new(seed, 1_000_000);
         FAULTS.iter().map(|fault| random.case(fault, pass)).collect()
     }
@@ -281,23 +281,23 @@ mod tests {
 
     #[test]
     fn names_are_unique_so_that_tokens_are() {
-        let names: Vec<String> = pointed().into_iter().chain(drawn(1, 0)).map(|case| case.name).collect();
+        let names: Vec<String> = pointed().into_iter().chain(random_cases(1, 0)).map(|case| case.name).collect();
         let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
     }
 
     #[test]
     fn r51_each_kind_of_fault_is_attacked_in_a_first_process_and_in_a_resume() {
-        for (fault, case) in FAULTS.iter().zip(drawn(1, 0)) {
+        for (fault, case) in FAULTS.iter().zip(random_cases(1, 0)) {
             assert_eq!(case.setup.fault, fault);
             assert!(matches!(case.attacks[..], [Attack::Fault { .. }, Attack::After { .. }]), "{:?}", case.attacks);
         }
-        assert!(drawn(1, 2).iter().all(|case| matches!(case.attacks[..], [_, Attack::Fault { .. }])));
+        assert!(random_cases(1, 2).iter().all(|case| matches!(case.attacks[..], [_, Attack::Fault { .. }])));
     }
 
     #[test]
     fn the_same_seed_gives_the_same_times() {
-        let times = |seed| drawn(seed, 0).into_iter().flat_map(|case| case.attacks).collect::<Vec<_>>();
+        let times = |seed| random_cases(seed, 0).into_iter().flat_map(|case| case.attacks).collect::<Vec<_>>();
         assert_eq!(times(7), times(7));
         assert_ne!(times(7), times(8));
     }

@@ -136,7 +136,7 @@ impl Report {
             OddMet::Denied(calls) => [denied + calls, done, again],
             OddMet::Done(calls) => [denied, done + calls, again],
             OddMet::AskedAgain => [denied, done, again + 1],
-            OddMet::NotDrawn | OddMet::Missed => [denied, done, again],
+            OddMet::NotPlanned | OddMet::Missed => [denied, done, again],
         });
         lines.push(format!(
             "invalid calls: {denied} answered with an error, {done} distinguished and run, {again} answers requested again"

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::exec;
 use crate::folder::{CallFolder, CallState};
-use crate::limits::HELD_TICK_MS;
+use crate::limits::BACKGROUND_TICK_MS;
 use crate::masking::Secrets;
 use crate::preview;
 use crate::supervise::processes;
@@ -105,5 +105,5 @@ async fn supervisor_gone(control: File) {
 }
 
 async fn tick() {
-    sleep(Duration::from_millis(HELD_TICK_MS)).await;
+    sleep(Duration::from_millis(BACKGROUND_TICK_MS)).await;
 }
