@@ -126,7 +126,7 @@ unsafe extern "C" fn open(
 /// The content of an open file of the system. Read through this handle: closing another one would release its locks.
 #[allow(unsafe_code, reason = "methods of a C table are called")]
 unsafe fn whole(file: *mut sqlite3_file) -> Vec<u8> {
-    // SAFETY: the caller has opened the file; the buffer has the length that is asked for.
+    // SAFETY: the caller has opened the file; the buffer has the requested length.
     unsafe {
         let methods = &*(*file).pMethods;
         let mut size = 0;

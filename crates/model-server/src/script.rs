@@ -156,7 +156,7 @@ impl Script {
         self.words(self.tokens).concat()
     }
 
-    /// The first `count` words with the script's vowel, each a piece of its own.
+    /// The first `count` words with the script's vowel, each as one piece.
     pub fn words(&self, count: u32) -> Vec<String> {
         words(count).into_iter().map(|word| word.replace('o', self.vowel.encode_utf8(&mut [0; 4]))).collect()
     }
@@ -177,7 +177,7 @@ fn write(bytes: usize) -> Call {
     Call { tool: "write".to_owned(), arguments }
 }
 
-/// The first `count` words that the server sends, each a piece of its own.
+/// The first `count` words that the server sends, each as one piece.
 pub fn words(count: u32) -> Vec<String> {
     (0..count).map(|at| if at == 0 { "word0".to_owned() } else { format!(" word{at}") }).collect()
 }

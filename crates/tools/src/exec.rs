@@ -24,7 +24,7 @@ use crate::{preview, tool_result, window};
 /// The result of a command that was cancelled before it started.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
 
-/// The result of a command whose outcome nobody can know.
+/// The result of a command whose outcome is unknown.
 const UNKNOWN: &str = "The command was interrupted by a crash and its outcome is unknown. What it left running was ended. \
                        Look at what it has done before you run it again.\n";
 

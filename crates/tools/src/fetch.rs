@@ -47,7 +47,7 @@ impl NetworkPolicy {
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) status: StatusCode,
-    /// The final URL; then status, type and size; then the title, if there is one. Each is on a line of its own.
+    /// The final URL; then status, type and size; then the title, if there is one. Each is on a separate line.
     pub(crate) head: String,
     pub(crate) text: String,
 }

@@ -55,7 +55,7 @@ pub(super) struct FunctionCall {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Blob {
     pub(super) mime_type: String,
-    /// Base64.
+    /// The content in base64.
     pub(super) data: String,
 }
 

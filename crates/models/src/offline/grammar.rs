@@ -230,7 +230,7 @@ impl Clause<'_> {
         Some(Act::Edit { path: path.text.clone(), old, new })
     }
 
-    /// Every address.
+    /// A fetch of every address in the clause.
     fn fetch(&self) -> Vec<Act> {
         let (Some(first), Some(last)) = (self.after.first(), self.after.last()) else { return Vec::new() };
         let words = self.message[first.span.start..last.span.end]

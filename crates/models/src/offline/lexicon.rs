@@ -34,7 +34,7 @@ pub(super) enum Role {
     With,
     /// Means a folder or what is in it.
     Folder,
-    /// Begins a question.
+    /// Begins a question, such as `what`.
     Question,
     /// Has no meaning for the request.
     Stop,

@@ -11,7 +11,7 @@ use engine::Candidate;
 use crate::model::Request;
 use crate::wire::{Decode, Format};
 
-/// The Responses format.
+/// The wire format of OpenAI responses.
 pub(crate) struct OpenAiResponses;
 
 impl Format for OpenAiResponses {

@@ -175,8 +175,8 @@ fn r45_files_of_a_user_are_typed_by_their_bytes_and_bounded() {
         ("half.png", png[..40].to_vec(), "half.png cannot be decoded: "),
     ] {
         let error = attached(&world, name, bytes).unwrap_err();
-        let said = error.to_string().replace(&format!("{}/", world.context.workspace.display()), "");
-        assert!(said.starts_with(expected), "{said}");
+        let result = error.to_string().replace(&format!("{}/", world.context.workspace.display()), "");
+        assert!(result.starts_with(expected), "{result}");
         assert!(!error.hint().is_empty());
     }
     let secrets = Secrets::default();

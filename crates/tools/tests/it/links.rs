@@ -91,8 +91,8 @@ async fn a_link_that_comes_and_goes_leads_no_call_out_of_the_workspace() {
         for (tool, arguments) in calls(round) {
             let ended = world.call(tool, arguments).await;
             done += u32::from(ended.outcome == CallOutcome::Done);
-            let said = output(&ended);
-            assert!(!said.contains(OUTSIDE) && !said.contains("only-outside"), "{tool}: {said}");
+            let result = output(&ended);
+            assert!(!result.contains(OUTSIDE) && !result.contains("only-outside"), "{tool}: {result}");
         }
     }
     let swaps = swapper.stop();
@@ -113,11 +113,11 @@ async fn what_was_checked_inside_is_not_run_outside() {
         fs::rename(world.path("d"), world.path("aside")).unwrap();
         symlink(&away, world.path("d")).unwrap();
         let before = tree(&away);
-        let said = output(&world.run(&request).await);
-        assert!(!said.contains(OUTSIDE) && !said.contains("only-outside"), "{tool}: {said}");
+        let result = output(&world.run(&request).await);
+        assert!(!result.contains(OUTSIDE) && !result.contains("only-outside"), "{tool}: {result}");
         assert_eq!(tree(&away), before, "{tool}");
         if request.arguments.windows(2).any(|bytes| bytes == b"d/") && tool != "find" {
-            assert!(said.contains("outside the workspace"), "{tool}: {said}");
+            assert!(result.contains("outside the workspace"), "{tool}: {result}");
         }
     }
 }
@@ -134,8 +134,8 @@ async fn approval_for_one_path_outside_is_not_approval_for_another() {
     assert_eq!(output(&world.run(&request).await), OUTSIDE);
     fs::remove_file(world.path("link")).unwrap();
     symlink(away.join("b.txt"), world.path("link")).unwrap();
-    let said = output(&world.run(&request).await);
-    assert!(said.contains("b.txt now leads outside the workspace"), "{said}");
+    let result = output(&world.run(&request).await);
+    assert!(result.contains("b.txt now leads outside the workspace"), "{result}");
 }
 
 /// Everything in a folder, with its content.

@@ -116,7 +116,7 @@ fn print(args: &Args) -> Result<(), Problem> {
     // Not the system's temporary folder: it may be in memory, where a sync costs nothing.
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?;
     let binary = args.binary.clone().unwrap_or_else(|| beside.join("limulus"));
-    // Programs are started in folders of their own.
+    // Programs are started in separate folders.
     let binary = std::path::absolute(binary)?;
     let (mut rows, mut missing) = (vec![], vec![]);
     for figure in Figure::value_variants().iter().filter(|figure| args.only.is_none_or(|only| only == **figure)) {

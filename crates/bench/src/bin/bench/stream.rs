@@ -13,7 +13,7 @@ use super::Problem;
 use super::table::{Line, Row, Samples, Target};
 use super::warm::{Server, Warm, cpu_seconds, message, tokio};
 
-/// Tokens of the reply, each a frame of its own.
+/// Tokens of the reply, each in a separate frame.
 const TOKENS: u32 = 20_000;
 /// Replies that are measured; the first is not counted.
 const TIMES: usize = 7;

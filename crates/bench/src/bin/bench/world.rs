@@ -321,7 +321,7 @@ impl World {
         self.offer(Command::Abort { run: None });
         let Effect::EndCall { id, .. } = self.next() else { panic!("a started call is ended") };
         self.offer(Report::CallEnded { effect: id, given: ToolResult::new(CallOutcome::Failed, output()) });
-        // What comes late is dropped and counted.
+        // A late result is dropped and counted.
         self.offer(Report::CallOutput { effect: running, offset: 0, text: "late".into() });
     }
 

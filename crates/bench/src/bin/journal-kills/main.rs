@@ -2,7 +2,7 @@
 //!
 //! A child (this program again) owns a home and appends entries, progress and bodies over several sessions as fast as
 //! it can; it reports each acknowledgement on a pipe as soon as it gets it. The parent kills it at a random time,
-//! compares what is new with what was attempted, and starts the next child on the same home. It exits with 1 if
+//! compares the new data with the attempts, and starts the next child on the same home. It exits with 1 if
 //! anything acknowledged is lost, if there is a gap, or if anything is not as it was attempted.
 
 #![allow(clippy::print_stdout, reason = "a program whose output is its report")]

@@ -63,7 +63,7 @@ pub(super) struct Verdict {
     pub(super) has_failed: bool,
     /// Calls that were reported as interrupted.
     pub(super) interrupted: usize,
-    /// The outcome of calls that a provider made out of order.
+    /// The outcome of invalid calls.
     pub(super) odd_calls: OddMet,
     /// The home, if it was kept because something is wrong.
     pub(super) kept: Option<PathBuf>,

@@ -46,7 +46,8 @@ impl<'a> Aftermath<'a> {
         wrong.chain(super::odd_calls::violations(self)).chain(leftovers(self.folder)).collect()
     }
 
-    /// What a client saw is a prefix of what is stored, and of what `runs show` prints unless it was retracted.
+    /// The text that a client received is a prefix of the stored text, and of the text in `runs show` unless it was
+    /// retracted.
     fn shown_is_kept(&self) -> Vec<String> {
         let mut wrong = vec![];
         let shown: BTreeMap<&str, &str> =

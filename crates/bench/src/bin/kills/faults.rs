@@ -109,7 +109,7 @@ pub(super) static FAULTS: [ProviderFault; 63] = [
     overflow("fail=400x1 after=3 wording=llama_cpp_overflow"),
     overflow("fail=400x1 after=3 wording=dashscope_overflow"),
     overflow("fail=400x1 after=3 wording=lm_studio_overflow"),
-    // As often as it is asked: a process that is killed before it has read the refusal asks again.
+    // For every request: a process that is killed before it reads the refusal sends the request again.
     ProviderFault {
         ends: Ends::Failed("refused as the script says"),
         ..fault("P08", "fail=400x9", InvalidRequest, AT_ONCE_MS)

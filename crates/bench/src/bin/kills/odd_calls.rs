@@ -1,4 +1,4 @@
-//! The outcome of calls that the provider made out of order: each has one result, and the run continues.
+//! Checks the outcome of invalid calls of the provider: each has one result, and the run continues.
 //!
 //! Every case also checks that the answer of the run is complete, that no call has two results, and that every request
 //! is paired.
@@ -14,7 +14,7 @@ pub(super) enum OddMet {
     /// The provider should not make any.
     #[default]
     NotPlanned,
-    /// A kill came before they were recorded: the model made them again, in order.
+    /// A kill came before they were recorded, and the model then made valid calls.
     Missed,
     /// This many got a result that says what is wrong.
     Denied(usize),

@@ -91,7 +91,7 @@ impl Report {
             met.recorded += usize::from(verdict.has_failed);
             met.kills += killed().count();
             met.on_resume += killed().filter(|kill| kill.on_resume).count();
-            // If a kill came before the calls were recorded, the model made them again, in order.
+            // If a kill came before the calls were recorded, the model then made valid calls.
             if verdict.odd_calls != OddMet::Missed {
                 met.amid += killed().filter(|kill| kill.amid_fault).count();
             }

@@ -86,7 +86,7 @@ impl World {
     }
 }
 
-/// A call with an id of its own.
+/// A call with a new id.
 pub(crate) fn request(tool: &str, arguments: Value) -> CallRequest {
     let run = RunId(Uuid::now_v7());
     CallRequest {
