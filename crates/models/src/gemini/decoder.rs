@@ -129,10 +129,9 @@ fn stop(reason: &str) -> Result<Stop, Fault> {
         reason if BROKEN.contains(&reason) => {
             Err(Fault::new(FailureClass::Server, format!("ended its answer early ({reason})")))
         }
-        "MISSING_THOUGHT_SIGNATURE" => Err(Fault::new(
-            FailureClass::InvalidRequest,
-            "requires one of its own signatures that the conversation lacks",
-        )),
+        "MISSING_THOUGHT_SIGNATURE" => {
+            Err(Fault::new(FailureClass::InvalidRequest, "requires a signature that the conversation lacks"))
+        }
         _ => Ok(Stop::Finished),
     }
 }
