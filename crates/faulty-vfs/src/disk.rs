@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::ffi;
 
-use crate::cut::Cut;
 use crate::fault::{Fault, FileKind, Operation, OperationKind, Past, Planned, Verdict, What};
 use crate::image::{Change, Image, Pending};
+use crate::power_loss::Cut;
 use crate::vfs;
 
 static DISKS: Mutex<Vec<Arc<Shared>>> = Mutex::new(Vec::new());

@@ -8,18 +8,15 @@ use rusqlite::ffi;
 
 /// An operation of SQLite on the disk, or one that bypasses SQLite, if it is counted and can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the fields say it themselves")]
+#[allow(missing_docs, reason = "the variants say it themselves")]
 pub enum OperationKind {
     /// Open a file, or create it.
     Open,
     Delete,
-    /// Read bytes.
     Read,
-    /// Write bytes.
     Write,
     /// Set the length of a file.
     Truncate,
-    /// Sync a file.
     Sync,
     /// Map a part of the WAL's index, or create it.
     ShmMap,
@@ -31,18 +28,15 @@ pub enum OperationKind {
 
 /// Operations on files that bypass SQLite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the variants say it themselves")]
 pub enum Past {
     /// Make a folder if it does not exist.
     MakeFolder,
     /// Open a file, or create it.
     Open,
-    /// Set its mode.
     SetMode,
-    /// Take its lock.
     Lock,
-    /// Read bytes.
     Read,
-    /// Write bytes.
     Write,
     /// Set its length.
     Resize,
@@ -50,9 +44,7 @@ pub enum Past {
     Reserve,
     /// Sync it; for a folder, the names in it.
     Sync,
-    /// Rename it.
     Rename,
-    /// Remove it.
     Remove,
 }
 
@@ -149,7 +141,7 @@ pub enum FileKind {
     Other,
 }
 
-/// A counted operation.
+/// An operation that the disk counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Operation {
@@ -169,7 +161,7 @@ pub enum What {
     Enospc,
     /// Half of a write is done, then there is no space.
     ShortWrite,
-    /// The system returns half of what a read asks for; SQLite has to ask for the rest.
+    /// The system returns half of the requested bytes of a read; SQLite has to read the rest itself.
     ShortRead,
     /// A sync takes this long, and succeeds.
     SlowSync(Duration),
@@ -210,22 +202,22 @@ impl What {
 /// The result of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It happens.
+    /// The operation succeeds.
     Go,
-    /// It happens after this time.
+    /// The operation succeeds after this time.
     Slow(Duration),
-    /// Half of it happens.
+    /// Half of the operation succeeds.
     Short,
-    /// It fails with this code of SQLite.
+    /// The operation fails with this code of SQLite.
     Fail(c_int),
 }
 
 /// How long a fault lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lasting {
-    /// For one operation.
+    /// It affects one operation.
     Once,
-    /// For that operation, and every later one to which it applies.
+    /// It affects that operation, and every later one to which it applies.
     ForEver,
 }
 

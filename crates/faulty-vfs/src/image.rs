@@ -1,17 +1,12 @@
-//! What of a file is durable, and which of its changes are not synced yet.
+//! The state of a file: its durable content, and the changes that are not synced yet.
 
 /// A change of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The file was created.
     Create,
-    /// Bytes were written.
-    Write {
-        /// Where the write begins, bytes.
-        offset: usize,
-        /// The written bytes.
-        bytes: Vec<u8>,
-    },
+    /// These bytes were written at this offset.
+    Write { offset: usize, bytes: Vec<u8> },
     /// The file was set to this length, bytes.
     Truncate(usize),
     /// The file was removed.
@@ -58,7 +53,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// What a reader sees.
+    /// The content that a reader sees, with all changes.
     pub(crate) fn content(&self) -> Option<Vec<u8>> {
         let mut content = self.durable.clone();
         self.pending.iter().for_each(|pending| pending.change.apply(&mut content));

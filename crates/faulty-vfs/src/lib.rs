@@ -2,8 +2,9 @@
 //!
 //! It is a VFS of SQLite around the system's own, registered as the default of the process, so that the code under test
 //! is unchanged product code. It acts only below folders for which a [`Disk`] is installed; other files go straight to
-//! the system. `fault` says what fails and when, `image` what of a file is durable, `cut` what a loss of power leaves
-//! of it; `disk` is the handle of a test, `vfs` the table of C functions, and `short_read` replaces one system call.
+//! the system. `fault` says what fails and when, `image` which content of a file is durable, and `power_loss` which
+//! content survives; `disk` is the handle of a test, `vfs` the table of C functions, and `short_read` replaces one
+//! system call.
 //! Nothing here knows about journals.
 //!
 //! It does not see files that are written without SQLite. The code that writes them calls [`past_sqlite`] before each
@@ -35,13 +36,13 @@
 //! assert!(rows as usize >= kept);
 //! ```
 
-mod cut;
 mod disk;
 mod fault;
 mod image;
+mod power_loss;
 mod short_read;
 mod vfs;
 
-pub use cut::Cut;
 pub use disk::{Disk, past_sqlite};
 pub use fault::{Fault, FileKind, Lasting, Operation, OperationKind, Past, What};
+pub use power_loss::Cut;

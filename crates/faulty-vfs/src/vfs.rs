@@ -22,7 +22,7 @@ const COMPLETE: &str = "the VFS of a Unix system has every method";
 #[repr(C)]
 struct Wrapped {
     head: sqlite3_file,
-    held: *mut FileState,
+    state: *mut FileState,
 }
 
 /// What this VFS knows about an open file.
@@ -59,9 +59,10 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
 pub(crate) fn register() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        // SAFETY: SQLite gives the default VFS, which lives as long as the process; the copy is leaked, so that it lives
-        // as long. The methods that the copy keeps take no notice of which VFS they are called for (`UNUSED_PARAMETER`
-        // in `os_unix.c` of the SQLite that is built in); those that do are `open` and `delete`, which are ours.
+        // SAFETY: SQLite gives the default VFS, which lives as long as the process; the copy is leaked, so that it
+        // lives as long. The methods that the copy keeps take no notice of which VFS they are called for
+        // (`UNUSED_PARAMETER` in `os_unix.c` of the SQLite that is built in); those that do are `open` and `delete`,
+        // which are ours.
         unsafe {
             let real = ffi::sqlite3_vfs_find(ptr::null());
             let ours = sqlite3_vfs {
@@ -96,8 +97,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: `vfs` is ours, whose data is the system's VFS; `file` has the size that ours asks for, so the system's file
-    // fits into it, alone or behind our head (whose size is a multiple of its alignment).
+    // SAFETY: `vfs` is ours, whose data is the system's VFS; `file` has the size that ours asks for, so the system's
+    // file fits into it, alone or behind our head (whose size is a multiple of its alignment).
     unsafe {
         let real = (*vfs).pAppData.cast::<sqlite3_vfs>();
         let real_open = (*real).xOpen.expect(COMPLETE);
@@ -116,8 +117,8 @@ unsafe extern "C" fn open(
             return code;
         }
         disk.opened(path, was_there.then(|| whole(below)));
-        let held = Box::into_raw(Box::new(FileState { disk, path: path.to_owned() }));
-        file.cast::<Wrapped>().write(Wrapped { head: sqlite3_file { pMethods: &raw const METHODS }, held });
+        let state = Box::into_raw(Box::new(FileState { disk, path: path.to_owned() }));
+        file.cast::<Wrapped>().write(Wrapped { head: sqlite3_file { pMethods: &raw const METHODS }, state });
         ffi::SQLITE_OK
     }
 }
@@ -125,7 +126,7 @@ unsafe extern "C" fn open(
 /// The content of an open file of the system. Read through this handle: closing another one would release its locks.
 #[allow(unsafe_code, reason = "methods of a C table are called")]
 unsafe fn whole(file: *mut sqlite3_file) -> Vec<u8> {
-    // SAFETY: the caller has opened the file; the buffer has the length that is asked for.
+    // SAFETY: the caller has opened the file; the buffer has the requested length.
     unsafe {
         let methods = &*(*file).pMethods;
         let mut size = 0;
@@ -162,12 +163,12 @@ unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const std::ffi::c_char
 /// The parts of a file of ours: what we know about it, the system's file, and the system's methods.
 #[allow(unsafe_code, reason = "files come as C pointers")]
 unsafe fn parts<'a>(file: *mut sqlite3_file) -> (&'a FileState, *mut sqlite3_file, &'a sqlite3_io_methods) {
-    // SAFETY: only `open` gives a file these methods, and then it is a `Wrapped` with the system's file behind it, which
-    // is open, until `close`; SQLite uses a file from one thread at a time.
+    // SAFETY: only `open` gives a file these methods, and then it is a `Wrapped` with the system's file behind it,
+    // which is open, until `close`; SQLite uses a file from one thread at a time.
     unsafe {
         let wrapped = file.cast::<Wrapped>();
         let below = wrapped.add(1).cast::<sqlite3_file>();
-        (&*(*wrapped).held, below, &*(*below).pMethods)
+        (&*(*wrapped).state, below, &*(*below).pMethods)
     }
 }
 
@@ -200,10 +201,10 @@ forward! {
 unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     // SAFETY: SQLite closes a file once, and does not use it afterwards; the box was made in `open`.
     unsafe {
-        let (held, below, methods) = parts(file);
+        let (state, below, methods) = parts(file);
         let code = methods.xClose.expect(COMPLETE)(below);
-        held.disk.closed(&held.path);
-        drop(Box::from_raw((*file.cast::<Wrapped>()).held));
+        state.disk.closed(&state.path);
+        drop(Box::from_raw((*file.cast::<Wrapped>()).state));
         (*file).pMethods = ptr::null();
         code
     }
@@ -213,8 +214,8 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
 unsafe extern "C" fn read(file: *mut sqlite3_file, buffer: *mut c_void, amount: c_int, offset: i64) -> c_int {
     // SAFETY: as for `forward!`.
     unsafe {
-        let (held, below, methods) = parts(file);
-        match held.disk.begin(OperationKind::Read, &held.path, || None) {
+        let (state, below, methods) = parts(file);
+        match state.disk.begin(OperationKind::Read, &state.path, || None) {
             Verdict::Go | Verdict::Slow(_) => {}
             Verdict::Short => short_read::next(),
             Verdict::Fail(code) => return code,
@@ -227,11 +228,11 @@ unsafe extern "C" fn read(file: *mut sqlite3_file, buffer: *mut c_void, amount: 
 unsafe extern "C" fn write(file: *mut sqlite3_file, data: *const c_void, amount: c_int, offset: i64) -> c_int {
     // SAFETY: as for `forward!`; SQLite's data has `amount` bytes.
     unsafe {
-        let (held, below, methods) = parts(file);
+        let (state, below, methods) = parts(file);
         let bytes = slice::from_raw_parts(data.cast::<u8>(), amount as usize);
         let change =
             |amount: c_int| Change::Write { offset: offset as usize, bytes: bytes[..amount as usize].to_vec() };
-        let (amount, after) = match held.disk.begin(OperationKind::Write, &held.path, || Some(change(amount))) {
+        let (amount, after) = match state.disk.begin(OperationKind::Write, &state.path, || Some(change(amount))) {
             Verdict::Go | Verdict::Slow(_) => (amount, ffi::SQLITE_OK),
             // The code that the system's VFS returns for a write that cannot be completed and for which the system
             // gives no error.
@@ -240,7 +241,7 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, data: *const c_void, amount:
         };
         let code = methods.xWrite.expect(COMPLETE)(below, data, amount, offset);
         if code == ffi::SQLITE_OK {
-            held.disk.changed(&held.path, change(amount));
+            state.disk.changed(&state.path, change(amount));
             return after;
         }
         code
@@ -251,14 +252,14 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, data: *const c_void, amount:
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
     // SAFETY: as for `forward!`.
     unsafe {
-        let (held, below, methods) = parts(file);
+        let (state, below, methods) = parts(file);
         let change = Change::Truncate(size as usize);
-        if let Verdict::Fail(code) = held.disk.begin(OperationKind::Truncate, &held.path, || Some(change.clone())) {
+        if let Verdict::Fail(code) = state.disk.begin(OperationKind::Truncate, &state.path, || Some(change.clone())) {
             return code;
         }
         let code = methods.xTruncate.expect(COMPLETE)(below, size);
         if code == ffi::SQLITE_OK {
-            held.disk.changed(&held.path, change);
+            state.disk.changed(&state.path, change);
         }
         code
     }
@@ -268,13 +269,13 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
 #[allow(unsafe_code, reason = "a method of a C table")]
 unsafe extern "C" fn sync(file: *mut sqlite3_file, _flags: c_int) -> c_int {
     // SAFETY: as for `forward!`.
-    let (held, ..) = unsafe { parts(file) };
-    match held.disk.begin(OperationKind::Sync, &held.path, || None) {
+    let (state, ..) = unsafe { parts(file) };
+    match state.disk.begin(OperationKind::Sync, &state.path, || None) {
         Verdict::Fail(code) => return code,
         Verdict::Slow(time) => thread::sleep(time),
         Verdict::Go | Verdict::Short => {}
     }
-    held.disk.synced(&held.path);
+    state.disk.synced(&state.path);
     ffi::SQLITE_OK
 }
 
@@ -288,8 +289,8 @@ unsafe extern "C" fn shm_map(
 ) -> c_int {
     // SAFETY: as for `forward!`; where it fails the caller is given no page.
     unsafe {
-        let (held, below, methods) = parts(file);
-        if let Verdict::Fail(code) = held.disk.begin(OperationKind::ShmMap, &held.path, || None) {
+        let (state, below, methods) = parts(file);
+        if let Verdict::Fail(code) = state.disk.begin(OperationKind::ShmMap, &state.path, || None) {
             *out = ptr::null_mut();
             return code;
         }
@@ -301,10 +302,10 @@ unsafe extern "C" fn shm_map(
 unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, offset: c_int, n: c_int, flags: c_int) -> c_int {
     // SAFETY: as for `forward!`.
     unsafe {
-        let (held, below, methods) = parts(file);
+        let (state, below, methods) = parts(file);
         // A dying process releases its locks as well.
         if flags & ffi::SQLITE_SHM_LOCK != 0
-            && let Verdict::Fail(code) = held.disk.begin(OperationKind::ShmLock, &held.path, || None)
+            && let Verdict::Fail(code) = state.disk.begin(OperationKind::ShmLock, &state.path, || None)
         {
             return code;
         }
@@ -316,8 +317,8 @@ unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, offset: c_int, n: c_int, 
 unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int {
     // SAFETY: as for `forward!`.
     unsafe {
-        let (held, below, methods) = parts(file);
-        let delete = if held.disk.is_dead() { 0 } else { delete };
+        let (state, below, methods) = parts(file);
+        let delete = if state.disk.is_dead() { 0 } else { delete };
         methods.xShmUnmap.expect(COMPLETE)(below, delete)
     }
 }

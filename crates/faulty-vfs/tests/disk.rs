@@ -1,6 +1,6 @@
 //! The faulty disk under a plain database: each fault has the effect that it claims.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::fs;
 use std::path::Path;
@@ -88,7 +88,7 @@ fn the_same_work_is_the_same_operations() {
 }
 
 #[test]
-fn each_fault_is_the_error_that_the_system_would_give() {
+fn each_fault_is_the_error_that_the_system_would_return() {
     use OperationKind as Kind;
     for (what, kind, expected) in [
         (What::Eio, Kind::Write, ffi::SQLITE_IOERR_WRITE),
@@ -110,7 +110,7 @@ fn each_fault_is_the_error_that_the_system_would_give() {
 }
 
 #[test]
-fn the_rest_of_a_short_read_is_asked_for() {
+fn sqlite_reads_the_rest_after_a_short_read() {
     let (home, disk) = home();
     disk.plan(Fault::at(1, What::ShortRead).for_ever());
     assert_eq!((work(home.path()), disk.first_failure().is_some()), (12, true));
@@ -118,7 +118,7 @@ fn the_rest_of_a_short_read_is_asked_for() {
 }
 
 #[test]
-fn a_slow_sync_is_waited_for() {
+fn a_slow_sync_delays_its_caller() {
     let (home, disk) = home();
     let connection = open(home.path()).unwrap();
     let time = Duration::from_millis(100);
@@ -156,7 +156,7 @@ fn after_a_crash_files_are_as_they_were() {
 }
 
 #[test]
-fn a_cut_at_any_operation_keeps_what_was_synced_and_loses_only_the_last() {
+fn a_power_loss_at_any_operation_keeps_synced_rows_and_loses_only_the_last() {
     let all: Vec<Operation> = {
         let (home, disk) = home();
         work(home.path());
@@ -180,7 +180,7 @@ fn a_cut_at_any_operation_keeps_what_was_synced_and_loses_only_the_last() {
 }
 
 #[test]
-fn without_syncs_a_cut_does_lose_something() {
+fn without_syncs_a_power_loss_does_lose_something() {
     let (home, disk) = home();
     let connection = open(home.path()).unwrap();
     connection.execute_batch("PRAGMA synchronous = NORMAL").unwrap();
@@ -231,7 +231,7 @@ fn operations_while_it_is_suspended_are_neither_counted_nor_failed() {
 }
 
 #[test]
-fn the_next_process_meets_the_faults_that_have_not_happened_yet() {
+fn the_next_process_gets_the_faults_that_have_not_happened_yet() {
     let (home, disk) = home();
     disk.plan(Fault::at(40, What::Crash));
     disk.plan(Fault::at(60, What::Eio).for_ever());

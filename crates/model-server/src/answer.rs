@@ -1,4 +1,4 @@
-//! From a request to what is answered: pure, so the same request is always answered alike.
+//! Derives the answer from the request. This is pure, so equal requests get equal answers.
 
 use serde_json::{Value, json};
 
@@ -10,20 +10,20 @@ use crate::prose::Prose;
 /// Bytes of one piece of prose.
 const PIECE_BYTES: usize = 80;
 
-/// What a request asks for.
+/// A parsed request and the answer to it.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// The message that holds the script; empty if none does.
+    /// The message that holds the script; empty if no message does.
     pub(super) text: String,
     pub(super) script: Script,
-    /// How many messages it holds.
+    /// The number of messages in it.
     pub(super) messages: usize,
-    /// How many of them are results of calls.
+    /// How many of these are results of calls.
     pub(super) results: usize,
     pub(super) reply: Reply,
-    /// The id of the next call.
+    /// The id of the next call, also of an invalid one.
     pub(super) call_id: String,
-    /// Whether the usage is to be told at the end of the stream.
+    /// Whether the stream ends with the usage.
     pub(super) usage: bool,
     pub(super) model: String,
 }
@@ -33,11 +33,14 @@ pub(super) struct Asked {
 pub(super) struct Reply {
     /// The text, in pieces.
     pub(super) text: Vec<String>,
-    /// The call with the id that the server gives it.
+    /// The call, after the id that the server gives it.
     pub(super) call: Option<(String, Call)>,
 }
 
-/// Reads a request. The error is for a status 400.
+/// Parses a request.
+///
+/// # Errors
+/// A message for an answer with status 400, if the request is invalid.
 pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
     let request: Value = serde_json::from_slice(body).map_err(|e| format!("the request is not JSON: {e}"))?;
     let messages = request["messages"].as_array().ok_or("`messages` is missing")?;
@@ -66,7 +69,7 @@ pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
     })
 }
 
-/// The file after the last one that the request names anywhere, in a call or in a summary.
+/// A read of the file after the last one that the request names anywhere, in a call or in a summary.
 fn next_read(script: &Script, body: &[u8]) -> Option<Call> {
     let next = last_read(body) + 1;
     let arguments = json!({ "path": format!("step-{next}.txt") }).to_string();
@@ -79,12 +82,12 @@ fn last_read(body: &[u8]) -> u32 {
     named.max().unwrap_or_default()
 }
 
-/// What stands for the history in the request.
+/// The answer to a request for a summary.
 fn summary(body: &[u8]) -> String {
     format!("## Goal\nRead the files in order.\n## Done\nAll up to step-{}.txt were read.", last_read(body))
 }
 
-/// Whether a message asks for calls as the script has them.
+/// Whether a message makes a call of the script, not an invalid one.
 fn is_step(message: &Value) -> bool {
     pairing::calls(message).next().is_some() && !content(message).starts_with(ODD_CALLS)
 }
@@ -97,7 +100,7 @@ fn finally(script: &Script, text: &str) -> Vec<String> {
     prose.as_bytes().chunks(PIECE_BYTES).map(|piece| String::from_utf8_lossy(piece).into_owned()).collect()
 }
 
-/// The last user message that holds a script, with its place. A message that only asks to go on holds none.
+/// The last user message that holds a script, and its index. A message that only asks the model to continue holds none.
 fn script_of(messages: &[Value]) -> (usize, String, Script) {
     let user = messages.iter().enumerate().rev().filter(|(_, message)| message["role"] == "user");
     let mut scripts = user.filter_map(|(at, message)| {
@@ -139,8 +142,8 @@ mod tests {
     #[test]
     fn files_are_read_in_order_also_behind_a_summary() {
         let asked = |request: Value| read(request.to_string().as_bytes()).expect("a request in order").reply;
-        let next = |said: &str| {
-            let messages = json!([{ "role": "user", "content": said }, { "role": "user", "content": "reads=12" }]);
+        let next = |history: &str| {
+            let messages = json!([{ "role": "user", "content": history }, { "role": "user", "content": "reads=12" }]);
             asked(json!({ "stream": true, "tools": [], "messages": messages })).call.map(|(_, call)| call.arguments)
         };
         assert_eq!(next("hello").as_deref(), Some(r#"{"path":"step-1.txt"}"#));

@@ -1,4 +1,4 @@
-//! One connection: requests in, answers out, until the client leaves. What may not live here: what to answer.
+//! One connection: reads requests and writes answers until the client closes it.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -11,14 +11,14 @@ use super::fault::{Fault, Odd};
 use super::odd::{self, Then};
 use super::{Seen, Shared, wire};
 
-/// Bytes of a request's head; more is not a client of ours.
+/// Maximum bytes of a request's head; our clients send less.
 const HEAD_BYTES: usize = 64 << 10;
-/// Bytes of a request's body: room for the longest history that a test makes.
+/// Maximum bytes of a request's body: enough for the longest history of any test.
 const BODY_BYTES: usize = 256 << 20;
-/// Milliseconds between pieces that say nothing: far less than the shortest limit of silence.
+/// Milliseconds between pieces without content: far less than the shortest idle timeout.
 const REPEAT_MS: u64 = 50;
 
-/// What becomes of a request.
+/// How to answer a request.
 enum Verdict {
     Stream(Box<Asked>, Option<Fault>),
     Refuse(Vec<u8>),
@@ -26,7 +26,7 @@ enum Verdict {
     Odd(Box<Asked>, Odd),
 }
 
-/// Answers requests until the client leaves.
+/// Answers requests until the client closes the connection.
 pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut unread = vec![];
@@ -65,7 +65,7 @@ pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<
     Ok(())
 }
 
-/// Says the same again and again until the client gives up.
+/// Sends the same piece again and again until the client gives up.
 async fn repeat(stream: &mut TcpStream, piece: &[u8]) -> io::Result<()> {
     loop {
         stream.write_all(piece).await?;
@@ -73,13 +73,13 @@ async fn repeat(stream: &mut TcpStream, piece: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Says nothing until the client gives up.
+/// Sends nothing until the client gives up.
 async fn gone(stream: &mut TcpStream, unread: &mut Vec<u8>) -> io::Result<()> {
     while stream.read_buf(unread).await? > 0 {}
     Ok(())
 }
 
-/// The path and the body of the next request; none when the client has left.
+/// The path and the body of the next request; none if the client closed the connection.
 async fn next_request(stream: &mut TcpStream, unread: &mut Vec<u8>) -> io::Result<Option<(String, Vec<u8>)>> {
     let end = loop {
         if let Some(at) = unread.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
@@ -111,7 +111,7 @@ fn content_length(head: &str) -> Option<usize> {
     lengths.next().map_or(Some(0), |(_, value)| value.trim().parse().ok())
 }
 
-/// What becomes of a request, and the milliseconds before that.
+/// How to answer a request, and how many milliseconds to wait before.
 fn verdict(path: &str, body: &[u8], shared: &Shared) -> (Verdict, u64) {
     if path.starts_with(odd::ELSEWHERE) {
         shared.violated("a redirect was followed");
@@ -127,10 +127,10 @@ fn verdict(path: &str, body: &[u8], shared: &Shared) -> (Verdict, u64) {
         }
     };
     let fault = asked.script.fault.filter(|_| asked.results >= asked.script.after);
-    let fault = fault.filter(|fault| shared.strikes(&asked.text, fault.times()));
+    let fault = fault.filter(|fault| shared.counts_fault(&asked.text, fault.times()));
     let status = if let Some(Fault::Status { status, .. }) = fault { status } else { 200 };
     let (script, messages, results) = (asked.text.clone(), asked.messages, asked.results);
-    shared.saw(Seen { script, messages, results, status, at: SystemTime::now() });
+    shared.record(Seen { script, messages, results, status, at: SystemTime::now() });
     let wait_ms = if fault.is_some() { asked.script.fault_ms } else { 0 };
     let verdict = match fault {
         None | Some(Fault::Cut { .. } | Fault::Stall { .. }) => Verdict::Stream(Box::new(asked), fault),
@@ -148,25 +148,25 @@ fn verdict(path: &str, body: &[u8], shared: &Shared) -> (Verdict, u64) {
     (verdict, wait_ms)
 }
 
-/// How far an answer was sent.
+/// How the sending of an answer ended.
 enum Sent {
     Whole,
     Cut,
     Stalled,
 }
 
-/// Streams an answer as far as the fault lets it.
+/// Streams an answer, up to the fault if it has one.
 async fn send(stream: &mut TcpStream, asked: &Asked, fault: Option<Fault>) -> io::Result<Sent> {
     pause(asked.script.first_byte_ms).await;
     stream.write_all(wire::STREAM_HEAD).await?;
-    let mut said = 0;
+    let mut words_sent = 0;
     for frame in wire::frames(asked) {
         if frame.is_word {
             pause(asked.script.delay_ms).await;
             match fault {
-                Some(Fault::Cut { words, .. }) if words == said => return Ok(Sent::Cut),
-                Some(Fault::Stall { words, .. }) if words == said => return Ok(Sent::Stalled),
-                _ => said += 1,
+                Some(Fault::Cut { words, .. }) if words == words_sent => return Ok(Sent::Cut),
+                Some(Fault::Stall { words, .. }) if words == words_sent => return Ok(Sent::Stalled),
+                _ => words_sent += 1,
             }
         }
         stream.write_all(&frame.bytes()).await?;

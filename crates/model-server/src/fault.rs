@@ -1,50 +1,28 @@
-//! What goes wrong with an answer. Data.
+//! The faults of an answer, as data.
 
 use jiff::fmt::rfc2822::DateTimePrinter;
 use jiff::{SignedDuration, Timestamp};
 
 use super::odd_calls::OddCalls;
 
-/// What goes wrong with the first requests of a script.
+/// The fault of the first requests of a script.
+#[allow(missing_docs, reason = "the names of the fields say it: `times` counts requests, `words` words of text")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// They are refused.
-    Status {
-        /// With this status.
-        status: u16,
-        /// So many of them.
-        times: u32,
-    },
-    /// They never get a byte.
-    Hang {
-        /// So many of them.
-        times: u32,
-    },
-    /// Their answers break off.
-    Cut {
-        /// After this many words.
-        words: u32,
-        /// So many of them.
-        times: u32,
-    },
-    /// Their answers never come to an end.
-    Stall {
-        /// After this many words.
-        words: u32,
-        /// So many of them.
-        times: u32,
-    },
-    /// They are answered with status 200, and not in order.
-    Odd {
-        /// In this way.
-        odd: Odd,
-        /// So many of them.
-        times: u32,
-    },
+    /// The server refuses the request with this status.
+    Status { status: u16, times: u32 },
+    /// The server never sends a byte.
+    Hang { times: u32 },
+    /// The server closes the connection after this many words.
+    Cut { words: u32, times: u32 },
+    /// The server sends nothing more after this many words, and keeps the connection open.
+    Stall { words: u32, times: u32 },
+    /// The server sends an abnormal answer, mostly with status 200.
+    Odd { odd: Odd, times: u32 },
 }
 
 impl Fault {
-    /// How many requests it strikes.
+    /// The number of requests that have this fault.
     pub fn times(self) -> u32 {
         match self {
             Self::Status { times, .. }
@@ -56,59 +34,59 @@ impl Fault {
     }
 }
 
-/// What comes in place of an answer in order, or around one.
+/// An abnormal answer, or a normal one in an abnormal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Odd {
     /// The page of a captive portal.
     Html,
-    /// JSON that is no stream.
+    /// A JSON body instead of a stream.
     Json,
-    /// A redirect to another place of this server, where nobody may ever ask.
+    /// A redirect to another path of this server, which no client may request.
     Redirect,
-    /// The whole answer twice at once; the connection stays for the next request.
+    /// The whole answer twice in a row; the connection stays open for the next request.
     Twice,
-    /// Nothing until the client has given up, then the whole answer.
+    /// Nothing until the client gives up, then the whole answer.
     Late,
-    /// The head, then the end of the connection.
+    /// The head, then the connection is closed.
     Headers,
-    /// A piece of text, half of a frame, the end of the connection.
+    /// A piece of text and half of a frame, then the connection is closed.
     CutFrame,
     /// A piece of text, then the connection is reset.
     Reset,
     /// An error inside the stream, after a piece of text.
     ErrorEvent,
-    /// A frame that is no JSON, after a piece of text.
+    /// A frame that is not JSON, after a piece of text.
     BrokenFrame,
     /// Text that is not UTF-8, after a piece of text.
     BadUtf8,
     /// A line longer than any real one, after a piece of text.
     GiantLine,
-    /// An answer that is compressed, which nobody asked for, and cut.
+    /// A compressed answer that was not requested as such, and is truncated.
     GzipCut,
-    /// The whole text, and no end mark.
+    /// The whole text without an end mark.
     NoEnd,
-    /// The whole answer; no blank line closes its last frame, which is the end mark.
+    /// The whole answer, but no blank line closes its last frame, which is the end mark.
     NoBlank,
-    /// The whole answer, byte by byte: characters are split.
+    /// The whole answer, byte by byte, so that characters are split.
     SplitUtf8,
-    /// The whole answer with lines that end with CR alone.
+    /// The whole answer; its lines end with CR alone.
     CrEnds,
-    /// The whole answer with a byte order mark, comments, CR LF, events nobody knows, and more after its end.
+    /// The whole answer with a byte order mark, comments, CR LF, unknown events, and more text after its end.
     Noise,
-    /// The head, then silence.
+    /// The head, then nothing; the connection stays open.
     Head,
-    /// The head, then comments for ever.
+    /// The head, then comments without end.
     Pings,
-    /// A piece of text, then comments for ever.
+    /// A piece of text, then comments without end.
     WordPings,
-    /// A frame, byte by byte, that never ends.
+    /// A frame without end, byte by byte.
     Trickle,
-    /// An answer that asks for calls in a way that is none.
+    /// An answer with invalid calls.
     Calls(OddCalls),
 }
 
 impl Odd {
-    /// All of them, by name.
+    /// All variants with their names in scripts.
     pub const ALL: [(&'static str, Self); 33] = [
         ("html", Self::Html),
         ("json", Self::Json),
@@ -146,41 +124,41 @@ impl Odd {
     ];
 }
 
-/// How a refusal says when to come again.
+/// The header of a refusal that says when to retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetryAfter {
-    /// `retry-after` with this, seconds or not.
-    Said(String),
-    /// `retry-after` with the date so many seconds from now, or ago.
+    /// `retry-after` with this value, which need not be a number of seconds.
+    Text(String),
+    /// `retry-after` with the date this many seconds from now; negative = in the past.
     Date(i64),
-    /// `retry-after-ms` with this.
+    /// `retry-after-ms` with this value, which need not be a number.
     Ms(String),
 }
 
 impl RetryAfter {
-    /// `date+1` and `date-60` are dates, all else goes out as it is.
+    /// Parses a value: `date+1` and `date-60` are dates, all other values are sent unchanged.
     pub(super) fn of(value: &str) -> Option<Self> {
         match value.strip_prefix("date") {
             Some(seconds) => seconds.parse().ok().map(Self::Date),
-            None => Some(Self::Said(value.to_owned())),
+            None => Some(Self::Text(value.to_owned())),
         }
     }
 
-    /// The header's line.
+    /// The header as a line with its line end.
     pub(super) fn line(&self) -> String {
         match self {
-            Self::Said(value) => format!("retry-after: {value}\r\n"),
+            Self::Text(value) => format!("retry-after: {value}\r\n"),
             Self::Ms(value) => format!("retry-after-ms: {value}\r\n"),
             Self::Date(seconds) => {
                 let then = Timestamp::now() + SignedDuration::from_secs(*seconds);
                 let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&then);
-                format!("retry-after: {}\r\n", date.expect("years of four digits can be told"))
+                format!("retry-after: {}\r\n", date.expect("a year of four digits has this format"))
             }
         }
     }
 }
 
-/// What a refusal says where the script names it: bodies that servers really sent, of those in the table of `models`' failures.
+/// The bodies of refusals, by the name that a script uses: real ones from the table of `models`' failures.
 pub(super) const WORDINGS: [(&str, &str); 7] = [
     (
         "openai_overflow",

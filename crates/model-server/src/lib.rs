@@ -1,17 +1,17 @@
-//! A model server whose answers are a function of the request: whoever asks again after a crash gets the right next
-//! answer, and the server remembers nothing but what it saw.
+//! A model server whose answers are a function of the request: a client that repeats a request after a crash gets the
+//! same answer. The server keeps only statistics and counts of faults.
 //!
-//! It speaks the chat-completions format over plain HTTP/1.1 (keep-alive, chunked, no Nagle). What to answer is written
-//! in the user's own message, see [`Script`]. What may not live here: anything that a shipped program needs.
+//! It speaks the chat-completions format over plain HTTP/1.1 (keep-alive, chunked, no Nagle). The user's own message
+//! is the script of the answer, see [`Script`]. What may not live here: anything that a shipped program needs.
 
 mod answer;
 mod connection;
-pub mod draw;
 mod fault;
 mod odd;
 mod odd_calls;
 mod pairing;
 pub mod prose;
+pub mod rng;
 mod script;
 mod wire;
 
@@ -26,36 +26,36 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 pub use fault::{Fault, Odd, RetryAfter};
-pub use odd_calls::{Meant, ODD_CALLS, OddCalls};
+pub use odd_calls::{Expected, ODD_CALLS, OddCalls};
 pub use script::{Call, Script, words};
 
-/// One request that came in.
+/// One received request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// The user message whose script it was answered by.
+    /// The user message that holds the script of its answer; empty if no message does.
     pub script: String,
-    /// How many messages it held.
+    /// The number of messages in it.
     pub messages: usize,
-    /// How many of them were results of calls.
+    /// How many of these are results of calls.
     pub results: usize,
-    /// The status that it was answered with.
+    /// The HTTP status of its answer.
     pub status: u16,
-    /// When it was there, whole.
+    /// When all of it had arrived.
     pub at: SystemTime,
 }
 
-/// What the connections share.
+/// The state that all connections share.
 #[derive(Debug, Default)]
 struct Shared {
     seen: Mutex<Vec<Seen>>,
     hung_up: Mutex<Vec<SystemTime>>,
     violations: Mutex<Vec<String>>,
-    /// How often the fault of a script has struck.
+    /// How many requests had the fault of a script, by script.
     faults: Mutex<BTreeMap<String, u32>>,
 }
 
 impl Shared {
-    fn saw(&self, seen: Seen) {
+    fn record(&self, seen: Seen) {
         lock(&self.seen).push(seen);
     }
 
@@ -67,13 +67,13 @@ impl Shared {
         lock(&self.violations).push(what.to_owned());
     }
 
-    /// Counts a fault of this script; says whether it strikes once more.
-    fn strikes(&self, script: &str, times: u32) -> bool {
+    /// Whether this request has the fault of this script, which `times` requests have; counts it if so.
+    fn counts_fault(&self, script: &str, times: u32) -> bool {
         let mut faults = lock(&self.faults);
         let count = faults.entry(script.to_owned()).or_default();
-        let strikes = *count < times;
-        *count += u32::from(strikes);
-        strikes
+        let has_fault = *count < times;
+        *count += u32::from(has_fault);
+        has_fault
     }
 }
 
@@ -81,7 +81,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A running server. It stops when it is dropped.
+/// A running server; dropping it stops it.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
@@ -91,7 +91,7 @@ pub struct ModelServer {
 }
 
 impl ModelServer {
-    /// Starts a server on a free port of loopback, in a thread of its own.
+    /// Starts a server on a free port of loopback, in its own thread.
     pub fn start() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
@@ -110,32 +110,33 @@ impl ModelServer {
         Ok(Self { address, shared, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The `base_url` of a provider that is this server.
+    /// The `base_url` that makes this server a provider.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Every request so far, in order.
+    /// All valid requests so far, in order of arrival.
     pub fn seen(&self) -> Vec<Seen> {
         lock(&self.shared.seen).clone()
     }
 
-    /// How many requests there were so far.
+    /// The number of valid requests so far.
     pub fn requests(&self) -> usize {
         lock(&self.shared.seen).len()
     }
 
-    /// How often what goes wrong with this message has done so.
-    pub fn struck(&self, script: &str) -> u32 {
+    /// How many requests had the fault of this message's script.
+    pub fn fault_count(&self, script: &str) -> u32 {
         lock(&self.shared.faults).get(script).copied().unwrap_or_default()
     }
 
-    /// When a client left in the middle of an answer, in order.
+    /// The times at which a client closed its connection in the middle of an answer, in order.
     pub fn hung_up(&self) -> Vec<SystemTime> {
         lock(&self.shared.hung_up).clone()
     }
 
-    /// Every request whose calls and results did not pair, in words. They were answered 400.
+    /// A description of every invalid request (status 400), for example one with unpaired calls and results, and of
+    /// every redirect that a client followed.
     pub fn violations(&self) -> Vec<String> {
         lock(&self.shared.violations).clone()
     }
@@ -156,7 +157,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((stream, _)) = listener.accept().await {
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            // A client that is killed breaks its connection: nothing to be done, and nothing to tell.
+            // A killed client breaks its connection. That is no error of the server.
             let _ = connection::serve(stream, &shared).await;
         });
     }

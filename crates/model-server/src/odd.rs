@@ -1,33 +1,31 @@
-//! Answers that are not in order, as providers and what stands before them send them.
+//! Abnormal answers, as providers and the proxies before them send them.
 
 use serde_json::json;
 
 use super::answer::Asked;
 use super::fault::Odd;
 use super::odd_calls;
-use super::wire::{Frame, LAST_CHUNK, STREAM_HEAD, chunked, frames, said};
+use super::wire::{Frame, LAST_CHUNK, STREAM_HEAD, chunked, frames, text_frame};
 
-/// Where a redirect leads: what asks there has followed one.
+/// The path prefix that a redirect leads to: a client that requests it followed one.
 pub(super) const ELSEWHERE: &str = "/elsewhere/";
 
-/// Bytes of a line that is longer than any client can want.
+/// Bytes of a line that is longer than any client accepts.
 const GIANT_BYTES: usize = 13 << 20;
 
-/// What becomes of the connection when all bytes of an answer are out.
+/// What happens to the connection after all bytes of an answer were sent.
 pub(super) enum Then {
-    /// It ends.
     Close,
-    /// It is reset.
     Reset,
-    /// It stays for the next request.
+    /// It stays open for the next request.
     Keep,
-    /// It says nothing more.
+    /// It stays open, and nothing more is sent.
     Wait,
-    /// It says this again and again.
+    /// This is sent again and again.
     Repeat(Vec<u8>),
 }
 
-/// The bytes that go out, from the head on, and what follows.
+/// The bytes of the answer, head included, and what happens then.
 pub(super) fn answer(asked: &Asked, odd: Odd) -> (Vec<u8>, Then) {
     let ping = || Then::Repeat(chunked(b": ping\n\n").bytes());
     let then = match odd {
@@ -57,10 +55,10 @@ fn bytes(asked: &Asked, odd: Odd) -> Vec<u8> {
         Odd::Late => in_order(asked),
         Odd::Headers | Odd::Head | Odd::Pings => STREAM_HEAD.to_vec(),
         Odd::Trickle => streamed(&[chunked(b"data: ")]),
-        Odd::WordPings | Odd::Reset => streamed(&[said(asked, "word0")]),
+        Odd::WordPings | Odd::Reset => streamed(&[text_frame(asked, "word0")]),
         Odd::CutFrame => {
-            let mut bytes = streamed(&[said(asked, "word0"), said(asked, " word1")]);
-            bytes.truncate(bytes.len() - said(asked, " word1").data.len() / 2);
+            let mut bytes = streamed(&[text_frame(asked, "word0"), text_frame(asked, " word1")]);
+            bytes.truncate(bytes.len() - text_frame(asked, " word1").data.len() / 2);
             bytes
         }
         Odd::ErrorEvent => {
@@ -92,12 +90,12 @@ fn whole(kind: &str, body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// The head and these frames, without an end of the body.
+/// The head and these frames, without the end of the body.
 fn streamed(frames: &[Frame]) -> Vec<u8> {
     STREAM_HEAD.iter().copied().chain(frames.iter().flat_map(Frame::bytes)).collect()
 }
 
-/// The same with the end of the body.
+/// The head and these frames, with the end of the body.
 fn ended(frames: &[Frame]) -> Vec<u8> {
     [streamed(frames), LAST_CHUNK.to_vec()].concat()
 }
@@ -106,19 +104,19 @@ fn in_order(asked: &Asked) -> Vec<u8> {
     ended(&frames(asked))
 }
 
-/// A piece of text, then this.
+/// A piece of text, then these bytes.
 fn begun(asked: &Asked, then: &[u8]) -> Vec<u8> {
-    streamed(&[said(asked, "word0"), chunked(then)])
+    streamed(&[text_frame(asked, "word0"), chunked(then)])
 }
 
 fn with_cr(byte: u8) -> u8 {
     if byte == b'\n' { b'\r' } else { byte }
 }
 
-/// The answer as gzip stores it, one block without compression: its last bytes and its check sum do not come.
+/// The answer in gzip's format, as one stored block, without its last bytes and its checksum.
 fn gzip_cut(asked: &Asked) -> Vec<u8> {
     let mut data: Vec<u8> = frames(asked).into_iter().flat_map(|frame| frame.data).collect();
-    // A block holds so many at most.
+    // The maximum length of a stored block.
     data.truncate(usize::from(u16::MAX));
     let length = data.len() as u16;
     let mut bytes =
@@ -131,7 +129,7 @@ fn gzip_cut(asked: &Asked) -> Vec<u8> {
     bytes
 }
 
-/// The text, then why it ended, in a frame that one newline ends.
+/// The answer up to its finish reason, whose frame ends with one newline instead of two.
 fn no_blank(asked: &Asked) -> Vec<u8> {
     let mut frames = frames(asked);
     let last = frames.iter().position(|frame| frame.is_end).map_or(0, |at| at + 1);
@@ -142,13 +140,13 @@ fn no_blank(asked: &Asked) -> Vec<u8> {
     ended(&frames)
 }
 
-/// The answer in order, in all that the standard lets stand around it.
+/// The whole answer among everything that the standard allows around its events.
 fn noise(asked: &Asked) -> Vec<u8> {
     let mut around = vec![chunked(b"\xef\xbb\xbf: a comment\r\n\r\nevent: ping\r\ndata: {}\r\n\r\n")];
     for frame in frames(asked) {
         around.push(chunked(b": still here\r\n\r\n"));
         around.push(frame);
     }
-    around.push(said(asked, " and more"));
+    around.push(text_frame(asked, " and more"));
     ended(&around)
 }

@@ -1,69 +1,69 @@
-//! Calls that are not in order, as models and the servers before them ask for them. What may not live here: how a whole
-//! answer is odd ([`super::odd`]).
+//! Invalid calls, as models and the servers before them send them; [`super::odd`] has the answers that are abnormal in
+//! another way.
 //!
-//! The ids are those that the next answer in order gives its own calls: so each kind is also one whose ids come again.
+//! Their ids are those of the calls in the next normal answer, so every kind also tests repeated ids.
 
 use serde_json::{Value, json};
 
 use super::answer::Asked;
 use super::wire::{Frame, LAST_CHUNK, STREAM_HEAD, chunked, delta};
 
-/// What is said before odd calls: by it their round is known in a history. It is no step of the script.
+/// The text before odd calls, which marks their round in a history. This round is no step of the script.
 pub const ODD_CALLS: &str = "odd calls";
 
-/// Calls that one answer may ask for; one more is too many.
+/// The maximum number of calls in one answer.
 const MOST: usize = 128;
 
-/// What is not in order about the calls of an answer.
+/// What is wrong with the calls of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OddCalls {
-    /// The arguments end in the middle.
+    /// The arguments are truncated JSON.
     Broken,
-    /// The arguments are JSON and no object.
+    /// The arguments are JSON, but not an object.
     NoObject,
-    /// An argument is of another type than the tool takes.
+    /// An argument has a wrong type.
     Schema,
-    /// There is no such tool.
+    /// The named tool does not exist.
     Unknown,
     /// A call has no id.
     NoId,
-    /// Two calls have one id.
+    /// Two calls have the same id.
     SameId,
-    /// Two calls have one index.
+    /// Two calls have the same index.
     SameIndex,
-    /// The arguments of two calls come in turns.
+    /// The pieces of two calls' arguments alternate.
     Interleaved,
-    /// A call has no tool.
+    /// A call names no tool.
     Nameless,
-    /// It says that it asks for calls, and there is none.
+    /// The finish reason is `tool_calls`, but there is no call.
     NoCall,
-    /// There are more calls than a message may have.
+    /// There are more calls than one answer may have.
     TooMany,
 }
 
-/// What is to become of such calls.
+/// The expected outcome of such calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meant {
-    /// So many calls are answered with what is wrong about them; none runs.
+pub enum Expected {
+    /// This many calls get a result that says what is wrong with them; none is executed.
     Denied(usize),
-    /// So many calls can be told apart, and run.
+    /// This many calls are distinguished and executed.
     Done(usize),
-    /// The answer is none, and is asked for again.
+    /// The answer is invalid and is requested again.
     AskedAgain,
 }
 
 impl OddCalls {
-    /// What is to become of them.
-    pub fn meant(self) -> Meant {
+    /// The expected outcome of these calls.
+    pub fn expected(self) -> Expected {
         match self {
-            Self::Broken | Self::NoObject | Self::Schema | Self::Unknown => Meant::Denied(1),
-            Self::NoId => Meant::Done(1),
-            Self::SameId | Self::SameIndex | Self::Interleaved => Meant::Done(2),
-            Self::Nameless | Self::NoCall | Self::TooMany => Meant::AskedAgain,
+            Self::Broken | Self::NoObject | Self::Schema | Self::Unknown => Expected::Denied(1),
+            Self::NoId => Expected::Done(1),
+            Self::SameId | Self::SameIndex | Self::Interleaved => Expected::Done(2),
+            Self::Nameless | Self::NoCall | Self::TooMany => Expected::AskedAgain,
         }
     }
 
-    /// The pieces of calls, in order, as they stand in `tool_calls`.
+    /// The elements of `tool_calls`, in the order of the stream.
     fn pieces(self, id: &str) -> Vec<Value> {
         let here = r#"{"path":"."}"#;
         let other = format!("{id}b");
@@ -87,7 +87,7 @@ impl OddCalls {
     }
 }
 
-/// The bytes that go out, from the head on. Where no call is asked for, no text is said that could stand for an answer.
+/// The bytes of the answer, head included. Without a call it has no text either, because that would be a valid answer.
 pub(super) fn answer(asked: &Asked, odd: OddCalls) -> Vec<u8> {
     let mut frames: Vec<Frame> = vec![];
     if odd != OddCalls::NoCall {

@@ -1,9 +1,12 @@
-//! The check that stands before every answer: each call of an assistant's message has exactly one result, right after
-//! it, and no result is without its call. Providers refuse anything else.
+//! The check of every request: each call of an assistant message has exactly one result right after it, and each result
+//! has its call. Providers refuse all other requests.
 
 use serde_json::Value;
 
-/// Says what is wrong with the messages of a request.
+/// Checks that the calls and results of these messages are paired.
+///
+/// # Errors
+/// The index of the first wrong message, and what is wrong with it.
 pub(super) fn check(messages: &[Value]) -> Result<(), String> {
     let mut open: Vec<&str> = vec![];
     for (at, message) in messages.iter().enumerate() {

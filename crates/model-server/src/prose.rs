@@ -1,8 +1,8 @@
-//! Random text that compresses like real text: frequent words with their real frequencies, rare ones made of syllables.
-//! 3,000 bytes of it compress to 0.50 of their length under zstd at level 3, as 3,000 bytes of this project's own pages
-//! do (0.49).
+//! Random text that compresses like real text: frequent words with their real frequencies, and rare ones made of
+//! syllables. 3,000 bytes of it compress to 0.50 of their length under zstd at level 3; 3,000 bytes of this project's
+//! own pages compress to 0.49.
 
-use crate::draw::Draw;
+use crate::rng::Rng;
 
 /// Words, the most frequent first.
 const WORDS: &str = "the of and to a in is that it for on with as be are this by not or an which from at was if can \
@@ -17,19 +17,19 @@ const SYLLABLES: &str = "con ver ta ri men tor sta per lo gi na ti ve ra der men
 /// One word in this many is a rare one.
 const RARE: u64 = 4;
 
-/// A stream of such text; the seed decides all of it.
+/// A generator of such text: equal seeds give equal text.
 #[derive(Debug)]
 pub struct Prose {
-    draw: Draw,
+    rng: Rng,
     words: Vec<&'static str>,
     syllables: Vec<&'static str>,
 }
 
 impl Prose {
-    /// The text of this seed.
+    /// Starts the text of this seed.
     pub fn new(seed: u64) -> Self {
         let list = |text: &'static str| text.split_whitespace().collect();
-        Self { draw: Draw::new(seed), words: list(WORDS), syllables: list(SYLLABLES) }
+        Self { rng: Rng::new(seed), words: list(WORDS), syllables: list(SYLLABLES) }
     }
 
     /// The next `bytes` bytes, ASCII, in sentences.
@@ -41,7 +41,7 @@ impl Prose {
             self.word(&mut text);
             if left == 0 {
                 text[start..=start].make_ascii_uppercase();
-                left = 8 + self.draw.below(12);
+                left = 8 + self.rng.below(12);
             }
             left -= 1;
             text.push_str(if left == 0 { ". " } else { " " });
@@ -51,13 +51,13 @@ impl Prose {
     }
 
     fn word(&mut self, text: &mut String) {
-        if self.draw.below(RARE) == 0 {
-            for _ in 0..2 + self.draw.below(3) {
-                text.push_str(self.syllables[self.draw.below(self.syllables.len() as u64) as usize]);
+        if self.rng.below(RARE) == 0 {
+            for _ in 0..2 + self.rng.below(3) {
+                text.push_str(self.syllables[self.rng.below(self.syllables.len() as u64) as usize]);
             }
         } else {
             // The n-th word is one n-th as frequent as the first.
-            let share = self.draw.below(1 << 20) as f64 / f64::from(1 << 20);
+            let share = self.rng.below(1 << 20) as f64 / f64::from(1 << 20);
             let rank = (self.words.len() as f64).powf(share) as usize - 1;
             text.push_str(self.words[rank]);
         }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_as_long_as_asked_and_goes_on_with_other_text() {
+    fn it_has_the_requested_length_and_continues_with_other_text() {
         let mut prose = Prose::new(1);
         let (one, two) = (prose.text(3_000), prose.text(3_000));
         assert_eq!((one.len(), two.len()), (3_000, 3_000));

@@ -1,70 +1,70 @@
-//! The scripts: what a user message asks the server to answer. Data, and its parser.
+//! The scripts, with which a user message says how the server answers it, as data, and their parser.
 
 use super::fault::{Fault, Odd, RetryAfter, WORDINGS};
 
-/// What to answer to a message, step by step.
+/// How to answer a message, step by step.
 ///
-/// One directive a line; words of the form `key=value` may share one:
+/// Each directive has its own line, but words of the form `key=value` may share one:
 ///
 /// | directive | meaning | default |
 /// |---|---|---|
-/// | `call:TOOL JSON` | a step that asks for this call | |
+/// | `call:TOOL JSON` | a step that makes this call | |
 /// | `exec:COMMAND` | the same for `exec` | |
 /// | `rounds=N tool=NAME` | N steps that call NAME with empty arguments, before the others | 0, `ls` |
-/// | `write=BYTES` | a step that writes a file of so many bytes | |
-/// | `reads=N` | steps that read `step-1.txt` to `step-N.txt`, one after the other, also behind a summary; who asks for a summary gets one | |
+/// | `write=BYTES` | a step that writes a file of this many bytes | |
+/// | `reads=N` | steps that read `step-1.txt` to `step-N.txt` in order, also after a summary; a request without tools gets a summary | |
 /// | `tokens=N` | words of the final answer | 8 |
-/// | `prose=BYTES` | the final answer is so much prose, in pieces of about 80 bytes; another message, another text | |
+/// | `prose=BYTES` | the final answer is this much prose, in pieces of about 80 bytes; it depends on the message | |
 /// | `preamble=N` | words of text before the calls of each step | 0 |
-/// | `delay_ms=N` | before each piece of an answer | 0 |
-/// | `first_byte_ms=N` | before the head of an answer | 0 |
-/// | `fail=STATUSxTIMES` | so many requests are refused with this status | |
-/// | `wording=NAME` | with the body of a real server that has this name | |
-/// | `retry_after=VALUE` | the header that goes with them; `date+1` is the date a second from now | |
-/// | `retry_after_ms=VALUE` | the header with milliseconds | |
-/// | `hang=TIMES` | so many requests never get a byte | |
-/// | `cut=WORDSxTIMES` | so many answers break off after this many words | |
-/// | `stall=WORDSxTIMES` | so many answers say nothing more after this many words | |
-/// | `odd=NAMExTIMES` | so many answers are no answers in order: one of [`Odd`] | |
-/// | `after=RESULTS` | what goes wrong does so with requests that hold so many results of calls | 0 |
-/// | `fault_ms=N` | before the first byte of what goes wrong | 0 |
-/// | `vowel=C` | the vowel of its words, `word0` | o |
+/// | `delay_ms=N` | milliseconds before each piece of an answer | 0 |
+/// | `first_byte_ms=N` | milliseconds before the head of an answer | 0 |
+/// | `fail=STATUSxTIMES` | this many requests are refused with this status | |
+/// | `wording=NAME` | the refusals have the real body of this name | |
+/// | `retry_after=VALUE` | the refusals have this header; `date+1` is the date one second from now | |
+/// | `retry_after_ms=VALUE` | the refusals have this header, in milliseconds | |
+/// | `hang=TIMES` | this many requests never get a byte | |
+/// | `cut=WORDSxTIMES` | this many answers are interrupted after this many words | |
+/// | `stall=WORDSxTIMES` | this many answers stop after this many words, and the connection stays open | |
+/// | `odd=NAMExTIMES` | this many answers are abnormal in one of the ways of [`Odd`] | |
+/// | `after=RESULTS` | only requests with at least this many results of calls have the fault | 0 |
+/// | `fault_ms=N` | milliseconds before the first byte of a faulty answer | 0 |
+/// | `vowel=C` | the vowel of the words, such as `word0` | o |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// The calls that are asked for, one a step.
+    /// The calls, one a step.
     pub steps: Vec<Call>,
-    /// Files that are read after these steps, one a step.
+    /// The number of files to read after these steps, one a step.
     pub reads: u32,
-    /// Bytes of prose in place of words.
+    /// Bytes of prose that replace the words of the final answer.
     pub prose: Option<usize>,
-    /// Words of text before each call.
+    /// The number of words before each call.
     pub preamble: u32,
-    /// Words of the final answer.
+    /// The number of words in the final answer.
     pub tokens: u32,
-    /// Milliseconds before each piece.
+    /// Milliseconds before each piece of an answer.
     pub delay_ms: u64,
-    /// Milliseconds before the head.
+    /// Milliseconds before the head of an answer.
     pub first_byte_ms: u64,
-    /// What goes wrong first.
+    /// The fault of the first requests.
     pub fault: Option<Fault>,
-    /// How a refusal says when to come again.
+    /// The header of a refusal that says when to retry.
     pub retry_after: Option<RetryAfter>,
-    /// What a refusal says; none = that it refuses.
+    /// The body of a refusal; none = an error that names the script as its cause.
     pub wording: Option<&'static str>,
-    /// How many results a request must hold for something to go wrong with it.
+    /// How many results of calls a request must have for the fault to occur.
     pub after: usize,
-    /// Milliseconds before the first byte of what goes wrong.
+    /// Milliseconds before the first byte of a faulty answer.
     pub fault_ms: u64,
-    /// The vowel of its words.
+    /// The vowel of the words, which replaces `o`.
     pub vowel: char,
 }
 
-/// A call that a script asks for.
+/// A call that a script makes.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The tool's name.
     pub tool: String,
-    /// The arguments, JSON.
+    /// A JSON object as text, or invalid JSON if the script says so.
     pub arguments: String,
 }
 
@@ -89,7 +89,7 @@ impl Default for Script {
 }
 
 impl Script {
-    /// Reads the directives of a message; none if it has none.
+    /// Parses the directives of a message; none if it has no directive or an invalid one.
     pub fn parse(text: &str) -> Option<Self> {
         let mut script = Self::default();
         let (mut rounds, mut tool, mut found) = (0, "ls", 0_u32);
@@ -156,7 +156,7 @@ impl Script {
         self.words(self.tokens).concat()
     }
 
-    /// So many words with its vowel, each a piece of its own.
+    /// The first `count` words with the script's vowel, each as one piece.
     pub fn words(&self, count: u32) -> Vec<String> {
         words(count).into_iter().map(|word| word.replace('o', self.vowel.encode_utf8(&mut [0; 4]))).collect()
     }
@@ -177,7 +177,7 @@ fn write(bytes: usize) -> Call {
     Call { tool: "write".to_owned(), arguments }
 }
 
-/// The first `count` words that the server says, each a piece of its own.
+/// The first `count` words that the server sends, each as one piece.
 pub fn words(count: u32) -> Vec<String> {
     (0..count).map(|at| if at == 0 { "word0".to_owned() } else { format!(" word{at}") }).collect()
 }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_read_with_how_often_they_strike() {
+    fn faults_are_parsed_with_their_count() {
         let fault = |text| Script::parse(text).and_then(|script| script.fault);
         assert_eq!(fault("fail=429x2 retry_after=0"), Some(Fault::Status { status: 429, times: 2 }));
         assert_eq!(fault("hang=1"), Some(Fault::Hang { times: 1 }));

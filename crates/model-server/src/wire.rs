@@ -1,4 +1,4 @@
-//! The frames of an answer: chat-completion chunks as server-sent events, and HTTP around them.
+//! The frames of an answer, which are chat-completion chunks as server-sent events, and the HTTP around them.
 
 use serde_json::{Value, json};
 
@@ -14,23 +14,23 @@ pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// Arguments longer than this many bytes are streamed in pieces of [`PIECE_BYTES`].
 const LONG_ARGUMENTS: usize = 4 << 10;
-/// Bytes of a piece: a few tokens.
+/// Bytes of such a piece, which are a few tokens.
 const PIECE_BYTES: usize = 16;
 
-/// One frame, as one HTTP chunk.
+/// One frame, sent as one HTTP chunk.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) data: Vec<u8>,
-    /// Whether it carries a word of text: what a cut counts, and what a delay stands before.
+    /// Whether it carries a word of text. Faults count these words, and a delay precedes each.
     pub(super) is_word: bool,
-    /// Whether it belongs to the end: that nothing more comes, the usage, the end mark.
+    /// Whether it belongs to the end: the finish reason, the usage or the end mark.
     pub(super) is_end: bool,
 }
 
-/// The frames of an answer in order, the end mark included.
+/// The frames of a normal answer, end mark included.
 pub(super) fn frames(asked: &Asked) -> Vec<Frame> {
     let Reply { text, call } = &asked.reply;
-    let chunk = |said: &Value, finish: Option<&str>| delta(asked, said, finish);
+    let chunk = |change: &Value, finish: Option<&str>| delta(asked, change, finish);
     let mut frames = vec![chunk(&json!({ "role": "assistant", "content": "" }), None)];
     for word in text {
         frames.push(Frame { is_word: true, ..chunk(&json!({ "content": word }), None) });
@@ -57,18 +57,18 @@ pub(super) fn frames(asked: &Asked) -> Vec<Frame> {
     frames
 }
 
-/// A frame that says this.
-pub(super) fn said(asked: &Asked, text: &str) -> Frame {
+/// A frame with this text.
+pub(super) fn text_frame(asked: &Asked, text: &str) -> Frame {
     delta(asked, &json!({ "content": text }), None)
 }
 
-/// A frame that adds this, and says why nothing follows where that is so.
+/// A frame with this delta, and with the finish reason if there is one.
 pub(super) fn delta(asked: &Asked, delta: &Value, finish: Option<&str>) -> Frame {
     let choices = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
     frame(&with_head(asked, "choices", choices))
 }
 
-/// A whole answer with this status: a refusal, in the provider's own shape, or with this body.
+/// A complete HTTP response with this status and this body; without a body, an error in the provider's format.
 pub(super) fn refusal(status: u16, message: &str, body: Option<&str>, retry_after: Option<&RetryAfter>) -> Vec<u8> {
     let kind = match status {
         429 => "rate_limit_exceeded",
@@ -85,7 +85,7 @@ pub(super) fn refusal(status: u16, message: &str, body: Option<&str>, retry_afte
     .into_bytes()
 }
 
-/// Arguments as they are streamed: in two halves, long ones in pieces of a few bytes as models write them.
+/// The pieces in which arguments are streamed: two halves, or pieces of a few bytes if they are long, as from models.
 fn pieces(arguments: &str) -> Vec<&str> {
     let length = if arguments.len() > LONG_ARGUMENTS { PIECE_BYTES } else { arguments.len().div_ceil(2) };
     let mut pieces = vec![];
@@ -114,13 +114,13 @@ fn frame(chunk: &Value) -> Frame {
     chunked(format!("data: {chunk}\n\n").as_bytes())
 }
 
-/// A frame of this.
+/// A frame with these bytes, which is neither a word nor part of the end.
 pub(super) fn chunked(data: &[u8]) -> Frame {
     Frame { data: data.to_vec(), is_word: false, is_end: false }
 }
 
 impl Frame {
-    /// As one HTTP chunk.
+    /// The frame as an HTTP chunk.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut bytes = format!("{:x}\r\n", self.data.len()).into_bytes();
         bytes.extend_from_slice(&self.data);

@@ -1,5 +1,5 @@
-//! The catalogue of models: window, output limit, prices, thinking, images. The data is `catalogue.toml`, which is parsed at
-//! its first use.
+//! The catalogue of models: window, output limit, prices, thinking, images. The data is `catalogue.toml`, which is
+//! parsed at its first use.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -22,8 +22,8 @@ pub struct ModelInfo {
     pub price: Option<Price>,
     /// Its thinking levels, if known.
     pub thinking: Option<Levels>,
-    /// Whether it accepts images; false for an unknown model, since a server that refuses an image also refuses every later
-    /// request of the conversation.
+    /// Whether it accepts images; false for an unknown model, since a server that refuses an image also refuses every
+    /// later request of the conversation.
     pub images: bool,
     /// Where these figures come from.
     #[serde(skip)]
@@ -34,10 +34,10 @@ pub struct ModelInfo {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// The catalogue.
+    /// The built-in catalogue names the model.
     #[default]
     Catalogue,
-    /// Safe figures for an unknown model.
+    /// The model is unknown and has safe figures.
     Default,
     /// The model is built into the program.
     BuiltIn,
@@ -96,14 +96,15 @@ const UNKNOWN: ModelInfo = ModelInfo {
 const OFFLINE: ModelInfo =
     ModelInfo { context_window: 1_000_000, thinking: Some(Levels::NONE), origin: Origin::BuiltIn, ..UNKNOWN };
 
-/// For a model on this machine: a window that fits into the memory of most machines, since the server allocates all of it.
+/// For a model on this machine: a window that fits into the memory of most machines, since the server allocates all of
+/// it.
 const LOCAL: ModelInfo = ModelInfo { context_window: 32_768, ..UNKNOWN };
 
 /// All models that these makers serve today accept images.
 const SEEING: &[&str] = &["anthropic", "gemini", "openai"];
 
-/// The figures of this model, or safe figures without a price. The offline model does not need the file. A model has the same
-/// figures on both APIs of its maker, `openai` and `openai-responses`.
+/// The figures of this model, or safe figures without a price. The offline model does not need the file. A model has
+/// the same figures on both APIs of its maker, `openai` and `openai-responses`.
 pub fn lookup(provider: &str, model: &str) -> ModelInfo {
     if provider == "offline" {
         return OFFLINE;
@@ -128,8 +129,8 @@ pub fn catalogue_date() -> &'static str {
     &CATALOGUE.date
 }
 
-/// The tokenisers of model families: real tokens for each thousand estimated ones. The first entry whose name occurs in the
-/// model's name applies. The provider's own counts correct the estimate from the first answer on.
+/// The tokenisers of model families: real tokens for each thousand estimated ones. The first entry whose name occurs in
+/// the model's name applies. The provider's own counts correct the estimate from the first answer on.
 const TOKEN_RATES: &[(&str, u32)] =
     &[("claude", 1_150), ("gpt-4.1", 1_000), ("gpt-4o", 1_000), ("gpt-5", 1_000), ("gpt-oss", 1_000), ("", 1_080)];
 
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn every_model_has_room_for_its_answer_and_a_price() {
+    fn every_model_has_space_for_its_answer_and_a_price() {
         for (name, info) in &CATALOGUE.models {
             assert!(info.max_output <= info.context_window, "{name}");
             let price = info.price.unwrap();

@@ -12,13 +12,13 @@ pub enum Api {
     Offline,
     /// OpenAI chat completions, also offered by many other servers.
     OpenAiChat,
-    /// Anthropic Messages.
+    /// The Messages API of Anthropic.
     Anthropic,
-    /// Google Gemini.
+    /// The Gemini API of Google.
     Gemini,
-    /// Ollama's own API.
+    /// Ollama's own API, not the one compatible with OpenAI.
     Ollama,
-    /// OpenAI responses.
+    /// The Responses API of OpenAI.
     OpenAiResponses,
 }
 

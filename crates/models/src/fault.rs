@@ -1,5 +1,5 @@
-//! Turns an error of the wire into the [`Failure`] that a person reads: who failed, what happened, what to do. Only this file
-//! builds failures, and it masks keys in them.
+//! Turns an error of the wire into the [`Failure`] that a person reads: who failed, what happened, what to do. Only
+//! this file builds failures, and it masks keys in them.
 
 use engine::{Candidate, Failure, FailureClass};
 
@@ -157,7 +157,7 @@ impl Subject {
             }
             FailureClass::ContextOverflow => {
                 format!(
-                    "Begin a new session, or set `context_window` in [models.\"{provider}/{model}\"] to what the model has."
+                    "Start a new session, or set `context_window` in [models.\"{provider}/{model}\"] to what the model has."
                 )
             }
             FailureClass::ModelNotFound => {

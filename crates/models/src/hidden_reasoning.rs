@@ -1,29 +1,30 @@
-//! What of the images and documents of a conversation a request leaves out, and tells in a line each: all images, where its
-//! model sees none, so a conversation in which one was shown to another model can go on with this one; and the oldest, where
-//! they are too many for a request. What may not live here: what an API takes.
+//! Replaces images and documents of a request by a line of text each: all images if the model does not accept images,
+//! so that it can continue the conversation of another model; and the oldest images and documents if together they are
+//! too large for a request.
 
 use std::sync::Arc;
 
-use crate::limits::{SHOWN_BYTES, SHOWN_STEP_BYTES};
+use crate::limits::{FILES_BYTES, FILES_STEP_BYTES};
 use crate::model::{AssistantMessage, BlockContent, ContentBlock, File, Message, Request};
 use crate::rendering::Cached;
 
-/// Why something is not shown.
+/// Why a file is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// The model sees no images.
+    /// The model does not accept images.
     Blind,
-    /// It came long ago.
+    /// It is among the oldest files of a request that is too large.
     Old,
 }
 
-/// The same request without what its model cannot see, and with no more than a request can hold.
+/// The same request without the images that its model does not accept, and with at most [`FILES_BYTES`] of files. If
+/// the last message with files exceeds this limit alone, it is sent nevertheless.
 pub(crate) fn without_images(mut request: Request) -> Request {
     if !request.candidate.images {
         leave_out(&mut request.messages, Why::Blind);
     }
     let bytes: usize = request.messages.iter().map(|message| hidden_bytes(message, Why::Old)).sum();
-    if bytes > SHOWN_BYTES {
+    if bytes > FILES_BYTES {
         let old = old(&request.messages, bytes);
         leave_out(&mut request.messages[..old], Why::Old);
     }
@@ -32,14 +33,14 @@ pub(crate) fn without_images(mut request: Request) -> Request {
 
 fn leave_out(messages: &mut [Cached<Message>], why: Why) {
     for message in messages.iter_mut().filter(|message| hidden_bytes(message, why) > 0) {
-        *message = Cached::from(told(message, why));
+        *message = Cached::from(replaced(message, why));
     }
 }
 
-/// How many messages from the first are old: so many that the others suffice, and some more, so that requests begin alike
-/// for a while. The last that shows something is never among them.
+/// The number of messages at the beginning whose files are replaced. It grows in steps of [`FILES_STEP_BYTES`], so that
+/// successive requests have the same beginning. The last message with files is never among them.
 fn old(messages: &[Cached<Message>], bytes: usize) -> usize {
-    let left_out = (bytes - SHOWN_BYTES).div_ceil(SHOWN_STEP_BYTES) * SHOWN_STEP_BYTES;
+    let left_out = (bytes - FILES_BYTES).div_ceil(FILES_STEP_BYTES) * FILES_STEP_BYTES;
     let mut passed = 0;
     let end = messages.iter().position(|message| {
         let is_old = passed < left_out;
@@ -50,7 +51,7 @@ fn old(messages: &[Cached<Message>], bytes: usize) -> usize {
     end.unwrap_or(messages.len()).min(last.unwrap_or(0))
 }
 
-/// Bytes of what would be left out of a message.
+/// Bytes of the files that would be replaced in a message.
 fn hidden_bytes(message: &Message, why: Why) -> usize {
     match message {
         Message::User { files, .. } | Message::Result { files, .. } => {
@@ -67,12 +68,12 @@ fn image_bytes(held: &BlockContent) -> usize {
     }
 }
 
-/// Texts are always told.
+/// Whether a file is replaced; text files never are.
 fn is_hidden(file: &File, why: Why) -> bool {
     file.media_type.starts_with("image/") || why == Why::Old && &*file.media_type == "application/pdf"
 }
 
-fn told(message: &Message, why: Why) -> Message {
+fn replaced(message: &Message, why: Why) -> Message {
     match message {
         Message::User { text, files } => {
             let (text, files) = parted(text, files, why);
@@ -84,19 +85,19 @@ fn told(message: &Message, why: Why) -> Message {
             Message::Result { provider_id, tool, text, is_error: *is_error, files }
         }
         Message::Assistant(answer) => {
-            let told = |block: &ContentBlock| match &block.held {
+            let replace = |block: &ContentBlock| match &block.held {
                 BlockContent::Image(file) => {
                     ContentBlock { held: BlockContent::Text(line(file, why).into()), signature: None }
                 }
                 BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Call(_) => block.clone(),
             };
             let model = Arc::clone(&answer.model);
-            Message::Assistant(AssistantMessage { model, blocks: answer.blocks.iter().map(told).collect() })
+            Message::Assistant(AssistantMessage { model, blocks: answer.blocks.iter().map(replace).collect() })
         }
     }
 }
 
-/// The text with a line for each file that is left out, and the others.
+/// The text with a line for each replaced file, and the other files.
 fn parted(text: &str, files: &[File], why: Why) -> (Arc<str>, Vec<File>) {
     let (hidden, others): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| is_hidden(file, why));
     let lines = hidden.iter().map(|file| line(file, why));
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn r41_a_model_that_sees_no_images_is_told_of_them_in_every_format() {
+    fn r41_a_model_without_images_gets_a_text_for_each_in_every_format() {
         let image = BlockContent::Image(file("image/png", "made.png"));
         let made = AssistantMessage { model: "".into(), blocks: vec![ContentBlock { held: image, signature: None }] };
         let shown = vec![file("image/png", "shown.png"), file("text/plain", "a.txt")];
@@ -159,16 +160,16 @@ mod tests {
             let request = |images| request(*api, images, messages.clone());
             let body = |images| String::from_utf8(ModelSet::body(&request(images))).unwrap();
             assert!(body(true).contains("MTIzNA=="), "{name}");
-            let told = body(false);
-            assert!(!told.contains("MTIzNA==") && told.contains("<file name=\\\"a.txt\\\">"), "{name}: {told}");
+            let body = body(false);
+            assert!(!body.contains("MTIzNA==") && body.contains("<file name=\\\"a.txt\\\">"), "{name}: {body}");
             for line in ["look\\n[an image that you cannot see: shown.png, image/png, 4 bytes]", "made.png, image/png"]
             {
-                assert!(told.contains(line), "{name}: {told}");
+                assert!(body.contains(line), "{name}: {body}");
             }
         }
     }
 
-    /// Messages with an image of a mebibyte each, from the first to the last number.
+    /// This many messages, each with an image of one mebibyte.
     fn conversation(images: usize) -> Vec<Cached<Message>> {
         let shown = |number: usize| {
             let bytes = vec![number as u8; 1 << 20].into();
@@ -179,7 +180,7 @@ mod tests {
             .collect()
     }
 
-    /// The names of the images that are still shown.
+    /// The names of the images that the request still contains.
     fn shown(images: usize) -> Vec<String> {
         let messages = without_images(request(Api::Gemini, true, conversation(images))).messages;
         let files = |message: &Cached<Message>| match &**message {
@@ -190,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn r41_the_oldest_images_make_room_in_steps_and_the_newest_stay() {
+    fn r41_the_oldest_images_are_left_out_in_steps_and_the_newest_stay() {
         let names = |from: usize, to: usize| (from..to).map(|number| format!("{number}.png")).collect::<Vec<_>>();
         for (images, first) in [(1, 0), (12, 0), (13, 4), (16, 4), (17, 8), (40, 28)] {
             assert_eq!(shown(images), names(first, images), "{images} images");
         }
-        // One message that is too large alone is sent all the same.
+        // A single message that exceeds the limit is sent nevertheless.
         let file = File { media_type: "application/pdf".into(), name: "a.pdf".into(), bytes: vec![0; 15 << 20].into() };
         let alone = vec![Cached::from(Message::User { text: "read".into(), files: vec![file] })];
         let alone = without_images(request(Api::Gemini, true, alone));

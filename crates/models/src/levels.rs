@@ -24,9 +24,9 @@ const NAMES: [(Thinking, &str); 6] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(from = "Written")]
 pub enum Levels {
-    /// A budget of tokens, so every level is supported.
+    /// The model takes a budget of tokens, so every level is supported.
     Budget,
-    /// These levels, one bit each.
+    /// A set of levels: bit `n` is the n-th level from the lowest, beginning with 0.
     Listed(u8),
 }
 
@@ -34,35 +34,35 @@ pub enum Levels {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
-    Word(Word),
+    Keyword(Keyword),
     List(Vec<Thinking>),
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Word {
+enum Keyword {
     Budget,
 }
 
 impl From<Written> for Levels {
     fn from(written: Written) -> Self {
         match written {
-            Written::Word(Word::Budget) => Self::Budget,
+            Written::Keyword(Keyword::Budget) => Self::Budget,
             Written::List(levels) => Self::of(&levels),
         }
     }
 }
 
 impl Levels {
-    /// No thinking.
+    /// No levels: the model does not think.
     pub const NONE: Self = Self::Listed(0);
 
-    /// These levels.
+    /// The set of these levels, in any order.
     pub fn of(levels: &[Thinking]) -> Self {
         Self::Listed(levels.iter().fold(0, |bits, level| bits | bit(*level)))
     }
 
-    /// Every level that exists, from the lowest up.
+    /// All supported levels, from the lowest up.
     pub fn all(self) -> impl Iterator<Item = Thinking> {
         let has = move |level: Thinking| match self {
             Self::Budget => true,
@@ -71,14 +71,15 @@ impl Levels {
         NAMES.iter().map(|(level, _)| *level).filter(move |level| has(*level))
     }
 
-    /// The supported level nearest to the requested one: the lowest that is at least as high, else the highest; none if the model
-    /// has no levels.
+    /// The supported level nearest to the requested one: the lowest that is at least as high, else the highest; none if
+    /// the model has no levels.
     pub fn nearest(self, asked: Thinking) -> Option<Thinking> {
         self.all().find(|level| *level >= asked).or_else(|| self.all().last())
     }
 }
 
-/// The levels of these (none means all) that have their own parameter, from the highest down; empty if every level has one.
+/// Those of these levels (none means all) that have their own parameter, from the highest down; empty if every level
+/// has one.
 pub fn levels_apart(candidate: &Candidate, api: Api, levels: Option<Levels>) -> Vec<Thinking> {
     let mut request = Request {
         candidate: candidate.clone(),
@@ -123,7 +124,7 @@ impl fmt::Display for Levels {
     }
 }
 
-/// The names of its levels.
+/// Serialised as the list of the levels' names.
 impl Serialize for Levels {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.all().map(level_name))
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r53_the_nearest_level_is_asked_for() {
+    fn r53_the_nearest_level_is_requested() {
         use Thinking::{High, Low, Medium, Minimal, Off, Xhigh};
         let table = [
             (Levels::Budget, Minimal, Some(Minimal)),

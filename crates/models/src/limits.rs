@@ -2,23 +2,24 @@
 
 use std::time::Duration;
 
-/// Bytes of one line and of one event of a stream. Real ones have a few hundred bytes; the largest are images, which base64
-/// makes a third longer than the answer that they are.
+/// Bytes of one line and of one event of a stream. Real ones have a few hundred bytes; the largest are images, which
+/// base64 makes a third longer than the answer that they are.
 pub(crate) const EVENT_BYTES: usize = 12 << 20;
 
 /// Bytes kept of a response that is not a stream: enough for every known error body.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
 
-/// Bytes of text, reasoning, arguments and images in one answer. 128,000 tokens, the largest limit in the catalogue, have
-/// about 0.5 MiB and an image one or two; a server that sends more ignores its own limit.
+/// Bytes of text, reasoning, arguments and images in one answer. 128,000 tokens, the largest limit in the catalogue,
+/// have about 0.5 MiB and an image one or two; a server that sends more ignores its own limit.
 pub(crate) const ANSWER_BYTES: usize = 8 << 20;
 
-/// Bytes of the images and documents of one request; as base64 they must fit into the 20 MB that Gemini accepts. Older files
-/// are replaced by a text.
-pub(crate) const SHOWN_BYTES: usize = 12 << 20;
+/// Bytes of the images and documents of one request; as base64 they must fit into the 20 MB that Gemini accepts. Older
+/// files are replaced by a line of text.
+pub(crate) const FILES_BYTES: usize = 12 << 20;
 
-/// How many more bytes are left out at once: each change invalidates the provider's cache of the conversation.
-pub(crate) const SHOWN_STEP_BYTES: usize = 4 << 20;
+/// The step, in bytes, in which further files are replaced: each change invalidates the provider's cache of the
+/// conversation.
+pub(crate) const FILES_STEP_BYTES: usize = 4 << 20;
 
 /// Calls in one answer. Providers stop at 128.
 pub(crate) const CALLS: usize = 128;
@@ -32,7 +33,8 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 /// How long to wait for the rest of an error body; the status alone suffices.
 pub(crate) const ERROR_BODY: Duration = Duration::from_secs(5);
 
-/// How long to wait after the finish reason for the usage or the end mark. Without either, the answer still counts as ended.
+/// How long to wait after the finish reason for the usage or the end mark. Without either, the answer still counts as
+/// ended.
 pub(crate) const TAIL: Duration = Duration::from_secs(2);
 
 /// How long to wait after the end mark for the end of the body, so that the connection can be reused.

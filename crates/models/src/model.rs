@@ -15,19 +15,15 @@ use crate::rendering::Cached;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// A message of the user.
-    User {
-        /// The text, UTF-8.
-        text: Arc<str>,
-        /// The files of the message.
-        files: Vec<File>,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    User { text: Arc<str>, files: Vec<File> },
     /// A message of the model.
     Assistant(AssistantMessage),
     /// The result of a call.
     Result {
         /// The id of the call.
         provider_id: Arc<str>,
-        /// The tool's name.
+        /// The name of the called tool, also if no such tool exists.
         tool: Arc<str>,
         /// The output for the model.
         text: Arc<str>,
@@ -69,7 +65,7 @@ pub struct AssistantMessage {
 /// A block of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContentBlock {
-    /// The content.
+    /// The content, without the signature.
     pub held: BlockContent,
     /// The provider's signature, in the form of the adapter.
     pub signature: Option<Arc<str>>,
@@ -78,13 +74,13 @@ pub struct ContentBlock {
 /// The content of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlockContent {
-    /// Text.
+    /// Text for the user.
     Text(Arc<str>),
     /// Reasoning, sent back only to providers that require it; empty if only its signature is known.
     Reasoning(Arc<str>),
-    /// A call.
+    /// A call that the model makes.
     Call(CallOf),
-    /// An image.
+    /// An image that the model made.
     Image(File),
 }
 
@@ -123,11 +119,11 @@ impl AssistantMessage {
 /// An image or a file in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// The media type: `image/png`.
+    /// The media type, for example `image/png`.
     pub media_type: Arc<str>,
     /// Its name, without folders.
     pub name: Arc<str>,
-    /// Its bytes.
+    /// The content, not encoded.
     pub bytes: Arc<[u8]>,
 }
 
@@ -136,14 +132,14 @@ pub struct File {
 pub struct CallOf {
     /// The provider's id, or a generated one.
     pub provider_id: Arc<str>,
-    /// The tool's name.
+    /// The tool's name as the model wrote it; the tool need not exist.
     pub tool: Arc<str>,
     /// The arguments as the model wrote them; normally JSON.
     pub arguments: Arc<str>,
 }
 
-/// One request to a model. Cheap to clone: clones share texts and their renderings. For the next request of a conversation,
-/// keep the parts that do not change.
+/// One request to a model. Cheap to clone: clones share texts and their renderings. For the next request of a
+/// conversation, keep the parts that do not change.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The model; its `max_output` is always sent.
@@ -156,8 +152,8 @@ pub struct Request {
     pub tools: Cached<Arc<[ToolSpec]>>,
     /// The address and the key, resolved when the request is sent.
     pub endpoint: Endpoint,
-    /// The key of the provider's prompt cache: the same for all requests that begin alike. At most 64 letters and digits, without
-    /// personal data.
+    /// The key of the provider's prompt cache: the same for all requests that begin alike. At most 64 letters and
+    /// digits, without personal data.
     pub cache_key: Option<Arc<str>>,
 }
 
@@ -180,9 +176,9 @@ pub enum ModelEvent {
 /// The stream of an answer. It ends after [`ModelEvent::Ended`] or after an `Err`; dropping it cancels the request.
 pub type ResponseStream = BoxStream<'static, Result<ModelEvent, Failure>>;
 
-/// A model API.
+/// A client of model APIs.
 pub trait Model: Send + Sync {
-    /// Begins an answer. Nothing is sent before the stream is polled, within a Tokio runtime with time and I/O enabled. The caller
+    /// Sends the request when the stream is first polled, within a Tokio runtime with time and I/O enabled. The caller
     /// enforces the timeouts for the first byte and for silence.
     fn stream(&self, request: Request) -> ResponseStream;
 }

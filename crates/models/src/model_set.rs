@@ -8,7 +8,8 @@ use crate::model::{Model, Request, ResponseStream};
 use crate::offline::Offline;
 use crate::wire::{self, Clients, Format};
 
-/// All built-in adapters. Creating it is cheap: the first request that needs a client creates it. Clones share connections.
+/// All built-in adapters. Creating it is cheap: the first request that needs a client creates it. Clones share
+/// connections.
 #[derive(Debug, Clone, Default)]
 pub struct ModelSet {
     offline: Offline,
@@ -32,8 +33,8 @@ impl ModelSet {
         Self { logins, ..self }
     }
 
-    /// Waits until no login is being refreshed, at most this long. Call it at an orderly shutdown, so that the replacement of a
-    /// single-use refresh token is stored.
+    /// Waits until no login is being refreshed, at most this long. Call it at an orderly shutdown, so that the
+    /// replacement of a single-use refresh token is stored.
     pub async fn settle(&self, most: Duration) {
         self.logins.settle(most).await;
     }

@@ -1,5 +1,5 @@
-//! What providers ask of a conversation whatever their format: ids and names of few characters, arguments that are an
-//! object, turns that alternate. What may not live here: how any API writes it.
+//! The requirements of all providers on a conversation, whatever their format: ids and names in a small character set,
+//! arguments that are objects, and alternating turns.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use crate::model::{AssistantMessage, BlockContent, ContentBlock, Message};
 use crate::rendering::Cached;
 
-/// The least of the providers' limits on an id: that of OpenAI's chat completions.
+/// The maximum length of an id: the smallest limit of all providers, which is that of OpenAI's chat completions.
 const ID_CHARS: usize = 40;
 
-/// The least of the providers' limits on the name of a tool.
+/// The maximum length of a tool's name: the smallest limit of all providers.
 const NAME_CHARS: usize = 64;
 
-/// ModelEvent where a conversation would begin or end with the model.
+/// The user's message if the conversation would otherwise begin or end with the model.
 pub(crate) const GO_ON: &str = "Go on.";
 
 /// The model of a candidate, as [`AssistantMessage::model`] names it.
@@ -24,8 +24,9 @@ pub(crate) fn model_of(candidate: &Candidate) -> String {
     format!("{}/{}", candidate.provider, candidate.model)
 }
 
-/// For each message how often the ids of its answer were there before: 0, or the answer's place in the conversation. Some
-/// providers begin anew with each answer, and the strict ones want every id of a request to be another.
+/// For each message, the number that makes the ids of its answer unique: 0, or the index of the answer in the
+/// conversation if an earlier answer has one of its ids. Some providers reuse ids in each answer; strict ones refuse
+/// repeated ids.
 pub(crate) fn repeats(messages: &[Cached<Message>]) -> Vec<usize> {
     let mut seen = HashSet::new();
     let mut repeat = 0;
@@ -40,7 +41,8 @@ pub(crate) fn repeats(messages: &[Cached<Message>]) -> Vec<usize> {
     messages.iter().enumerate().map(of).collect()
 }
 
-/// An id of letters, digits, `_` and `-`: as it is, or one that stands for it and is another for each id and repeat.
+/// An id of letters, digits, `_` and `-`: the id itself if it qualifies, else a hash that differs for each id and
+/// repeat.
 pub(crate) fn id(id: &str, repeat: usize) -> String {
     if repeat == 0 && !id.is_empty() && id.len() <= ID_CHARS && id.chars().all(is_plain) {
         return id.to_owned();
@@ -50,7 +52,7 @@ pub(crate) fn id(id: &str, repeat: usize) -> String {
     format!("call_{hash}")
 }
 
-/// A tool's name of letters, digits, `_` and `-`. A model may have asked for a tool that there is not.
+/// A tool's name in letters, digits, `_` and `-`. The model may have called a tool that does not exist.
 pub(crate) fn tool_name(name: &str) -> String {
     let name: String = name.chars().take(NAME_CHARS).map(|c| if is_plain(c) { c } else { '_' }).collect();
     if name.is_empty() { "unnamed".to_owned() } else { name }
@@ -60,14 +62,14 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-/// The arguments of a call as the model wrote them, or an empty object: others (the model broke off, or broke the format)
-/// would make a provider refuse the whole conversation for ever. The result that follows says what was wrong.
+/// The arguments of a call unchanged, or an empty object if they are invalid (the model stopped early or violated the
+/// format): a provider would refuse the whole conversation forever. The result after the call says what was wrong.
 pub(crate) fn arguments(arguments: &str) -> &str {
     let is_object = serde_json::from_str::<Map<String, Value>>(arguments).is_ok();
     if is_object { arguments } else { "{}" }
 }
 
-/// The blocks of an answer up to the last one that says something: reasoning alone is no answer.
+/// The blocks of an answer up to the last one with content: reasoning alone is not an answer.
 pub(crate) fn said(answer: &AssistantMessage) -> &[ContentBlock] {
     let says = |held: &BlockContent| match held {
         BlockContent::Text(text) => !text.trim().is_empty(),
@@ -78,12 +80,12 @@ pub(crate) fn said(answer: &AssistantMessage) -> &[ContentBlock] {
     &answer.blocks[..end]
 }
 
-/// Messages of one side with nothing of the other between them, each rendered as items of a list.
+/// Consecutive messages of the user or of the model, each rendered as items of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Turn<'a> {
-    /// It is the model's.
+    /// Whether it is the model's turn.
     pub(crate) is_models: bool,
-    /// Results come first: providers want them right behind their calls.
+    /// Results come first, because providers require them right after their calls.
     results: Vec<&'a [u8]>,
     others: Vec<&'a [u8]>,
 }
@@ -93,14 +95,14 @@ impl<'a> Turn<'a> {
         Self { is_models, results: vec![], others: vec![] }
     }
 
-    /// The items in order, none of them empty.
+    /// The non-empty items in order.
     pub(crate) fn items(&self) -> impl DoubleEndedIterator<Item = &'a [u8]> {
         self.results.iter().chain(&self.others).copied()
     }
 }
 
-/// A conversation as turns that alternate, and begin and end with the user's. Messages without items are left out;
-/// `go_on` stands for a user's turn that is missing.
+/// A conversation as alternating turns; the user has the first and the last. Messages without items are left out, and
+/// `go_on` replaces a missing turn of the user.
 pub(crate) fn turns<'a>(messages: &[Cached<Message>], rendered: &'a [Arc<[u8]>], go_on: &'a [u8]) -> Vec<Turn<'a>> {
     let mut turns = vec![Turn::of(false)];
     for (message, items) in messages.iter().zip(rendered).filter(|(_, items)| !items.is_empty()) {
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn r41_an_id_is_kept_where_it_can_be_and_is_another_for_each_call() {
+    fn r41_a_valid_id_is_kept_and_other_ids_are_unique_for_each_call() {
         assert_eq!(id("toolu_01-A", 0), "toolu_01-A");
         let long = "a".repeat(65);
         let ids = ["", "functions.ls:0", "functions ls:0", "functions.ls:1", &long];
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn r41_ids_that_come_again_are_told_apart_by_their_answer() {
+    fn r41_repeated_ids_are_distinguished_by_their_answer() {
         let messages = cached([
             asking(&["a", "b"]),
             result("a"),
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn r41_arguments_that_are_no_object_are_an_empty_one() {
+    fn r41_arguments_that_are_no_object_become_an_empty_one() {
         let kept = r#" {"b":1.0,"a":"潮"} "#;
         assert_eq!(arguments(kept), kept);
         for broken in ["", "[]", "\"a\"", r#"{"a"#, r#"{"a":1} x"#, r#"{"a":"\ud800"}"#, "null"] {

@@ -1,6 +1,7 @@
 //! How long a provider asks to wait before the next attempt.
 //!
-//! Data about this response takes precedence over data about limits in general, and machine-readable data over a sentence:
+//! Data about this response takes precedence over data about limits in general, and machine-readable data over a
+//! sentence:
 //!
 //! 1. `retry-after-ms`, milliseconds;
 //! 2. `retry-after`, seconds (`2`, `0.25`) or a date (`Wed, 21 Oct 2026 07:28:00 GMT`);
@@ -8,8 +9,8 @@
 //! 4. of a 429, the latest reset among the limits with nothing left: `x-ratelimit-reset-tokens: 6m0s` beside
 //!    `x-ratelimit-remaining-tokens: 0`, and so on, in the headers or, by OpenRouter, in the body.
 //!
-//! A value that cannot be parsed or is negative is skipped. No wait is longer than a day, and a date in the past means no
-//! wait. Dates are compared with the `date` of the response, so the provider's clock counts.
+//! A value that cannot be parsed or is negative is skipped. No wait is longer than a day, and a date in the past means
+//! no wait. Dates are compared with the `date` of the response, so the provider's clock counts.
 
 use jiff::fmt::rfc2822;
 use jiff::tz::TimeZone;
@@ -68,7 +69,8 @@ fn moment(text: &str, now: Timestamp) -> Option<u64> {
     length(text).or_else(|| Some(until(text.parse().ok()?, now)))
 }
 
-/// The wait in an error body: Google's `retryDelay`, OpenAI's `resets_in_seconds`, a sentence, or OpenRouter's copy of headers.
+/// The wait in an error body: Google's `retryDelay`, OpenAI's `resets_in_seconds`, a sentence, or OpenRouter's copy of
+/// headers.
 pub(crate) fn of_body(error: &Value, words: &str) -> Option<u64> {
     let details = error.get("details").and_then(Value::as_array);
     let delay = |detail: &Value| length(detail.get("retryDelay")?.as_str()?);

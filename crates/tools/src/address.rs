@@ -1,5 +1,5 @@
-//! Decides which addresses are on the public internet. Any other address may belong to a router, a cloud's metadata service
-//! or a printer, and a page from outside must not be able to send an agent there.
+//! Decides which addresses are on the public internet. Any other address may belong to a router, a cloud's metadata
+//! service or a printer, and a page from outside must not be able to send an agent there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -38,11 +38,11 @@ const NOT_PUBLIC_V4: &[Ipv4Net] = &[
 /// The one IPv6 network of global unicast addresses.
 const PUBLIC_V6: Ipv6Net = v6([0x2000, 0], 3);
 
-/// What of it is not public: special assignments (Teredo among them), documentation, 6to4, documentation again.
+/// The networks in it that are not public: special assignments such as Teredo, documentation, 6to4, documentation.
 const NOT_PUBLIC_V6: &[Ipv6Net] =
     &[v6([0x2001, 0], 23), v6([0x2001, 0x0db8], 32), v6([0x2002, 0], 16), v6([0x3fff, 0], 20)];
 
-/// IPv4 addresses behind a translator stand in the last four bytes.
+/// Addresses whose last four bytes are an IPv4 address behind a translator.
 const TRANSLATED: Ipv6Net = v6([0x0064, 0xff9b], 96);
 
 /// Returns whether anyone on the internet could reach this address.

@@ -1,5 +1,5 @@
-//! The tool `apply_patch`: one patch changes several files, all or none. It computes every change before it writes the first
-//! file. If a crash interrupts the writing, the same call completes it: it compares each file's hash.
+//! The tool `apply_patch`: one patch changes several files, all or none. It computes every change before it writes the
+//! first file. If a crash interrupts the writing, the same call completes it: it compares each file's hash.
 
 use engine::{EffectId, Found};
 
@@ -14,8 +14,8 @@ use crate::patch::{FileAct, parse};
 use crate::paths::{ResolvedPath, Workspace};
 use crate::text::TextFile;
 
-/// Resolves every path of the patch, each once, in the order in which the files are changed. Deleted files come last, so
-/// that a moved file exists under one of its names at any time.
+/// Resolves every path of the patch, each once, in the order in which the files are changed. Deleted files come last,
+/// so that a moved file exists under one of its names at any time.
 pub(crate) fn paths(
     arguments: &PatchArguments,
     resolve: impl Fn(&str) -> Result<ResolvedPath, ToolError>,

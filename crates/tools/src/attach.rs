@@ -60,7 +60,8 @@ impl AttachError {
     }
 }
 
-/// Reads these files for a message, all or none. Decodes images and encodes them anew; masks secrets in text. It may block.
+/// Reads these files for a message, all or none. Decodes images and encodes them anew; masks secrets in text. It may
+/// block.
 pub fn attach<P: AsRef<Path>>(paths: &[P], secrets: &Secrets) -> Result<Vec<Attached>, AttachError> {
     let files = paths.iter().map(|path| {
         let path = path.as_ref();

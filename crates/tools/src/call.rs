@@ -12,7 +12,7 @@ use crate::evidence::Evidence;
 use crate::fetch::{self, Fetched, NetworkPolicy};
 use crate::folder::CallFolder;
 use crate::invocation::{Invocation, ProcessArguments};
-use crate::limits::FETCH_SHOWN_BYTES;
+use crate::limits::FETCH_PREVIEW_BYTES;
 use crate::masking::Secrets;
 use crate::output::{self, Outputs};
 use crate::paths::Workspace;
@@ -27,8 +27,8 @@ pub struct Context {
     pub workspace: PathBuf,
     /// The folder that holds one record folder for each command (`home/calls`). A tool creates it when it needs it.
     pub calls: PathBuf,
-    /// The limit of a call, milliseconds. The engine ends the call at this limit; the supervisor ends it 10 s later if it
-    /// still runs.
+    /// The limit of a call, milliseconds. The engine ends the call at this limit; the supervisor ends it 10 s later if
+    /// it still runs.
     pub call_ms: u64,
     /// Values that are masked in all output of a tool.
     pub secrets: Secrets,
@@ -44,14 +44,14 @@ pub struct Context {
     pub supervisor: PathBuf,
 }
 
-/// One call.
+/// A call that the runtime runs, looks up or ends.
 #[derive(Debug, Clone)]
 pub struct CallRequest {
     /// The `run_call` effect that started the call. Looking the call up and ending it use the same id.
     pub id: EffectId,
     /// The call that the model made.
     pub call: CallId,
-    /// The tool's name.
+    /// The tool's name as the model wrote it; the tool need not exist.
     pub tool: String,
     /// The arguments as the model wrote them.
     pub arguments: Arc<[u8]>,
@@ -64,17 +64,18 @@ pub struct CallRequest {
 /// What became of a call that a crash interrupted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundCall {
-    /// The finding.
+    /// Whether the call never started, still runs, has ended, or has an unknown outcome.
     pub found: Found,
     /// The result, for `Ended`.
     pub ended: Option<ToolResult>,
 }
 
-/// Runs a call, or attaches to a command that is already running under this id. `progress` receives pieces of live output,
-/// each with the number of bytes before it. Dropping the future ends every tool except a command, which keeps running.
+/// Runs a call, or attaches to a command that is already running under this id. `progress` receives pieces of live
+/// output, each with the number of bytes before it. Dropping the future ends every tool except a command, which keeps
+/// running.
 ///
-/// The outcome is Done or Failed; of a command also TimedOut (the supervisor's own limit), Interrupted (the supervisor was
-/// killed) or Unended (some process could not be ended).
+/// The outcome is Done or Failed; of a command also TimedOut (the supervisor's own limit), Interrupted (the supervisor
+/// was killed) or Unended (some process could not be ended).
 pub async fn run(context: &Context, request: &CallRequest, mut progress: impl FnMut(u64, String) + Send) -> ToolResult {
     let invocation = match Invocation::parse(&request.tool, &request.arguments) {
         Ok(invocation) => invocation,
@@ -93,7 +94,7 @@ pub async fn run(context: &Context, request: &CallRequest, mut progress: impl Fn
 
 /// The result of a fetch. If the status is not a success, the call has failed.
 fn fetched_page(context: &Context, fetched: &Fetched) -> ToolResult {
-    let (page, whole) = output::first_page(&context.secrets.mask(&fetched.text), FETCH_SHOWN_BYTES);
+    let (page, whole) = output::first_page(&context.secrets.mask(&fetched.text), FETCH_PREVIEW_BYTES);
     let outcome = if fetched.status.is_success() { CallOutcome::Done } else { CallOutcome::Failed };
     let text = context.secrets.mask(&fetched.head) + "\n" + &page;
     ToolResult { whole, ..tool_result::text(outcome, &text) }
@@ -139,12 +140,13 @@ fn run_here(
     text.map(ToolText::from)
 }
 
-/// Finds out what became of a call whose runtime was killed. After `NeverStarted` the call can never start under this id:
-/// to run it again, the caller needs another id.
+/// Finds out what became of a call whose runtime was killed. After `NeverStarted` the call can never start under this
+/// id: to run it again, the caller needs another id.
 pub async fn find(context: &Context, request: &CallRequest) -> FoundCall {
     let found = match Invocation::parse(&request.tool, &request.arguments) {
         Ok(Invocation::Exec(arguments)) => exec::find(context, request.id, &arguments).await,
-        // The process may have read the text, so it must not be written again. Reading output and ending are repeatable.
+        // The process may have read the text, so it must not be written again. Reading output and ending are
+        // repeatable.
         Ok(Invocation::Process(ProcessArguments::Write { .. })) => Ok(FoundCall { found: Found::Unknown, ended: None }),
         Ok(invocation) if invocation.changes_files() => find_change(context, request, invocation).await,
         // The tool changes nothing, or the call was not valid: running it again makes no difference.
@@ -173,8 +175,8 @@ pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> T
     }
 }
 
-/// Removes the record of a call in the folder [`Context::calls`]. The result must be synced in the journal. A void record,
-/// which is one empty file, stays.
+/// Removes the record of a call in the folder [`Context::calls`]. The result must be synced in the journal. A void
+/// record, which is one empty file, stays.
 pub fn forget(calls: &Path, id: EffectId) -> std::io::Result<()> {
     CallFolder::of(calls, id).remove()
 }

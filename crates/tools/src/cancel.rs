@@ -1,4 +1,5 @@
-//! Runs the tools that work inside this process on a thread of their own. Dropping the future that waits for one ends it.
+//! Runs the tools that work inside this process on a thread of their own. Dropping the future that waits for one ends
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
-//! Changes files atomically, for every tool that writes. Two hashes make a change idempotent: the hash of the file before,
-//! which the check saw, and the hash of the file after. If the file has neither, somebody else changed it, and the tool does
-//! not touch it.
+//! Changes files atomically, for every tool that writes. Two hashes make a change idempotent: the hash of the file
+//! before, which the check saw, and the hash of the file after. If the file has neither, somebody else changed it, and
+//! the tool does not touch it.
 
 use std::ffi::OsString;
 use std::fs::File;

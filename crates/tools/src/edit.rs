@@ -1,4 +1,5 @@
-//! The tool `edit`: replaces one piece of a text file that occurs exactly once. It keeps line ends and the byte order mark.
+//! The tool `edit`: replaces one piece of a text file that occurs exactly once. It keeps line ends and the byte order
+//! mark.
 
 use engine::{EffectId, Found};
 
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_place_is_replaced_and_the_rest_stays_byte_for_byte() {
+    fn one_occurrence_is_replaced_and_the_rest_stays_byte_for_byte() {
         for (text, old, new, expected) in [
             ("a\nb\nc\n", "b\n", "x\ny\n", "a\nx\ny\nc\n"),
             ("a\r\nb\r\nc\r\n", "a\nb", "a\nx\nb", "a\r\nx\r\nb\r\nc\r\n"),

@@ -95,7 +95,7 @@ pub(crate) enum ToolError {
     /// The call was cancelled.
     #[error("the call was ended before it was done; nothing was changed")]
     Cancelled,
-    /// The tool panicked.
+    /// The tool panicked, which is a bug of Limulus.
     #[error("the tool `{tool}` failed because of a bug in limulus; please report it")]
     Defect { tool: &'static str },
     /// The supervisor could not be started.

@@ -1,5 +1,5 @@
-//! The evidence of a call: what its check saw and its run relies on. The journal stores it, so that after a crash a later
-//! owner can find out what became of the call.
+//! The evidence of a call: what its check saw and its run relies on. The journal stores it, so that after a crash a
+//! later owner can find out what became of the call.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::FileState;
 
-/// The evidence of one call, written as JSON. Evidence that cannot be parsed counts as none; the tools then overwrite no
-/// file.
+/// The evidence of one call, written as JSON. Evidence that cannot be parsed counts as none; the tools then overwrite
+/// no file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Evidence {
     /// The paths outside the workspace that the policy did not deny. The call can access no other path outside.

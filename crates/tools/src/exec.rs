@@ -24,12 +24,12 @@ use crate::{preview, tool_result, window};
 /// The result of a command that was cancelled before it started.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
 
-/// The result of a command whose outcome nobody can know.
+/// The result of a command whose outcome is unknown.
 const UNKNOWN: &str = "The command was interrupted by a crash and its outcome is unknown. What it left running was ended. \
                        Look at what it has done before you run it again.\n";
 
-/// Starts the command, or attaches to it if it is already running, and waits for its end. `already` is the number of bytes
-/// of its live output that the journal holds.
+/// Starts the command, or attaches to it if it is already running, and waits for its end. `already` is the number of
+/// bytes of its live output that the journal holds.
 pub(crate) async fn run(
     context: &Context,
     id: EffectId,
@@ -38,7 +38,7 @@ pub(crate) async fn run(
     progress: &mut (impl FnMut(u64, String) + Send),
 ) -> Result<ToolResult, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
-    let mut news = match state(&folder)? {
+    let mut update = match state(&folder)? {
         CallState::Absent => OutputUpdate::of(start(context, &folder, arguments).await?),
         _ => OutputUpdate::none(),
     };
@@ -56,18 +56,18 @@ pub(crate) async fn run(
                 return in_background(context, &folder, id);
             }
             CallState::Running => {}
-            CallState::Absent if !news.is_over() => {}
+            CallState::Absent if !update.is_over() => {}
             CallState::Absent => {
                 // A supervisor may still be starting. Claiming the folder keeps it from running the command.
                 if folder.claim_void().map_err(record_error(&folder))? {
-                    return Err(ToolError::NotStarted { reason: context.secrets.mask(&news.reason()) });
+                    return Err(ToolError::NotStarted { reason: context.secrets.mask(&update.reason()) });
                 }
             }
             CallState::Void => return Ok(failed(NEVER_STARTED)),
             CallState::Ended(record) => return settled(context, &folder, record).await,
             CallState::Dead => return Ok(interrupted(&folder)),
         }
-        news.wait(yields_at).await;
+        update.wait(yields_at).await;
     }
 }
 
@@ -83,8 +83,8 @@ fn in_background(context: &Context, folder: &CallFolder, id: EffectId) -> Result
     Ok(ToolResult { in_background: true, ..tool_result::text(CallOutcome::Done, &text) })
 }
 
-/// Finds out what became of the call. A command that never began cannot begin any more. If the command was to continue in
-/// the background and runs, the call has its result.
+/// Finds out what became of the call. A command that never began cannot begin any more. If the command was to continue
+/// in the background and runs, the call has its result.
 pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArguments) -> Result<FoundCall, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     loop {
@@ -237,8 +237,8 @@ impl OutputUpdate {
         tokio::select! {
             read = stdout.read(&mut buffer) => match read {
                 Ok(count) if count > 0 => {
-                    let room = REASON_BYTES.saturating_sub(self.message.len()).min(count);
-                    self.message.extend_from_slice(&buffer[..room]);
+                    let space = REASON_BYTES.saturating_sub(self.message.len()).min(count);
+                    self.message.extend_from_slice(&buffer[..space]);
                 }
                 _ => self.stdout = None,
             },

@@ -1,5 +1,5 @@
-//! The tool `web_fetch`: gets one page as text. It checks every address before it connects: the address in the URL, those
-//! that its name resolves to, and the same for every redirect.
+//! The tool `web_fetch`: gets one page as text. It checks every address before it connects: the address in the URL,
+//! those that its name resolves to, and the same for every redirect.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -47,18 +47,18 @@ impl NetworkPolicy {
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) status: StatusCode,
-    /// The final URL; then status, type and size; then the title, if there is one. Each is on a line of its own.
+    /// The final URL; then status, type and size; then the title, if there is one. Each is on a separate line.
     pub(crate) head: String,
     pub(crate) text: String,
 }
 
 /// Fetches a page. Dropping the future ends the fetch.
-pub(crate) async fn fetch(url: &str, reach: NetworkPolicy) -> Result<Fetched, ToolError> {
-    fetch_within(url, reach, Duration::from_millis(FETCH_MS)).await
+pub(crate) async fn fetch(url: &str, network: NetworkPolicy) -> Result<Fetched, ToolError> {
+    fetch_within(url, network, Duration::from_millis(FETCH_MS)).await
 }
 
-async fn fetch_within(url: &str, reach: NetworkPolicy, limit: Duration) -> Result<Fetched, ToolError> {
-    let fetching = tokio::time::timeout(limit, follow(url, reach)).await;
+async fn fetch_within(url: &str, network: NetworkPolicy, limit: Duration) -> Result<Fetched, ToolError> {
+    let fetching = tokio::time::timeout(limit, follow(url, network)).await;
     fetching.unwrap_or_else(|_| Err(failed(url, format!("it took longer than {} s", limit.as_secs_f64()))))
 }
 
@@ -66,11 +66,11 @@ fn failed(url: &str, reason: impl Into<String>) -> ToolError {
     ToolError::Fetch { url: url.to_owned(), reason: reason.into() }
 }
 
-async fn follow(start: &str, reach: NetworkPolicy) -> Result<Fetched, ToolError> {
-    let client = client(reach).map_err(|error| failed(start, error.to_string()))?;
+async fn follow(start: &str, network: NetworkPolicy) -> Result<Fetched, ToolError> {
+    let client = client(network).map_err(|error| failed(start, error.to_string()))?;
     let mut url = Url::parse(start).map_err(|error| failed(start, format!("it is not a valid URL: {error}")))?;
     for _ in 0..=REDIRECTS {
-        check(&url, reach)?;
+        check(&url, network)?;
         let sent = client.get(url.clone()).header(header::ACCEPT, ACCEPT).send().await;
         let response = sent.map_err(|error| failed(url.as_str(), root_cause(&error)))?;
         match redirected(&response, &url)? {
@@ -81,12 +81,12 @@ async fn follow(start: &str, reach: NetworkPolicy) -> Result<Fetched, ToolError>
     Err(failed(start, format!("it was redirected more than {REDIRECTS} times")))
 }
 
-fn client(reach: NetworkPolicy) -> reqwest::Result<Client> {
+fn client(network: NetworkPolicy) -> reqwest::Result<Client> {
     // The process has one TLS provider. If another crate has installed it already, it is the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .user_agent(USER_AGENT)
-        .dns_resolver(Arc::new(CheckedNames { reach }))
+        .dns_resolver(Arc::new(CheckedNames { network }))
         // A proxy would resolve names itself and bypass the check.
         .no_proxy()
         // Each redirect is checked like the first address.
@@ -96,7 +96,7 @@ fn client(reach: NetworkPolicy) -> reqwest::Result<Client> {
 }
 
 /// Checks whether a URL may be fetched. A numeric address is never resolved by [`CheckedNames`], so it is checked here.
-fn check(url: &Url, reach: NetworkPolicy) -> Result<(), ToolError> {
+fn check(url: &Url, network: NetworkPolicy) -> Result<(), ToolError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(failed(url.as_str(), "only http:// and https:// are fetched"));
     }
@@ -105,7 +105,7 @@ fn check(url: &Url, reach: NetworkPolicy) -> Result<(), ToolError> {
     }
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     match host.parse::<IpAddr>() {
-        Ok(address) if !reach.admits(address) => Err(failed(url.as_str(), not_public(address))),
+        Ok(address) if !network.admits(address) => Err(failed(url.as_str(), not_public(address))),
         _ => Ok(()),
     }
 }
@@ -117,15 +117,15 @@ fn not_public(address: IpAddr) -> String {
 /// Resolves names and returns the addresses only if all of them are allowed. The client connects to exactly these
 /// addresses, so a name that resolves differently a moment later (DNS rebinding) cannot bypass the check.
 struct CheckedNames {
-    reach: NetworkPolicy,
+    network: NetworkPolicy,
 }
 
 impl Resolve for CheckedNames {
     fn resolve(&self, name: Name) -> Resolving {
-        let reach = self.reach;
+        let network = self.network;
         Box::pin(async move {
             let addresses: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            match addresses.iter().find(|address| !reach.admits(address.ip())) {
+            match addresses.iter().find(|address| !network.admits(address.ip())) {
                 Some(address) => Err(not_public(address.ip()).into()),
                 None => Ok(Box::new(addresses.into_iter()) as Addrs),
             }
@@ -160,9 +160,9 @@ async fn page(mut response: Response, url: Url) -> Result<Fetched, ToolError> {
     let mut bytes = Vec::new();
     let mut is_truncated = false;
     while let Some(piece) = response.chunk().await.map_err(failed)? {
-        let room = FETCH_BYTES - bytes.len();
-        bytes.extend_from_slice(&piece[..piece.len().min(room)]);
-        if piece.len() > room {
+        let space = FETCH_BYTES - bytes.len();
+        bytes.extend_from_slice(&piece[..piece.len().min(space)]);
+        if piece.len() > space {
             is_truncated = true;
             break;
         }
@@ -199,8 +199,8 @@ fn is_html(kind: &str, text: &str) -> bool {
     matches!(kind, "text/html" | "application/xhtml+xml") || (kind == "no content type" && begins())
 }
 
-/// Decodes text: by its byte order mark, else by the charset of the header, else by the charset in its first kilobyte, else
-/// as UTF-8.
+/// Decodes text: by its byte order mark, else by the charset of the header, else by the charset in its first kilobyte,
+/// else as UTF-8.
 fn decode(content_type: &str, bytes: &[u8]) -> String {
     let beginning = String::from_utf8_lossy(&bytes[..bytes.len().min(1024)]).to_ascii_lowercase();
     let encoding = charset(content_type).or_else(|| charset(&beginning)).unwrap_or(UTF_8);

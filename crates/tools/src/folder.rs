@@ -12,8 +12,9 @@
 //! calls/.ID.PID.new         a folder that is being prepared
 //! ```
 //!
-//! The supervisor prepares the folder under another name and renames it, which fails if `calls/ID` exists. So a call has at
-//! most one supervisor and none after a void, and nobody ever sees an incomplete folder. Only the supervisor writes into it.
+//! The supervisor prepares the folder under another name and renames it, which fails if `calls/ID` exists. So a call
+//! has at most one supervisor and none after a void, and nobody ever sees an incomplete folder. Only the supervisor
+//! writes into it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -53,7 +54,7 @@ pub(crate) struct ExitRecord {
     pub(crate) status: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
-    /// Who ended it.
+    /// Who ended it; none if it ended by itself or could not start.
     pub(crate) ended_by: Option<EndedBy>,
     /// Why it could not start, or which output could not be kept.
     pub(crate) trouble: Option<String>,
@@ -135,8 +136,8 @@ impl CallFolder {
         Ok(self.record()?.map_or(CallState::Dead, CallState::Ended))
     }
 
-    /// Creates the void file of a call that has not started, so that it can never start. Returns false if the call has started
-    /// or is void already.
+    /// Creates the void file of a call that has not started, so that it can never start. Returns false if the call has
+    /// started or is void already.
     pub(crate) fn claim_void(&self) -> io::Result<bool> {
         self.make_parent()?;
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path) {
@@ -213,8 +214,8 @@ impl CallFolder {
         File::open(self.path.join("output"))
     }
 
-    /// Bytes that the command has written so far. Beyond the kept bytes, only commands that may go into the background record
-    /// the number.
+    /// Bytes that the command has written so far. Beyond the kept bytes, only commands that may go into the background
+    /// record the number.
     pub(crate) fn written(&self) -> io::Result<u64> {
         let length = self.open_output()?.metadata()?.len();
         if length < KEPT_HEAD_BYTES + KEPT_TAIL_BYTES {
@@ -225,14 +226,15 @@ impl CallFolder {
         Ok(read.map_or(length, |()| u64::from_le_bytes(written).max(length)))
     }
 
-    /// Reads the output from byte `from`, at most to byte `to`. Both must lie in the kept head or both in the kept tail.
+    /// Reads the output from byte `from`, at most to byte `to`. Both must lie in the kept head or both in the kept
+    /// tail.
     pub(crate) fn read_output(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
         let file = self.open_output()?;
         let mut bytes = vec![0; to.saturating_sub(from) as usize];
         let mut read = 0;
         while read < bytes.len() {
-            let (place, room) = place(from + read as u64);
-            let most = bytes.len().min(read.saturating_add(room as usize));
+            let (place, space) = place(from + read as u64);
+            let most = bytes.len().min(read.saturating_add(space as usize));
             match file.read_at(&mut bytes[read..most], place)? {
                 0 => break,
                 count => read += count,
@@ -261,8 +263,8 @@ impl CallFolder {
         Ok(KeptOutput { head, left_out: bytes - KEPT_HEAD_BYTES - KEPT_TAIL_BYTES, tail })
     }
 
-    /// Removes the folder. The call must be settled. A void file must stay, because a supervisor that is still starting must
-    /// not be able to create the folder.
+    /// Removes the folder. The call must be settled. A void file must stay, because a supervisor that is still starting
+    /// must not be able to create the folder.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.path) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),

@@ -1,5 +1,6 @@
-//! Converts an HTML page to readable text, similar to Markdown. Headings, lists, links, tables and code keep their form;
-//! scripts, styles, menus and buttons are removed. One pass over the tokens converts any input, also malformed HTML.
+//! Converts an HTML page to readable text, similar to Markdown. Headings, lists, links, tables and code keep their
+//! form; scripts, styles, menus and buttons are removed. One pass over the tokens converts any input, also malformed
+//! HTML.
 
 use html5gum::{DefaultEmitter, EndTag, StartTag, Token, Tokenizer};
 use reqwest::Url;
@@ -41,7 +42,6 @@ const PARAGRAPHS: &[&str] = &[
 const LINES: &[&str] =
     &["div", "br", "li", "dt", "dd", "tr", "address", "figcaption", "summary", "caption", "legend", "body"];
 
-/// A converted page.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) title: String,

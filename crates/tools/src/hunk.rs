@@ -1,5 +1,5 @@
-//! Applies hunks to a text, each after the one before, at the first position where its lines occur. Unchanged lines stay
-//! byte for byte; added lines get the line ends of the file.
+//! Applies hunks to a text, each after the one before, at the first position where its lines occur. Unchanged lines
+//! stay byte for byte; added lines get the line ends of the file.
 
 use crate::patch::{Hunk, HunkLine};
 use crate::text::{line_end, nearest};

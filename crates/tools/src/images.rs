@@ -1,6 +1,6 @@
-//! Prepares images for models: upright, of bounded size, and with nothing but pixels. Decoding and encoding anew removes all
-//! else that a file holds (the location of a photo, a text, a second file appended to it). Only this file uses the image
-//! library.
+//! Prepares images for models: upright, of bounded size, and only their pixels. Decoding and encoding anew removes all
+//! other data of a file, such as the location of a photo, a text or an appended second file. Only this file uses the
+//! image library.
 
 use std::io::Cursor;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +19,7 @@ use crate::size::size;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
     bytes: Vec<u8>,
-    /// `image/png` or `image/jpeg`.
+    /// The media type, which is `image/png` or `image/jpeg`.
     media_type: &'static str,
     width: u32,
     height: u32,
@@ -117,8 +117,8 @@ fn decode(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, ImageError>
     Ok(image)
 }
 
-/// The image with no side longer than `side`. A large image is first reduced to twice that by averaging, since the better
-/// filter needs memory for all of its input.
+/// The image with no side longer than `side`. A large image is first reduced to twice that by averaging, since the
+/// better filter needs memory for all of its input.
 fn within(image: &DynamicImage, side: u32) -> DynamicImage {
     let is_within = |image: &DynamicImage, side| image.width() <= side && image.height() <= side;
     if is_within(image, side) {

@@ -10,7 +10,6 @@ use crate::error::ToolError;
 use crate::limits::{BACKGROUND_MS, POLL_WAIT_MS};
 use crate::specs;
 
-/// Arguments of `read`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct ReadArguments {
     pub(crate) path: String,
@@ -20,14 +19,12 @@ pub(crate) struct ReadArguments {
     pub(crate) limit: Option<u64>,
 }
 
-/// Arguments of `ls`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct LsArguments {
     #[serde(default = "here")]
     pub(crate) path: String,
 }
 
-/// Arguments of `grep`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct GrepArguments {
     pub(crate) pattern: String,
@@ -38,14 +35,12 @@ pub(crate) struct GrepArguments {
     pub(crate) ignore_case: bool,
 }
 
-/// Arguments of `write`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct WriteArguments {
     pub(crate) path: String,
     pub(crate) content: String,
 }
 
-/// Arguments of `edit`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct EditArguments {
     pub(crate) path: String,
@@ -53,13 +48,11 @@ pub(crate) struct EditArguments {
     pub(crate) new_text: String,
 }
 
-/// Arguments of `apply_patch`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct PatchArguments {
     pub(crate) input: String,
 }
 
-/// Arguments of `find`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct FindArguments {
     pub(crate) pattern: String,
@@ -67,13 +60,11 @@ pub(crate) struct FindArguments {
     pub(crate) path: String,
 }
 
-/// Arguments of `web_fetch`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct FetchArguments {
     pub(crate) url: String,
 }
 
-/// Arguments of `exec`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct ExecArguments {
     pub(crate) command: String,
@@ -85,8 +76,8 @@ pub(crate) struct ExecArguments {
 }
 
 impl ExecArguments {
-    /// How long the call waits before its command continues in the background; none = the command stays in the foreground.
-    /// At most half of `call_ms`, the limit of the call.
+    /// How long the call waits before its command continues in the background; none = the command stays in the
+    /// foreground. At most half of `call_ms`, the limit of the call.
     pub(crate) fn yields_after(&self, call_ms: u64) -> Option<Duration> {
         let wanted = self.yield_ms.or(self.background.then_some(BACKGROUND_MS));
         wanted.map(|ms| Duration::from_millis(ms.min(call_ms / 2)))

@@ -24,13 +24,14 @@ const KINDS: &[(usize, &[u8], &str)] = &[
     (0, b"\xfe\xff", "UTF-16 text"),
 ];
 
-/// Text may have one byte in so many that is not UTF-8: a name in an old encoding, a broken character.
+/// Text may have one byte in this many that is not UTF-8, such as a name in an old encoding or a broken character.
 const BROKEN_SHARE: usize = 20;
 
-/// So few invalid bytes are always tolerated.
+/// This number of invalid bytes is always tolerated.
 const BROKEN_BYTES: usize = 4;
 
-/// The type of these bytes if they are not text, that is, if they contain zero bytes or are mostly not UTF-8; else none.
+/// The type of these bytes if they are not text, that is, if they contain zero bytes or are mostly not UTF-8; else
+/// none.
 pub(crate) fn not_text(bytes: &[u8]) -> Option<&'static str> {
     let beginning = &bytes[..bytes.len().min(SNIFF_BYTES)];
     let has_zero = bytes.contains(&0);

@@ -1,8 +1,8 @@
 //! The tools of an agent, the policy that checks each call, and the supervisor that runs commands.
 //!
-//! The runtime calls [`check`] before a call starts, [`run`] to run it, [`find`] after a crash and [`end`] to end it. The
-//! tools that run in this process have one source file each. `exec` runs under a supervisor (`supervise/`), a separate
-//! process that shares only one folder with the runtime (`folder.rs` describes it).
+//! The runtime calls [`check`] before a call starts, [`run`] to run it, [`find`] after a crash and [`end`] to end it.
+//! The tools that run in this process have one source file each. `exec` runs under a supervisor (`supervise/`), a
+//! separate process that shares only one folder with the runtime (`folder.rs` describes it).
 //!
 //! This crate knows neither the journal nor the agent loop. It accesses no path that was not resolved by `paths.rs` and
 //! opened by `openat.rs`. It runs on Linux only.
@@ -10,6 +10,7 @@
 mod address;
 mod apply_patch;
 mod attach;
+mod background;
 mod call;
 mod cancel;
 mod change;
@@ -22,7 +23,6 @@ mod files;
 mod find;
 mod folder;
 mod grep;
-mod held;
 mod html;
 mod hunk;
 mod images;
@@ -52,9 +52,9 @@ mod window;
 mod write;
 
 pub use attach::{AttachError, attach, attach_sent};
+pub use background::{ProcessEnd, end_process, forget_process, hold_process, process_end};
 pub use call::{CallRequest, Context, FoundCall, end, find, forget, freeze, run, thaw};
 pub use fetch::NetworkPolicy;
-pub use held::{ProcessEnd, end_process, forget_process, hold_process, process_end};
 pub use masking::Secrets;
 pub use orphan::{Orphans, orphans};
 pub use output::Outputs;

@@ -1,5 +1,5 @@
-//! Every fixed limit of the tools and of the supervisor, with its unit and its reason. Limits that a user can set are in
-//! the settings of a run.
+//! Every fixed limit of the tools and of the supervisor, with its unit and its reason. Limits that a user can set are
+//! in the settings of a run.
 
 /// Lines that `read` returns at once: more would dominate the request.
 pub(crate) const READ_LINES: u64 = 2_000;
@@ -10,15 +10,16 @@ pub(crate) const READ_BYTES: usize = 50 << 10;
 /// Bytes at the start of a file that decide whether it is text.
 pub(crate) const SNIFF_BYTES: usize = 8 << 10;
 
-/// Bytes of one piece of a long line of an output: `read` splits a longer line, so that every page has space for a piece.
+/// Bytes of one piece of a long line of an output: `read` splits a longer line, so that every page has space for a
+/// piece.
 pub(crate) const PIECE_BYTES: usize = 16 << 10;
 
-/// Pixels of the longer side of an image that a model is shown, tried in this order until the bytes suffice. More than
-/// 2,000 is refused by Anthropic where a request has more than 20 images, and scaled down by all.
+/// Pixels of the longer side of an image for a model, tried in this order until the image is small enough. Anthropic
+/// refuses more than 2,000 in a request with more than 20 images, and all providers scale them down.
 pub(crate) const IMAGE_SIDES: &[u32] = &[2_000, 1_500, 1_000];
 
-/// Bytes of an image that a model is shown. Providers take 5 MB of base64 each and 20 to 32 MB a request, and all that was
-/// shown is sent with every later request.
+/// Bytes of an image for a model. Providers accept 5 MB of base64 an image and 20 to 32 MB a request, and every later
+/// request contains all earlier images.
 pub(crate) const IMAGE_BYTES: usize = 3 << 19;
 
 /// Bytes of the file of an image: a camera's largest JPEG has 30 MB.
@@ -33,29 +34,29 @@ pub(crate) const IMAGE_MEMORY: u64 = 256 << 20;
 /// JPEG quality from 0 to 100: below 80 small text begins to blur.
 pub(crate) const JPEG_QUALITY: u8 = 85;
 
-/// Side, in pixels, of the squares into which models divide an image. Each square is about one token (Anthropic's figure;
-/// others are similar).
+/// Side, in pixels, of the squares into which models divide an image. Each square is about one token (Anthropic's
+/// figure; others are similar).
 pub(crate) const IMAGE_TOKEN_SIDE: u32 = 28;
 
 /// Bytes of a PDF document: encoded as base64 it must fit into a request.
 pub(crate) const PDF_BYTES: u64 = 10 << 20;
 
-/// Bytes of a text that is sent with a message, about 64,000 tokens: half of the assumed window of an unknown model. The
-/// agent can read a longer text from the workspace, piece by piece.
+/// Bytes of a text that is sent with a message, about 64,000 tokens: half of the assumed window of an unknown model.
+/// The agent can read a longer text from the workspace, piece by piece.
 pub(crate) const ATTACHED_TEXT_BYTES: u64 = 256 << 10;
 
 /// Files that one message may have.
 pub(crate) const ATTACHED_FILES: usize = 20;
 
-/// Bytes of all files of one message: as base64 less than the 20 MB that a request to Gemini may have, and no more than a
-/// request sends of a conversation.
+/// Bytes of all files of one message: as base64 less than the 20 MB that a request to Gemini may have, and no more than
+/// a request sends of a conversation.
 pub(crate) const ATTACHED_BYTES: u64 = 12 << 20;
 
 /// Bytes of a web page that are read: longer pages are not meant for reading.
 pub(crate) const FETCH_BYTES: usize = 2 << 20;
 
 /// Bytes of its text that the model receives at once.
-pub(crate) const FETCH_SHOWN_BYTES: usize = 24 << 10;
+pub(crate) const FETCH_PREVIEW_BYTES: usize = 24 << 10;
 
 /// Milliseconds that a fetch may take, redirects included.
 pub(crate) const FETCH_MS: u64 = 30_000;
@@ -97,10 +98,10 @@ pub(crate) const LINKS: u32 = 40;
 pub(crate) const OPEN_TRIES: u32 = 32;
 
 /// Bytes from the start of a command's output that the model receives.
-pub(crate) const SHOWN_HEAD_BYTES: usize = 16 << 10;
+pub(crate) const PREVIEW_HEAD_BYTES: usize = 16 << 10;
 
 /// Bytes from the end of a command's output that the model receives: errors are usually at the end.
-pub(crate) const SHOWN_TAIL_BYTES: usize = 8 << 10;
+pub(crate) const PREVIEW_TAIL_BYTES: usize = 8 << 10;
 
 /// Bytes from the start of a command's output that are kept on disk.
 pub(crate) const KEPT_HEAD_BYTES: u64 = 4 << 20;
@@ -108,7 +109,8 @@ pub(crate) const KEPT_HEAD_BYTES: u64 = 4 << 20;
 /// Bytes from the end of a command's output that are kept on disk.
 pub(crate) const KEPT_TAIL_BYTES: u64 = 4 << 20;
 
-/// Bytes of a command's output that are reported while it runs. Live output is only for watching, and the journal stores it.
+/// Bytes of a command's output that are reported while it runs. Live output is only for watching, and the journal
+/// stores it.
 pub(crate) const LIVE_BYTES: u64 = 64 << 10;
 
 /// Bytes that the supervisor reads from the pipe at once: the capacity of a pipe.
@@ -133,8 +135,8 @@ pub(crate) const FREEZE_LOOKS: u32 = 3;
 /// Milliseconds after which an idle supervisor wakes to reap orphans of its command.
 pub(crate) const REAP_TICK_MS: u64 = 5_000;
 
-/// Milliseconds past the call's own limit after which the supervisor itself ends the command: the runtime, if one runs, acts
-/// first.
+/// Milliseconds past the call's own limit after which the supervisor itself ends the command: the runtime, if one runs,
+/// acts first.
 pub(crate) const SLACK_MS: u64 = 10_000;
 
 /// Milliseconds between two checks of a call that another process started.
@@ -144,10 +146,10 @@ pub(crate) const ATTACHED_TICK_MS: u64 = 10;
 pub(crate) const FOLLOWED_TICK_MS: u64 = 1_000;
 
 /// Milliseconds between two checks of a background command where the system cannot signal its end.
-pub(crate) const HELD_TICK_MS: u64 = 1_000;
+pub(crate) const BACKGROUND_TICK_MS: u64 = 1_000;
 
-/// Milliseconds after which a command continues in the background if the call sets no time: a command that fails at once
-/// thus still fails in its own call.
+/// Milliseconds after which a command continues in the background if the call sets no time: a command that fails at
+/// once thus still fails in its own call.
 pub(crate) const BACKGROUND_MS: u64 = 500;
 
 /// Bytes of the output of a process that the model receives at once.
@@ -180,7 +182,10 @@ pub(crate) const SECRET_BYTES: usize = 6;
 /// Bytes of a command that an approval request quotes: whoever approves it must see what it does.
 pub(crate) const QUOTED_BYTES: usize = 8 << 10;
 
-const _: () = assert!(SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES < KEPT_HEAD_BYTES as usize, "what is shown is kept");
+const _: () = assert!(
+    PREVIEW_HEAD_BYTES + PREVIEW_TAIL_BYTES < KEPT_HEAD_BYTES as usize,
+    "the preview is within the kept output"
+);
 const _: () =
     assert!(PDF_BYTES <= ATTACHED_BYTES && ATTACHED_BYTES / 3 * 4 < 20_000_000, "what is attached can be sent");
 const _: () = assert!(IMAGE_BYTES / 3 * 4 < 5_000_000, "an image that was made anew can be sent");

@@ -1,5 +1,5 @@
-//! The output of a running command as text, with secrets masked and no character split. The text depends only on the bytes,
-//! not on when they were read, so a runtime that attaches can continue at the offset in the journal.
+//! The output of a running command as text, with secrets masked and no character split. The text depends only on the
+//! bytes, not on when they were read, so a runtime that attaches can continue at the offset in the journal.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -30,13 +30,14 @@ impl LiveOutput {
     }
 
     /// Reads new output and reports each new piece of text with the number of bytes before it. It stops for good after
-    /// 64 KiB. If the file cannot be read, it tries again at the next call: the result of the tool does not depend on it.
+    /// 64 KiB. If the file cannot be read, it tries again at the next call: the result of the tool does not depend on
+    /// it.
     pub(crate) fn advance(&mut self, folder: &CallFolder, progress: &mut impl FnMut(u64, String)) {
         let Some(file) = self.file.take().or_else(|| folder.open_output().ok()) else { return };
         let mut buffer = vec![0; PIPE_BYTES.min((LIVE_BYTES - self.read) as usize)];
         while self.read < LIVE_BYTES {
-            let room = buffer.len().min((LIVE_BYTES - self.read) as usize);
-            let count = file.read_at(&mut buffer[..room], self.read).unwrap_or(0);
+            let space = buffer.len().min((LIVE_BYTES - self.read) as usize);
+            let count = file.read_at(&mut buffer[..space], self.read).unwrap_or(0);
             if count == 0 {
                 break;
             }

@@ -1,5 +1,5 @@
-//! Masks known secrets. A tool replaces each by [`MASK`] before it returns, reports or hashes the bytes. The masked stream
-//! does not depend on how the stream is split into pieces.
+//! Masks known secrets. A tool replaces each by [`MASK`] before it returns, reports or hashes the bytes. The masked
+//! stream does not depend on how the stream is split into pieces.
 
 use std::fmt;
 use std::ops::Range;
@@ -35,8 +35,8 @@ impl Secrets {
         self.0.first().map_or(0, |secret| secret.len())
     }
 
-    /// Masks a part of these bytes, including secrets that lie only partly in it. Returns the masked part and where it ends:
-    /// after the last secret, or, unless `finished`, before bytes that may be the beginning of one.
+    /// Masks a part of these bytes, including secrets that lie only partly in it. Returns the masked part and where it
+    /// ends: after the last secret, or, unless `finished`, before bytes that may be the beginning of one.
     pub(crate) fn mask_part(&self, bytes: &[u8], part: Range<usize>, finished: bool) -> (Vec<u8>, usize) {
         let (mut masked, mut at) = (Vec::with_capacity(part.len()), 0);
         while at < part.end {
@@ -90,7 +90,7 @@ enum Match {
     Secret(usize),
     /// The bytes at the end may be the beginning of a secret.
     Perhaps,
-    /// Not a secret.
+    /// No secret begins here.
     Plain,
 }
 

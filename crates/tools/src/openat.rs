@@ -1,5 +1,5 @@
-//! The only way to open files below an open folder. It follows no symbolic link, whenever the link was created: it opens
-//! exactly the path that `paths.rs` resolved, or fails.
+//! The only way to open files below an open folder. It follows no symbolic link, whenever the link was created: it
+//! opens exactly the path that `paths.rs` resolved, or fails.
 
 use std::ffi::OsStr;
 use std::io;

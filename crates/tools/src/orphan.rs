@@ -18,10 +18,11 @@ pub struct Orphans {
 }
 
 /// Finds orphans. `is_open` says which calls belong to an unfinished run or are held in the background; these are not
-/// orphans. A void, which is an empty file, stays: a supervisor that is still starting must not be able to create the folder.
+/// orphans. A void, which is an empty file, stays: a supervisor that is still starting must not be able to create the
+/// folder.
 ///
-/// A caller that is not the owner of the home must read the unfinished runs after the listing: a run is recorded before its
-/// folders are created.
+/// A caller that is not the owner of the home must read the unfinished runs after the listing: a run is recorded before
+/// its folders are created.
 pub fn orphans(calls: &Path, is_open: &dyn Fn(EffectId) -> bool) -> io::Result<Orphans> {
     let listed = match fs::read_dir(calls) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Orphans::default()),

@@ -61,8 +61,8 @@ pub(crate) fn read(outputs: &Outputs, hash: Hash, arguments: &ReadArguments) -> 
     page(&text, offset, limit, READ_BYTES).map_err(|lines| ToolError::PastEnd { path: path(), lines, offset })
 }
 
-/// The first page of a text, at most `most_bytes` bytes. If the text is longer, the page names the output and the whole text
-/// is returned with it.
+/// The first page of a text, at most `most_bytes` bytes. If the text is longer, the page names the output and the whole
+/// text is returned with it.
 pub(crate) fn first_page(text: &str, most_bytes: usize) -> (String, Option<Content>) {
     let page = page(text, 1, READ_LINES, most_bytes).unwrap_or_default();
     if page.len() == text.len() {
@@ -73,7 +73,8 @@ pub(crate) fn first_page(text: &str, most_bytes: usize) -> (String, Option<Conte
     (page + &format!("[it is {} bytes; its name for read is {name}]\n", text.len()), Some(content))
 }
 
-/// Lines from `offset` on, counted from 1, as many as fit. If `offset` is past the end, the error is the number of lines.
+/// Lines from `offset` on, counted from 1, as many as fit. If `offset` is past the end, the error is the number of
+/// lines.
 fn page(text: &str, offset: u64, limit: u64, most_bytes: usize) -> Result<String, u64> {
     let mut page = String::new();
     let mut number = 0;

@@ -41,7 +41,7 @@ pub(crate) enum HunkLine {
     Added(String),
 }
 
-/// Parses a patch.
+/// Parses a patch into its acts, in order. The error names the line, counted from 1.
 pub(crate) fn parse(patch: &str) -> Result<Vec<FileAct>, ToolError> {
     let lines: Vec<&str> = patch.trim().lines().map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
     let mut reader = Reader { lines: &lines, at: 0 };

@@ -1,5 +1,5 @@
-//! Resolves the paths that a model writes. Every tool resolves its paths here, so that the policy and the tool use the same
-//! file. `openat.rs` then opens the resolved path and follows no link.
+//! Resolves the paths that a model writes. Every tool resolves its paths here, so that the policy and the tool use the
+//! same file. `openat.rs` then opens the resolved path and follows no link.
 
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -27,8 +27,8 @@ pub(crate) struct ResolvedPath {
     pub(crate) relative: PathBuf,
 }
 
-/// The folder that an agent works in, held open while a call is checked or run, so that it stays the same folder if its path
-/// changes; and the paths outside it that the call may access.
+/// The folder that an agent works in, held open while a call is checked or run, so that it stays the same folder if its
+/// path changes; and the paths outside it that the call may access.
 #[derive(Debug, Clone)]
 pub(crate) struct Workspace {
     /// Its path, with links resolved.
@@ -65,7 +65,8 @@ impl Workspace {
         }
     }
 
-    /// Resolves `given`, which is relative to the workspace, absolute, or relative to the home folder (`~/`). Links, `.` and
+    /// Resolves `given`, which is relative to the workspace, absolute, or relative to the home folder (`~/`). Links,
+    /// `.` and
     /// `..` are resolved as the kernel does it; names that do not exist are kept as written.
     pub(crate) fn resolve(&self, given: &str) -> Result<ResolvedPath, ToolError> {
         let bad = |reason| ToolError::BadPath { path: given.escape_default().to_string(), reason };
@@ -115,8 +116,8 @@ fn hold_as_written(path: &Path) -> Option<OwnedFd> {
     openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok()
 }
 
-/// The real path of an open folder. It takes one system call, where `canonicalize` takes one for each name on the path. An
-/// error if there is no `/proc`.
+/// The real path of an open folder. It takes one system call, where `canonicalize` takes one for each name on the path.
+/// An error if there is no `/proc`.
 fn place_of(folder: &OwnedFd) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
@@ -129,8 +130,8 @@ fn expand_home(given: &str) -> PathBuf {
     }
 }
 
-/// Resolves a path name by name, from `root` if it is relative; `root` contains no links. None if the path has more links
-/// than allowed.
+/// Resolves a path name by name, from `root` if it is relative; `root` contains no links. None if the path has more
+/// links than allowed.
 fn follow_links(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut real = if path.is_absolute() { PathBuf::from("/") } else { root.to_owned() };
     let mut ahead = Vec::new();

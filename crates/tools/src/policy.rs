@@ -1,5 +1,5 @@
-//! Checks a call before it runs: whether its arguments fit, and whether it may run. The settings decide on commands, on web
-//! pages and on paths outside the workspace; everything else inside the workspace is allowed.
+//! Checks a call before it runs: whether its arguments fit, and whether it may run. The settings decide on commands, on
+//! web pages and on paths outside the workspace; everything else inside the workspace is allowed.
 
 use std::path::Path;
 
@@ -107,7 +107,8 @@ fn by_path(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
     Verdict { decision, evidence: Evidence { outside, ..Evidence::default() }, reason }
 }
 
-/// Judges several paths like the first that is outside the workspace; the reason and the evidence name all paths outside.
+/// Judges several paths like the first that is outside the workspace; the reason and the evidence name all paths
+/// outside.
 fn by_paths(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict {
     let outside: Vec<&ResolvedPath> = paths.iter().filter(|path| !path.inside).collect();
     let Some(first) = outside.first().or(paths.first().as_ref()).copied() else {

@@ -3,7 +3,7 @@
 use engine::{BodyKind, CallOutcome, Content, ToolResult};
 
 use crate::folder::{CallFolder, EndedBy, ExitRecord, KeptOutput};
-use crate::limits::{SHOWN_HEAD_BYTES, SHOWN_TAIL_BYTES};
+use crate::limits::{PREVIEW_HEAD_BYTES, PREVIEW_TAIL_BYTES};
 use crate::masking::Secrets;
 use crate::{kinds, output, tool_result};
 
@@ -64,12 +64,12 @@ fn not_shown(bytes: u64, kind: &str) -> String {
 
 /// Head and tail of an output, with the name under which `read` returns the whole.
 fn truncated(whole: &str, bytes: u64) -> OutputPreview {
-    if whole.len() <= SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES {
+    if whole.len() <= PREVIEW_HEAD_BYTES + PREVIEW_TAIL_BYTES {
         return OutputPreview { output: whole.to_owned(), whole: None };
     }
     let content = Content::text(BodyKind::Output, whole);
-    let head = &whole[..whole.floor_char_boundary(SHOWN_HEAD_BYTES)];
-    let tail = &whole[whole.ceil_char_boundary(whole.len() - SHOWN_TAIL_BYTES)..];
+    let head = &whole[..whole.floor_char_boundary(PREVIEW_HEAD_BYTES)];
+    let tail = &whole[whole.ceil_char_boundary(whole.len() - PREVIEW_TAIL_BYTES)..];
     let missing = bytes.saturating_sub((head.len() + tail.len()) as u64);
     let name = output::name(content.body.hash);
     let note = format!("\n… {missing} bytes left out; to see them: read path={name}, offset=LINE …\n");
@@ -127,7 +127,7 @@ mod tests {
         let whole = "ü".repeat(20_000) + "the end";
         let preview = truncated(&whole, whole.len() as u64);
         let hash = preview.whole.unwrap().body.hash;
-        let missing = whole.len() - SHOWN_HEAD_BYTES - SHOWN_TAIL_BYTES;
+        let missing = whole.len() - PREVIEW_HEAD_BYTES - PREVIEW_TAIL_BYTES;
         let note =
             |missing| format!("\n… {missing} bytes left out; to see them: read path=output:{hash}, offset=LINE …\n");
         assert!(
@@ -136,7 +136,7 @@ mod tests {
             preview.output
         );
         assert!(
-            preview.output.ends_with("the end") && preview.output.len() < SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES + 200
+            preview.output.ends_with("the end") && preview.output.len() < PREVIEW_HEAD_BYTES + PREVIEW_TAIL_BYTES + 200
         );
     }
 

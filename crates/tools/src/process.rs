@@ -19,11 +19,11 @@ use crate::{preview, tool_result, window};
 /// A background command of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldProcess {
-    /// The effect that started it.
+    /// The effect of the call that started it; its process name is derived from this.
     pub effect: EffectId,
-    /// Its command.
+    /// The shell command.
     pub command: String,
-    /// When it started.
+    /// When the call that started it began.
     pub started_at: Timestamp,
     /// How it ended; none if the session does not know that it ended.
     pub ended: Option<String>,
@@ -38,7 +38,7 @@ pub fn command_of(arguments: &str) -> String {
     }
 }
 
-/// Runs a call.
+/// Runs a call with these arguments.
 pub(crate) async fn run(context: &Context, asked: &ProcessArguments) -> Result<ToolResult, ToolError> {
     let done = |text: &str| tool_result::text(CallOutcome::Done, &context.secrets.mask(text));
     match asked {

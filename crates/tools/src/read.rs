@@ -120,7 +120,7 @@ fn past_end(path: &ResolvedPath, lines: u64, offset: u64) -> Result<String, Tool
     Err(ToolError::PastEnd { path: path.shown.clone(), lines, offset })
 }
 
-/// What [`Lines::append`] did.
+/// The result of [`Lines::append`].
 enum Appended {
     /// It appended a whole line; at the end of the file also one without a line end.
     Whole,
@@ -146,9 +146,9 @@ impl Lines {
     }
 
     fn append(&mut self, text: &mut Vec<u8>) -> std::io::Result<Appended> {
-        let room = READ_BYTES.saturating_sub(text.len());
-        let taken = self.source.by_ref().take(room as u64).read_until(b'\n', text)?;
-        if taken > 0 && (text.ends_with(b"\n") || taken < room) {
+        let space = READ_BYTES.saturating_sub(text.len());
+        let taken = self.source.by_ref().take(space as u64).read_until(b'\n', text)?;
+        if taken > 0 && (text.ends_with(b"\n") || taken < space) {
             self.number += 1;
             return Ok(Appended::Whole);
         }

@@ -48,7 +48,8 @@ pub(crate) fn with_line_ends(text: &str, line_end: &str) -> String {
     if line_end == "\n" { plain } else { plain.replace('\n', line_end) }
 }
 
-/// Describes the lines that are most similar to the beginning of `wanted`, each with its number, or says that there are none.
+/// Describes the lines that are most similar to the beginning of `wanted`, each with its number, or says that there are
+/// none.
 pub(crate) fn nearest(text: &str, wanted: &str) -> String {
     let Some(first) = wanted.lines().map(str::trim).find(|line| !line.is_empty()) else {
         return "it is blank".to_owned();

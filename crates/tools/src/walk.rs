@@ -1,6 +1,6 @@
-//! Walks the files and folders below a folder, in the order of their paths, without hidden and git-ignored entries. The walk
-//! only returns names. Callers open them below the open folder, so a link that somebody creates during the walk is not
-//! followed.
+//! Walks the files and folders below a folder, in the order of their paths, without hidden and git-ignored entries. The
+//! walk only returns names. Callers open them below the open folder, so a link that somebody creates during the walk is
+//! not followed.
 
 use std::path::Path;
 

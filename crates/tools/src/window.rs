@@ -1,4 +1,5 @@
-//! Reads a part of a command's output while it grows: from any byte on, with secrets masked, never ending within a character.
+//! Reads a part of a command's output while it grows: from any byte on, with secrets masked, never ending within a
+//! character.
 
 use std::io;
 
@@ -18,7 +19,8 @@ pub(crate) struct Window {
     pub(crate) written: u64,
 }
 
-/// Reads the output from byte `from` on; without `from`, the last bytes. `is_over` says that the command writes no more.
+/// Reads the output from byte `from` on; without `from`, the last bytes. `is_over` says that the command writes no
+/// more.
 pub(crate) fn read(folder: &CallFolder, secrets: &Secrets, from: Option<u64>, is_over: bool) -> io::Result<Window> {
     let written = folder.written()?;
     let wanted = from.unwrap_or(written.saturating_sub(POLLED_TAIL_BYTES)).min(written);
@@ -26,8 +28,8 @@ pub(crate) fn read(folder: &CallFolder, secrets: &Secrets, from: Option<u64>, is
     let from = wanted.max(kept.start);
     let to = kept.end.min(from + POLLED_BYTES);
     // A secret may begin before the part or end after it.
-    let reach = secrets.longest() as u64;
-    let (first, last) = (kept.start.max(from.saturating_sub(reach)), kept.end.min(to + reach));
+    let margin = secrets.longest() as u64;
+    let (first, last) = (kept.start.max(from.saturating_sub(margin)), kept.end.min(to + margin));
     let bytes = folder.read_output(first, last)?;
     let part = ((from - first) as usize).min(bytes.len())..((to - first) as usize).min(bytes.len());
     let (mut masked, mut end) = secrets.mask_part(&bytes, part, is_over);

@@ -92,18 +92,18 @@ fn wrong(page: &str, tests: &BTreeSet<String>) -> Vec<String> {
         let classes = names(row.outcome).into_iter().filter(|name| !name.contains('.'));
         let drawn: Vec<&str> =
             classes.filter(|class| DRAWN.contains(&format!("FailureClass::{},", camel(class)))).collect();
-        let said = |what: &str| row.simulator.split(", ").any(|word| word == what);
-        if said("odd calls") != (row.number == "P11") {
+        let has = |what: &str| row.simulator.split(", ").any(|word| word == what);
+        if has("odd calls") != (row.number == "P11") {
             wrong.push(format!("{} is in the simulator: {}", row.number, row.simulator));
         }
-        if said("class") == drawn.is_empty() {
+        if has("class") == drawn.is_empty() {
             wrong.push(format!("{} is in the simulator: {}; it draws {drawn:?}", row.number, row.simulator));
         }
     }
     wrong
 }
 
-/// `rate_limit` as `RateLimit`.
+/// Converts `rate_limit` to `RateLimit`.
 fn camel(name: &str) -> String {
     let words = name.split('_').filter_map(|word| Some((word.get(..1)?.to_uppercase(), &word[1..])));
     words.map(|(first, rest)| first + rest).collect()
@@ -118,26 +118,26 @@ fn r51_every_name_on_the_page_of_a_providers_faults_is_in_the_sources() {
 }
 
 #[test]
-fn r51_a_page_that_is_not_true_is_seen() {
+fn r51_false_statements_of_the_page_are_found() {
     let tests = tests_of("#[test]\nfn there() {}\n#[test]\n#[ignore = \"slow\"]\nfn ignored() {}\nfn helper() {}\n");
     assert_eq!(tests, BTreeSet::from(["there".to_owned()]));
-    let said = |row: &str| {
+    let found = |row: &str| {
         let page = PAGE.replace("| P13 | a redirect |", "| P13 | a redirect, not |") + row;
         let known: BTreeSet<String> =
             rows(PAGE).iter().flat_map(|row| &row.sockets).map(|name| (*name).to_owned()).collect();
         wrong(&page, &known.union(&tests).cloned().collect())
     };
-    assert_eq!(said("| P01 | x | `rate_limit` | `there` | `fail=429x1` | class |\n"), [""; 0]);
+    assert_eq!(found("| P01 | x | `rate_limit` | `there` | `fail=429x1` | class |\n"), [""; 0]);
     for name in ["ignored", "helper", "gone"] {
         let row = format!("| P01 | x | `rate_limit` | `{name}` | – | class |\n");
-        assert_eq!(said(&row), [format!("no test is called {name}")]);
+        assert_eq!(found(&row), [format!("no test is called {name}")]);
     }
-    assert_eq!(said("| P01 | x | whole | – | – | – |\n"), ["P01 names no test"]);
+    assert_eq!(found("| P01 | x | whole | – | – | – |\n"), ["P01 names no test"]);
     assert_eq!(
-        said("| P01 | x | whole | `there` | `odd=gonex1` | – |\n"),
+        found("| P01 | x | whole | `there` | `odd=gonex1` | – |\n"),
         ["no fault of `kills` is called odd=gonex1"]
     );
-    assert_eq!(said("| P01 | x | whole | `there` | – | class |\n"), ["P01 is in the simulator: class; it draws []"]);
-    assert_eq!(said("| P01 | x | whole | `there` | – | odd calls |\n"), ["P01 is in the simulator: odd calls"]);
+    assert_eq!(found("| P01 | x | whole | `there` | – | class |\n"), ["P01 is in the simulator: class; it draws []"]);
+    assert_eq!(found("| P01 | x | whole | `there` | – | odd calls |\n"), ["P01 is in the simulator: odd calls"]);
     assert_eq!(wrong("", &tests).len(), 13);
 }

@@ -1,4 +1,4 @@
-//! What the server does wrong where a script says so.
+//! The faults that a script requests.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use crate::{Client, text, user};
 
-/// What comes of a script, to the end of the connection or of its body.
-fn said(script: &str) -> (Vec<u8>, Option<ErrorKind>) {
+/// The response to a script, up to the end of the body or of the connection.
+fn response(script: &str) -> (Vec<u8>, Option<ErrorKind>) {
     let server = ModelServer::start().unwrap();
     let mut client = Client::of(&server);
     client.send(&json!([user(script)]));
     client.bytes_to("0\r\n\r\n")
 }
 
-/// The chunks of a body, and what is behind the last whole one.
+/// The chunks of a body, and the bytes after the last complete one.
 fn unchunked(answer: &[u8]) -> (Vec<Vec<u8>>, Vec<u8>) {
     let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what);
     let mut rest = &answer[find(answer, b"\r\n\r\n").unwrap() + 4..];
@@ -31,9 +31,9 @@ fn unchunked(answer: &[u8]) -> (Vec<Vec<u8>>, Vec<u8>) {
     (chunks, rest.to_vec())
 }
 
-/// The pieces of an answer that comes to its end, and the same as a text.
+/// The pieces of a complete answer, and the same as a text.
 fn pieces(script: &str) -> (Vec<Vec<u8>>, String) {
-    let (bytes, broken) = said(script);
+    let (bytes, broken) = response(script);
     assert!(broken.is_none(), "{script}: {broken:?}");
     let pieces = unchunked(&bytes).0;
     let text = String::from_utf8(pieces.concat()).unwrap();
@@ -41,7 +41,7 @@ fn pieces(script: &str) -> (Vec<Vec<u8>>, String) {
 }
 
 #[test]
-fn r51_a_refusal_says_when_to_come_again_and_what_a_real_server_said() {
+fn r51_a_refusal_has_a_retry_after_header_and_the_body_of_a_real_server() {
     let server = ModelServer::start().unwrap();
     let mut client = Client::of(&server);
     let mut refused = |script: &str| {
@@ -62,32 +62,32 @@ fn r51_a_refusal_says_when_to_come_again_and_what_a_real_server_said() {
 }
 
 #[test]
-fn what_goes_wrong_can_wait_for_results_and_is_counted_where_it_struck() {
+fn a_fault_can_wait_for_results_and_is_counted_by_script() {
     let server = ModelServer::start().unwrap();
     let script = "fail=500x1 after=1 rounds=1 tokens=1";
     let mut client = Client::of(&server);
     assert!(client.ask(&json!([user(script)])).contains("tool_calls"));
-    assert_eq!(server.struck(script), 0);
+    assert_eq!(server.fault_count(script), 0);
     let call = json!({ "role": "assistant", "tool_calls": [{ "id": "call_0_0" }] });
     let with_result = json!([user(script), call, { "role": "tool", "tool_call_id": "call_0_0", "content": "x" }]);
     client.send(&with_result);
     assert!(client.read_to("}}").starts_with("HTTP/1.1 500 "));
     assert_eq!(text(&client.ask(&with_result)), "word0");
-    assert_eq!(server.struck(script), 1, "and not once more");
+    assert_eq!(server.fault_count(script), 1, "and not once more");
 }
 
 #[test]
 fn c2_p09_an_answer_breaks_off_in_the_middle_of_a_frame_or_is_reset() {
-    let (bytes, broken) = said("odd=cut_framex1");
+    let (bytes, broken) = response("odd=cut_framex1");
     let (chunks, rest) = unchunked(&bytes);
     let last = String::from_utf8(rest).unwrap();
     assert!(broken.is_none() && chunks.len() == 1 && last.contains("data: {") && !last.contains("\n\n"), "{last}");
-    let (bytes, broken) = said("odd=resetx1");
+    let (bytes, broken) = response("odd=resetx1");
     assert_eq!((unchunked(&bytes).0.len(), broken), (1, Some(ErrorKind::ConnectionReset)));
 }
 
 #[test]
-fn c5_p10_an_answer_in_order_comes_in_odd_pieces_and_with_odd_line_ends() {
+fn c5_p10_a_normal_answer_has_odd_pieces_and_odd_line_ends() {
     let script = "vowel=潮 tokens=2";
     let (_, expected) = pieces(script);
     let (bytes, split) = pieces(&format!("odd=split_utf8x1 {script}"));
@@ -103,9 +103,9 @@ fn c5_p10_an_answer_in_order_comes_in_odd_pieces_and_with_odd_line_ends() {
 
 #[test]
 fn c5_p10_a_line_is_longer_than_any_and_a_compressed_answer_is_cut() {
-    let (bytes, _) = said("odd=giant_linex1");
+    let (bytes, _) = response("odd=giant_linex1");
     assert!(unchunked(&bytes).0.iter().any(|chunk| chunk.len() > 13 << 20));
-    let (bytes, broken) = said("odd=gzip_cutx1");
+    let (bytes, broken) = response("odd=gzip_cutx1");
     let head = b"content-encoding: gzip\r\n";
     assert!(broken.is_none() && bytes.windows(head.len()).any(|window| window == head));
     let block = bytes.windows(2).position(|window| window == b"\x1f\x8b").unwrap() + 11;
@@ -114,7 +114,7 @@ fn c5_p10_a_line_is_longer_than_any_and_a_compressed_answer_is_cut() {
 }
 
 #[test]
-fn c4_p12_a_server_that_says_nothing_or_nothing_but_pings() {
+fn c4_p12_a_server_sends_nothing_or_only_pings() {
     let table = [
         ("odd=headx1", "\r\n\r\n", 0),
         ("odd=pingsx1", ": ping\n\n\r\n8\r\n: ping\n\n\r\n", 0),
@@ -125,9 +125,9 @@ fn c4_p12_a_server_that_says_nothing_or_nothing_but_pings() {
         let server = ModelServer::start().unwrap();
         let mut client = Client::of(&server);
         client.send(&json!([user(script)]));
-        let said = client.read_to(ends);
-        assert!(said.starts_with("HTTP/1.1 200 ") && !said.contains("[DONE]"), "{script}: {said}");
-        assert_eq!(said.matches("\"delta\"").count(), words, "{script}: {said}");
+        let response = client.read_to(ends);
+        assert!(response.starts_with("HTTP/1.1 200 ") && !response.contains("[DONE]"), "{script}: {response}");
+        assert_eq!(response.matches("\"delta\"").count(), words, "{script}: {response}");
         if script == "odd=headx1" {
             client.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
             assert!(client.0.read(&mut [0; 16]).is_err(), "nothing more comes");
@@ -136,7 +136,7 @@ fn c4_p12_a_server_that_says_nothing_or_nothing_but_pings() {
 }
 
 #[test]
-fn h7_p13_who_follows_a_redirect_is_noticed() {
+fn h7_p13_a_client_that_follows_a_redirect_is_recorded() {
     let server = ModelServer::start().unwrap();
     let mut client = Client::of(&server);
     client.send(&json!([user("odd=redirectx1")]));
@@ -162,7 +162,7 @@ fn c3_p13_an_answer_comes_twice_and_the_connection_stays() {
 }
 
 #[test]
-fn c4_p13_an_answer_comes_when_its_client_has_given_up() {
+fn c4_p13_an_answer_arrives_after_its_client_gave_up() {
     let server = ModelServer::start().unwrap();
     let script: Value = json!([user("odd=latex1 tokens=2")]);
     let mut client = Client::of(&server);

@@ -1,6 +1,6 @@
-//! The model server, spoken to over a socket as any client would.
+//! The model server, used over a socket as any client would.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod faults;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use model_server::{ModelServer, Odd};
 use serde_json::{Value, json};
 
-/// One connection. A read that hangs fails the test instead of holding it.
+/// One connection. A read that hangs fails the test instead of blocking it.
 struct Client(TcpStream);
 
 impl Client {
@@ -38,7 +38,7 @@ impl Client {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// The same as bytes, and how the connection broke if it did.
+    /// The same as bytes, and the error if the connection broke.
     fn bytes_to(&mut self, end: &str) -> (Vec<u8>, Option<ErrorKind>) {
         let mut bytes = vec![];
         let mut piece = [0; 1024];
@@ -96,7 +96,7 @@ fn a_call_then_the_answer_on_one_connection() {
 }
 
 #[test]
-fn what_does_not_pair_is_refused_and_counted() {
+fn unpaired_calls_and_results_are_refused_and_counted() {
     let server = ModelServer::start().unwrap();
     let mut client = Client::of(&server);
     client.send(&json!([user("tokens=1"), { "role": "tool", "tool_call_id": "x", "content": "" }]));
@@ -105,7 +105,7 @@ fn what_does_not_pair_is_refused_and_counted() {
 }
 
 #[test]
-fn a_fault_strikes_as_often_as_the_script_says() {
+fn a_fault_occurs_as_often_as_the_script_says() {
     let server = ModelServer::start().unwrap();
     let mut client = Client::of(&server);
     for _ in 0..2 {
@@ -118,7 +118,7 @@ fn a_fault_strikes_as_often_as_the_script_says() {
 }
 
 #[test]
-fn r24_odd_calls_are_no_step_of_the_script_and_their_ids_come_again() {
+fn r24_odd_calls_are_no_step_of_the_script_and_their_ids_are_reused() {
     for (name, _) in Odd::ALL.iter().filter(|(_, odd)| matches!(odd, Odd::Calls(_))) {
         let server = ModelServer::start().unwrap();
         let user = user(&format!("odd={name}x1 rounds=1 tokens=1"));
@@ -146,23 +146,23 @@ fn a_cut_answer_ends_without_its_end_mark() {
 }
 
 #[test]
-fn an_answer_that_stalls_says_so_many_words_and_no_end() {
+fn an_answer_that_stalls_has_this_many_words_and_no_end() {
     let server = ModelServer::start().unwrap();
     let script = json!([user("stall=2x1 tokens=5")]);
     let mut stalled = Client::of(&server);
     stalled.send(&script);
-    let mut said = String::new();
-    while !said.contains("word1") {
-        said += &stalled.read_to("\n\n\r\n");
+    let mut streamed = String::new();
+    while !streamed.contains("word1") {
+        streamed += &stalled.read_to("\n\n\r\n");
     }
-    assert_eq!(text(&said), "word0 word1");
+    assert_eq!(text(&streamed), "word0 word1");
     stalled.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     assert!(stalled.0.read(&mut [0; 16]).is_err(), "nothing more comes");
     assert!(Client::of(&server).ask(&script).contains("[DONE]"));
 }
 
 #[test]
-fn a_hanging_request_holds_nobody_else_up() {
+fn a_hanging_request_does_not_block_others() {
     let server = ModelServer::start().unwrap();
     let script = json!([user("hang=1 tokens=1")]);
     let mut hanging = Client::of(&server);

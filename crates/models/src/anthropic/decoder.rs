@@ -168,7 +168,8 @@ impl Decoder {
                 self.refusal = Some(delta.stop_details.unwrap_or_default());
                 self.answer.stop(Stop::Filtered);
             }
-            // end_turn, stop_sequence, tool_use; pause_turn comes only with the provider's own tools, which are not requested.
+            // end_turn, stop_sequence, tool_use; pause_turn comes only with the provider's own tools, which are not
+            // requested.
             Some(_) => self.answer.stop(Stop::Finished),
         }
     }

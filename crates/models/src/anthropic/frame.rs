@@ -1,5 +1,5 @@
-//! One event of a stream. Parsing is lenient, since servers of this format differ: unneeded fields are skipped and `null`
-//! counts as absent.
+//! One event of a stream. Parsing is lenient, since servers of this format differ: unneeded fields are skipped and
+//! `null` counts as absent.
 
 use engine::Usage;
 use serde::Deserialize;

@@ -14,7 +14,7 @@ use crate::wire::{Decode, Format};
 /// The prefix of redacted thinking data that is kept as a signature; a real signature is base64.
 const REDACTED: &str = "redacted:";
 
-/// The Anthropic Messages format.
+/// The wire format of Anthropic Messages.
 pub(crate) struct Anthropic;
 
 impl Format for Anthropic {

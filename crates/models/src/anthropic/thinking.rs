@@ -1,5 +1,5 @@
-//! Requests a thinking level with the parameters of the model. Newer models take an effort and think adaptively; older ones
-//! and other servers of this format take a budget of tokens.
+//! Requests a thinking level with the parameters of the model. Newer models take an effort and think adaptively; older
+//! ones and other servers of this format take a budget of tokens.
 
 use engine::{Candidate, Thinking as Level};
 use serde::Serialize;
@@ -54,8 +54,8 @@ const ALWAYS: &[&str] = &["claude-fable", "claude-mythos"];
 /// Models that take an effort but not `xhigh`.
 const UP_TO_HIGH: &[&str] = &["claude-opus-4-6", "claude-sonnet-4-6", "claude-mythos-preview"];
 
-/// The parameters for a request. `can_begin` says that the turn is new or began with thinking: with a budget, thinking cannot
-/// be switched on in the middle of a turn.
+/// The parameters for a request. `can_begin` says that the turn is new or began with thinking: with a budget, thinking
+/// cannot be switched on in the middle of a turn.
 pub(super) fn asked(candidate: &Candidate, can_begin: bool) -> Asked {
     let Some(level) = candidate.thinking else { return Asked::default() };
     // Gateways add a prefix: `anthropic/claude-…`.

@@ -1,24 +1,24 @@
-//! What an error body says, whatever its shape: each server has its own, and relays put one into another.
+//! Parses error bodies of any shape: each server has its own, and relays put one into another.
 
 use serde_json::Value;
 
 use crate::limits::BODY_BYTES;
 use crate::wait;
 
-/// An error body, read.
+/// A parsed error body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ErrorBody {
-    /// For people; empty if there is nothing to read.
+    /// The message for people; empty if the body has none.
     pub(crate) message: String,
-    /// The provider's own code, else its type, else its status; one in words rather than a number.
+    /// The provider's own code, else its type, else its status; a code in words takes precedence over a number.
     pub(crate) code: Option<String>,
-    /// A number in the place of the code: relays put the status of the server behind them there.
+    /// A number in the field of the code, where relays put the status of the server behind them.
     pub(crate) status: Option<u16>,
-    /// How long to wait before the next try, milliseconds, where it says so.
+    /// The wait before the next attempt, milliseconds; none if the body names none.
     pub(crate) retry_after_ms: Option<u64>,
-    /// Everything that words are searched in, lower case.
+    /// All texts in which the rules search for words, in lower case.
     pub(super) words: String,
-    /// It is a web page: not the API answered, but something before it.
+    /// Whether it is a web page: then not the API answered, but a server in front of it.
     pub(super) is_page: bool,
 }
 
@@ -43,23 +43,23 @@ impl ErrorBody {
         let value = value.get(0).unwrap_or(value);
         let error = value.get("error").or_else(|| value.pointer("/errors/0")).filter(|error| !error.is_null());
         let error = error.unwrap_or(value);
-        // Beside an error that is a text alone, the other fields are where it is.
+        // If the error is only a text, the other fields are next to it.
         let place = if error.is_object() { error } else { value };
         let field = |name: &str| place.get(name).and_then(plain);
-        let mut message = said(error).unwrap_or_default();
+        let mut message = message_of(error).unwrap_or_default();
         let kinds = [field("code"), field("type").or_else(|| field("error_type")), field("status")];
-        // What a server behind a relay said: without it the relay's words are "Provider returned error".
+        // The message of the server behind a relay; the relay itself only says "Provider returned error".
         let behind = error.pointer("/metadata/raw").and_then(Value::as_str).map(inner);
         if let Some(behind) = &behind {
             message = format!("{message}: {behind}");
         }
-        // Token servers (RFC 6749) have the code where others have their words, and these beside it.
+        // Token servers (RFC 6749) have the code where others have the message, and the message next to it.
         let named = error.as_str().filter(|code| code.contains('_') && !code.contains(char::is_whitespace));
         if let (Some(code), Some(description)) = (named, value.get("error_description").and_then(plain)) {
             message = format!("{code}: {description}");
         }
         let mut words = String::new();
-        // A wrong value is at times said without the name of what it is of.
+        // Some messages about a wrong value do not name its parameter.
         for word in kinds.iter().flatten().chain([&message]).chain(&field("param")) {
             words.push_str(&word.to_lowercase());
             words.push('\n');
@@ -73,30 +73,30 @@ impl ErrorBody {
     }
 }
 
-/// The words of an error for people; those of an error inside it, where a relay has put one there as text.
-fn said(error: &Value) -> Option<String> {
+/// The message of an error for people; if a relay put another error into it as text, the message of that one.
+fn message_of(error: &Value) -> Option<String> {
     let names = ["message", "detail", "msg", "Message", "error", "upstream_error"];
     match error {
-        Value::Object(_) => names.iter().find_map(|name| said(error.get(name)?)),
-        Value::Array(list) => list.iter().find_map(said),
+        Value::Object(_) => names.iter().find_map(|name| message_of(error.get(name)?)),
+        Value::Array(list) => list.iter().find_map(message_of),
         _ => plain(error).map(|text| inner(&text)),
     }
 }
 
-/// The words of an error that stands as JSON in a text, else the text.
+/// The message of an error that is JSON in a text, else the text.
 fn inner(text: &str) -> String {
     let json = if text.trim_start().starts_with(['{', '[']) { serde_json::from_str::<Value>(text).ok() } else { None };
     let Some(json) = json else { return text.to_owned() };
     let json = json.get(0).unwrap_or(&json);
     let code = ["/error/code", "/error/type", "/error/status", "/code", "/type"];
     let code = code.iter().find_map(|at| json.pointer(at)?.as_str());
-    match said(json.get("error").unwrap_or(json)) {
-        Some(said) => code.map(|code| format!("{code}: {said}")).unwrap_or(said),
+    match message_of(json.get("error").unwrap_or(json)) {
+        Some(message) => code.map(|code| format!("{code}: {message}")).unwrap_or(message),
         None => text.to_owned(),
     }
 }
 
-/// Strings and numbers as text; an empty string is as good as none.
+/// A string or a number as text; none for an empty string.
 fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
@@ -105,7 +105,7 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// What a web page is called.
+/// The title of a web page.
 fn title(page: &str) -> Option<&str> {
     let from = page.find("<title>")? + "<title>".len();
     let title = page[from..].split_once('<')?.0.trim();

@@ -1,5 +1,5 @@
-//! Classifies an error response by status and body as a [`FailureClass`]. [`body`] parses bodies; [`table`] has the rules in
-//! order.
+//! Classifies an error response by status and body as a [`FailureClass`]. [`body`] parses bodies; [`table`] has the
+//! rules in order.
 
 mod body;
 mod table;
@@ -49,7 +49,8 @@ fn class_by_status(status: Option<u16>) -> FailureClass {
         Some(413) => FailureClass::ContextOverflow,
         Some(429) => FailureClass::RateLimit,
         Some(503 | 529) => FailureClass::Overloaded,
-        // 409 and 425 are temporary states of the server; an error in mid-stream without known words is the server's error.
+        // 409 and 425 are temporary states of the server; an error in mid-stream without known words is the server's
+        // error.
         Some(409 | 425 | 500..) | None => FailureClass::Server,
         Some(200..300) => FailureClass::Malformed,
         Some(_) => FailureClass::InvalidRequest,

@@ -1,9 +1,9 @@
 //! The table of rules that assign a class to words and a status. The first rule that matches decides.
 //!
-//! Judge a rule by the effect of its class: `billing` and `auth_permanent` disable a key for hours, `invalid_request` ends the
-//! run, `context_overflow` compacts the conversation, `rate_limit` waits. So unambiguous codes come before words that a
-//! sentence may contain incidentally, such as the address of a billing page.
-//! The words are taken from the bodies in `tests/it/failures`.
+//! Judge a rule by the effect of its class: `billing` and `auth_permanent` disable a key for hours, `invalid_request`
+//! ends the run, `context_overflow` compacts the conversation, `rate_limit` waits. So unambiguous codes come before
+//! words that a sentence may contain incidentally, such as the address of a billing page. The words are taken from the
+//! bodies in `tests/it/failures`.
 
 use engine::FailureClass::{
     self, Auth, AuthPermanent, Billing, ContextOverflow, InvalidRequest, Malformed, ModelNotFound, Overloaded,
@@ -17,7 +17,7 @@ pub(super) enum Statuses {
     Refused,
     /// One of these statuses, or no status.
     Only(&'static [u16]),
-    /// No status.
+    /// No status: the error is inside a stream.
     InStream,
 }
 

@@ -1,4 +1,4 @@
-//! The order of the rules, and every shape of a body. What servers really say is in `tests/it/failures`.
+//! Tests the order of the rules and every shape of a body. Real errors of servers are in `tests/it/failures`.
 
 use FailureClass as C;
 use engine::FailureClass;
@@ -104,7 +104,7 @@ fn f7_words_outweigh_the_status() {
 }
 
 #[test]
-fn f7_the_words_of_anthropic_are_known() {
+fn f7_the_words_of_anthropic_are_classified() {
     let table = [
         (404, r#"{"type":"error","error":{"type":"not_found_error","message":"model: m1"}}"#, C::ModelNotFound),
         (
@@ -126,7 +126,7 @@ fn f7_the_words_of_anthropic_are_known() {
 }
 
 #[test]
-fn c5_an_error_inside_a_stream_is_classed_by_its_body() {
+fn c5_an_error_inside_a_stream_is_classified_by_its_body() {
     let table = [
         (r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, C::Overloaded),
         (r#"{"error":{"code":429,"message":"Provider returned error"}}"#, C::RateLimit),

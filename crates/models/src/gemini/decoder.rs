@@ -92,7 +92,7 @@ impl Decoder {
     }
 
     fn take_image(&mut self, blob: &Blob, signature: &str) -> Result<(), Fault> {
-        let bytes = STANDARD.decode(&blob.data).map_err(|_| malformed("sent an image that is no base64"))?;
+        let bytes = STANDARD.decode(&blob.data).map_err(|_| malformed("sent an image that is not base64"))?;
         self.images += 1;
         let kind = blob.mime_type.trim_start_matches("image/");
         let name = format!("image-{}.{kind}", self.images);
@@ -127,10 +127,10 @@ fn stop(reason: &str) -> Result<Stop, Fault> {
         "MAX_TOKENS" => Ok(Stop::Length),
         reason if FILTERED.contains(&reason) => Ok(Stop::Filtered),
         reason if BROKEN.contains(&reason) => {
-            Err(Fault::new(FailureClass::Server, format!("broke off its answer ({reason})")))
+            Err(Fault::new(FailureClass::Server, format!("ended its answer early ({reason})")))
         }
         "MISSING_THOUGHT_SIGNATURE" => {
-            Err(Fault::new(FailureClass::InvalidRequest, "missed a signature of its own in the conversation"))
+            Err(Fault::new(FailureClass::InvalidRequest, "requires a signature that the conversation lacks"))
         }
         _ => Ok(Stop::Finished),
     }

@@ -1,4 +1,5 @@
-//! One frame of the stream: a `GenerateContentResponse` (ai.google.dev/api/generate-content). Unneeded fields are skipped, and
+//! One frame of the stream: a `GenerateContentResponse` (ai.google.dev/api/generate-content). Unneeded fields are
+//! skipped, and
 //! `null` counts as absent.
 
 use engine::Usage;
@@ -54,7 +55,7 @@ pub(super) struct FunctionCall {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Blob {
     pub(super) mime_type: String,
-    /// Base64.
+    /// The content in base64.
     pub(super) data: String,
 }
 

@@ -11,7 +11,7 @@ use engine::Candidate;
 use crate::model::Request;
 use crate::wire::{Decode, Format};
 
-/// The Gemini format.
+/// The wire format of the Gemini API.
 pub(crate) struct Gemini;
 
 impl Format for Gemini {

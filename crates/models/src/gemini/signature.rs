@@ -1,5 +1,5 @@
-//! A signature as a block stores it, together with the part that carried it: a part with a signature must not be merged with
-//! one without when it is sent back (ai.google.dev/gemini-api/docs/thought-signatures).
+//! A signature as a block stores it, together with the part that carried it: a part with a signature must not be merged
+//! with one without when it is sent back (ai.google.dev/gemini-api/docs/thought-signatures).
 
 /// The part that carried a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -183,8 +183,8 @@ mod tests {
             assert_eq!(until(expires_in), expected, "{expires_in}");
         }
         let moment = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-        let held = of(r#"{"access_token":"a","expires_in":3600}"#).unwrap().access.unwrap();
-        assert!(held.is_usable(moment(3_539)) && !held.is_usable(moment(3_540)));
+        let token = of(r#"{"access_token":"a","expires_in":3600}"#).unwrap().access.unwrap();
+        assert!(token.is_usable(moment(3_539)) && !token.is_usable(moment(3_540)));
         assert!(of(r#"{"access_token":"a"}"#).unwrap().access.unwrap().is_usable(moment(1 << 40)));
     }
 

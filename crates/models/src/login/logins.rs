@@ -33,7 +33,7 @@ struct Tokens {
 /// The state of one login.
 #[derive(Debug, Default)]
 struct Slot {
-    held: Option<AccessToken>,
+    access: Option<AccessToken>,
     refreshing: Option<Refreshing>,
     unkept: Option<Unkept>,
 }
@@ -61,8 +61,8 @@ impl Logins {
         let refreshing = {
             let mut tokens = self.lock();
             let slot = tokens.slots.entry(login.clone()).or_default();
-            if let Some(held) = slot.held.as_ref().filter(|held| held.is_usable(SystemTime::now())) {
-                return Ok(held.token.clone());
+            if let Some(access) = slot.access.as_ref().filter(|access| access.is_usable(SystemTime::now())) {
+                return Ok(access.token.clone());
             }
             // A refresh that has ended and is still here has panicked.
             match slot.refreshing.clone().filter(|refreshing| refreshing.peek().is_none()) {
@@ -73,20 +73,20 @@ impl Logins {
         refreshing.await
     }
 
-    /// Observes the failure of a request: a refused token is not used again. If the token was replaced meanwhile, the failure does
-    /// not apply to its successor.
+    /// Observes the failure of a request: a refused token is not used again. If the token was replaced meanwhile, the
+    /// failure does not apply to its successor.
     pub(crate) fn observe(&self, endpoint: &Endpoint, class: FailureClass) {
         let Some((login, used)) = endpoint.login.as_ref().zip(endpoint.key.as_ref()) else { return };
         if class != FailureClass::Auth {
             return;
         }
         if let Some(slot) = self.lock().slots.get_mut(login) {
-            slot.held = slot.held.take().filter(|held| held.token != *used);
+            slot.access = slot.access.take().filter(|access| access.token != *used);
         }
     }
 
-    /// Waits for the running refreshes, at most this long, so that their grants are on disk: a token server may grant a token only
-    /// once.
+    /// Waits for the running refreshes, at most this long, so that their grants are on disk: a token server may grant a
+    /// token only once.
     pub(crate) async fn settle(&self, most: Duration) {
         let under_way = |slot: &Slot| slot.refreshing.clone();
         let under_way: Vec<Refreshing> = self.lock().slots.values().filter_map(under_way).collect();
@@ -99,12 +99,12 @@ impl Logins {
         let task = tokio::spawn(async move {
             let mut unkept = unkept;
             let refreshed = logins.refresh(&login, &mut unkept).await;
-            let token = refreshed.as_ref().map(|held| held.token.clone()).map_err(Clone::clone);
-            let slot = Slot { held: refreshed.ok(), refreshing: None, unkept };
+            let token = refreshed.as_ref().map(|access| access.token.clone()).map_err(Clone::clone);
+            let slot = Slot { access: refreshed.ok(), refreshing: None, unkept };
             logins.lock().slots.insert(login, slot);
             token
         });
-        let lost = || Fault::new(FailureClass::Auth, "was not asked: the refresh of its login came to grief");
+        let lost = || Fault::new(FailureClass::Auth, "was not asked: the refresh of its login failed");
         async move { task.await.unwrap_or_else(|_| Err(lost())) }.boxed().shared()
     }
 
@@ -116,8 +116,8 @@ impl Logins {
         if let Some(before) = unkept.take().filter(|before| before.spent == refresh) {
             let kept = keep(login, &file, before, unkept)?;
             refresh = kept.refresh;
-            if let Some(held) = kept.access.ok().filter(|held| held.is_usable(SystemTime::now())) {
-                return Ok(held);
+            if let Some(access) = kept.access.ok().filter(|access| access.is_usable(SystemTime::now())) {
+                return Ok(access);
             }
         }
         let was_sent = file.was_sent(&refresh);
@@ -135,7 +135,7 @@ impl Logins {
             Ok(granted) => granted,
         };
         step();
-        for secret in granted.access.iter().map(|held| &held.token).chain(&granted.refresh) {
+        for secret in granted.access.iter().map(|access| &access.token).chain(&granted.refresh) {
             self.keep_secret(secret);
         }
         let access = granted.access.map_err(|fault| grant::reported(login, &refresh, fault));
@@ -165,9 +165,9 @@ fn keep(login: &Login, file: &TokenFile, granted: Unkept, unkept: &mut Option<Un
         Ok(()) => Ok(granted),
         Err(error) => {
             *unkept = Some(granted);
-            let what = format!("was not asked: the new refresh token cannot be kept in {}", login.place.display());
-            let remedy = "Make room for it, and let its folder be written to, before this process ends: until then it is \
-                          tried again with the next request, after it the login is lost.";
+            let what = format!("was not asked: the new refresh token cannot be written to {}", login.place.display());
+            let remedy = "Free disk space or make its folder writable before this process ends, or the login is lost. Each \
+                          request tries to write it again.";
             Err(Fault::new(FailureClass::Auth, what).with_detail(error.to_string()).with_remedy(remedy.to_owned()))
         }
     }
@@ -181,7 +181,8 @@ fn not_had(login: &Login, why: NotHad) -> Fault {
         }
         NotHad::Busy => {
             let seconds = login.limit.as_secs();
-            let what = format!("was not asked: another process refreshes its login for more than {seconds} s");
+            let what =
+                format!("was not asked: another process has been refreshing its login for more than {seconds} s");
             let remedy = format!("Look for a process that hangs with {}.lock open.", login.place.display());
             Fault::new(FailureClass::Timeout, what).with_remedy(remedy)
         }

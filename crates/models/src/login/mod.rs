@@ -1,5 +1,5 @@
-//! Profiles with a login (OAuth 2): a refresh token obtains access tokens, one refresh at a time. The tokens are only in
-//! memory and in the refresh token's file, never in the journal.
+//! Profiles with a login (OAuth 2): a refresh token obtains access tokens, one refresh at a time. The tokens are only
+//! in memory and in the refresh token's file, never in the journal.
 
 mod grant;
 mod logins;
@@ -19,7 +19,7 @@ pub use logins::Logins;
 pub struct Login {
     /// The provider's name in the configuration.
     pub provider: String,
-    /// The profile's name.
+    /// The profile's name in the configuration.
     pub profile: String,
     /// The URL of the token server.
     pub token_url: String,
@@ -46,7 +46,7 @@ impl Login {
 
     /// The hint if the next access token may solve it.
     pub(crate) fn remedy_of_token(&self) -> String {
-        format!("A new access token is asked for; if that does not help: {}", self.remedy())
+        format!("The next request gets a new access token. If that does not help: {}", self.remedy())
     }
 
     /// The hint if the token server refuses for another reason than the token.
@@ -57,7 +57,7 @@ impl Login {
     /// The hint if the token was sent before and the result was lost.
     fn remedy_of_loss(&self) -> String {
         format!(
-            "It was sent before, and what that brought was not kept, as limulus was killed or the answer was lost on its way: a token that may be used once is used up by that. {}",
+            "The token was sent before and the answer was lost, because limulus was killed or the connection broke; a single-use token is then used up. {}",
             self.remedy()
         )
     }

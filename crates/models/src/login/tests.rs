@@ -1,4 +1,4 @@
-//! Refreshes against a token server of the tests' own: real sockets, and refresh tokens that may be used once.
+//! Refreshes with a token server for these tests, with real sockets and single-use refresh tokens.
 
 pub(super) mod deaths;
 
@@ -17,14 +17,14 @@ use super::{Login, Logins};
 use crate::endpoint::{Api, Endpoint, Secret};
 use crate::fault::{Fault, Subject};
 
-/// What the server says to a request.
+/// How the server answers a request.
 #[derive(Clone)]
 enum Says {
-    /// `access-N` and, of `refresh-N`, the next one; another refresh token than the current one is refused.
+    /// It grants `access-N` and the refresh token after `refresh-N`; it refuses any other refresh token.
     Grants,
-    /// These bytes.
+    /// It sends these bytes.
     Bytes(String),
-    /// Nothing.
+    /// It sends nothing.
     Nothing,
 }
 
@@ -32,25 +32,25 @@ struct Server {
     address: String,
     /// The bodies of the requests, in order.
     asked: Arc<Mutex<Vec<String>>>,
-    /// An answer takes one of these.
-    leave: Arc<Semaphore>,
+    /// Each answer needs one of these permits.
+    permits: Arc<Semaphore>,
     arrived: Arc<Semaphore>,
 }
 
 impl Server {
     async fn start(says: Says) -> Self {
-        let server = Self::held(says).await;
-        server.leave.add_permits(1_000);
+        let server = Self::blocked(says).await;
+        server.permits.add_permits(1_000);
         server
     }
 
-    /// One that answers nobody before it is allowed to.
-    async fn held(says: Says) -> Self {
+    /// A server that answers only after it gets permits.
+    async fn blocked(says: Says) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/token", listener.local_addr().unwrap());
-        let (asked, leave) = (Arc::default(), Arc::new(Semaphore::new(0)));
-        let server = Self { address, asked, leave, arrived: Arc::new(Semaphore::new(0)) };
-        let (asked, leave, arrived) = (server.asked.clone(), server.leave.clone(), server.arrived.clone());
+        let (asked, permits) = (Arc::default(), Arc::new(Semaphore::new(0)));
+        let server = Self { address, asked, permits, arrived: Arc::new(Semaphore::new(0)) };
+        let (asked, permits, arrived) = (server.asked.clone(), server.permits.clone(), server.arrived.clone());
         tokio::spawn(async move {
             while let Ok((mut socket, _)) = listener.accept().await {
                 let body = body(&mut socket).await;
@@ -60,7 +60,7 @@ impl Server {
                     asked.len()
                 };
                 arrived.add_permits(1);
-                leave.acquire().await.unwrap().forget();
+                permits.acquire().await.unwrap().forget();
                 let answer = match &says {
                     Says::Grants => granted(number, &body),
                     Says::Bytes(bytes) => bytes.clone(),
@@ -80,7 +80,7 @@ impl Server {
     }
 }
 
-/// The N-th request is to bring `refresh-N`.
+/// The N-th request must contain `refresh-N`.
 fn granted(number: usize, body: &str) -> String {
     if !body.contains(&format!("refresh_token=refresh-{number}&")) {
         return answer("400 Bad", r#"{"error":"invalid_grant","error_description":"used already"}"#);
@@ -148,7 +148,7 @@ fn endpoint(login: &Login, key: &str) -> Endpoint {
     Endpoint { login, ..Endpoint::new(Api::OpenAiChat, "http://127.0.0.1:1", Some(Secret::new(key))) }
 }
 
-/// The failure as a user reads it.
+/// The failure as the user sees it.
 fn failure(login: &Login, fault: Fault) -> Failure {
     let candidate = Candidate {
         provider: "acme".to_owned(),
@@ -167,8 +167,8 @@ fn failure(login: &Login, fault: Fault) -> Failure {
 }
 
 #[tokio::test]
-async fn r50_however_many_want_a_token_one_refresh_is_made() {
-    let server = Server::held(Says::Grants).await;
+async fn r50_concurrent_requests_share_one_refresh() {
+    let server = Server::blocked(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let wanted: Vec<_> = (0..20)
@@ -178,29 +178,29 @@ async fn r50_however_many_want_a_token_one_refresh_is_made() {
         })
         .collect();
     server.arrived.acquire().await.unwrap().forget();
-    server.leave.add_permits(1_000);
+    server.permits.add_permits(1_000);
     for one in wanted {
-        // Kept before it is used.
+        // It is stored before it is used.
         assert_eq!(one.await.unwrap(), ("access-1".to_owned(), "refresh-2".to_owned()));
     }
     assert_eq!(server.asked(), ["grant_type=refresh_token&refresh_token=refresh-1&client_id=limulus"]);
-    assert_eq!(token(&logins, &login).await, "access-1", "it is held");
+    assert_eq!(token(&logins, &login).await, "access-1", "it is cached");
     assert_eq!(server.asked().len(), 1);
     assert_eq!(logins.secrets(), ["access-1", "refresh-1", "refresh-2"]);
     assert!(!format!("{logins:?}").contains("access-1"));
 }
 
 #[tokio::test]
-async fn r50_a_token_that_was_refused_is_replaced_once_whoever_says_so() {
+async fn r50_a_refused_token_is_replaced_once() {
     let server = Server::start(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let first = endpoint(&login, &token(&logins, &login).await);
     logins.observe(&first, FailureClass::RateLimit);
-    assert_eq!(token(&logins, &login).await, "access-1", "it was not the token");
+    assert_eq!(token(&logins, &login).await, "access-1", "the failure did not concern the token");
     logins.observe(&first, FailureClass::Auth);
     assert_eq!(token(&logins, &login).await, "access-2");
-    // Nineteen other requests had sent the first token and observe the refusal late.
+    // Nineteen other requests sent the first token before and observe the refusal late.
     for _ in 0..19 {
         logins.observe(&first, FailureClass::Auth);
         assert_eq!(token(&logins, &login).await, "access-2");
@@ -209,8 +209,8 @@ async fn r50_a_token_that_was_refused_is_replaced_once_whoever_says_so() {
 }
 
 #[tokio::test]
-async fn r50_who_stops_waiting_does_not_stop_the_refresh() {
-    let server = Server::held(Says::Grants).await;
+async fn r50_a_cancelled_request_does_not_stop_the_refresh() {
+    let server = Server::blocked(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let want = || {
@@ -222,14 +222,14 @@ async fn r50_who_stops_waiting_does_not_stop_the_refresh() {
     let second = want();
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
-    server.leave.add_permits(1_000);
+    server.permits.add_permits(1_000);
     assert_eq!(second.await.unwrap(), "access-1");
     assert_eq!(server.asked().len(), 1);
 }
 
 #[tokio::test]
-async fn r50_a_refresh_that_nobody_waits_for_any_more_is_kept() {
-    let server = Server::held(Says::Grants).await;
+async fn r50_the_result_of_an_abandoned_refresh_is_stored() {
+    let server = Server::blocked(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let only = tokio::spawn({
@@ -238,14 +238,14 @@ async fn r50_a_refresh_that_nobody_waits_for_any_more_is_kept() {
     });
     server.arrived.acquire().await.unwrap().forget();
     only.abort();
-    server.leave.add_permits(1_000);
+    server.permits.add_permits(1_000);
     assert_eq!(token(&logins, &login).await, "access-1");
     assert_eq!((server.asked().len(), text(&login.place).as_str()), (1, "refresh-2"));
 }
 
 #[tokio::test]
-async fn r50_who_leaves_in_order_waits_for_a_refresh_under_way_but_not_for_ever() {
-    let server = Server::held(Says::Grants).await;
+async fn r50_a_shutdown_waits_for_a_running_refresh_with_a_limit() {
+    let server = Server::blocked(Says::Grants).await;
     let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let only = tokio::spawn({
@@ -256,23 +256,23 @@ async fn r50_who_leaves_in_order_waits_for_a_refresh_under_way_but_not_for_ever(
     only.abort();
     logins.settle(Duration::ZERO).await;
     assert_eq!(text(&login.place), "refresh-1", "the server has not answered");
-    server.leave.add_permits(1);
+    server.permits.add_permits(1);
     logins.settle(Duration::from_mins(1)).await;
     assert_eq!(text(&login.place), "refresh-2");
-    // Nothing is under way any more.
+    // No refresh is running any more.
     logins.settle(Duration::from_mins(1)).await;
 }
 
-/// A process is a runtime with what is spawned on it: all of that is gone with it. The token server is in a thread of its own.
+/// A process is simulated by a runtime: dropping it ends all of its tasks. The token server is in a separate thread.
 #[test]
-fn r50_r10_who_dies_in_a_refresh_leaves_a_token_that_is_used_again_only_where_nothing_came_of_it() {
+fn r50_r10_after_a_crash_in_a_refresh_the_token_is_used_again_only_if_no_grant_arrived() {
     for (dies, expected) in
         [("before the answer", ["refresh-1", "refresh-1"]), ("after it", ["refresh-1", "refresh-2"])]
     {
         let (started, server) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             process().block_on(async {
-                started.send(Server::held(Says::Grants).await).unwrap();
+                started.send(Server::blocked(Says::Grants).await).unwrap();
                 std::future::pending::<()>().await;
             });
         });
@@ -287,12 +287,12 @@ fn r50_r10_who_dies_in_a_refresh_leaves_a_token_that_is_used_again_only_where_no
             });
             server.arrived.acquire().await.unwrap().forget();
             if dies == "after it" {
-                server.leave.add_permits(1);
+                server.permits.add_permits(1);
                 assert_eq!(wanted.await.unwrap(), "access-1");
             }
         });
         drop(first);
-        server.leave.add_permits(1_000);
+        server.permits.add_permits(1_000);
         let next = process().block_on(Logins::default().token(&login));
         let used =
             server.asked().iter().map(|form| form.split(['=', '&']).nth(3).unwrap().to_owned()).collect::<Vec<_>>();
@@ -319,7 +319,7 @@ fn process() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Two processes are two of these: nothing but the file is between them.
+/// Each of these stands for a process: they share only the file.
 #[tokio::test]
 async fn r50_two_processes_with_one_file_do_not_use_a_token_twice() {
     let server = Server::start(Says::Grants).await;
@@ -339,17 +339,20 @@ async fn r50_two_processes_with_one_file_do_not_use_a_token_twice() {
 }
 
 #[tokio::test]
-async fn r50_a_new_refresh_token_that_cannot_be_written_is_not_forgotten() {
+async fn r50_a_refresh_token_that_cannot_be_written_is_kept_in_memory() {
     let server = Server::start(Says::Grants).await;
     let LoginFolder { folder, login } = place(&server.address);
     let logins = Logins::default();
-    // Where the new file is to be made there is a folder: as good as a full disk.
+    // A folder has the name of the new file, so that it cannot be written, as on a full disk.
     let obstacle = folder.path().join("refresh-token.new");
     fs::create_dir(&obstacle).unwrap();
     for _ in 0..2 {
         let failure = failure(&login, logins.token(&login).await.unwrap_err());
         assert_eq!(failure.class, FailureClass::Auth);
-        assert!(failure.message.contains("cannot be kept in") && !failure.message.contains("refresh-2"), "{failure}");
+        assert!(
+            failure.message.contains("cannot be written to") && !failure.message.contains("refresh-2"),
+            "{failure}"
+        );
     }
     fs::remove_dir(&obstacle).unwrap();
     assert_eq!((token(&logins, &login).await.as_str(), text(&login.place).as_str()), ("access-1", "refresh-2"));
@@ -357,7 +360,7 @@ async fn r50_a_new_refresh_token_that_cannot_be_written_is_not_forgotten() {
 }
 
 #[tokio::test]
-async fn r50_r51_what_a_refusal_of_the_token_server_means() {
+async fn r50_r51_refusals_of_the_token_server_are_classified() {
     use FailureClass::{AuthPermanent, Malformed, Network, Overloaded, RateLimit, Server as AtServer};
     let refused = |status: &str, body: &str| Says::Bytes(answer(status, body));
     let grant = |code: &str| format!(r#"{{"error":"{code}","error_description":"of refresh-1"}}"#);
@@ -423,7 +426,7 @@ async fn r50_r51_what_a_refusal_of_the_token_server_means() {
 }
 
 #[tokio::test]
-async fn r50_r51_who_cannot_be_asked_or_says_nothing() {
+async fn r50_r51_a_token_server_that_is_unreachable_or_silent() {
     let class = async |login: &Login| Logins::default().token(login).await.unwrap_err().class;
     let server = Server::start(Says::Nothing).await;
     let LoginFolder { folder: _folder, mut login } = place(&server.address);

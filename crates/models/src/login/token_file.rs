@@ -1,5 +1,5 @@
-//! The file of a refresh token. A process locks it to change it, so that all processes together use a single-use token only
-//! once. A new token is on disk before it is used.
+//! The file of a refresh token. A process locks it to change it, so that all processes together use a single-use token
+//! only once. A new token is on disk before it is used.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -70,7 +70,8 @@ impl TokenFile {
         read.is_ok() && name == name_of(token)
     }
 
-    /// Records that this token is about to be sent. The record only serves a later error message, so a failed write is ignored.
+    /// Records that this token is about to be sent. The record only serves a later error message, so a failed write is
+    /// ignored.
     pub(super) fn note_sent(&self, token: &Secret) {
         let _ = self.lock.set_len(0).and_then(|()| (&self.lock).write_all(name_of(token).as_bytes()));
         step();
@@ -93,7 +94,7 @@ impl TokenFile {
             "" => Err(NotHad::Unusable(format!("{shown} is empty"))),
             // Somebody may have written the configuration or a whole response of a token server; neither is a token.
             text if text.contains(char::is_whitespace) || text.len() as u64 > TOKEN_BYTES => {
-                Err(NotHad::Unusable(format!("{shown} holds something else than one refresh token")))
+                Err(NotHad::Unusable(format!("{shown} does not hold exactly one refresh token")))
             }
             _ => {
                 step();
@@ -195,7 +196,7 @@ mod tests {
         fs::write(&place, " \n").unwrap();
         assert_eq!(why().await, "PLACE is empty");
         fs::write(&place, "{\"refresh_token\": \"x\"}").unwrap();
-        assert_eq!(why().await, "PLACE holds something else than one refresh token");
+        assert_eq!(why().await, "PLACE does not hold exactly one refresh token");
         fs::remove_file(&place).unwrap();
         fs::create_dir(&place).unwrap();
         assert!(why().await.starts_with("PLACE cannot be read ("));

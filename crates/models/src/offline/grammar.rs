@@ -1,30 +1,30 @@
 //! Parses tokens into requested acts by simple rules. Text that the rules do not match is ignored.
 
 use super::lexer::{Kind, Token, begins_request, tokens};
-use super::lexicon::{ABOUT, GO_ON, Role, Verb, is_han};
+use super::lexicon::{ABOUT, CONTINUE, Role, Verb, is_han};
 
-/// One requested act.
+/// An act that a message requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Act {
-    /// The entries of a folder; none = the workspace.
+    /// List the entries of a folder; none = the workspace.
     List { path: Option<String> },
-    /// A file, or the first lines of it.
+    /// Read a file, or its first lines.
     Read { path: String, limit: Option<u64> },
-    /// A text in files.
+    /// Search files for a text.
     Search { text: String, path: Option<String> },
-    /// A command.
+    /// Run a command.
     Run { command: String },
-    /// A file with this content.
+    /// Write a file with this content.
     Write { path: String, content: String },
-    /// A piece of a file replaced.
+    /// Replace a piece of a file.
     Edit { path: String, old: String, new: String },
-    /// Paths that match a glob.
+    /// Find the paths that match a glob.
     Find { pattern: String, path: Option<String> },
-    /// A page of the web.
+    /// Fetch a web page.
     Fetch { url: String },
-    /// What a folder is about: its entries, then its README.
+    /// Describe a folder by its entries, then its README.
     Look { path: Option<String> },
-    /// What the model is.
+    /// Say what the model is.
     Introduce,
 }
 
@@ -49,9 +49,9 @@ pub(super) fn acts(message: &str) -> Vec<Act> {
 }
 
 /// Whether a message only asks to continue an interrupted answer.
-pub(super) fn asks_to_go_on(message: &str) -> bool {
+pub(super) fn asks_to_continue(message: &str) -> bool {
     let lower = message.to_lowercase();
-    message.chars().count() < 400 && GO_ON.iter().any(|words| lower.contains(words)) && acts(message).is_empty()
+    message.chars().count() < 400 && CONTINUE.iter().any(|words| lower.contains(words)) && acts(message).is_empty()
 }
 
 /// Finds a verb where a request can begin; a Chinese verb of several characters can be anywhere.
@@ -230,7 +230,7 @@ impl Clause<'_> {
         Some(Act::Edit { path: path.text.clone(), old, new })
     }
 
-    /// Every address.
+    /// A fetch of every address in the clause.
     fn fetch(&self) -> Vec<Act> {
         let (Some(first), Some(last)) = (self.after.first(), self.after.last()) else { return Vec::new() };
         let words = self.message[first.span.start..last.span.end]

@@ -22,9 +22,7 @@ pub(super) enum Kind {
     Word,
     /// Text between quotation marks.
     Quoted,
-    /// A comma.
     Comma,
-    /// A colon.
     Colon,
     /// The end of a sentence, a semicolon or a line.
     Stop,

@@ -34,7 +34,7 @@ pub(super) enum Role {
     With,
     /// Means a folder or what is in it.
     Folder,
-    /// Begins a question.
+    /// Begins a question, such as `what`.
     Question,
     /// Has no meaning for the request.
     Stop,
@@ -189,8 +189,8 @@ pub(super) const ABOUT: &[&str] = &[
     "您好",
 ];
 
-/// The words of the runtime or a person to continue an interrupted answer.
-pub(super) const GO_ON: &[&str] = &["go on", "continue", "carry on", "继续"];
+/// The phrases of the runtime or a person that ask to continue an interrupted answer.
+pub(super) const CONTINUE: &[&str] = &["go on", "continue", "carry on", "继续"];
 
 /// The role of an English word, in lower case.
 pub(super) fn english(word: &str) -> Option<Role> {

@@ -1,5 +1,5 @@
-//! The built-in offline model: no AI, no network, no key. It parses the last request, makes one call a step, and answers with
-//! a short text built from the results. The same conversation always gives the same answer.
+//! The built-in offline model: no AI, no network, no key. It parses the last request, makes one call a step, and
+//! answers with a short text built from the results. The same conversation always gives the same answer.
 
 mod answer;
 mod grammar;
@@ -20,7 +20,7 @@ use crate::model::{Message, Model, ModelEvent, Request, ResponseStream};
 use plan::Next;
 use turn::Turn;
 
-/// The built-in model.
+/// The built-in model, which works without a network.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Offline {
     pace: Duration,
@@ -41,34 +41,34 @@ impl Offline {
 impl Model for Offline {
     fn stream(&self, request: Request) -> ResponseStream {
         let pace = self.pace;
-        let said = answer(&request);
-        stream::iter(said)
-            .then(move |said| async move {
+        let events = answer(&request);
+        stream::iter(events)
+            .then(move |event| async move {
                 // Yield between two pieces so that other tasks can run.
                 if pace.is_zero() {
                     tokio::task::yield_now().await;
                 } else {
                     tokio::time::sleep(pace).await;
                 }
-                Ok(said)
+                Ok(event)
             })
             .boxed()
     }
 }
 
 fn answer(request: &Request) -> Vec<ModelEvent> {
-    let mut said = vec![ModelEvent::Opened];
+    let mut events = vec![ModelEvent::Opened];
     let output = match plan::next(&Turn::of(&request.messages)) {
         Next::Call { tool, arguments } => {
             let calls = request.messages.iter().filter(|message| is_result(message)).count();
             let arguments = arguments.to_string();
             let bytes = tool.len() + arguments.len();
             let provider_id = Some(format!("offline_{}", calls + 1));
-            said.push(ModelEvent::Part(Part::Call { index: 0, provider_id, name: Some(tool.to_owned()), arguments }));
+            events.push(ModelEvent::Part(Part::Call { index: 0, provider_id, name: Some(tool.to_owned()), arguments }));
             bytes
         }
         Next::Answer(text) => {
-            said.extend(pieces(&text).map(|piece| ModelEvent::Part(Part::Text(piece.to_owned()))));
+            events.extend(pieces(&text).map(|piece| ModelEvent::Part(Part::Text(piece.to_owned()))));
             text.len()
         }
     };
@@ -76,8 +76,8 @@ fn answer(request: &Request) -> Vec<ModelEvent> {
     let messages = request.messages.iter().map(|message| message.bytes()).sum::<usize>();
     let input = request.system.len() + tools + messages;
     let [input, output] = [input, output].map(|bytes| estimate_tokens(bytes as u64));
-    said.push(ModelEvent::Ended { usage: Usage { input, output, ..Usage::default() }, is_counted: false });
-    said
+    events.push(ModelEvent::Ended { usage: Usage { input, output, ..Usage::default() }, is_counted: false });
+    events
 }
 
 fn is_result(message: &Message) -> bool {

@@ -6,7 +6,7 @@ use super::answer;
 use super::grammar::Act;
 use super::turn::{Output, Turn};
 
-/// The next step.
+/// The next step of a turn.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
     Call { tool: &'static str, arguments: Value },
@@ -32,7 +32,7 @@ pub(super) fn next(turn: &Turn) -> Next {
         sections.push(answer::section(act, &outputs, turn.language));
     }
     let whole = if sections.is_empty() { answer::not_understood(turn.language) } else { sections.join("\n\n") };
-    Next::Answer(match whole.strip_prefix(turn.said.as_str()) {
+    Next::Answer(match whole.strip_prefix(turn.partial.as_str()) {
         Some("") => answer::nothing_more(turn.language),
         Some(rest) => rest.to_owned(),
         None => whole,

@@ -1,4 +1,4 @@
-//! The offline model as a table: what is asked → what is called.
+//! The offline model as a table of requests and the resulting calls.
 
 use std::sync::Arc;
 
@@ -143,7 +143,7 @@ fn chinese_requests_become_calls() {
 }
 
 #[test]
-fn questions_are_understood_without_a_verb() {
+fn questions_are_parsed_without_a_verb() {
     check(&[
         ("What is in this folder?", &[look("")]),
         ("what's in here", &[look("")]),
@@ -169,9 +169,9 @@ fn questions_are_understood_without_a_verb() {
     ]);
 }
 
-/// Whatever is said, nothing breaks: every cut of every sentence above, and marks that do not close.
+/// No text causes a panic: every beginning of every sentence above, and unclosed quotation marks.
 #[test]
-fn any_text_is_taken() {
+fn any_text_is_parsed() {
     for text in [include_str!("tests.rs"), include_str!("lexicon.rs"), "“「`'\"：；，。？！...((( / 把 将 在 里 到"]
     {
         let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).step_by(7).collect();
@@ -186,7 +186,7 @@ fn user(text: &str) -> Message {
     Message::user(text)
 }
 
-/// Runs a conversation to its answer with the tools' results from a table; gives the calls and the answer.
+/// Runs a conversation to its answer with results of tools from a table; returns the calls and the answer.
 async fn converse(messages: &mut Vec<Message>, world: &[(&str, &str, &str)]) -> (Vec<String>, String) {
     let mut calls = Vec::new();
     loop {
@@ -229,14 +229,14 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
         endpoint: Endpoint::offline(),
         cache_key: None,
     };
-    let said: Vec<ModelEvent> = Offline::new().stream(request).map(Result::unwrap).collect().await;
-    assert_eq!(said.first(), Some(&ModelEvent::Opened));
+    let events: Vec<ModelEvent> = Offline::new().stream(request).map(Result::unwrap).collect().await;
+    assert_eq!(events.first(), Some(&ModelEvent::Opened));
     assert!(
-        matches!(said.last(), Some(ModelEvent::Ended { usage, is_counted: false }) if usage.input > 0 && usage.output > 0)
+        matches!(events.last(), Some(ModelEvent::Ended { usage, is_counted: false }) if usage.input > 0 && usage.output > 0)
     );
     let (mut call, mut text) = (None, String::new());
-    for said in &said[1..said.len() - 1] {
-        match said {
+    for event in &events[1..events.len() - 1] {
+        match event {
             ModelEvent::Part(Part::Text(piece)) => text.push_str(piece),
             ModelEvent::Part(Part::Call { index: 0, provider_id: Some(id), name: Some(name), arguments }) => {
                 assert!(call.is_none(), "one call a step");
@@ -254,7 +254,7 @@ const LISTING: &str = "README.md  120 bytes\nnotes.txt  5 bytes\nsrc/\n";
 const README: &str = "# Tide\n\n[badge]\n\nA small tool for tides.\nIt counts crabs.\n\n## More\n";
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_question_about_a_folder_is_answered_from_the_folder() {
+async fn a_question_about_a_folder_is_answered_from_its_content() {
     let world = [("ls", "{}", LISTING), ("read", "README.md", README)];
     let (calls, answer) = converse(&mut vec![user("What is in this folder?")], &world).await;
     assert_eq!(calls, ["ls {}", r#"read {"limit":40,"path":"README.md"}"#]);
@@ -299,7 +299,7 @@ async fn several_requests_are_one_call_a_step_and_one_answer() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn r32_a_steer_is_a_further_request_and_a_skipped_call_is_asked_again() {
+async fn r32_a_steer_is_another_request_and_a_skipped_call_is_repeated() {
     let mut messages = vec![user("list src")];
     let (call, _) = ask(&messages).await;
     let call = call.unwrap();
@@ -323,7 +323,7 @@ fn turn_skipped() -> &'static str {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn r12_a_cut_answer_goes_on_where_it_stopped() {
+async fn r12_an_interrupted_answer_continues_where_it_stopped() {
     let mut messages = vec![user("list")];
     let (_, whole) = converse(&mut messages, &[("ls", "{}", LISTING)]).await;
     let (kept, rest) = whole.split_at(20);
@@ -333,7 +333,7 @@ async fn r12_a_cut_answer_goes_on_where_it_stopped() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn it_says_first_what_it_is() {
+async fn it_introduces_itself_first() {
     let first = "I am Limulus' built-in offline model";
     assert!(ask(&[user("Who are you?")]).await.1.starts_with(first));
     let lost = ask(&[user("sing me a song")]).await.1;
@@ -342,7 +342,7 @@ async fn it_says_first_what_it_is() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn every_example_that_it_shows_is_understood() {
+async fn every_example_is_parsed() {
     for question in ["sing", "唱歌"] {
         let answer = ask(&[user(question)]).await.1;
         for example in answer.lines().filter_map(|line| line.strip_prefix("- ")) {
@@ -352,7 +352,7 @@ async fn every_example_that_it_shows_is_understood() {
 }
 
 #[test]
-fn an_answer_comes_in_pieces_that_add_up_to_it() {
+fn the_pieces_of_an_answer_add_up_to_it() {
     for text in [
         "",
         "short",
@@ -368,7 +368,7 @@ fn an_answer_comes_in_pieces_that_add_up_to_it() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_limulus_notes_asks_for_nothing_and_may_let_it_stop_and_go_on() {
+async fn a_note_requests_nothing_and_can_stop_and_continue_an_answer() {
     let note = |text: &str| user(&format!("Note from limulus: {text}"));
     let mut messages = vec![user("write \"a\" to a.txt, then write \"b\" to b.txt")];
     let (call, _) = ask(&messages).await;
@@ -384,10 +384,10 @@ async fn what_limulus_notes_asks_for_nothing_and_may_let_it_stop_and_go_on() {
     messages.push(note("write.rs and ls are not what you think of. Come to an end."));
     assert_eq!(ask(&messages).await.0.map(|call| call.arguments), Some(r#"{"content":"b","path":"b.txt"}"#.into()));
     messages.push(note("what this run may spend is used up. Call no tools."));
-    let (call, said) = ask(&messages).await;
-    assert!(call.is_none() && said.contains("a.txt") && said.ends_with("nothing more may be spent."), "{said}");
+    let (call, answer) = ask(&messages).await;
+    assert!(call.is_none() && answer.contains("a.txt") && answer.ends_with("nothing more may be spent."), "{answer}");
     messages.extend([
-        Message::Assistant(AssistantMessage::plain(Some(said.into()), None, vec![])),
+        Message::Assistant(AssistantMessage::plain(Some(answer.into()), None, vec![])),
         note("Go on where you stopped."),
     ]);
     assert_eq!(ask(&messages).await.0.map(|call| call.arguments), Some(r#"{"content":"b","path":"b.txt"}"#.into()));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::grammar::{Act, acts, asks_to_go_on};
+use super::grammar::{Act, acts, asks_to_continue};
 use super::lexicon::is_han;
 use crate::model::Message;
 use crate::rendering::Cached;
@@ -24,7 +24,7 @@ pub(super) struct Turn {
     /// The calls that were run for them, in order.
     pub(super) results: Vec<Output>,
     /// The text of the answer before it was interrupted.
-    pub(super) said: String,
+    pub(super) partial: String,
     /// Whether the answer must report what was done, without further calls.
     pub(super) closes: bool,
     pub(super) language: Language,
@@ -50,7 +50,7 @@ impl Turn {
         for message in &messages[begin(messages)..] {
             match &**message {
                 Message::User { text, .. } => turn.take_request(text),
-                Message::Assistant(answer) if answer.calls().next().is_none() => turn.said.push_str(&answer.text()),
+                Message::Assistant(answer) if answer.calls().next().is_none() => turn.partial.push_str(&answer.text()),
                 Message::Assistant(_) => {}
                 Message::Result { text, .. } if SKIPPED.contains(&text.trim()) => {}
                 Message::Result { text, is_error, .. } => {
@@ -67,7 +67,7 @@ impl Turn {
             return;
         }
         let text = text.strip_prefix(STEER_MARK).unwrap_or(text);
-        if !self.said.is_empty() && asks_to_go_on(text) {
+        if !self.partial.is_empty() && asks_to_continue(text) {
             return;
         }
         if text.chars().any(is_han) {
@@ -84,7 +84,7 @@ fn begin(messages: &[Cached<Message>]) -> usize {
     let mut end = messages.len();
     while let Some(answer) = messages[..end].iter().rposition(|message| is_answer(message)) {
         let goes_on = match messages.get(answer + 1).map(|next| &**next) {
-            Some(Message::User { text, .. }) => text.starts_with(NOTE) || asks_to_go_on(text),
+            Some(Message::User { text, .. }) => text.starts_with(NOTE) || asks_to_continue(text),
             Some(next) => is_answer(next),
             None => false,
         };

@@ -12,7 +12,7 @@ use engine::Candidate;
 use crate::model::Request;
 use crate::wire::{Decode, Format, Framing};
 
-/// The Ollama format.
+/// The wire format of Ollama's own API.
 pub(crate) struct Ollama;
 
 impl Format for Ollama {

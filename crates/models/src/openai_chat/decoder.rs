@@ -123,8 +123,8 @@ impl Decoder {
         self.calls.iter().any(|call| !call.named)
     }
 
-    /// The call of a delta. The same index with another id is another call (Gemini's compatible API uses 0 for all). Without an
-    /// index, an id or a name begins a call.
+    /// The call of a delta. The same index with another id is another call (Gemini's compatible API uses 0 for all).
+    /// Without an index, an id or a name begins a call.
     fn call_at(&mut self, index: Option<u64>, id: &str, has_name: bool) -> Result<usize, Fault> {
         let same = |call: &OpenCall| match index {
             Some(index) => call.wire_index == index && (id.is_empty() || call.id.is_empty() || call.id == id),

@@ -9,7 +9,7 @@ use engine::Candidate;
 use crate::model::Request;
 use crate::wire::{Decode, Format};
 
-/// The chat-completions format.
+/// The wire format of OpenAI chat completions.
 pub(crate) struct OpenAiChat;
 
 impl Format for OpenAiChat {

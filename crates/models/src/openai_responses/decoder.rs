@@ -21,8 +21,8 @@ pub(super) struct Decoder {
 struct OpenItem {
     /// Its index in the answer; servers that omit it have one open item at a time.
     output_index: Option<u64>,
-    /// Whether pieces of it were reported already, so that its end does not report it again.
-    is_told: bool,
+    /// Whether pieces of it were emitted already, so that its end does not emit it again.
+    was_streamed: bool,
     call: Option<Call>,
 }
 
@@ -127,9 +127,9 @@ impl Decoder {
     }
 
     fn begin(&mut self, output_index: Option<u64>, mut item: Item) -> Result<(), Fault> {
-        let is_told = !item.arguments.as_deref().unwrap_or_default().is_empty();
+        let was_streamed = !item.arguments.as_deref().unwrap_or_default().is_empty();
         let call = if item.r#type == "function_call" { Some(self.notify_call(&mut item)?) } else { None };
-        *self.open(output_index)? = OpenItem { output_index, is_told: is_told && call.is_some(), call };
+        *self.open(output_index)? = OpenItem { output_index, was_streamed: was_streamed && call.is_some(), call };
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl Decoder {
         }
         self.answer.count(size_of::<OpenItem>())?;
         self.open.push(OpenItem { output_index, ..OpenItem::default() });
-        Ok(self.open.last_mut().expect("it was just put there"))
+        Ok(self.open.last_mut().expect("it was just pushed"))
     }
 
     fn close(&mut self, output_index: Option<u64>) -> OpenItem {
@@ -152,7 +152,7 @@ impl Decoder {
     }
 
     fn report_delta(&mut self, output_index: Option<u64>, delta: &str) -> Result<(), Fault> {
-        self.open(output_index)?.is_told |= !delta.is_empty();
+        self.open(output_index)?.was_streamed |= !delta.is_empty();
         Ok(())
     }
 
@@ -168,7 +168,7 @@ impl Decoder {
         let open = self.open(output_index)?;
         match open.call {
             Some(Call::Reported(place)) => {
-                open.is_told |= !delta.is_empty();
+                open.was_streamed |= !delta.is_empty();
                 self.answer.arguments(place, delta)
             }
             // The end of the item repeats them with the name.
@@ -178,37 +178,37 @@ impl Decoder {
 
     /// Handles a complete item: reports the parts that were not reported, and its signature.
     fn finish(&mut self, output_index: Option<u64>, item: Item) -> Result<(), Fault> {
-        let OpenItem { is_told, call, .. } = self.close(output_index);
+        let OpenItem { was_streamed, call, .. } = self.close(output_index);
         match &*item.r#type {
-            "message" => self.finish_message(is_told, item),
-            "reasoning" => self.finish_reasoning(is_told, item),
-            "function_call" => self.finish_call(is_told, call, item),
+            "message" => self.finish_message(was_streamed, item),
+            "reasoning" => self.finish_reasoning(was_streamed, item),
+            "function_call" => self.finish_call(was_streamed, call, item),
             "image_generation_call" => self.image(&item),
             _ => Ok(()),
         }
     }
 
-    fn finish_message(&mut self, is_told: bool, item: Item) -> Result<(), Fault> {
-        let text = if is_told { String::new() } else { item.text() };
-        if !is_told && text.is_empty() {
+    fn finish_message(&mut self, was_streamed: bool, item: Item) -> Result<(), Fault> {
+        let text = if was_streamed { String::new() } else { item.text() };
+        if !was_streamed && text.is_empty() {
             return Ok(());
         }
         self.answer.text(text)?;
         self.answer.signature(BlockOf::Text, item::signature(&item.mark()))
     }
 
-    fn finish_reasoning(&mut self, is_told: bool, item: Item) -> Result<(), Fault> {
-        if !is_told {
+    fn finish_reasoning(&mut self, was_streamed: bool, item: Item) -> Result<(), Fault> {
+        if !was_streamed {
             self.answer.reasoning(item.reasoning())?;
         }
         let reasoning = item.into_reasoning().map(|reasoning| item::signature(&reasoning));
         self.answer.signature(BlockOf::Reasoning, reasoning.unwrap_or_default())
     }
 
-    fn finish_call(&mut self, is_told: bool, call: Option<Call>, mut item: Item) -> Result<(), Fault> {
+    fn finish_call(&mut self, was_streamed: bool, call: Option<Call>, mut item: Item) -> Result<(), Fault> {
         let place = match call {
             Some(Call::Reported(place)) => {
-                let arguments = item.arguments.take().filter(|_| !is_told);
+                let arguments = item.arguments.take().filter(|_| !was_streamed);
                 self.answer.arguments(place, arguments.unwrap_or_default())?;
                 place
             }

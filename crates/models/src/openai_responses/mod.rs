@@ -1,5 +1,5 @@
-//! OpenAI Responses, streamed and not stored by the server: each request contains the whole conversation, with the model's
-//! reasoning as the encrypted items that it sent.
+//! OpenAI Responses, streamed and not stored by the server: each request contains the whole conversation, with the
+//! model's reasoning as the encrypted items that it sent.
 
 mod body;
 mod decoder;
@@ -11,7 +11,7 @@ use engine::Candidate;
 use crate::model::Request;
 use crate::wire::{Decode, Format};
 
-/// The Responses format.
+/// The wire format of OpenAI responses.
 pub(crate) struct OpenAiResponses;
 
 impl Format for OpenAiResponses {

@@ -24,7 +24,7 @@ pub(crate) enum Stop {
 /// The answer that a decoder fills and the exchange forwards.
 #[derive(Debug, Default)]
 pub(crate) struct DecodedResponse {
-    said: VecDeque<ModelEvent>,
+    events: VecDeque<ModelEvent>,
     is_open: bool,
     stop: Option<Stop>,
     is_done: bool,
@@ -39,7 +39,7 @@ impl DecodedResponse {
     /// Marks that a frame of the answer arrived.
     pub(crate) fn open(&mut self) {
         if !std::mem::replace(&mut self.is_open, true) {
-            self.said.push_back(ModelEvent::Opened);
+            self.events.push_back(ModelEvent::Opened);
         }
     }
 
@@ -120,7 +120,7 @@ impl DecodedResponse {
 
     fn part(&mut self, part: Part) {
         self.open();
-        self.said.push_back(ModelEvent::Part(part));
+        self.events.push_back(ModelEvent::Part(part));
     }
 
     /// Sets the finish reason; only the usage may follow.
@@ -143,8 +143,8 @@ impl DecodedResponse {
         self.usage.is_some()
     }
 
-    pub(crate) fn next_said(&mut self) -> Option<ModelEvent> {
-        self.said.pop_front()
+    pub(crate) fn next_event(&mut self) -> Option<ModelEvent> {
+        self.events.pop_front()
     }
 
     pub(crate) fn is_done(&self) -> bool {

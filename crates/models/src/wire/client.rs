@@ -18,8 +18,8 @@ use crate::wait;
 
 const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
 
-/// The HTTP clients. The first request that needs one creates it; later ones share its connections. The client for plain HTTP
-/// loads no root certificates, which would take longer than a whole local request.
+/// The HTTP clients. The first request that needs one creates it; later ones share its connections. The client for
+/// plain HTTP loads no root certificates, which would take longer than a whole local request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clients {
     plain: Arc<OnceLock<Client>>,
@@ -82,7 +82,8 @@ impl Clients {
 /// The address of the call: the base with its query, if it has one (Azure), and the path.
 fn address(base_url: &str, path: &str, query: Option<&str>) -> Result<Url, Fault> {
     let wrong = |why: &str| Fault::new(FailureClass::InvalidRequest, format!("has a `base_url` that {why}"));
-    let mut url = Url::parse(base_url.trim()).map_err(|error| wrong("is no address").with_detail(error.to_string()))?;
+    let mut url =
+        Url::parse(base_url.trim()).map_err(|error| wrong("is not a valid address").with_detail(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("begins with neither http:// nor https://"));
     }
@@ -141,7 +142,7 @@ fn unsent(error: &reqwest::Error) -> Fault {
 }
 
 fn no_proxy(error: &reqwest::Error) -> Fault {
-    Fault::new(FailureClass::InvalidRequest, "has a `proxy` that is no address").with_detail(causes(error))
+    Fault::new(FailureClass::InvalidRequest, "has a `proxy` that is not a valid address").with_detail(causes(error))
 }
 
 pub(crate) fn unreachable(url: &Url, proxy: Option<&str>, error: &reqwest::Error) -> Fault {
@@ -159,7 +160,7 @@ fn encoding(response: &Response) -> Option<String> {
 }
 
 fn encoded(encoding: &str) -> Fault {
-    let what = format!("answered in an encoding that was not asked for ({encoding})");
+    let what = format!("answered in an encoding that was not requested ({encoding})");
     Fault::new(FailureClass::Malformed, what)
 }
 

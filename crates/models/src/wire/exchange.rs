@@ -1,4 +1,5 @@
-//! One request and its answer: sends, reads, decodes and ends it. Dropping it closes the connection, which cancels the request.
+//! One request and its answer: sends, reads, decodes and ends it. Dropping it closes the connection, which cancels the
+//! request.
 
 use engine::{Failure, FailureClass};
 use reqwest::{Response, header};
@@ -100,8 +101,8 @@ impl Exchange {
 
     pub(super) async fn next(&mut self) -> Option<Result<ModelEvent, Failure>> {
         loop {
-            if let Some(said) = self.decoder.answer().next_said() {
-                return Some(Ok(said));
+            if let Some(event) = self.decoder.answer().next_event() {
+                return Some(Ok(event));
             }
             self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
                 Stage::Ready(body) => match self.send(body).await {
@@ -109,7 +110,7 @@ impl Exchange {
                     Err(fault) => Stage::Closing(Err(fault)),
                 },
                 Stage::Reading(reading) => self.read(reading).await.unwrap_or_else(|fault| Stage::Closing(Err(fault))),
-                Stage::Closing(Ok(said)) => return Some(Ok(said)),
+                Stage::Closing(Ok(event)) => return Some(Ok(event)),
                 Stage::Closing(Err(fault)) => {
                     self.logins.observe(self.subject.endpoint(), fault.class);
                     return Some(Err(self.subject.failure(fault)));
@@ -226,11 +227,11 @@ fn not_a_stream(head: &[u8], content_type: &str) -> Fault {
     }
     match serde_json::from_slice::<serde_json::Value>(text) {
         Ok(value) if WHOLE.iter().any(|field| value.get(field).is_some()) => {
-            malformed("answered in one piece although a stream was asked for")
+            malformed("answered in one piece although a stream was requested")
         }
         Ok(value) if value.get("error").is_some() || value.get("message").is_some() => {
             Fault::in_stream(ErrorBody::of_json(&value))
         }
-        _ => malformed("answered with something that is no stream").with_detail(reading_head(text)),
+        _ => malformed("answered with something that is not a stream").with_detail(reading_head(text)),
     }
 }

@@ -1,4 +1,4 @@
-//! A tool as a function, as OpenAI's chat completions and Ollama write it.
+//! A tool in the form of OpenAI's chat completions and Ollama, which call it a function.
 
 use engine::ToolSpec;
 use serde::Serialize;

@@ -16,8 +16,8 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// The arguments of a call as an object. Invalid arguments (the model broke off or broke the format) would make a server
-    /// refuse the whole conversation forever; the result after the call says what was wrong.
+    /// The arguments of a call as an object. Invalid arguments (the model broke off or broke the format) would make a
+    /// server refuse the whole conversation forever; the result after the call says what was wrong.
     pub(crate) fn arguments(text: &str) -> Self {
         let json = serde_json::from_str(text).ok();
         json.filter(|json| matches!(json, Self::Object(_))).unwrap_or_default()

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c5_every_cut_gives_the_same_lines() {
+    fn c5_every_split_gives_the_same_lines() {
         let bytes = "{\"a\":1}\r\n\n {\"b\":\"ü\"}\n{\"c\"".as_bytes();
         for size in 1..=bytes.len() {
             let mut reader = LineReader::default();

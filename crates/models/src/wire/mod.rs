@@ -1,8 +1,8 @@
-//! The shared part of all wire formats: sending, framing, limits, ends. A format renders requests and decodes frames; it does
-//! no I/O.
+//! The shared part of all wire formats: sending, framing, limits, ends. A format renders requests and decodes frames;
+//! it does no I/O.
 //!
-//! This module reads the frames itself, without a client library: the guarantees of the runtime depend on the end mark, on
-//! bounded memory with a faulty server, and on the status and headers of a response.
+//! This module reads the frames itself, without a client library: the guarantees of the runtime depend on the end mark,
+//! on bounded memory with a faulty server, and on the status and headers of a response.
 
 mod answer;
 mod client;
@@ -35,7 +35,7 @@ use crate::openai_responses::OpenAiResponses;
 /// The header in which most formats send the key.
 pub(crate) const BEARER: (&str, &str) = ("authorization", "Bearer ");
 
-/// A wire format.
+/// A wire format: renders requests and decodes frames.
 pub(crate) trait Format: Sync {
     /// The path of the call below the base address, `chat/completions`, and its query, if it has one.
     fn path(&self, candidate: &Candidate) -> (String, Option<&'static str>);
@@ -65,9 +65,9 @@ pub(crate) trait Format: Sync {
 /// How a response is split into frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// Server-sent events.
+    /// As server-sent events.
     Events,
-    /// A JSON object a line.
+    /// As lines with a JSON object each.
     Lines,
 }
 
@@ -92,8 +92,8 @@ pub(crate) trait Decode: Send {
     /// The answer so far.
     fn answer(&mut self) -> &mut DecodedResponse;
 
-    /// Ends the answer at the end of the body or at a timeout: checks that it is complete and returns its usage. An estimate of
-    /// the usage starts from `request_bytes`.
+    /// Ends the answer at the end of the body or at a timeout: checks that it is complete and returns its usage. An
+    /// estimate of the usage starts from `request_bytes`.
     fn end(&mut self, request_bytes: usize) -> Result<Usage, Fault> {
         self.answer().end(request_bytes)
     }
@@ -119,5 +119,5 @@ pub(crate) fn exchange(
     request: Request,
 ) -> ResponseStream {
     let exchange = Box::new(exchange::Exchange::new(clients.clone(), logins.clone(), format, request));
-    stream::unfold(exchange, |mut exchange| async move { exchange.next().await.map(|said| (said, exchange)) }).boxed()
+    stream::unfold(exchange, |mut exchange| async move { exchange.next().await.map(|event| (event, exchange)) }).boxed()
 }

@@ -20,15 +20,15 @@ pub(crate) struct SseReader {
     pending: Pending,
 }
 
-/// The current event.
+/// The state of the current event.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Pending {
-    /// Whether the current event has no `data` field yet.
+    /// It has no `data` field yet.
     #[default]
     Nothing,
     Data,
-    /// Whether the current event was returned, so that the next call clears it.
-    Given,
+    /// It was returned, so the next call clears it.
+    Returned,
 }
 
 impl SseReader {
@@ -41,12 +41,12 @@ impl SseReader {
 
     /// The next complete event, which a blank line ended.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
-        self.forget_given();
+        self.clear_returned();
         while let Some((from, to)) = self.next_line()? {
             if from < to {
                 self.take_field(from, to)?;
             } else if self.pending == Pending::Data {
-                self.pending = Pending::Given;
+                self.pending = Pending::Returned;
                 return Ok(Some(Frame { name: &self.name, data: &self.data }));
             } else {
                 self.name.clear();
@@ -57,16 +57,16 @@ impl SseReader {
 
     /// At the end of the body: the last event, if its lines are complete and no blank line ended it.
     pub(crate) fn last_frame(&mut self) -> Option<Frame<'_>> {
-        self.forget_given();
+        self.clear_returned();
         if self.pending == Pending::Nothing {
             return None;
         }
-        self.pending = Pending::Given;
+        self.pending = Pending::Returned;
         Some(Frame { name: &self.name, data: &self.data })
     }
 
-    fn forget_given(&mut self) {
-        if self.pending == Pending::Given {
+    fn clear_returned(&mut self) {
+        if self.pending == Pending::Returned {
             self.name.clear();
             self.data.clear();
             self.pending = Pending::Nothing;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn c5_every_line_end_and_every_cut_gives_the_same_events() {
+    fn c5_every_line_end_and_every_split_gives_the_same_events() {
         for end in ["\n", "\r\n", "\r"] {
             let lines = ["data: a", "", ": ping", "", "event: error", "data:b", "id: 7", "data: ü", "", "data", "", ""];
             check(&lines.join(end), &[("", "a"), ("error", "b\nü"), ("", "")]);
@@ -188,6 +188,6 @@ mod tests {
             reader.next_frame().is_err()
         });
         let fits = (EVENT_BYTES >> 16) - 1;
-        assert_eq!(refused, Some(fits), "so many lines with the newlines between them are the last that fit");
+        assert_eq!(refused, Some(fits), "this is the maximum number of lines, including the newlines between them");
     }
 }

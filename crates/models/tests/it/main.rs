@@ -1,7 +1,7 @@
-//! The models crate through real sockets, in one program. One folder or file a subject. What may not live here: what a
-//! module can show by itself.
+//! Tests the models crate through real sockets, in one program with one folder or file a subject. What may not live
+//! here: tests that a module can do by itself.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod anthropic;
 mod failures;

@@ -114,8 +114,8 @@ impl Site {
 #[tokio::test]
 async fn r45_a_redirect_is_checked_like_the_first_address() {
     let (open, inner) = (Site::at([127, 0, 0, 2]), Site::at([127, 0, 0, 1]));
-    let reach = NetworkPolicy::Only(open.address.ip());
-    let redirected = async |target: &str| fetch(&format!("http://{}/to/{target}", open.address), reach).await;
+    let network = NetworkPolicy::Only(open.address.ip());
+    let redirected = async |target: &str| fetch(&format!("http://{}/to/{target}", open.address), network).await;
 
     let elsewhere = format!("http://{}/end", open.address);
     let fetched = redirected(&elsewhere).await.unwrap();

@@ -1,5 +1,5 @@
-//! The supervisor: a small separate process that runs one command, so that the command survives the runtime and its end is
-//! recorded whatever happens to the runtime. It uses no async runtime and no journal.
+//! The supervisor: a small separate process that runs one command, so that the command survives the runtime and its end
+//! is recorded whatever happens to the runtime. It uses no async runtime and no journal.
 //!
 //! ```text
 //! read the job → claim calls/ID → start `sh -c` ─┬─ it ends ───────┐
@@ -40,8 +40,8 @@ pub(crate) struct Job {
     pub(crate) input: bool,
 }
 
-/// The body of the hidden subcommand `limulus supervise FOLDER`: runs the job on its standard input and records its end in
-/// FOLDER. `arguments` are those after the word `supervise`.
+/// The body of the hidden subcommand `limulus supervise FOLDER`: runs the job on its standard input and records its end
+/// in FOLDER. `arguments` are those after the word `supervise`.
 ///
 /// If it cannot claim the folder, it writes one line to standard output that says why. After that it writes one byte
 /// whenever the folder changes. Nobody has to read them.
@@ -61,8 +61,8 @@ pub fn supervise_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode
 }
 
 fn supervise(folder: CallFolder) -> Result<(), String> {
-    // Leave the session of the terminal, so that neither Ctrl-C nor its end affects the command. It fails only if this process
-    // leads a session already.
+    // Leave the session of the terminal, so that neither Ctrl-C nor its end affects the command. It fails only if this
+    // process leads a session already.
     let _ = setsid();
     let job = read_job()?;
     let call = folder.name();

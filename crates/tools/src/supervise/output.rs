@@ -1,5 +1,5 @@
-//! Stores the output of a command within a bound: the beginning, and a ring buffer with the end. If the disk is full, the
-//! command does not wait: the supervisor counts the bytes and reports the loss.
+//! Stores the output of a command within a bound: the beginning, and a ring buffer with the end. If the disk is full,
+//! the command does not wait: the supervisor counts the bytes and reports the loss.
 
 use std::fs::File;
 use std::io;
@@ -19,8 +19,8 @@ pub(crate) struct OutputLog {
 impl OutputLog {
     pub(crate) fn append(&mut self, file: &File, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let (place, room) = place(self.bytes);
-            let (now, later) = bytes.split_at(bytes.len().min(room as usize));
+            let (place, space) = place(self.bytes);
+            let (now, later) = bytes.split_at(bytes.len().min(space as usize));
             if let Err(error) = file.write_all_at(now, place) {
                 self.note(&error);
             }

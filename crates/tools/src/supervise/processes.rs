@@ -39,8 +39,8 @@ pub(crate) fn reap(main: Pid) -> Reaped {
     }
 }
 
-/// Sends a signal to every descendant. The process group of the command receives it atomically, so that a process that forks
-/// in it cannot escape.
+/// Sends a signal to every descendant. The process group of the command receives it atomically, so that a process that
+/// forks in it cannot escape.
 pub(crate) fn signal_descendants(main: Pid, signal: Signal) {
     let descendants = descendants();
     // If the group has no member left, its number may belong to another group by now.
@@ -94,8 +94,8 @@ fn all_processes() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// Parses `PID (NAME) STATE PARENT GROUP …`; the name may contain any character, also brackets. None if the process is gone,
-/// or has ended and waits to be reaped.
+/// Parses `PID (NAME) STATE PARENT GROUP …`; the name may contain any character, also brackets. None if the process is
+/// gone, or has ended and waits to be reaped.
 fn parent_and_group(pid: Pid) -> Option<(i32, Pid)> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();

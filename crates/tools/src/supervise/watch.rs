@@ -1,5 +1,5 @@
-//! The loop of the supervisor: it handles the command's output, its limit, requests through the FIFO, and the processes that
-//! the command leaves.
+//! The loop of the supervisor: it handles the command's output, its limit, requests through the FIFO, and the processes
+//! that the command leaves.
 
 use std::fs::File;
 use std::io::{PipeReader, Read as _};
@@ -19,7 +19,7 @@ use crate::limits::{
 /// The stage of ending the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The command runs.
+    /// The command runs; nothing has to be ended.
     Running,
     /// The remaining processes received SIGTERM.
     Terminating { until: Instant },
@@ -33,7 +33,8 @@ enum Stage {
 #[derive(Debug, Clone, Copy)]
 struct Frozen {
     since: Instant,
-    /// How many more searches for processes remain: a process that started while the others were stopped must be found too.
+    /// How many more searches for processes remain: a process that started while the others were stopped must be found
+    /// too.
     looks: u32,
 }
 
@@ -226,7 +227,8 @@ impl<'a> Watch<'a> {
                 let live = self.log.bytes < LIVE_BYTES;
                 self.log.append(&self.folder.output, &self.buffer[..count]);
                 if self.may_stay {
-                    // Only readers of the live output use it. If it fails, they see a wrong number, and the command continues.
+                    // Only readers of the live output use it. If it fails, they see a wrong number, and the command
+                    // continues.
                     let _ = self.folder.note_written(self.log.bytes);
                 }
                 if live {

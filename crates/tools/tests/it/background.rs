@@ -20,25 +20,26 @@ async fn put(world: &mut World, command: &str) -> (CallRequest, String, ToolResu
     (request, name, ended)
 }
 
-/// Does the same and waits until the command has written `said`. It retries with longer waits on a slow machine.
-async fn put_saying(world: &mut World, command: &str, said: &str) -> (CallRequest, String, ToolResult) {
+/// Does the same and waits until the output begins with `begin`. It retries with longer waits on a slow machine.
+async fn put_saying(world: &mut World, command: &str, begin: &str) -> (CallRequest, String, ToolResult) {
     for yield_ms in [500, 4_000, 32_000] {
         let request = request("exec", json!({ "command": command, "yield_ms": yield_ms }));
         let ended = world.run(&request).await;
-        if output(&ended).starts_with(said) {
+        if output(&ended).starts_with(begin) {
             hold(world, &request, command);
             let name = request.id.process_name();
             return (request, name, ended);
         }
         tools::end(&world.context, &request, GRACE).await;
     }
-    panic!("{command} never said {said:?}");
+    panic!("{command} never wrote {begin:?}");
 }
 
 /// Adds the command to the processes of the session, as the runtime does.
 fn hold(world: &mut World, request: &CallRequest, command: &str) {
-    let held = HeldProcess { effect: request.id, command: command.to_owned(), started_at: Timestamp(0), ended: None };
-    world.context.processes.push(held);
+    let process =
+        HeldProcess { effect: request.id, command: command.to_owned(), started_at: Timestamp(0), ended: None };
+    world.context.processes.push(process);
 }
 
 async fn process(world: &World, arguments: Value) -> ToolResult {
@@ -74,13 +75,13 @@ async fn r13_a_command_in_the_background_outlives_its_call_and_is_polled_to_its_
     let holding = tools::hold_process(&world.context.calls, &world.context.secrets, request.id);
     let ending = async {
         world.put("go", "");
-        let said = poll(&world, &id, 6).await;
-        assert!(said.starts_with("done\n"), "{said}");
-        said
+        let polled = poll(&world, &id, 6).await;
+        assert!(polled.starts_with("done\n"), "{polled}");
+        polled
     };
-    let (end, said) = tokio::join!(holding, ending);
+    let (end, polled) = tokio::join!(holding, ending);
     assert_eq!((end.outcome, end.how.as_str()), (CallOutcome::Failed, "exit status 3"));
-    assert_eq!(poll(&world, &id, next(&said)).await, "[ended: exit status 3; continue with offset=11]\n");
+    assert_eq!(poll(&world, &id, next(&polled)).await, "[ended: exit status 3; continue with offset=11]\n");
     let listed = output(&process(&world, json!({ "action": "list" })).await);
     assert!(listed.contains("[ended: exit status 3]"), "{listed}");
     // The runtime first learns that the command ended, and only then removes its record.
@@ -141,13 +142,13 @@ async fn r13_text_reaches_the_input_of_a_process_and_its_end_does() {
     let (request, id, _) = put(&mut world, "while read line; do echo \"got $line\"; done; echo over").await;
     let wrote = process(&world, json!({ "action": "write", "id": id, "text": "one\ntwo\n" })).await;
     assert_eq!(wrote.outcome, CallOutcome::Done, "{}", output(&wrote));
-    let (mut said, mut at) = (String::new(), 0);
-    while !said.contains("got two") {
+    let (mut result, mut at) = (String::new(), 0);
+    while !result.contains("got two") {
         let polled = poll(&world, &id, at).await;
         at = next(&polled);
-        said.push_str(polled.rsplit_once('[').unwrap().0);
+        result.push_str(polled.rsplit_once('[').unwrap().0);
     }
-    assert_eq!(said, "got one\ngot two\n");
+    assert_eq!(result, "got one\ngot two\n");
     let wrote = process(&world, json!({ "action": "write", "id": id, "text": "three", "eof": true })).await;
     assert!(output(&wrote).contains("5 bytes") && output(&wrote).contains("and ended"), "{}", output(&wrote));
     let end = tools::hold_process(&world.context.calls, &world.context.secrets, request.id).await;
@@ -190,8 +191,8 @@ async fn r15_a_process_is_ended_with_all_that_it_started() {
     assert_eq!(output(&ended), format!("[{id} has ended: ended before it was done, on request]\n"));
     let again = process(&world, json!({ "action": "end", "id": id })).await;
     assert!(output(&again).contains("had ended already"), "{}", output(&again));
-    let held = tools::end_process(&world.context.calls, &world.context.secrets, request.id, GRACE).await;
-    assert_eq!(held.outcome, CallOutcome::Failed);
+    let ended = tools::end_process(&world.context.calls, &world.context.secrets, request.id, GRACE).await;
+    assert_eq!(ended.outcome, CallOutcome::Failed);
 }
 
 #[tokio::test]
@@ -229,7 +230,8 @@ async fn r13_only_processes_of_the_session_can_be_accessed() {
     assert_eq!(output(&listed), "No command is in the background.\n");
 }
 
-/// R45: polling needs no approval; text for a process needs the approval of a command. The number of processes is limited.
+/// R45: polling needs no approval; text for a process needs the approval of a command. The number of processes is
+/// limited.
 #[test]
 fn r45_input_needs_the_approval_of_a_command() {
     let mut world = World::new();

@@ -45,12 +45,12 @@ fn are(world: &World, expected: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn edit_replaces_one_place_and_keeps_the_rest() {
+async fn edit_replaces_one_occurrence_and_keeps_the_rest() {
     let world = World::new();
     world.put("a.txt", "\u{feff}one\r\ntwo\r\nthree\r\n");
     fs::set_permissions(world.path("a.txt"), fs::Permissions::from_mode(0o640)).unwrap();
-    let said = called(&world, "edit", edit("a.txt", "two\nthree", "2\n3\n4"), CallOutcome::Done).await;
-    assert_eq!(said, "edited a.txt: 2 lines became 3\n");
+    let result = called(&world, "edit", edit("a.txt", "two\nthree", "2\n3\n4"), CallOutcome::Done).await;
+    assert_eq!(result, "edited a.txt: 2 lines became 3\n");
     are(&world, &[("a.txt", "\u{feff}one\r\n2\r\n3\r\n4\r\n")]);
     assert_eq!(fs::metadata(world.path("a.txt")).unwrap().permissions().mode() & 0o777, 0o640);
 }
@@ -68,13 +68,14 @@ async fn an_edit_that_does_not_fit_changes_nothing_and_says_why() {
         (edit(".", "a", "b"), ["folder", "ls"]),
         (edit("latin1", "a", "b"), ["not UTF-8 text", "4 bytes"]),
     ] {
-        let said = called(&world, "edit", arguments, CallOutcome::Failed).await;
-        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+        let result = called(&world, "edit", arguments, CallOutcome::Failed).await;
+        assert!(parts.iter().all(|part| result.contains(part)), "{result}");
     }
     assert_eq!(fs::read_to_string(world.path("a.txt")).unwrap(), "fn one() {}\nfn one() {}\n");
 }
 
-/// If the file has the hash before, the call runs again; with the hash after, it is done; else somebody else changed it.
+/// If the file has the hash before, the call runs again; with the hash after, it is done; else somebody else changed
+/// it.
 #[tokio::test]
 async fn r13_a_change_that_a_crash_interrupted_is_found_by_hashes() {
     let arguments = [
@@ -102,8 +103,8 @@ async fn r13_a_change_that_a_crash_interrupted_is_found_by_hashes() {
 
         world.put("a.txt", "before, and theirs\n");
         assert_eq!(tools::find(&world.context, &request).await.found, Found::Unknown);
-        let said = output(&world.run(&request).await);
-        assert!(tool == "apply_patch" || said.contains("changed while this call waited"), "{said}");
+        let result = output(&world.run(&request).await);
+        assert!(tool == "apply_patch" || result.contains("changed while this call waited"), "{result}");
         are(&world, &[("a.txt", "before, and theirs\n")]);
 
         // A change that did not fit at the check has changed nothing, and changes nothing.
@@ -112,8 +113,8 @@ async fn r13_a_change_that_a_crash_interrupted_is_found_by_hashes() {
         let request_unfit = CallRequest { evidence: None, ..request };
         assert_eq!(tools::find(&world.context, &request_unfit).await.found, Found::NeverStarted);
         world.put("a.txt", "before\n");
-        let said = output(&world.run(&request_unfit).await);
-        assert!(said.contains("Call again"), "{said}");
+        let result = output(&world.run(&request_unfit).await);
+        assert!(result.contains("Call again"), "{result}");
         are(&world, &[("a.txt", "before\n")]);
     }
 }
@@ -134,8 +135,8 @@ const PATCHED: [(&str, &str); 3] = [("a.txt", "A\nend\n"), ("moved/b.txt", "head
 #[tokio::test]
 async fn a_patch_changes_several_files() {
     let world = folder();
-    let said = called(&world, "apply_patch", patch(WHOLE), CallOutcome::Done).await;
-    assert_eq!(said, "applied the patch:\nA new/n.txt\nM a.txt\nR b.txt -> moved/b.txt\nD c.txt\nM a.txt\n");
+    let result = called(&world, "apply_patch", patch(WHOLE), CallOutcome::Done).await;
+    assert_eq!(result, "applied the patch:\nA new/n.txt\nM a.txt\nR b.txt -> moved/b.txt\nD c.txt\nM a.txt\n");
     are(&world, &PATCHED);
 }
 
@@ -153,9 +154,9 @@ async fn a_patch_that_does_not_fit_whole_is_not_applied_at_all() {
         let before = files(&world);
         let arguments = patch(&format!("*** Update File: a.txt\n@@\n-a\n+A\n{broken}"));
         let ended = world.call("apply_patch", arguments).await;
-        let said = output(&ended);
-        assert_eq!(ended.outcome, CallOutcome::Failed, "{broken}: {said}");
-        assert!(parts.iter().all(|part| said.contains(part)), "{broken}: {said}");
+        let result = output(&ended);
+        assert_eq!(ended.outcome, CallOutcome::Failed, "{broken}: {result}");
+        assert!(parts.iter().all(|part| result.contains(part)), "{broken}: {result}");
         assert_eq!(files(&world), before, "{broken}");
     }
 }
@@ -192,8 +193,8 @@ async fn r13_a_patch_does_not_overwrite_a_file_that_somebody_else_changed() {
     let request = checked(&world, "apply_patch", patch(WHOLE));
     world.put("c.txt", "theirs\n");
     let before = files(&world);
-    let said = output(&world.run(&request).await);
-    assert!(said.contains("c.txt was changed while this call waited"), "{said}");
+    let result = output(&world.run(&request).await);
+    assert!(result.contains("c.txt was changed while this call waited"), "{result}");
     assert_eq!(files(&world), before);
     assert_eq!(tools::find(&world.context, &request).await.found, Found::Unknown);
 }

@@ -115,7 +115,7 @@ async fn r15_a_command_ends_at_its_own_limit_with_no_runtime_there() {
     assert_eq!((found.found, ended.outcome), (Found::Ended, CallOutcome::TimedOut));
 }
 
-/// Counts in a file, with a process beside it that has forked away and does the same.
+/// A command that counts in a file, with a forked process that does the same.
 const COUNTS: &str = "count() { while :; do echo x >> $1; done; }; echo $$ > main; \
     (setsid sh -c 'echo $$ > daemon; while :; do echo x >> beside; done' &); count there";
 
@@ -244,7 +244,7 @@ async fn r13_a_command_that_was_never_started_can_never_start() {
     let world = World::new();
     let request = exec("echo x >> count");
     assert_eq!(tools::find(&world.context, &request).await.found, Found::NeverStarted);
-    // A supervisor of the runtime that was killed comes late.
+    // A supervisor that the killed runtime started arrives late.
     let late = spawn_supervisor(&world, &request, 60_000, "echo x >> count").wait_with_output().unwrap();
     assert!(!late.status.success());
     assert!(String::from_utf8(late.stdout).unwrap().contains("cancelled before it started"));
@@ -307,7 +307,7 @@ async fn r13_a_killed_supervisor_leaves_an_unknown_outcome_and_no_process() {
 async fn r15_signals_of_the_terminal_do_not_reach_a_command() {
     let world = World::new();
     let request = exec("echo $$ > pid; until [ -e go ]; do sleep 0.01; done; echo through");
-    // The supervisor's stdout is closed at once, and the group of whoever started it gets Ctrl-C and a hang-up.
+    // The supervisor's stdout is closed at once, and the process group that started it gets Ctrl-C and a hang-up.
     let mut child =
         spawn_supervisor(&world, &request, 60_000, "echo $$ > pid; until [ -e go ]; do sleep 0.01; done; echo through");
     drop(child.stdout.take());
@@ -330,7 +330,7 @@ async fn secrets_are_neither_passed_to_commands_nor_shown() {
     assert_eq!(output(&ended), "key=[secret]\n[exit status 1]\n");
     assert_eq!(observed.text(0), "key=[secret]\n");
 
-    // PATH stands for a variable that a command must not see: `env` is started by its full name.
+    // PATH represents a variable that a command must not see, so `env` is started by its full name.
     let seen = |ended| output(&ended).lines().any(|line| line.starts_with("CARGO_MANIFEST_DIR="));
     assert!(seen(world.run(&exec("env")).await), "cargo gives it to tests");
     world.context.secret_env.push("CARGO_MANIFEST_DIR".to_owned());
@@ -357,12 +357,12 @@ async fn r45_binary_output_is_named_and_not_shown() {
         ("printf '\\344\\366\\374\\304\\326\\334'", "6 bytes, another encoding"),
     ] {
         let ended = world.run(&exec(command)).await;
-        let said = output(&ended);
+        let result = output(&ended);
         assert!(
-            said.starts_with("[the output is not UTF-8 text, so it is not shown: ") && said.contains(kind),
-            "{said}"
+            result.starts_with("[the output is not UTF-8 text, so it is not shown: ") && result.contains(kind),
+            "{result}"
         );
-        assert!(said.contains("[exit status ") && ended.whole.is_none(), "{said}");
+        assert!(result.contains("[exit status ") && ended.whole.is_none(), "{result}");
     }
 }
 
@@ -370,8 +370,8 @@ async fn r45_binary_output_is_named_and_not_shown() {
 async fn r45_the_whole_of_a_long_output_can_be_read_page_by_page() {
     let mut world = World::new();
     let ended = world.run(&exec("seq 1 20000; printf %050000d 7")).await;
-    let (said, whole) = (output(&ended), ended.whole.unwrap());
-    let name = said.split_once("read path=").unwrap().1.split(',').next().unwrap().to_owned();
+    let (result, whole) = (output(&ended), ended.whole.unwrap());
+    let name = result.split_once("read path=").unwrap().1.split(',').next().unwrap().to_owned();
     assert_eq!(name, format!("output:{}", whole.body.hash));
     let kept = whole.clone();
     world.context.outputs = Outputs::new(move |hash| Ok((*hash == kept.body.hash).then(|| kept.bytes.clone())));
@@ -390,8 +390,8 @@ async fn r45_the_whole_of_a_long_output_can_be_read_page_by_page() {
     // The last line is longer than a page: it is split into pieces, and each note is on its own line.
     assert_eq!(read.replace('\n', ""), String::from_utf8(whole.bytes.to_vec()).unwrap().replace('\n', ""));
     for (path, kind) in [(format!("output:{:064}", 0), "not found"), ("output:abc".to_owned(), "64 digits")] {
-        let said = output(&world.call("read", json!({ "path": path })).await);
-        assert!(said.to_lowercase().contains(kind), "{said}");
+        let result = output(&world.call("read", json!({ "path": path })).await);
+        assert!(result.to_lowercase().contains(kind), "{result}");
     }
     world.put("output:x", "a file");
     assert_eq!(output(&world.call("read", json!({ "path": "./output:x" })).await), "a file");

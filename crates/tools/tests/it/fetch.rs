@@ -63,9 +63,9 @@ fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, address: SocketAddr)
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
 }
 
-fn world(reach: NetworkPolicy) -> World {
+fn world(network: NetworkPolicy) -> World {
     let mut world = World::new();
-    world.context.reach = reach;
+    world.context.reach = network;
     world
 }
 
@@ -74,12 +74,12 @@ async fn a_page_is_returned_as_text_with_its_final_url() {
     let (world, site) = (world(NetworkPolicy::Anywhere), Site::new());
     for path in ["/", "/once"] {
         let ended = world.call("web_fetch", json!({ "url": site.url(path) })).await;
-        let said = output(&ended);
+        let result = output(&ended);
         let head = format!("{}\n200 OK, text/html, 50 bytes\ntitle: The crab\n\n", site.url("/"));
-        assert_eq!((ended.outcome, said), (CallOutcome::Done, head + "café [secret]\n"));
+        assert_eq!((ended.outcome, result), (CallOutcome::Done, head + "café [secret]\n"));
     }
-    let said = output(&world.call("web_fetch", json!({ "url": site.url("/json") })).await);
-    assert!(said.ends_with("200 OK, application/json, 7 bytes\n\n{\"a\":1}"), "{said}");
+    let result = output(&world.call("web_fetch", json!({ "url": site.url("/json") })).await);
+    assert!(result.ends_with("200 OK, application/json, 7 bytes\n\n{\"a\":1}"), "{result}");
 }
 
 #[tokio::test]
@@ -98,22 +98,22 @@ async fn a_failed_fetch_says_why() {
     }
     assert_eq!(site.asked().iter().filter(|path| *path == "/round").count(), 6);
     // No program is given this port unless it asks for it.
-    let said = output(&world.call("web_fetch", json!({ "url": "http://127.0.0.1:1/" })).await);
-    assert!(said.contains("refused"), "{said}");
-    let said = output(&world.call("web_fetch", json!({ "url": "nothing" })).await);
-    assert!(said.contains("not a valid URL"), "{said}");
+    let result = output(&world.call("web_fetch", json!({ "url": "http://127.0.0.1:1/" })).await);
+    assert!(result.contains("refused"), "{result}");
+    let result = output(&world.call("web_fetch", json!({ "url": "nothing" })).await);
+    assert!(result.contains("not a valid URL"), "{result}");
 }
 
 #[tokio::test]
 async fn r45_a_page_is_bounded_and_a_body_that_is_not_text_is_named() {
     let (world, site) = (world(NetworkPolicy::Anywhere), Site::new());
     let ended = world.call("web_fetch", json!({ "url": site.url("/long") })).await;
-    let (said, whole) = (output(&ended), ended.whole.unwrap());
-    assert!(said.contains(&format!("{} bytes (truncated)", 2 << 20)) && said.len() < 25_000, "{}", said.len());
-    assert!(whole.bytes.len() == 2 << 20 && said.ends_with(&format!("output:{}]\n", whole.body.hash)), "{said}");
+    let (result, whole) = (output(&ended), ended.whole.unwrap());
+    assert!(result.contains(&format!("{} bytes (truncated)", 2 << 20)) && result.len() < 25_000, "{}", result.len());
+    assert!(whole.bytes.len() == 2 << 20 && result.ends_with(&format!("output:{}]\n", whole.body.hash)), "{result}");
     for (path, expected) in [("/image", "a PNG image"), ("/packed", "compressed")] {
-        let said = output(&world.call("web_fetch", json!({ "url": site.url(path) })).await);
-        assert!(said.ends_with(&format!("[not text, so it is not shown: {expected}]\n")), "{said}");
+        let result = output(&world.call("web_fetch", json!({ "url": site.url(path) })).await);
+        assert!(result.ends_with(&format!("[not text, so it is not shown: {expected}]\n")), "{result}");
     }
 }
 
@@ -124,14 +124,17 @@ async fn an_address_that_is_not_public_is_not_connected_to() {
     let port = site.address.port();
     for host in ["127.0.0.1", "2130706433", "[::ffff:127.0.0.1]", "localhost"] {
         let ended = world.call("web_fetch", json!({ "url": format!("http://{host}:{port}/") })).await;
-        let said = output(&ended);
-        assert!(said.contains("is not on the public internet") && said.contains("allow_private"), "{host}: {said}");
+        let result = output(&ended);
+        assert!(
+            result.contains("is not on the public internet") && result.contains("allow_private"),
+            "{host}: {result}"
+        );
     }
     assert_eq!(site.asked(), [""; 0]);
 }
 
 #[test]
-fn a_fetch_is_as_the_settings_say() {
+fn the_settings_decide_on_fetches() {
     let mut world = World::new();
     for (policy, expected) in
         [(Policy::Allow, None), (Policy::Ask, Some("fetch http")), (Policy::Deny, Some("[tools.web_fetch]"))]

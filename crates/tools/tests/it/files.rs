@@ -34,12 +34,12 @@ async fn read_returns_text_and_says_how_to_continue() {
     assert_eq!(text(&world, "read", json!({ "path": "a.txt", "offset": 3, "limit": 1 })).await, "three");
     assert_eq!(text(&world, "read", json!({ "path": "empty" })).await, "empty is empty\n");
     for offset in [4, 9, u64::MAX] {
-        let said = error(&world, "read", json!({ "path": "a.txt", "offset": offset })).await;
-        assert!(said.contains("only 3 lines"), "{said}");
+        let result = error(&world, "read", json!({ "path": "a.txt", "offset": offset })).await;
+        assert!(result.contains("only 3 lines"), "{result}");
     }
     world.put("ends.txt", "one\n");
-    let said = error(&world, "read", json!({ "path": "ends.txt", "offset": 2 })).await;
-    assert!(said.contains("only 1 lines"), "{said}");
+    let result = error(&world, "read", json!({ "path": "ends.txt", "offset": 2 })).await;
+    assert!(result.contains("only 1 lines"), "{result}");
 }
 
 #[tokio::test]
@@ -66,17 +66,17 @@ async fn read_in_pieces_gives_the_whole_file() {
 async fn read_truncates_a_very_long_line() {
     let world = World::new();
     world.put("line.txt", format!("x{}\nnext\n", "ü".repeat(100_000)));
-    let said = text(&world, "read", json!({ "path": "line.txt" })).await;
+    let result = text(&world, "read", json!({ "path": "line.txt" })).await;
     assert!(
-        said.starts_with("xü") && said.contains("was truncated") && said.contains("offset=2"),
+        result.starts_with("xü") && result.contains("was truncated") && result.contains("offset=2"),
         "{}",
-        &said[51_000..]
+        &result[51_000..]
     );
     assert_eq!(text(&world, "read", json!({ "path": "line.txt", "offset": 2 })).await, "next\n");
 }
 
 #[tokio::test]
-async fn read_names_what_is_not_text() {
+async fn read_names_the_type_of_binary_files() {
     let world = World::new();
     world.put("latin1.txt", b"caf\xe9\n");
     world.put("binary", b"\x7fELF\0\0\0");
@@ -90,8 +90,8 @@ async fn read_names_what_is_not_text() {
         ("latin1.txt/x", "cannot read latin1.txt/x: Not a directory"),
     ];
     for (path, words) in cases {
-        let said = error(&world, "read", json!({ "path": path })).await;
-        assert!(said.contains(words), "{path}: {said}");
+        let result = error(&world, "read", json!({ "path": path })).await;
+        assert!(result.contains(words), "{path}: {result}");
     }
 }
 
@@ -191,13 +191,13 @@ async fn find_is_bounded_and_says_so() {
 }
 
 #[tokio::test]
-async fn write_makes_and_replaces_files() {
+async fn write_creates_and_replaces_files() {
     let world = World::new();
-    let said = text(&world, "write", json!({ "path": "new/deep/a.txt", "content": "ü1" })).await;
-    assert_eq!(said, "wrote 3 bytes to new/deep/a.txt (a new file)\n");
+    let result = text(&world, "write", json!({ "path": "new/deep/a.txt", "content": "ü1" })).await;
+    assert_eq!(result, "wrote 3 bytes to new/deep/a.txt (a new file)\n");
     fs::set_permissions(world.path("new/deep/a.txt"), fs::Permissions::from_mode(0o751)).unwrap();
-    let said = text(&world, "write", json!({ "path": "new/deep/a.txt", "content": "" })).await;
-    assert_eq!(said, "wrote 0 bytes to new/deep/a.txt (replaced)\n");
+    let result = text(&world, "write", json!({ "path": "new/deep/a.txt", "content": "" })).await;
+    assert_eq!(result, "wrote 0 bytes to new/deep/a.txt (replaced)\n");
     assert_eq!(fs::read(world.path("new/deep/a.txt")).unwrap(), b"");
     assert_eq!(fs::metadata(world.path("new/deep/a.txt")).unwrap().permissions().mode() & 0o777, 0o751);
     // A link stays, and its target is written.
@@ -251,11 +251,11 @@ async fn r13_a_file_that_somebody_else_changed_is_not_overwritten() {
         let _ = fs::remove_file(world.path("a.txt"));
         meanwhile.inspect(|text| world.put("a.txt", text));
         let ended = world.run(&request).await;
-        let (said, now) = (output(&ended), fs::read_to_string(world.path("a.txt")).ok());
-        assert_eq!((ended.outcome, now.as_deref()), (CallOutcome::Failed, meanwhile), "{said}");
-        assert!(said.contains("a.txt was changed while this call waited"), "{said}");
+        let (result, now) = (output(&ended), fs::read_to_string(world.path("a.txt")).ok());
+        assert_eq!((ended.outcome, now.as_deref()), (CallOutcome::Failed, meanwhile), "{result}");
+        assert!(result.contains("a.txt was changed while this call waited"), "{result}");
         let state = |text: Option<&str>| text.map_or("absent".to_owned(), |t| Hash::of(t.as_bytes()).to_string());
-        assert!(said.contains(&state(before)[..6]) && said.contains(&state(meanwhile)[..6]), "{said}");
+        assert!(result.contains(&state(before)[..6]) && result.contains(&state(meanwhile)[..6]), "{result}");
         assert_eq!(tools::find(&world.context, &request).await.found, Found::Unknown);
     }
 }

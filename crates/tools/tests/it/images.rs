@@ -1,4 +1,4 @@
-//! Images and files as models get them: by `read`, and sent with a message.
+//! Images and files as models receive them: by `read`, and with a message.
 
 use std::io::Cursor;
 
@@ -15,13 +15,13 @@ fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// Red on the left, blue on the right.
+/// An image that is red on the left and blue on the right.
 fn two_coloured(width: u32, height: u32) -> DynamicImage {
     let colour = |x| if x < width / 2 { Rgb([200, 0, 0]) } else { Rgb([0, 0, 200]) };
     RgbImage::from_fn(width, height, |x, _| colour(x)).into()
 }
 
-/// No two pixels alike, so that it cannot be compressed.
+/// An image of random pixels, which cannot be compressed.
 fn noise(width: u32, height: u32) -> DynamicImage {
     let mut state = 7_u64;
     let mut next = || {
@@ -31,7 +31,7 @@ fn noise(width: u32, height: u32) -> DynamicImage {
     RgbImage::from_fn(width, height, |_, _| Rgb([next(), next(), next()])).into()
 }
 
-/// A chunk with a text, as cameras and editors leave them, behind the header of a PNG.
+/// Adds a chunk with a text, as cameras and editors write it, after the header of a PNG.
 fn with_text(png: &[u8], text: &str) -> Vec<u8> {
     let data = [b"tEXtComment\0".as_slice(), text.as_bytes()].concat();
     let mut crc = !0_u32;
@@ -45,7 +45,7 @@ fn with_text(png: &[u8], text: &str) -> Vec<u8> {
     [&png[..33], &chunk, &png[33..]].concat()
 }
 
-/// The segment that says that a JPEG is to be turned by a quarter, with what else a camera writes.
+/// The segment that says to rotate a JPEG by 90 degrees, with the other data of a camera.
 fn with_exif(jpeg: &[u8]) -> Vec<u8> {
     let entry = [0x12, 0x01, 3, 0, 1, 0, 0, 0, 6, 0, 0, 0];
     let tiff = [b"II*\0\x08\0\0\0\x01\0".as_slice(), &entry, &[0; 4], b"the garden of my house"].concat();
@@ -56,36 +56,36 @@ fn with_exif(jpeg: &[u8]) -> Vec<u8> {
 async fn shown(bytes: &[u8]) -> (String, Attached, DynamicImage) {
     let world = World::new();
     world.put("a.bin", bytes);
-    let given = world.call("read", json!({ "path": "a.bin" })).await;
-    assert_eq!(given.outcome, CallOutcome::Done, "{}", output(&given));
-    let [attached] = &given.attachments[..] else { panic!("{given:?}") };
+    let result = world.call("read", json!({ "path": "a.bin" })).await;
+    assert_eq!(result.outcome, CallOutcome::Done, "{}", output(&result));
+    let [attached] = &result.attachments[..] else { panic!("{result:?}") };
     let image = image::load_from_memory(&attached.content.bytes).unwrap();
-    (output(&given), attached.clone(), image)
+    (output(&result), attached.clone(), image)
 }
 
 async fn refused(bytes: &[u8]) -> String {
     let world = World::new();
     world.put("a.png", bytes);
-    let given = world.call("read", json!({ "path": "a.png" })).await;
-    assert_eq!((given.outcome, given.attachments.len()), (CallOutcome::Failed, 0));
-    output(&given)
+    let result = world.call("read", json!({ "path": "a.png" })).await;
+    assert_eq!((result.outcome, result.attachments.len()), (CallOutcome::Failed, 0));
+    output(&result)
 }
 
 #[tokio::test]
-async fn r45_an_image_is_known_by_its_bytes_and_nothing_but_its_pixels_is_shown() {
-    let drawn = two_coloured(64, 48);
-    let png = with_text(&encoded(&drawn, ImageFormat::Png), "written by me");
+async fn r45_the_bytes_decide_the_type_and_only_pixels_are_sent() {
+    let original = two_coloured(64, 48);
+    let png = with_text(&encoded(&original, ImageFormat::Png), "written by me");
     let (line, attached, image) = shown(&png).await;
     assert!(line.starts_with("a.bin: image/png, 64×48, ") && line.ends_with(" bytes\n"), "{line}");
     assert_eq!((attached.media_type.as_str(), attached.name.as_str()), ("image/png", "a.bin"));
-    assert_eq!(image.to_rgb8(), drawn.to_rgb8());
+    assert_eq!(image.to_rgb8(), original.to_rgb8());
     assert!(png.windows(7).any(|bytes| bytes == b"written"));
     assert!(!attached.content.bytes.windows(7).any(|bytes| bytes == b"written"));
     assert_eq!(attached.content.body.tokens, 3 * 2, "squares of 28 pixels");
 }
 
 #[tokio::test]
-async fn r45_a_photo_stands_upright_and_does_not_say_where_it_was_taken() {
+async fn r45_a_photo_is_rotated_upright_and_loses_its_location() {
     let jpeg = with_exif(&encoded(&two_coloured(64, 32), ImageFormat::Jpeg));
     assert!(jpeg.windows(6).any(|bytes| bytes == b"garden"));
     let (line, attached, image) = shown(&jpeg).await;
@@ -103,15 +103,15 @@ async fn r45_every_format_becomes_png_or_jpeg() {
         (two_coloured(20, 10), ImageFormat::WebP, "image/jpeg"),
         (clear, ImageFormat::WebP, "image/png"),
     ];
-    for (drawn, format, media_type) in table {
-        let (_, attached, image) = shown(&encoded(&drawn, format)).await;
+    for (original, format, media_type) in table {
+        let (_, attached, image) = shown(&encoded(&original, format)).await;
         assert_eq!(attached.media_type, media_type, "{format:?}");
-        assert_eq!((image.width(), image.height()), (drawn.width(), drawn.height()), "{format:?}");
+        assert_eq!((image.width(), image.height()), (original.width(), original.height()), "{format:?}");
     }
 }
 
 #[tokio::test]
-async fn r45_an_image_is_shown_no_larger_than_models_see_it() {
+async fn r45_an_image_is_scaled_down_to_the_size_that_models_use() {
     let (line, _, image) = shown(&encoded(&two_coloured(5_000, 1_000), ImageFormat::Png)).await;
     assert_eq!((image.width(), image.height()), (2_000, 400));
     assert!(line.ends_with("(made smaller: it has 5000×1000)\n"), "{line}");
@@ -120,7 +120,7 @@ async fn r45_an_image_is_shown_no_larger_than_models_see_it() {
 }
 
 #[tokio::test]
-async fn r45_what_is_too_large_as_png_is_shown_as_jpeg() {
+async fn r45_an_image_that_is_too_large_as_png_becomes_jpeg() {
     let (_, attached, image) = shown(&encoded(&noise(1_000, 900), ImageFormat::Png)).await;
     assert_eq!(attached.media_type, "image/jpeg");
     assert!(attached.content.bytes.len() <= 3 << 19, "{}", attached.content.bytes.len());
@@ -153,7 +153,7 @@ fn attached(world: &World, name: &str, bytes: impl AsRef<[u8]>) -> Result<Vec<At
 }
 
 #[test]
-fn r45_what_a_user_sends_is_known_by_its_bytes_and_bounded() {
+fn r45_files_of_a_user_are_typed_by_their_bytes_and_bounded() {
     let world = World::new();
     let png = encoded(&two_coloured(9, 9), ImageFormat::Png);
     for (name, bytes, media_type) in [
@@ -175,8 +175,8 @@ fn r45_what_a_user_sends_is_known_by_its_bytes_and_bounded() {
         ("half.png", png[..40].to_vec(), "half.png cannot be decoded: "),
     ] {
         let error = attached(&world, name, bytes).unwrap_err();
-        let said = error.to_string().replace(&format!("{}/", world.context.workspace.display()), "");
-        assert!(said.starts_with(expected), "{said}");
+        let result = error.to_string().replace(&format!("{}/", world.context.workspace.display()), "");
+        assert!(result.starts_with(expected), "{result}");
         assert!(!error.hint().is_empty());
     }
     let secrets = Secrets::default();

@@ -1,5 +1,5 @@
-//! Others create links on the path of a call: between its check and its run, and while it runs. The tools read and write
-//! nothing that the policy has not judged.
+//! Others create links on the path of a call: between its check and its run, and while it runs. The tools read and
+//! write nothing that the policy has not judged.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,10 +16,10 @@ use crate::support::{World, output, request};
 /// The content of the file in the folder outside.
 const OUTSIDE: &str = "not for the agent";
 
-/// How often each call is made while the link is there and not.
+/// How often each call is made while the link is created and removed.
 const ROUNDS: u32 = 300;
 
-/// A workspace with the folder `d`, and beside it a folder that looks the same but for its content.
+/// A workspace with the folder `d`, and a folder outside it with the same names but other content.
 fn world() -> (World, PathBuf) {
     let world = World::new();
     let away = world.home.path().join("away");
@@ -52,7 +52,7 @@ fn patch(lines: &str) -> Value {
     json!({ "input": format!("*** Begin Patch\n{lines}\n*** End Patch") })
 }
 
-/// Replaces the folder `d` by a link to `away` and back again, until it is stopped.
+/// Replaces the folder `d` by a link to `away` and back, until it is stopped.
 struct Swapper {
     stop: Arc<AtomicBool>,
     swaps: Arc<AtomicU32>,
@@ -91,8 +91,8 @@ async fn a_link_that_comes_and_goes_leads_no_call_out_of_the_workspace() {
         for (tool, arguments) in calls(round) {
             let ended = world.call(tool, arguments).await;
             done += u32::from(ended.outcome == CallOutcome::Done);
-            let said = output(&ended);
-            assert!(!said.contains(OUTSIDE) && !said.contains("only-outside"), "{tool}: {said}");
+            let result = output(&ended);
+            assert!(!result.contains(OUTSIDE) && !result.contains("only-outside"), "{tool}: {result}");
         }
     }
     let swaps = swapper.stop();
@@ -113,11 +113,11 @@ async fn what_was_checked_inside_is_not_run_outside() {
         fs::rename(world.path("d"), world.path("aside")).unwrap();
         symlink(&away, world.path("d")).unwrap();
         let before = tree(&away);
-        let said = output(&world.run(&request).await);
-        assert!(!said.contains(OUTSIDE) && !said.contains("only-outside"), "{tool}: {said}");
+        let result = output(&world.run(&request).await);
+        assert!(!result.contains(OUTSIDE) && !result.contains("only-outside"), "{tool}: {result}");
         assert_eq!(tree(&away), before, "{tool}");
         if request.arguments.windows(2).any(|bytes| bytes == b"d/") && tool != "find" {
-            assert!(said.contains("outside the workspace"), "{tool}: {said}");
+            assert!(result.contains("outside the workspace"), "{tool}: {result}");
         }
     }
 }
@@ -134,8 +134,8 @@ async fn approval_for_one_path_outside_is_not_approval_for_another() {
     assert_eq!(output(&world.run(&request).await), OUTSIDE);
     fs::remove_file(world.path("link")).unwrap();
     symlink(away.join("b.txt"), world.path("link")).unwrap();
-    let said = output(&world.run(&request).await);
-    assert!(said.contains("b.txt now leads outside the workspace"), "{said}");
+    let result = output(&world.run(&request).await);
+    assert!(result.contains("b.txt now leads outside the workspace"), "{result}");
 }
 
 /// Everything in a folder, with its content.

@@ -1,5 +1,5 @@
-//! The tools through the calls that the runtime makes, in one program. One file a subject. What may not live here: what a
-//! module can show by itself.
+//! Tests the tools through the calls that the runtime makes, in one program with one file a subject. What may not live
+//! here: tests that a module can do by itself.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -20,7 +20,7 @@ fn denied(world: &World, tool: &str, arguments: Value) -> String {
 }
 
 #[test]
-fn inside_the_workspace_files_are_free() {
+fn files_inside_the_workspace_need_no_approval() {
     let world = World::new();
     world.put("a.txt", "x");
     for (tool, arguments) in [
@@ -45,7 +45,7 @@ fn inside_the_workspace_files_are_free() {
 }
 
 #[test]
-fn outside_the_workspace_reads_and_writes_are_as_the_settings_say() {
+fn the_settings_decide_on_reads_and_writes_outside_the_workspace() {
     let mut world = World::new();
     symlink("/etc", world.path("away")).unwrap();
     symlink("/etc/passwd", world.path("innocent.txt")).unwrap();
@@ -77,7 +77,7 @@ fn outside_the_workspace_reads_and_writes_are_as_the_settings_say() {
 }
 
 #[test]
-fn commands_are_as_the_settings_say() {
+fn the_settings_decide_on_commands() {
     let mut world = World::new();
     let asked = checked(&world, "exec", json!({ "command": format!("echo {SECRET} \u{1b}[2J") }));
     assert_eq!(asked.decision, Policy::Ask);

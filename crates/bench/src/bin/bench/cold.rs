@@ -1,4 +1,5 @@
-//! W5: the whole process, from its cold start to the finished answer of the built-in offline model, a fresh home each time.
+//! W5: the whole process, from its cold start to the finished answer of the built-in offline model, a fresh home each
+//! time.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +8,7 @@ use std::time::Instant;
 use super::Problem;
 use super::table::{Line, Row, Samples, Target};
 
-/// Measurements.
+/// The number of measurements.
 const STARTS: usize = 30;
 
 /// Measures; it creates homes in this folder, which must be on a disk.
@@ -32,8 +33,8 @@ fn start(binary: &Path, folder: &Path) -> Result<f64, Problem> {
     let output = command.output()?;
     let ms = started.elapsed().as_secs_f64() * 1e3;
     if !output.status.success() || output.stdout.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("`limulus agent` ended with {}: {said}", output.status).into());
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("`limulus agent` ended with {}: {stderr}", output.status).into());
     }
     Ok(ms)
 }

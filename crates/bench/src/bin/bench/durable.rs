@@ -1,5 +1,5 @@
-//! W1 and W2: whole runs through the runtime, its journal on disk, the model server in another process. Wall is from the
-//! message to the end of its run in a warm process; CPU is user and system of this process for that span.
+//! W1 and W2: whole runs through the runtime, its journal on disk, the model server in another process. Wall is from
+//! the message to the end of its run in a warm process; CPU is user and system of this process for that span.
 
 use std::path::Path;
 use std::time::Instant;

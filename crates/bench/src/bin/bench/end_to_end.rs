@@ -21,7 +21,7 @@ const TIMES: usize = 6;
 /// Acknowledgements that each session waits for, one after the other.
 const ACKNOWLEDGEMENTS: usize = 100;
 
-/// One measurement.
+/// The result of one measurement; times are in seconds.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     counts: Counts,
@@ -82,20 +82,21 @@ fn syncs(folder: &Path, base_url: &str) -> Result<Line, Problem> {
     let once =
         Once { folder: folder.join("traced"), base_url: base_url.to_owned(), sessions: SESSIONS, lane: SESSIONS };
     strace.arg(std::env::current_exe()?).args(once.arguments(WORK));
-    let what = "end to end: syncs, counted by strace in a run of its own";
+    let what = "end to end: syncs, counted by strace in a separate run";
     let found = match strace.output() {
         Err(error) => format!("not counted: strace: {error}"),
         Ok(output) if !output.status.success() => {
             format!("not counted: {}", String::from_utf8_lossy(&output.stderr).trim())
         }
-        Ok(output) => {
-            said(&Done::parse(&String::from_utf8_lossy(&output.stdout))?, calls(&std::fs::read_to_string(&counted)?))
-        }
+        Ok(output) => syncs_line(
+            &Done::parse(&String::from_utf8_lossy(&output.stdout))?,
+            calls(&std::fs::read_to_string(&counted)?),
+        ),
     };
     Ok(Line::Words { what, asked: "", found, is_met: true })
 }
 
-fn said(Done { batches, entries, progress, .. }: &Done, syncs: u64) -> String {
+fn syncs_line(Done { batches, entries, progress, .. }: &Done, syncs: u64) -> String {
     let each = (entries + progress) as f64 / syncs.max(1) as f64;
     format!(
         "{syncs} syncs for {batches} batches of {entries} entries and {progress} pieces of progress: {each:.1} events a sync"
@@ -168,7 +169,7 @@ mod tests {
     #[test]
     fn syncs_are_printed_beside_what_they_made_durable() {
         let done = Done { batches: 30, entries: 80, progress: 20, peak_mib: 1.0 };
-        let said = said(&done, 10);
-        assert!(said.ends_with("10.0 events a sync"), "{said}");
+        let line = syncs_line(&done, 10);
+        assert!(line.ends_with("10.0 events a sync"), "{line}");
     }
 }

@@ -129,10 +129,10 @@ fn pieces(text: &str) -> Vec<String> {
 
 /// Lines of a table of figures, as a query of a database prints it.
 fn numbers() -> String {
-    let mut drawn = 1u64;
+    let mut state = 1u64;
     let mut next = move |below: u64| {
-        drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (drawn >> 33) % below
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
     };
     let mut lines = String::new();
     while lines.len() < PIECES * PIECE_BYTES {

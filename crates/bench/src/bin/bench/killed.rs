@@ -15,15 +15,15 @@ const TIMES: usize = 5;
 /// Pieces of text that are received before the kill.
 const PIECES: usize = 40;
 
-/// Measures.
+/// Measures, and returns the lines of the table.
 pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
     let server = ModelServer::start()?;
     let (mut ms, mut in_tool, mut in_stream) = (vec![], vec![], vec![]);
     for time in 0..TIMES {
-        let place = KillHome::new(folder.join(format!("tool-{time}")), binary, &server, "restart")?;
-        in_tool.push(mid_tool(&place, &server, &mut ms)?);
-        let place = KillHome::new(folder.join(format!("stream-{time}")), binary, &server, "continue")?;
-        in_stream.push(mid_stream(&place, &server, &mut ms)?);
+        let kill_home = KillHome::new(folder.join(format!("tool-{time}")), binary, &server, "restart")?;
+        in_tool.push(mid_tool(&kill_home, &server, &mut ms)?);
+        let kill_home = KillHome::new(folder.join(format!("stream-{time}")), binary, &server, "continue")?;
+        in_stream.push(mid_stream(&kill_home, &server, &mut ms)?);
     }
     Ok(vec![
         verdict("W6: kill -9 while a tool runs", "resumes alone, at the point; no tool twice", &in_tool),
@@ -53,18 +53,18 @@ fn verdict(what: &'static str, asked: &'static str, came: &[Came]) -> Line {
 }
 
 /// The tool continues under its supervisor; its result is recovered, and the tool does not run again.
-fn mid_tool(place: &KillHome<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
-    let (ledger, ended) = (place.folder.join("ledger"), place.folder.join("ended"));
+fn mid_tool(kill_home: &KillHome<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
+    let (ledger, ended) = (kill_home.folder.join("ledger"), kill_home.folder.join("ended"));
     let command = format!("echo run >> {}; sleep 0.2; echo done; : > {}", ledger.display(), ended.display());
-    let mut agent = place.start(&["agent", "--json", "--yes", "-m", &format!("tokens=8\nexec:{command}")])?;
+    let mut agent = kill_home.start(&["agent", "--json", "--yes", "-m", &format!("tokens=8\nexec:{command}")])?;
     until("the tool runs", || ledger.exists())?;
     agent.kill()?;
     agent.wait()?;
     until("the tool has ended", || ended.exists())?;
-    let Resumed { owner, wall_ms, .. } = resume(place, server)?;
+    let Resumed { owner, wall_ms, .. } = resume(kill_home, server)?;
     ms.push(wall_ms);
     let is_alone = owner.wait_with_output()?.status.success();
-    let run = shown(place)?;
+    let run = shown(kill_home)?;
     let runs = std::fs::read_to_string(&ledger)?.lines().count();
     let is_whole = run["outcome"] == "completed" && run["text"] == Script { tokens: 8, ..Script::default() }.answer();
     let has_result = run["steps"][0]["calls"][0]["outcome"] == "done";
@@ -79,8 +79,8 @@ fn mid_tool(place: &KillHome<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Re
 }
 
 /// The received text stays the start of the answer, and the model continues after it.
-fn mid_stream(place: &KillHome<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
-    let mut agent = place.start(&["agent", "--json", "--yes", "-m", "tokens=200 delay_ms=2"])?;
+fn mid_stream(kill_home: &KillHome<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
+    let mut agent = kill_home.start(&["agent", "--json", "--yes", "-m", "tokens=200 delay_ms=2"])?;
     let mut lines = BufReader::new(agent.stdout.take().ok_or("no stdout")?).lines();
     let mut received = String::new();
     let mut pieces = lines.by_ref().map_while(Result::ok).filter_map(|line| piece(&line));
@@ -88,10 +88,10 @@ fn mid_stream(place: &KillHome<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> 
     agent.kill()?;
     received.extend(pieces);
     agent.wait()?;
-    let Resumed { owner, wall_ms, .. } = resume(place, server)?;
+    let Resumed { owner, wall_ms, .. } = resume(kill_home, server)?;
     ms.push(wall_ms);
     let is_alone = owner.wait_with_output()?.status.success();
-    let run = shown(place)?;
+    let run = shown(kill_home)?;
     let is_kept = run["text"].as_str().is_some_and(|text| text.starts_with(&received)) && !received.is_empty();
     let is_whole = run["outcome"] == "completed";
     let kept = if is_kept { "all of it kept" } else { "not all of it kept" };
@@ -112,8 +112,8 @@ fn piece(line: &str) -> Option<String> {
 }
 
 /// The output of `runs show` for the only run.
-fn shown(place: &KillHome<'_>) -> Result<Value, Problem> {
-    let runs = place.ask(&["runs", "list", "--json"])?;
+fn shown(kill_home: &KillHome<'_>) -> Result<Value, Problem> {
+    let runs = kill_home.ask(&["runs", "list", "--json"])?;
     let run = runs[0]["run"].as_str().ok_or("no run is listed")?;
-    place.ask(&["runs", "show", run, "--json"])
+    kill_home.ask(&["runs", "show", run, "--json"])
 }

@@ -33,10 +33,10 @@ use table::Line;
 /// An error that prevents a measurement: nothing depends on its type, so its text is enough.
 type Problem = Box<dyn std::error::Error>;
 
-/// Prints the figures of this machine as a table
+/// Print the figures of this machine as a table
 #[derive(Debug, Parser)]
 struct Args {
-    /// The `limulus` whose start is measured; default: the one beside this program
+    /// Measure this `limulus`; default: the one beside this program
     #[arg(long)]
     binary: Option<PathBuf>,
     /// Measure only this figure
@@ -50,10 +50,10 @@ struct Args {
 enum Program {
     /// Run a model server until stdin ends, and print its address as the first line of stdout
     Server,
-    /// Do some work once, so that a caller can count its cost
+    /// Do work once, so that the caller can measure its cost
     #[command(hide = true)]
     Once {
-        /// The message to each session
+        /// Send this message to each session
         #[arg(long)]
         message: String,
         #[command(flatten)]
@@ -63,33 +63,33 @@ enum Program {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Figure {
-    /// Inputs a second
+    /// Measure the engine's inputs a second
     Engine,
-    /// A request of 200,000 tokens
+    /// Measure the rendering of a request of 200,000 tokens
     Render,
-    /// How far the estimate of tokens is off
+    /// Measure the error of the token estimate
     Estimate,
-    /// Synced events a second
+    /// Measure the store's synced events a second
     Store,
-    /// W1 and W2
+    /// Measure whole runs with tool rounds, W1 and W2
     Durable,
-    /// W3: 20,000 tokens, and long arguments
+    /// Measure a reply of 20,000 tokens and long arguments, W3
     Stream,
-    /// W4: 500 turns of one session
+    /// Measure 500 turns of one session, W4
     Turns,
-    /// Round 1,000 of a run beside round 10
+    /// Compare round 1,000 of a run with round 10
     Rounds,
-    /// A run of 1,000 steps in a window of 200,000 tokens
+    /// Measure a run of 1,000 steps in a window of 200,000 tokens
     Steps,
-    /// 64 sessions: events per second, syncs, acknowledgements
+    /// Measure events a second, syncs and acknowledgements of 64 sessions
     EndToEnd,
-    /// 10,000 live events, 100,000 parked sessions
+    /// Measure the opening of a home with 10,000 live events and 100,000 idle sessions
     Opening,
-    /// W5
+    /// Measure the cold start, W5
     Cold,
-    /// W6
+    /// Measure the recovery after a kill, W6
     Killed,
-    /// `limulus serve`: acknowledgements, subscribers, turns, and its cost when idle
+    /// Measure `limulus serve`: acknowledgements, subscribers, turns, and its cost when idle
     Serve,
 }
 
@@ -116,7 +116,7 @@ fn print(args: &Args) -> Result<(), Problem> {
     // Not the system's temporary folder: it may be in memory, where a sync costs nothing.
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?;
     let binary = args.binary.clone().unwrap_or_else(|| beside.join("limulus"));
-    // Programs are started in folders of their own.
+    // Programs are started in separate folders.
     let binary = std::path::absolute(binary)?;
     let (mut rows, mut missing) = (vec![], vec![]);
     for figure in Figure::value_variants().iter().filter(|figure| args.only.is_none_or(|only| only == **figure)) {

@@ -25,7 +25,7 @@ pub(super) struct Once {
     pub(super) lane: usize,
 }
 
-/// The result.
+/// The counts of the work that was done.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Done {
     pub(super) batches: u64,

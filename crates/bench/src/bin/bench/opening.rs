@@ -25,29 +25,29 @@ use super::warm::{Warm, tokio};
 /// Live events, at least.
 const LIVE: u64 = 10_000;
 /// Idle sessions beside it.
-const PARKED: u64 = 100_000;
-/// Measurements of each.
+const IDLE_SESSIONS: u64 = 100_000;
+/// The number of measurements of each kind.
 const TIMES: usize = 21;
-/// The session.
+/// The key of the measured session.
 const KEY: &str = "agent:main:long";
 
 /// Measures; it creates homes in this folder, which must be on a disk.
 pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
     let server = ModelServer::start()?;
-    let place = KillHome::new(folder.join("killed"), binary, &server, "restart")?;
-    let entries = live_home(&place)?;
-    let snapshots = folds_all(&place)?;
+    let kill_home = KillHome::new(folder.join("killed"), binary, &server, "restart")?;
+    let entries = live_home(&kill_home)?;
+    let snapshots = folds_all(&kill_home)?;
     let mut dropped = vec![];
-    let alone = openings(&place, &server, &mut dropped)?;
-    let inside = openings_inside(&place, &server)?;
-    park(&place.home(), PARKED)?;
-    let beside = openings(&place, &server, &mut dropped)?;
+    let alone = openings(&kill_home, &server, &mut dropped)?;
+    let inside = openings_inside(&kill_home, &server)?;
+    add_idle_sessions(&kill_home.home(), IDLE_SESSIONS)?;
+    let beside = openings(&kill_home, &server, &mut dropped)?;
     let row = |what, target, values| Line::from(Row { what, target, measured: Samples::new("ms", values) });
     let most = Target::AtMost(100.0);
     Ok(vec![
         row("opening: 10,000 live events, from exec to the first request at the server", most, alone.wall),
         row("opening: the same, CPU of the process until then", Target::None, alone.cpu),
-        row("opening: the same, with 100,000 parked sessions beside", most, beside.wall),
+        row("opening: the same, with 100,000 idle sessions", most, beside.wall),
         row("opening: beside them, CPU of the process until then", Target::None, beside.cpu),
         row("opening: the same without them, in process, to the first request sent", most, inside),
         Line::Words {
@@ -63,15 +63,15 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
 }
 
 /// One run with tool rounds, killed when it has enough entries. Returns their number.
-fn live_home(place: &KillHome<'_>) -> Result<u64, Problem> {
+fn live_home(kill_home: &KillHome<'_>) -> Result<u64, Problem> {
     let mut agent =
-        place.start(&["agent", "--json", "--yes", "--session", "long", "-m", "rounds=3000 tool=ls tokens=1"])?;
+        kill_home.start(&["agent", "--json", "--yes", "--session", "long", "-m", "rounds=3000 tool=ls tokens=1"])?;
     // The pipe must not fill up, so a thread drains it.
     let stdout = agent.stdout.take().ok_or("no stdout")?;
     let drain = std::thread::spawn(move || std::io::copy(&mut { stdout }, &mut std::io::sink()));
     let mut head = 0;
     let grown = until("10,000 live events", || {
-        head = Reader::open(&place.home()).and_then(|reader| reader.head()).map_or(0, |head| head.0);
+        head = Reader::open(&kill_home.home()).and_then(|reader| reader.head()).map_or(0, |head| head.0);
         std::thread::sleep(std::time::Duration::from_millis(20));
         head >= LIVE
     });
@@ -79,7 +79,7 @@ fn live_home(place: &KillHome<'_>) -> Result<u64, Problem> {
     agent.wait()?;
     grown?;
     drain.join().map_err(|_| "the pipe was not drained")??;
-    Ok(Reader::open(&place.home())?.head()?.0)
+    Ok(Reader::open(&kill_home.home())?.head()?.0)
 }
 
 /// Wall and CPU, ms, of each opening.
@@ -90,15 +90,15 @@ struct Openings {
 }
 
 /// Removes the snapshots, so that all entries are live. Returns how many there were.
-fn folds_all(place: &KillHome<'_>) -> Result<usize, Problem> {
-    let connection = rusqlite::Connection::open(place.home().join("journal.db"))?;
+fn folds_all(kill_home: &KillHome<'_>) -> Result<usize, Problem> {
+    let connection = rusqlite::Connection::open(kill_home.home().join("journal.db"))?;
     Ok(connection.execute("DELETE FROM snapshots", [])?)
 }
 
-fn openings(place: &KillHome<'_>, server: &ModelServer, dropped: &mut Vec<String>) -> Result<Openings, Problem> {
+fn openings(kill_home: &KillHome<'_>, server: &ModelServer, dropped: &mut Vec<String>) -> Result<Openings, Problem> {
     let mut openings = Openings::default();
     for _ in 0..TIMES {
-        let copy = place.with_home_of(place.folder.with_file_name("copy"))?;
+        let copy = kill_home.with_home_of(kill_home.folder.with_file_name("copy"))?;
         dropped.push(drop_cache(&copy)?);
         let Resumed { mut owner, wall_ms, cpu_ms } = resume(&copy, server)?;
         owner.kill()?;
@@ -110,10 +110,10 @@ fn openings(place: &KillHome<'_>, server: &ModelServer, dropped: &mut Vec<String
     Ok(openings)
 }
 
-fn openings_inside(place: &KillHome<'_>, server: &ModelServer) -> Result<Vec<f64>, Problem> {
+fn openings_inside(kill_home: &KillHome<'_>, server: &ModelServer) -> Result<Vec<f64>, Problem> {
     let mut times = vec![];
     for _ in 0..TIMES {
-        let copy = place.with_home_of(place.folder.with_file_name("copy"))?;
+        let copy = kill_home.with_home_of(kill_home.folder.with_file_name("copy"))?;
         drop_cache(&copy)?;
         let ms = tokio()?.block_on(async {
             let started = Instant::now();
@@ -135,8 +135,8 @@ fn openings_inside(place: &KillHome<'_>, server: &ModelServer) -> Result<Vec<f64
 }
 
 /// Asks the kernel to drop the journal's pages from memory, and returns how much is left there.
-fn drop_cache(place: &KillHome<'_>) -> Result<String, Problem> {
-    let files = ["journal.db", "journal.db-wal"].map(|file| place.home().join(file));
+fn drop_cache(kill_home: &KillHome<'_>) -> Result<String, Problem> {
+    let files = ["journal.db", "journal.db-wal"].map(|file| kill_home.home().join(file));
     for file in files.iter().filter(|file| file.exists()) {
         let file = File::open(file)?;
         file.sync_all()?;
@@ -149,13 +149,13 @@ fn drop_cache(place: &KillHome<'_>) -> Result<String, Problem> {
     Ok(format!("the file cache was dropped: {left} bytes of the journal were in memory (fincore)"))
 }
 
-/// Adds sessions that wait for nothing.
-pub(super) fn park(home: &Path, sessions: u64) -> Result<(), Problem> {
+/// Adds sessions without work to a home.
+pub(super) fn add_idle_sessions(home: &Path, sessions: u64) -> Result<(), Problem> {
     let journal = Sqlite::own(home)?;
     let (done, answers) = mpsc::channel();
     for at in 0..sessions {
         let done = done.clone();
-        let append = Append { batch: Arc::new(parked(at)), epoch: journal.epoch() };
+        let append = Append { batch: Arc::new(idle(at)), epoch: journal.epoch() };
         let done = move |answer: Result<Position, journal::Error>| drop(done.send(answer));
         journal.append(append, Box::new(done));
     }
@@ -165,9 +165,9 @@ pub(super) fn park(home: &Path, sessions: u64) -> Result<(), Problem> {
     Ok(())
 }
 
-fn parked(at: u64) -> Batch {
+fn idle(at: u64) -> Batch {
     let (session, branch) = (SessionId(Uuid::now_v7()), BranchId(Uuid::now_v7()));
-    let (key, agent) = (format!("agent:main:parked-{at}"), "main".to_owned());
+    let (key, agent) = (format!("agent:main:idle-{at}"), "main".to_owned());
     let row = SessionRow {
         session,
         key: key.clone(),

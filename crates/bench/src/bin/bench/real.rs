@@ -23,10 +23,10 @@ pub(super) struct KillHome<'a> {
 impl<'a> KillHome<'a> {
     /// Creates it, with a configuration in which every run uses this server and no call needs approval.
     pub(super) fn new(folder: PathBuf, binary: &'a Path, server: &ModelServer, resume: &str) -> Result<Self, Problem> {
-        let place = Self { folder, binary };
-        std::fs::create_dir_all(place.home())?;
-        std::fs::create_dir_all(place.workspace())?;
-        let (workspace, base_url) = (place.workspace(), server.base_url());
+        let kill_home = Self { folder, binary };
+        std::fs::create_dir_all(kill_home.home())?;
+        std::fs::create_dir_all(kill_home.workspace())?;
+        let (workspace, base_url) = (kill_home.workspace(), server.base_url());
         let configuration = format!(
             "[agents.main]\nmodel = \"scripted/wire\"\nworkspace = \"{}\"\n[runs]\nresume = \"{resume}\"\nloop_warn_after = \"off\"\nloop_stop_after = \"off\"\n\
              [tools.exec]\npolicy = \"allow\"\n[providers.scripted]\napi = \"openai-chat\"\nbase_url = \"{base_url}\"\n\
@@ -34,11 +34,11 @@ impl<'a> KillHome<'a> {
              [models.\"scripted/wire\"]\ncontext_window = 100000000\nmax_output = 8192\n",
             workspace.display()
         );
-        std::fs::write(place.home().join("config.toml"), configuration)?;
-        Ok(place)
+        std::fs::write(kill_home.home().join("config.toml"), configuration)?;
+        Ok(kill_home)
     }
 
-    /// The same place with a copy of this home, also of one that a kill left behind.
+    /// The same with a copy of this home, also of one that a kill left behind.
     pub(super) fn with_home_of(&self, folder: PathBuf) -> Result<Self, Problem> {
         let copy = Self { folder, binary: self.binary };
         std::fs::create_dir_all(copy.home())?;
@@ -95,10 +95,10 @@ pub(super) struct Resumed {
 }
 
 /// Starts `limulus resume` and waits for the next request.
-pub(super) fn resume(place: &KillHome<'_>, server: &ModelServer) -> Result<Resumed, Problem> {
+pub(super) fn resume(kill_home: &KillHome<'_>, server: &ModelServer) -> Result<Resumed, Problem> {
     let before = server.requests();
     let started = Instant::now();
-    let mut owner = place.start(&["resume", "--json"])?;
+    let mut owner = kill_home.start(&["resume", "--json"])?;
     let reached =
         until("the next request", || server.requests() > before || owner.try_wait().is_ok_and(|s| s.is_some()));
     let wall_ms = started.elapsed().as_secs_f64() * 1e3;

@@ -82,7 +82,7 @@ fn mean(costs: &[Cost], of: fn(&Cost) -> f64) -> f64 {
     costs.iter().map(of).sum::<f64>() / costs.len() as f64
 }
 
-/// The costs of each round of one run; the first stands for what comes before round 1.
+/// The costs of each round of one run; the first has the costs before round 1.
 fn costs(home: &Path) -> Result<Vec<Cost>, Problem> {
     let mut world = World::new(Store::Home(Box::new(Sqlite::own(home)?)));
     let mut prose = Prose::new(7);

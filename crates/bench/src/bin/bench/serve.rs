@@ -14,7 +14,7 @@ use protocol::{Client, Events};
 use tokio::task::JoinSet;
 
 use super::Problem;
-use super::opening::park;
+use super::opening::add_idle_sessions;
 use super::table::{Line, Row, Samples, Target};
 use super::warm::{Server, tokio};
 use owner::Owner;
@@ -28,8 +28,8 @@ const SESSIONS: usize = 64;
 const TURNS: Duration = Duration::from_secs(10);
 /// Idle subscribers, and subscribers that read the same run.
 const SUBSCRIBERS: usize = 100;
-/// Idle sessions.
-const PARKED: u64 = 10_000;
+/// The number of sessions without work.
+const IDLE_SESSIONS: u64 = 10_000;
 /// How long an idle service is observed.
 const IDLE: Duration = Duration::from_mins(1);
 
@@ -55,10 +55,10 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
     lines.extend(runtime.block_on(turns(&home("turns", &server.base_url)?))?);
     lines.extend(runtime.block_on(control::measure(binary, folder, ModelServer::start()?))?);
     lines.push(runtime.block_on(subscribers_at_rest(&home("subscribers", &server.base_url)?))?);
-    let parked = folder.join("parked");
-    Owner::prepare(&parked, &server.base_url)?;
-    park(&parked.join("home"), PARKED)?;
-    lines.extend(at_rest(&Owner::start(binary, &parked, &server.base_url)?)?);
+    let idle = folder.join("idle");
+    Owner::prepare(&idle, &server.base_url)?;
+    add_idle_sessions(&idle.join("home"), IDLE_SESSIONS)?;
+    lines.extend(at_rest(&Owner::start(binary, &idle, &server.base_url)?)?);
     Ok(lines)
 }
 

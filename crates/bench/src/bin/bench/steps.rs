@@ -17,7 +17,7 @@ const STEPS: usize = 1_000;
 /// Bytes of each file: prose.
 const FILE_BYTES: usize = 4_000;
 const WINDOW: u64 = 200_000;
-/// Runs, each in a home of its own.
+/// The number of runs, each in a separate home.
 const TIMES: usize = 3;
 
 /// The result of a run.

@@ -16,7 +16,7 @@ use super::table::{Line, Row, Samples, Target};
 const SESSIONS: usize = 64;
 /// Events of one measurement.
 const EVENTS: usize = 50_000;
-/// Measurements.
+/// The number of measurements.
 const TIMES: usize = 5;
 
 /// One session: how far its branch goes.

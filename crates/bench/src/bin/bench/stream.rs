@@ -13,7 +13,7 @@ use super::Problem;
 use super::table::{Line, Row, Samples, Target};
 use super::warm::{Server, Warm, cpu_seconds, message, tokio};
 
-/// Tokens of the reply, each a frame of its own.
+/// Tokens of the reply, each in a separate frame.
 const TOKENS: u32 = 20_000;
 /// Replies that are measured; the first is not counted.
 const TIMES: usize = 7;
@@ -111,8 +111,8 @@ async fn seconds_alone(base_url: &str, text: &str) -> Result<f64, Problem> {
     let models = ModelSet::new();
     let mut stream = models.stream(request);
     let mut first = None;
-    while let Some(said) = stream.next().await {
-        match said.map_err(|failure| failure.to_string())? {
+    while let Some(event) = stream.next().await {
+        match event.map_err(|failure| failure.to_string())? {
             ModelEvent::Part(Part::Text(_)) => _ = first.get_or_insert_with(Instant::now),
             ModelEvent::Ended { .. } => break,
             ModelEvent::Opened | ModelEvent::Part(_) => {}

@@ -1,6 +1,6 @@
 //! The printed table: targets, measurements, and whether the targets are met.
 
-/// One figure.
+/// A figure with its target.
 #[derive(Debug)]
 pub(super) struct Row {
     /// The work that was measured.
@@ -12,7 +12,7 @@ pub(super) struct Row {
 /// A line of the table.
 #[derive(Debug)]
 pub(super) enum Line {
-    /// A figure.
+    /// A figure in numbers.
     Figure(Row),
     /// A result in words.
     Words {

@@ -16,7 +16,7 @@ use super::table::{Line, Row, Samples, Target};
 use super::warm::{Server, Warm, cpu_seconds, message, tokio};
 
 const TURNS: usize = 500;
-/// Sessions of each kind, each in a home of its own.
+/// The number of sessions of each kind, each in a separate home.
 const TIMES: usize = 3;
 /// Turns, from 0, around the 10th and at the end; the median of each counts.
 const EARLY: std::ops::Range<usize> = 4..15;

@@ -36,7 +36,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts it.
+    /// Starts the server and waits for its address.
     pub(super) fn start() -> Result<Self, Problem> {
         let program = std::env::current_exe()?;
         let mut child = Command::new(program).arg("server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

@@ -12,7 +12,7 @@ use journal::{Append, Journal as _, Sqlite};
 use uuid::Uuid;
 
 /// Batches that a subscriber holds before it drops the oldest.
-const HELD: usize = 64;
+const QUEUED: usize = 64;
 
 /// Where batches are stored.
 pub(super) enum Store {
@@ -50,7 +50,7 @@ impl World {
         world
     }
 
-    /// A new session.
+    /// Creates a world with a new session.
     pub(super) fn new(store: Store) -> Self {
         let mut world = Self {
             pump: Pump::new(Machine::new()),
@@ -123,11 +123,11 @@ impl World {
             Do::Start(effect) => self.started.push_back(effect),
             Do::Stop(id) => self.started.retain(|effect| effect.id() != id),
             Do::Publish(batch) => {
-                for held in &mut self.subscribers {
-                    if held.len() == HELD {
-                        held.pop_front();
+                for queue in &mut self.subscribers {
+                    if queue.len() == QUEUED {
+                        queue.pop_front();
                     }
-                    held.push_back(Arc::clone(&batch));
+                    queue.push_back(Arc::clone(&batch));
                 }
             }
             Do::Arm(due) => self.due = due,
@@ -227,7 +227,7 @@ impl World {
         self.settle();
     }
 
-    /// Ends the stream.
+    /// Ends the stream of [`World::begin_stream`].
     pub(super) fn end_stream(&mut self, effect: EffectId) {
         self.end(effect);
     }
@@ -237,7 +237,7 @@ impl World {
         self.plain_run();
         self.run_with_calls();
         self.run_that_fails_once();
-        self.run_that_is_taken_up();
+        self.run_that_is_recovered();
         self.run_that_is_aborted();
     }
 
@@ -299,7 +299,7 @@ impl World {
     }
 
     /// A call runs until its owner dies; the next owner looks up its outcome.
-    fn run_that_is_taken_up(&mut self) {
+    fn run_that_is_recovered(&mut self) {
         let id = self.begin_call();
         self.offer(Report::CallOutput { effect: id, offset: 0, text: "twenty bytes of text".into() });
         self.epoch += 1;
@@ -321,7 +321,7 @@ impl World {
         self.offer(Command::Abort { run: None });
         let Effect::EndCall { id, .. } = self.next() else { panic!("a started call is ended") };
         self.offer(Report::CallEnded { effect: id, given: ToolResult::new(CallOutcome::Failed, output()) });
-        // What comes late is dropped and counted.
+        // A late result is dropped and counted.
         self.offer(Report::CallOutput { effect: running, offset: 0, text: "late".into() });
     }
 
@@ -412,8 +412,8 @@ mod tests {
         let request = world.begin_stream();
         world.deltas(request, 10, 5);
         assert_eq!(world.inputs, 10);
-        for held in &world.subscribers {
-            let texts = held.iter().rev().take(2).flat_map(|batch| &batch.records).map(|record| match &record.event {
+        for queue in &world.subscribers {
+            let texts = queue.iter().rev().take(2).flat_map(|batch| &batch.records).map(|record| match &record.event {
                 engine::Event::TextAdded(e) => e.text.len(),
                 other => panic!("{other:?}"),
             });

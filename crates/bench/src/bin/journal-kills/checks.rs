@@ -1,5 +1,5 @@
-//! What must hold after a kill. The reference is the script and what the child reported on the pipe, never what the
-//! journal says about itself: chains are computed again here.
+//! The invariants after a kill. The reference is the script and the child's reports on the pipe, never the journal
+//! itself: chains are computed again here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::report_line::ReportLine;
 use super::script::{self, Script};
 use super::writer::IN_FLIGHT;
 
-/// A violation.
+/// A violation of the journal's guarantees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Violation {
     /// Something acknowledged is missing.
@@ -204,7 +204,7 @@ impl Truth {
         if let Some((at, entry)) = (from + 1..).zip(&tail.entries).find(|(at, entry)| entry.seq.0 != *at) {
             return Err(Violation::Gap(of_session(format!("seq {} where {at} was expected", entry.seq))));
         }
-        let open: u64 = tail.progress.iter().map(said_bytes).sum();
+        let open: u64 = tail.progress.iter().map(progress_bytes).sum();
         let steps = script.steps_done(entries, open).ok_or_else(|| {
             wrong(format!("{entries} entries and {open} bytes of progress: no number of complete batches gives that"))
         })?;
@@ -226,7 +226,7 @@ fn wrong_at(session: usize, what: &str) -> Violation {
     Violation::Wrong(format!("session {session}: {what}"))
 }
 
-fn said_bytes(record: &Record) -> u64 {
+fn progress_bytes(record: &Record) -> u64 {
     match &record.event {
         Event::TextAdded(added) => added.text.len() as u64,
         // The script has no other progress, so no number of steps fits.

@@ -12,7 +12,7 @@ use super::report::Report;
 use super::report_line::{self, ReportLine};
 use super::script;
 use super::{Bug, wal};
-use model_server::draw::Draw;
+use model_server::rng::Rng;
 
 /// Kills of one home: enough that its WAL is checkpointed meanwhile, few enough that reading all of it again is fast.
 const KILLS_A_HOME: u64 = 40;
@@ -26,7 +26,7 @@ const WORKING_US: u64 = 12_000;
 const WORDS: u64 = 150;
 const LITTLE_US: u64 = 400;
 
-/// When to stop.
+/// The limits of a run of the harness.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Until {
     pub(super) deadline: Instant,
@@ -36,11 +36,11 @@ pub(super) struct Until {
 /// A sequence of homes in this folder.
 pub(super) struct Lane {
     pub(super) folder: PathBuf,
-    pub(super) draw: Draw,
+    pub(super) rng: Rng,
     pub(super) bug: Option<Bug>,
 }
 
-/// The current home.
+/// The home in use, and what is known about it.
 struct Home {
     path: PathBuf,
     seed: u64,
@@ -52,8 +52,8 @@ impl Lane {
     pub(super) fn run(mut self, until: Until) -> io::Result<Report> {
         let mut report = Report::default();
         while report.is_good() && until.is_ahead(&report) {
-            let seed = self.draw.next();
-            let sessions = SESSIONS[self.draw.below(SESSIONS.len() as u64) as usize];
+            let seed = self.rng.next();
+            let sessions = SESSIONS[self.rng.below(SESSIONS.len() as u64) as usize];
             let truth = Truth::new(script::sessions(seed, sessions));
             let mut home = Home { path: self.folder.join(format!("{seed:016x}")), seed, truth };
             for _ in 0..KILLS_A_HOME {
@@ -74,10 +74,10 @@ impl Lane {
 
     /// How many reports of a child to wait for, and how many microseconds it lives after them.
     fn life(&mut self) -> (u64, u64) {
-        match self.draw.below(6) {
-            0 => (0, self.draw.below(OPENING_US)),
-            1..=3 => (1, self.draw.below(WORKING_US)),
-            _ => (1 + self.draw.below(WORDS), self.draw.below(LITTLE_US)),
+        match self.rng.below(6) {
+            0 => (0, self.rng.below(OPENING_US)),
+            1..=3 => (1, self.rng.below(WORKING_US)),
+            _ => (1 + self.rng.below(WORDS), self.rng.below(LITTLE_US)),
         }
     }
 
@@ -96,8 +96,8 @@ impl Lane {
         let output = child.wait_with_output()?;
         report.kills += 1;
         if let Some(code) = output.status.code() {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            report.violate(home.locate(Violation::Wrong(format!("the owner ended by itself with {code}: {said}"))));
+            let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            report.violate(home.locate(Violation::Wrong(format!("the owner ended by itself with {code}: {stderr}"))));
         }
         report.mid_commit += u64::from(wal::pages_without_commit(&home.path.join("journal.db-wal"))? > 0);
         let findings = home.truth.check(&home.path, ReportLine::all(&observed));

@@ -2,7 +2,7 @@
 //!
 //! A child (this program again) owns a home and appends entries, progress and bodies over several sessions as fast as
 //! it can; it reports each acknowledgement on a pipe as soon as it gets it. The parent kills it at a random time,
-//! compares what is new with what was attempted, and starts the next child on the same home. It exits with 1 if
+//! compares the new data with the attempts, and starts the next child on the same home. It exits with 1 if
 //! anything acknowledged is lost, if there is a gap, or if anything is not as it was attempted.
 
 #![allow(clippy::print_stdout, reason = "a program whose output is its report")]
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use lane::{Lane, Until};
-use model_server::draw::Draw;
+use model_server::rng::Rng;
 
 /// An error that stops the harness; its text is enough.
 type Problem = Box<dyn std::error::Error>;
@@ -38,19 +38,19 @@ struct Args {
     /// Stop after this many kills
     #[arg(long, default_value_t = u64::MAX)]
     kills: u64,
-    /// The seed of homes and times
+    /// Use this seed for homes and times
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The number of homes in use at once
+    /// Use this many homes at once
     #[arg(long, default_value_t = 2)]
     lanes: u64,
-    /// The folder of the homes; default: the folder of this program, which is on a disk
+    /// Create the homes in this folder; default: the folder of this program, which is on a disk
     #[arg(long)]
     folder: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Put this bug into the child: a harness that then finds nothing is useless
+    /// Enable this bug in the child; the harness must find it
     #[arg(long, value_enum)]
     bug: Option<Bug>,
     #[command(subcommand)]
@@ -60,7 +60,7 @@ struct Args {
 /// Bugs of the child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Bug {
-    /// It acknowledges before the journal has replied
+    /// Acknowledge before the journal has replied
     Early,
 }
 
@@ -89,10 +89,10 @@ fn harness(args: &Args) -> Result<ExitCode, Problem> {
         None => std::env::current_exe()?.parent().ok_or("this program has no folder")?.to_owned(),
     };
     let folder = tempfile::Builder::new().prefix("journal-kills-").tempdir_in(folder)?;
-    let mut draw = Draw::new(args.seed);
+    let mut rng = Rng::new(args.seed);
     let lanes = (0..args.lanes.max(1)).map(|_| {
-        let (folder, draw) = (folder.path().to_owned(), Draw::new(draw.next()));
-        Lane { folder, draw, bug: args.bug }
+        let (folder, rng) = (folder.path().to_owned(), Rng::new(rng.next()));
+        Lane { folder, rng, bug: args.bug }
     });
     let lanes = lanes.collect();
     let started = Instant::now();

@@ -65,7 +65,7 @@ impl Report {
         })
     }
 
-    /// Kills a minute.
+    /// The number of kills a minute.
     fn rate(&self, seconds: f64) -> f64 {
         self.kills as f64 / seconds * 60.0
     }

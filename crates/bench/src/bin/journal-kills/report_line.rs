@@ -6,7 +6,7 @@ use engine::{Epoch, Position};
 
 /// Bytes of one report: three numbers, little-endian. A write of this size is atomic on a pipe.
 pub(super) const BYTES: usize = 24;
-/// In the place of a session: the home is owned.
+/// The number that replaces that of a session if the home is owned.
 const OWNED: u64 = u64::MAX;
 
 /// A report of the child.

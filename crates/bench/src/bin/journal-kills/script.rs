@@ -1,4 +1,4 @@
-//! What is appended, as a function of seeds and step alone: so the parent knows each attempt without asking the child.
+//! The appended data as a function of seed and step, so that the parent knows each attempt without asking the child.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use engine::{
 use journal::Snapshot;
 use uuid::Uuid;
 
-use model_server::draw::Draw;
+use model_server::rng::Rng;
 
 /// Pieces of text that each stream has.
 const PIECES: u64 = 5;
@@ -39,13 +39,13 @@ enum Act {
     Accepted,
     /// Two entries, one Written and one Synced: both are stored or none.
     Sent,
-    /// Written.
+    /// An entry that is written, not synced.
     Opened,
-    /// Progress: this piece.
-    Said(u64),
+    /// Progress: the piece of this number.
+    Piece(u64),
     /// Synced, with the body that the pieces add up to; it removes them.
     Sealed,
-    /// Synced.
+    /// An entry that is synced.
     Overridden,
 }
 
@@ -57,7 +57,7 @@ fn act(step: u64) -> (u64, Act) {
         0 => Act::Accepted,
         1 => Act::Sent,
         2 => Act::Opened,
-        at if at < 3 + PIECES => Act::Said(at - 3),
+        at if at < 3 + PIECES => Act::Piece(at - 3),
         at if at == 3 + PIECES => Act::Sealed,
         _ => Act::Overridden,
     };
@@ -79,18 +79,18 @@ pub(super) fn entries_after(steps: u64) -> u64 {
 
 /// Whether the step is only acknowledged once it is synced.
 pub(super) fn is_synced(step: u64) -> bool {
-    !matches!(act(step).1, Act::Opened | Act::Said(_))
+    !matches!(act(step).1, Act::Opened | Act::Piece(_))
 }
 
 /// Whether the step adds entries.
 pub(super) fn has_entries(step: u64) -> bool {
-    !matches!(act(step).1, Act::Said(_))
+    !matches!(act(step).1, Act::Piece(_))
 }
 
 impl Script {
     pub(super) fn new(seed: u64, index: u64) -> Self {
-        let mut draw = Draw::new(seed ^ (index + 1).wrapping_mul(0x9E37_79B9));
-        let mut id = || Uuid::from_u64_pair(draw.next(), draw.next());
+        let mut rng = Rng::new(seed ^ (index + 1).wrapping_mul(0x9E37_79B9));
+        let mut id = || Uuid::from_u64_pair(rng.next(), rng.next());
         let (session, branch) = (SessionId(id()), BranchId(id()));
         Self { seed, index, session, branch }
     }
@@ -176,7 +176,7 @@ impl Script {
                 (vec![begun.into(), sent.into()], vec![prompt])
             }
             Act::Opened => (vec![RequestOpened { request }.into()], vec![]),
-            Act::Said(piece) => {
+            Act::Piece(piece) => {
                 let (offset, text) = (self.offset(turn, piece), self.piece(turn, piece));
                 (vec![TextAdded { effect: request, offset, text }.into()], vec![])
             }
@@ -245,8 +245,8 @@ impl Script {
     }
 
     fn message(&self, turn: u64) -> MessageId {
-        let mut draw = Draw::new(self.seed ^ self.index << 32 ^ turn);
-        MessageId(Uuid::from_u64_pair(draw.next(), draw.next()))
+        let mut rng = Rng::new(self.seed ^ self.index << 32 ^ turn);
+        MessageId(Uuid::from_u64_pair(rng.next(), rng.next()))
     }
 
     fn request(&self, turn: u64) -> EffectId {
@@ -269,11 +269,11 @@ impl Script {
 
     /// 20 bytes to `most`, of words that differ from step to step.
     fn text(&self, step: u64, most: u64) -> String {
-        let mut draw = Draw::new(self.seed.rotate_left(17) ^ self.index << 48 ^ step);
-        let bytes = draw.below(most - 20) + 20;
+        let mut rng = Rng::new(self.seed.rotate_left(17) ^ self.index << 48 ^ step);
+        let bytes = rng.below(most - 20) + 20;
         let mut text = String::new();
         while (text.len() as u64) < bytes {
-            write!(text, "{:x} the word ", draw.next() >> 40).expect("a String takes whatever is written to it");
+            write!(text, "{:x} the word ", rng.next() >> 40).expect("a String takes whatever is written to it");
         }
         text.truncate(bytes as usize);
         text

@@ -19,13 +19,13 @@ pub(super) const IN_FLIGHT: u64 = 2;
 /// The arguments that the parent passes to its child.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The home to own
+    /// Own this home
     #[arg(long)]
     pub(super) home: PathBuf,
-    /// The seed of the home's sessions
+    /// Use this seed for the sessions of the home
     #[arg(long)]
     pub(super) seed: u64,
-    /// For each session, how many of its steps are stored already
+    /// Continue each session after this many steps, which are stored already
     #[arg(long, value_delimiter = ',')]
     pub(super) done: Vec<u64>,
     #[arg(long, value_enum)]

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::checks::Aftermath;
 use super::faults::{Address, Ends, FAULT_MS};
+use super::kill_home::{FILES, KillHome};
 use super::odd_calls::{self, OddMet};
-use super::place::{FILES, KillHome};
 use super::plan::{Attack, Build, Case, Point, Work, token};
 use super::record::{Exit, Record};
 use super::truth::Truth;
@@ -63,7 +63,7 @@ pub(super) struct Verdict {
     pub(super) has_failed: bool,
     /// Calls that were reported as interrupted.
     pub(super) interrupted: usize,
-    /// The outcome of calls that a provider made out of order.
+    /// The outcome of invalid calls.
     pub(super) odd_calls: OddMet,
     /// The home, if it was kept because something is wrong.
     pub(super) kept: Option<PathBuf>,
@@ -72,55 +72,55 @@ pub(super) struct Verdict {
 /// Runs a case. Any error on the way is a violation too.
 pub(super) fn run(case: &Case, bench: &Bench) -> Verdict {
     let mut verdict = Verdict::default();
-    let mut place = match KillHome::new(&case.setup, bench) {
-        Ok(place) => place,
+    let mut kill_home = match KillHome::new(&case.setup, bench) {
+        Ok(kill_home) => kill_home,
         Err(error) => {
-            verdict.violations.push(format!("no place for the case: {error}"));
+            verdict.violations.push(format!("the home of the case cannot be created: {error}"));
             return verdict;
         }
     };
-    if let Err(broken) = play(case, bench, &mut place, &mut verdict) {
+    if let Err(broken) = play(case, bench, &mut kill_home, &mut verdict) {
         verdict.violations.push(broken);
     }
     if !verdict.violations.is_empty() {
-        verdict.kept = Some(place.keep());
+        verdict.kept = Some(kill_home.keep());
     }
     verdict
 }
 
-fn play(case: &Case, bench: &Bench, place: &mut KillHome, verdict: &mut Verdict) -> Result<(), String> {
+fn play(case: &Case, bench: &Bench, kill_home: &mut KillHome, verdict: &mut Verdict) -> Result<(), String> {
     let binary = bench.binary(case.build);
-    let message = message(case, place);
+    let message = message(case, kill_home);
     let script = Script::parse(&message).ok_or("the message of the case is no script")?;
     let mut records = vec![];
     for (at, attack) in case.attacks.iter().enumerate() {
-        let has_happened = || bench.server.struck(&message) > 0;
+        let has_happened = || bench.server.fault_count(&message) > 0;
         let record = match at {
-            0 => place.attack_when(binary, &agent(&message, &case.name), attack, &has_happened)?,
-            _ => place.attack_when(binary, &["resume", "--json"], attack, &has_happened)?,
+            0 => kill_home.attack_when(binary, &agent(&message, &case.name), attack, &has_happened)?,
+            _ => kill_home.attack_when(binary, &["resume", "--json"], attack, &has_happened)?,
         };
         let killed = record.exit == Exit::Signal(SIGKILL);
         let amid_fault =
-            killed && Truth::read(&place.home()).is_ok_and(|truth| amid(case, &script, &truth, has_happened()));
+            killed && Truth::read(&kill_home.home()).is_ok_and(|truth| amid(case, &script, &truth, has_happened()));
         verdict.kills.push(PlannedKill { attack: attack.clone(), on_resume: at > 0, killed, amid_fault });
         records.push(record);
     }
     // A client without an answer sends its message again with the same key; an existing run is resumed.
     let asks_again = case.attacks.first().and_then(Attack::point) == Some(Point::Accepted);
-    let started = Truth::read(&place.home()).is_ok_and(|truth| !truth.accepted.is_empty());
+    let started = Truth::read(&kill_home.home()).is_ok_and(|truth| !truth.accepted.is_empty());
     if asks_again {
-        records.push(place.attack(binary, &agent(&message, &case.name), &Attack::None)?);
+        records.push(kill_home.attack(binary, &agent(&message, &case.name), &Attack::None)?);
     } else if started {
-        records.push(place.attack(binary, &["resume", "--json"], &Attack::None)?);
+        records.push(kill_home.attack(binary, &["resume", "--json"], &Attack::None)?);
     }
     let messages = 1 + usize::from(started || asks_again);
     // The session is usable afterwards, and the whole history is paired: the server checks it.
-    records.push(place.attack(binary, &agent("tokens=3", "afterwards"), &Attack::None)?);
+    records.push(kill_home.attack(binary, &agent("tokens=3", "afterwards"), &Attack::None)?);
     verdict.violations.extend(exits(case, &records, &verdict.kills));
-    let runs = shown(binary, place)?;
-    let truth = Truth::read(&place.home()).map_err(|e| format!("the journal does not read: {e}"))?;
-    let ledger = std::fs::read_to_string(place.ledger()).unwrap_or_default();
-    let folder = place.path();
+    let runs = shown(binary, kill_home)?;
+    let truth = Truth::read(&kill_home.home()).map_err(|e| format!("the journal does not read: {e}"))?;
+    let ledger = std::fs::read_to_string(kill_home.ledger()).unwrap_or_default();
+    let folder = kill_home.path();
     let aftermath =
         Aftermath { case, script: &script, records: &records, truth: &truth, runs: &runs, folder, ledger: &ledger };
     verdict.violations.extend(aftermath.violations());
@@ -149,8 +149,8 @@ fn agent<'a>(message: &'a str, key: &'a str) -> [&'a str; 9] {
 }
 
 /// The user's message, as a script for the model server.
-fn message(case: &Case, place: &KillHome) -> String {
-    let ledger = place.ledger();
+fn message(case: &Case, kill_home: &KillHome) -> String {
+    let ledger = kill_home.ledger();
     let command =
         |at, rest| format!("exec:echo {} >> '{}'; echo begun; {rest}", token(&case.name, at), ledger.display());
     let fault = case.setup.fault.script;
@@ -185,12 +185,12 @@ fn exits(case: &Case, records: &[Record], kills: &[PlannedKill]) -> Vec<String> 
 }
 
 /// `runs show --json` of every run in the list of the home, oldest first.
-fn shown(binary: &Path, place: &KillHome) -> Result<Vec<Value>, String> {
-    let (code, list) = place.ask(binary, &["runs", "list", "--json"])?;
+fn shown(binary: &Path, kill_home: &KillHome) -> Result<Vec<Value>, String> {
+    let (code, list) = kill_home.ask(binary, &["runs", "list", "--json"])?;
     let list = list.as_array().ok_or_else(|| format!("`runs list --json` ended with {code:?} and no array"))?;
     let show = |row: &Value| {
         let run = row["run"].as_str().ok_or("a run without its id is listed")?;
-        Ok(place.ask(binary, &["runs", "show", run, "--json"])?.1)
+        Ok(kill_home.ask(binary, &["runs", "show", run, "--json"])?.1)
     };
     let mut runs = list.iter().map(show).collect::<Result<Vec<Value>, String>>()?;
     runs.sort_by_key(|run| run["started_at"].as_i64());

@@ -1,4 +1,4 @@
-//! What must hold when a case is over. Each check describes its violations.
+//! The invariants at the end of a case. Each check describes its violations.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(super) struct Aftermath<'a> {
 }
 
 impl<'a> Aftermath<'a> {
-    /// All violations.
+    /// The violations of all checks.
     pub(super) fn violations(&self) -> Vec<String> {
         let checks = [
             Self::shown_is_kept,
@@ -46,7 +46,8 @@ impl<'a> Aftermath<'a> {
         wrong.chain(super::odd_calls::violations(self)).chain(leftovers(self.folder)).collect()
     }
 
-    /// What a client saw is a prefix of what is stored, and of what `runs show` prints unless it was retracted.
+    /// The text that a client received is a prefix of the stored text, and of the text in `runs show` unless it was
+    /// retracted.
     fn shown_is_kept(&self) -> Vec<String> {
         let mut wrong = vec![];
         let shown: BTreeMap<&str, &str> =
@@ -151,7 +152,7 @@ impl<'a> Aftermath<'a> {
         let mut wrong: Vec<String> =
             others.map(|failure| format!("something failed as {failure:?}, not {class:?}")).collect();
         if self.truth.failures.contains(&FailureClass::ContextOverflow) && self.truth.compactions == 0 {
-            wrong.push("the request was too long, and the history was not compacted".to_owned());
+            wrong.push("the request was too long, but the history was not compacted".to_owned());
         }
         wrong
     }
@@ -161,11 +162,11 @@ impl<'a> Aftermath<'a> {
         if self.case.setup.resume == "continue" {
             return vec![];
         }
-        let said = self.script.words(self.script.preamble).concat();
+        let preamble = self.script.words(self.script.preamble).concat();
         let steps = self.first().and_then(|run| run["steps"].as_array()).into_iter().flatten();
         let with_calls = steps.filter(|step| step["calls"].as_array().is_some_and(|calls| !calls.is_empty()));
-        let wrong = with_calls.filter(|step| ![said.as_str(), ODD_CALLS].contains(&text(step)));
-        wrong.map(|step| format!("{} says {:?}, not {said:?}", step["request"], text(step))).collect()
+        let wrong = with_calls.filter(|step| ![preamble.as_str(), ODD_CALLS].contains(&text(step)));
+        wrong.map(|step| format!("{} says {:?}, not {preamble:?}", step["request"], text(step))).collect()
     }
 
     /// A command that is reported as done ran once, any other at most once.
@@ -177,10 +178,10 @@ impl<'a> Aftermath<'a> {
         for at in 0..wanted {
             let token = token(&self.case.name, at);
             let times = self.ledger.lines().filter(|line| *line == token).count();
-            let outcome = calls.get(at).and_then(|call| call["outcome"].as_str()).unwrap_or("not asked for");
+            let outcome = calls.get(at).and_then(|call| call["outcome"].as_str()).unwrap_or("not called");
             let fits = match outcome {
                 "done" | "timed_out" => times == 1,
-                "not asked for" | "skipped" | "denied" => times == 0,
+                "not called" | "skipped" | "denied" => times == 0,
                 _ => times <= 1,
             };
             if !fits {
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn r24_what_is_wrong_with_odd_calls_is_seen() {
+    fn r24_violations_of_odd_calls_are_found() {
         let round = |outcomes: &[&str]| {
             let call = |outcome: &&str| json!({ "id": "r/1/0", "tool": "ls", "outcome": outcome, "output": "why" });
             let calls = outcomes.iter().map(call).collect::<Vec<_>>();
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn r10_r13_what_is_wrong_is_seen() {
+    fn r10_r13_every_violation_is_found() {
         assert_eq!(violations(&in_order()), Vec::<String>::new());
         let table: [(&str, Spoil); 14] = [
             ("was not compacted", |story| story.truth.failures.push(FailureClass::ContextOverflow)),

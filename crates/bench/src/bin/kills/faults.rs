@@ -81,7 +81,7 @@ const fn unreachable(name: &'static str, address: Address, class: FailureClass, 
     ProviderFault { name, address, ..fault("P12", "", class, lasts_ms) }
 }
 
-/// No fault.
+/// A provider without a fault.
 pub(super) static NONE: ProviderFault = harmless("", "", SOON_MS);
 
 /// All faults, by row. P01 to P08 are the refusals in the order of their row: 429, 500, 503 and 529, 401, 402 and
@@ -109,7 +109,7 @@ pub(super) static FAULTS: [ProviderFault; 63] = [
     overflow("fail=400x1 after=3 wording=llama_cpp_overflow"),
     overflow("fail=400x1 after=3 wording=dashscope_overflow"),
     overflow("fail=400x1 after=3 wording=lm_studio_overflow"),
-    // As often as it is asked: a process that is killed before it has read the refusal asks again.
+    // For every request: a process that is killed before it reads the refusal sends the request again.
     ProviderFault {
         ends: Ends::Failed("refused as the script says"),
         ..fault("P08", "fail=400x9", InvalidRequest, AT_ONCE_MS)
@@ -186,16 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn r24_every_odd_answer_is_drawn() {
+    fn r24_every_odd_answer_is_in_the_list() {
         for (name, odd) in Odd::ALL {
-            let drawn = |fault: &&ProviderFault| fault.script.split(' ').next() == Some(&format!("odd={name}x1"));
-            let parsed = FAULTS.iter().find(drawn).and_then(|fault| Script::parse(fault.script)?.fault);
+            let has_script = |fault: &&ProviderFault| fault.script.split(' ').next() == Some(&format!("odd={name}x1"));
+            let parsed = FAULTS.iter().find(has_script).and_then(|fault| Script::parse(fault.script)?.fault);
             assert_eq!(parsed, Some(Fault::Odd { odd, times: 1 }), "{name}");
         }
     }
 
     #[test]
-    fn r51_every_kind_is_on_the_page() {
+    fn r51_every_kind_is_documented() {
         for fault in &FAULTS {
             let row = PAGE.lines().find(|line| line.contains(&format!("`{}`", fault.name)));
             let row = row.unwrap_or_else(|| panic!("{} is not on the page", fault.name));

@@ -1,4 +1,4 @@
-//! Real kills: SIGKILL to the real binary at chosen points and at any time; the invariants must hold afterwards.
+//! Kills the real binary with SIGKILL at chosen points and at any time, and checks the invariants afterwards.
 //!
 //! `kills --binary FAULTS --plain SHIPPED` runs every case and exits with 1 if anything is wrong. Each case has a fresh
 //! home; the model is a server in this process; the client is a third process with its own record; the children of the
@@ -11,8 +11,8 @@ mod checks;
 mod client;
 mod faults;
 mod guard;
+mod kill_home;
 mod odd_calls;
-mod place;
 mod plan;
 mod record;
 mod report;
@@ -33,7 +33,7 @@ use faults::{FAULTS, NONE, ProviderFault};
 use plan::{Attack, Build, Case, Random, Setup, Work};
 use report::Report;
 
-/// How often the kinds of faults that no kill has met are tried.
+/// How many more passes are made for faults during which no kill happened.
 const PASSES: usize = 24;
 /// Cases without a provider fault, in the first pass and after all faults are met.
 const PLAIN: usize = 8;
@@ -42,30 +42,31 @@ const PLAIN: usize = 8;
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Args {
-    /// The build with the feature `faults`
+    /// Use this binary, built with the feature `faults`
     #[arg(long, required = true)]
     binary: Option<PathBuf>,
+    /// Use this binary, the shipped build
     #[arg(long, required = true)]
     plain: Option<PathBuf>,
-    /// The least number of kills; random ones make up the number
+    /// Require at least this many kills; random kills make up the number
     #[arg(long, default_value_t = 100)]
     kills: usize,
-    /// The least number of kills during resume
+    /// Require at least this many kills during a resume
     #[arg(long, default_value_t = 10)]
     on_resume: usize,
-    /// The least number of random kills of the shipped build
+    /// Require at least this many random kills of the shipped build
     #[arg(long, default_value_t = 20)]
     random: usize,
-    /// The seed of random times
+    /// Use this seed for random times
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The number of cases that run at once
+    /// Run this many cases at once
     #[arg(long, default_value_t = 2)]
     jobs: usize,
     /// Run only cases whose name or fault contains this, and require no numbers
     #[arg(long)]
     only: Option<String>,
-    /// Plant this bug in the build with the feature `faults`: a harness that then finds nothing is of no use
+    /// Enable this mutant in the build with the feature `faults`; the harness must find it
     #[arg(long)]
     mutant: Option<String>,
     #[command(subcommand)]
@@ -94,7 +95,7 @@ fn harness(args: &Args) -> Result<ExitCode, String> {
     let started = Instant::now();
     let server = ModelServer::start().map_err(|e| format!("no model server: {e}"))?;
     let path = |path: &Option<PathBuf>| {
-        let path = path.as_ref().ok_or("--binary and --plain are needed")?;
+        let path = path.as_ref().ok_or("--binary and --plain are required")?;
         path.canonicalize().map_err(|e| format!("{}: {e}; build it first", path.display()))
     };
     let bench = Bench {
@@ -130,10 +131,10 @@ fn attack(args: &Args, bench: &Bench, report: &mut Report) -> Result<(), String>
     if let Some(only) = &args.only {
         let mut random = Random::new(args.seed, whole_us);
         let faults = FAULTS.iter().filter(|fault| fault.name.contains(only.as_str()));
-        let drawn = faults.flat_map(|fault| (0..3).map(move |pass| (fault, pass)));
-        let drawn: Vec<Case> = drawn.map(|(fault, pass)| random.case(fault, pass)).collect();
+        let random_cases = faults.flat_map(|fault| (0..3).map(move |pass| (fault, pass)));
+        let random_cases: Vec<Case> = random_cases.map(|(fault, pass)| random.case(fault, pass)).collect();
         let pointed = plan::pointed().into_iter().filter(|case| case.name.contains(only.as_str()));
-        let wanted: Vec<Case> = pointed.chain(drawn).collect();
+        let wanted: Vec<Case> = pointed.chain(random_cases).collect();
         play(&wanted, bench, args.jobs, report);
         return Ok(());
     }

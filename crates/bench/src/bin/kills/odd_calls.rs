@@ -1,9 +1,9 @@
-//! The outcome of calls that the provider made out of order: each has one result, and the run continues.
+//! Checks the outcome of invalid calls of the provider: each has one result, and the run continues.
 //!
 //! Every case also checks that the answer of the run is complete, that no call has two results, and that every request
 //! is paired.
 
-use model_server::{Fault, Meant, ODD_CALLS, Odd};
+use model_server::{Expected, Fault, ODD_CALLS, Odd};
 use serde_json::Value;
 
 use super::checks::{Aftermath, text};
@@ -13,8 +13,8 @@ use super::checks::{Aftermath, text};
 pub(super) enum OddMet {
     /// The provider should not make any.
     #[default]
-    NotDrawn,
-    /// A kill came before they were recorded: the model made them again, in order.
+    NotPlanned,
+    /// A kill came before they were recorded, and the model then made valid calls.
     Missed,
     /// This many got a result that says what is wrong.
     Denied(usize),
@@ -27,23 +27,23 @@ pub(super) enum OddMet {
 /// The outcome of these calls.
 pub(super) fn met(aftermath: &Aftermath<'_>) -> OddMet {
     let calls = rounds(aftermath).iter().map(|step| calls(step).len()).sum();
-    match meant(aftermath) {
-        None => OddMet::NotDrawn,
-        Some(Meant::AskedAgain) if !aftermath.truth.failures.is_empty() => OddMet::AskedAgain,
-        Some(Meant::Denied(_)) if calls > 0 => OddMet::Denied(calls),
-        Some(Meant::Done(_)) if calls > 0 => OddMet::Done(calls),
+    match expected(aftermath) {
+        None => OddMet::NotPlanned,
+        Some(Expected::AskedAgain) if !aftermath.truth.failures.is_empty() => OddMet::AskedAgain,
+        Some(Expected::Denied(_)) if calls > 0 => OddMet::Denied(calls),
+        Some(Expected::Done(_)) if calls > 0 => OddMet::Done(calls),
         Some(_) => OddMet::Missed,
     }
 }
 
 /// The violations in their rounds.
 pub(super) fn violations(aftermath: &Aftermath<'_>) -> Vec<String> {
-    let Some(meant) = meant(aftermath) else { return vec![] };
+    let Some(expected) = expected(aftermath) else { return vec![] };
     let rounds = rounds(aftermath);
-    let (most, count, outcome) = match meant {
-        Meant::Denied(count) => (1, count, "denied"),
-        Meant::Done(count) => (1, count, "done"),
-        Meant::AskedAgain => (0, 0, ""),
+    let (most, count, outcome) = match expected {
+        Expected::Denied(count) => (1, count, "denied"),
+        Expected::Done(count) => (1, count, "done"),
+        Expected::AskedAgain => (0, 0, ""),
     };
     let mut wrong = vec![];
     if rounds.len() > most {
@@ -63,9 +63,9 @@ pub(super) fn violations(aftermath: &Aftermath<'_>) -> Vec<String> {
     wrong
 }
 
-fn meant(aftermath: &Aftermath<'_>) -> Option<Meant> {
+fn expected(aftermath: &Aftermath<'_>) -> Option<Expected> {
     match aftermath.script.fault {
-        Some(Fault::Odd { odd: Odd::Calls(odd), .. }) => Some(odd.meant()),
+        Some(Fault::Odd { odd: Odd::Calls(odd), .. }) => Some(odd.expected()),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! What is killed, and when: the points, the cases, and their order. Data.
+//! The plan of the kills as data: the points, the cases, and their order.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl Point {
 /// How one process of a case is killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Attack {
-    /// Not at all.
+    /// The process is not killed.
     None,
     /// It kills itself at the `nth` passing of a point. `interrupt_when`: it gets SIGINT once the ledger has this
     /// token.
@@ -87,7 +87,7 @@ pub(super) enum Build {
     Plain,
 }
 
-/// What the user asks for.
+/// The work that the user requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     /// Calls of all three classes, then an answer.
@@ -103,11 +103,11 @@ pub(super) enum Work {
 /// The configuration of a case.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
-    /// `runs.resume`.
+    /// The value of `runs.resume`.
     pub(super) resume: &'static str,
-    /// `runs.poison_after`.
+    /// The value of `runs.poison_after`; 0 = off.
     pub(super) poison_after: u32,
-    /// `tools.timeout_s`.
+    /// The value of `tools.timeout_s`, seconds.
     pub(super) call_s: u32,
     /// The first fault of the provider.
     pub(super) fault: &'static ProviderFault,
@@ -229,25 +229,25 @@ impl Random {
         Self { state: seed, made: 0, whole_us }
     }
 
-    fn draw(&mut self, below: u64) -> u64 {
+    fn below(&mut self, limit: u64) -> u64 {
         // The finaliser of splitmix64 over a counter: enough to spread the times.
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (mixed ^ (mixed >> 31)) % below.max(1)
+        (mixed ^ (mixed >> 31)) % limit.max(1)
     }
 
     /// A case with this provider fault. Each pass over all kinds kills other processes: the first one while the fault
     /// is in progress and the next at any time, then one alone, then the first one early, so that the next one meets
     /// the fault.
     pub(super) fn case(&mut self, fault: &'static ProviderFault, pass: usize) -> Case {
-        // A fault that was not met in time may take longer here.
-        let after_us = self.draw(fault.lasts_ms * 1_000 * (1 + pass as u64 % 4));
+        // After a pass in which no kill happened during the fault, wait longer.
+        let after_us = self.below(fault.lasts_ms * 1_000 * (1 + pass as u64 % 4));
         let (whole_us, during) = (self.whole_us, Attack::Fault { after_us });
         let attacks = match pass % 3 {
-            _ if *fault == NONE => (0..=self.made % 2).map(|_| Attack::After { us: self.draw(whole_us) }).collect(),
-            0 => vec![during, Attack::After { us: self.draw(whole_us / 2) }],
+            _ if *fault == NONE => (0..=self.made % 2).map(|_| Attack::After { us: self.below(whole_us) }).collect(),
+            0 => vec![during, Attack::After { us: self.below(whole_us / 2) }],
             1 => vec![during],
-            _ => vec![Attack::After { us: self.draw(whole_us / 10) }, during],
+            _ => vec![Attack::After { us: self.below(whole_us / 10) }, during],
         };
         let name = format!("random-{}", self.made);
         self.made += 1;
@@ -261,7 +261,7 @@ mod tests {
     use crate::faults::FAULTS;
     use std::collections::BTreeMap;
 
-    fn drawn(seed: u64, pass: usize) -> Vec<Case> {
+    fn random_cases(seed: u64, pass: usize) -> Vec<Case> {
         let mut random = Random::new(seed, 1_000_000);
         FAULTS.iter().map(|fault| random.case(fault, pass)).collect()
     }
@@ -281,23 +281,23 @@ mod tests {
 
     #[test]
     fn names_are_unique_so_that_tokens_are() {
-        let names: Vec<String> = pointed().into_iter().chain(drawn(1, 0)).map(|case| case.name).collect();
+        let names: Vec<String> = pointed().into_iter().chain(random_cases(1, 0)).map(|case| case.name).collect();
         let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
     }
 
     #[test]
-    fn r51_each_kind_of_fault_is_met_by_a_first_process_and_by_a_resume() {
-        for (fault, case) in FAULTS.iter().zip(drawn(1, 0)) {
+    fn r51_each_kind_of_fault_is_attacked_in_a_first_process_and_in_a_resume() {
+        for (fault, case) in FAULTS.iter().zip(random_cases(1, 0)) {
             assert_eq!(case.setup.fault, fault);
             assert!(matches!(case.attacks[..], [Attack::Fault { .. }, Attack::After { .. }]), "{:?}", case.attacks);
         }
-        assert!(drawn(1, 2).iter().all(|case| matches!(case.attacks[..], [_, Attack::Fault { .. }])));
+        assert!(random_cases(1, 2).iter().all(|case| matches!(case.attacks[..], [_, Attack::Fault { .. }])));
     }
 
     #[test]
-    fn the_same_seed_draws_the_same_times() {
-        let times = |seed| drawn(seed, 0).into_iter().flat_map(|case| case.attacks).collect::<Vec<_>>();
+    fn the_same_seed_gives_the_same_times() {
+        let times = |seed| random_cases(seed, 0).into_iter().flat_map(|case| case.attacks).collect::<Vec<_>>();
         assert_eq!(times(7), times(7));
         assert_ne!(times(7), times(8));
     }

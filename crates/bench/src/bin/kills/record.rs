@@ -8,9 +8,9 @@ use serde_json::Value;
 /// How a recorded process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// By itself.
+    /// It exited with this code.
     Code(i64),
-    /// By a signal.
+    /// This signal ended it.
     Signal(i64),
     /// The client's deadline passed.
     Late,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn r12_text_that_comes_twice_or_with_a_gap_is_seen() {
+    fn r12_repeated_text_and_gaps_are_found() {
         for second in [0, 1, 3] {
             let line = |offset, text| {
                 format!(r#"{{"stream":"assistant","type":"delta","effect":"e","offset":{offset},"text":"{text}"}}"#)
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_json_is_an_error() {
+    fn a_line_that_is_not_json_is_an_error() {
         assert!(Record::parse("thread 'main' panicked").is_err());
     }
 }

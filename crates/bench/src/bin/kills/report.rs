@@ -8,7 +8,7 @@ use super::plan::{Case, Point};
 /// How often each point must be hit.
 const HITS: usize = 5;
 
-/// How often a kind of provider fault was met.
+/// How often kills happened during a kind of provider fault.
 #[derive(Debug, Default)]
 struct Met {
     cases: usize,
@@ -16,7 +16,7 @@ struct Met {
     on_resume: usize,
     /// Kills while it was in progress.
     amid: usize,
-    /// Cases whose journal has the failure: the kill was not before everything.
+    /// Cases whose journal has the failure, so that the kill came after it.
     recorded: usize,
 }
 
@@ -55,7 +55,7 @@ impl Report {
         for (point, name, _) in Point::ALL {
             let hit = self.hits(point);
             if hit < HITS {
-                short.push(format!("point {name} was hit {hit} times, {HITS} are asked for"));
+                short.push(format!("point {name} was hit {hit} times, {HITS} are required"));
             }
         }
         let numbers = [
@@ -65,15 +65,15 @@ impl Report {
         ];
         let too_few = numbers.iter().filter(|(_, are, asked)| are < asked);
         short.extend(
-            self.faults_not_met().iter().map(|fault| {
-                format!("no kill has met `{}` while it was in progress, or no journal has it", fault.name)
-            }),
+            self.faults_not_met()
+                .iter()
+                .map(|fault| format!("no kill happened during `{}`, or no journal has it", fault.name)),
         );
-        short.extend(too_few.map(|(what, are, asked)| format!("{are} {what}, {asked} are asked for")));
+        short.extend(too_few.map(|(what, are, asked)| format!("{are} {what}, {asked} are required")));
         short
     }
 
-    /// Faults that no kill has met while they were in progress, or whose failure no journal has.
+    /// Faults during which no kill happened, or whose failure no journal has.
     pub(super) fn faults_not_met(&self) -> Vec<&'static ProviderFault> {
         let is_met = |fault: &&ProviderFault| {
             let Met { amid, recorded, .. } = self.met(fault);
@@ -82,7 +82,7 @@ impl Report {
         FAULTS.iter().filter(|fault| !is_met(fault)).collect()
     }
 
-    /// What became of one kind of what providers do wrong.
+    /// The counts of one kind of provider fault.
     fn met(&self, fault: &ProviderFault) -> Met {
         let mut met = Met::default();
         for (_, verdict) in self.verdicts.iter().filter(|(case, _)| case.setup.fault == fault) {
@@ -91,7 +91,7 @@ impl Report {
             met.recorded += usize::from(verdict.has_failed);
             met.kills += killed().count();
             met.on_resume += killed().filter(|kill| kill.on_resume).count();
-            // If a kill came before the calls were recorded, the model made them again, in order.
+            // If a kill came before the calls were recorded, the model then made valid calls.
             if verdict.odd_calls != OddMet::Missed {
                 met.amid += killed().filter(|kill| kill.amid_fault).count();
             }
@@ -136,10 +136,10 @@ impl Report {
             OddMet::Denied(calls) => [denied + calls, done, again],
             OddMet::Done(calls) => [denied, done + calls, again],
             OddMet::AskedAgain => [denied, done, again + 1],
-            OddMet::NotDrawn | OddMet::Missed => [denied, done, again],
+            OddMet::NotPlanned | OddMet::Missed => [denied, done, again],
         });
         lines.push(format!(
-            "calls that were made out of order: {denied} answered with what is wrong, {done} distinguished and run, {again} answers asked for again"
+            "invalid calls: {denied} answered with an error, {done} distinguished and run, {again} answers requested again"
         ));
         lines.push(format!(
             "{} cases, {} kills ({} during resume, {} at random); {received} bytes of text were received and checked; {interrupted} calls ended as interrupted",

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use model_server::draw::Draw;
+use model_server::rng::Rng;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -30,10 +30,10 @@ pub(super) struct Case<'a> {
     pub(super) binary: &'a Path,
     pub(super) base_url: &'a str,
     pub(super) kills: u64,
-    pub(super) draw: Draw,
+    pub(super) rng: Rng,
 }
 
-/// The result.
+/// The result of one case, or of all.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub(super) kills: u64,
@@ -50,8 +50,8 @@ pub(super) struct Verdict {
 impl Case<'_> {
     /// Runs the case. The error is for what stops the harness.
     pub(super) async fn play(mut self) -> Result<Verdict, String> {
-        let place = KillHome::new(self.base_url).map_err(|error| format!("no place for a home: {error}"))?;
-        let connector = Connector { socket: place.home().join("limulus.sock") };
+        let kill_home = KillHome::new(self.base_url).map_err(|error| format!("the home cannot be created: {error}"))?;
+        let connector = Connector { socket: kill_home.home().join("limulus.sock") };
         let sessions: Vec<String> = (0..SESSIONS).map(|at| format!("agent:main:s{at}")).collect();
         let (enough, is_enough) = watch::channel(false);
         let mut watching = JoinSet::new();
@@ -64,16 +64,16 @@ impl Case<'_> {
         }
         let mut sending = JoinSet::new();
         for at in 0..SENDERS {
-            let (sessions, draw) = (sessions.clone(), Draw::new(self.draw.next()));
+            let (sessions, rng) = (sessions.clone(), Rng::new(self.rng.next()));
             let (name, enough) = (format!("k{at}"), is_enough.clone());
-            sending.spawn(Sender { name, connector: connector.clone(), draw, sessions, enough }.work());
+            sending.spawn(Sender { name, connector: connector.clone(), rng, sessions, enough }.work());
         }
         for _ in 0..self.kills {
-            let owner = place.serve(self.binary)?;
-            tokio::time::sleep(Duration::from_micros(self.draw.below(LIFE_US))).await;
+            let owner = kill_home.serve(self.binary)?;
+            tokio::time::sleep(Duration::from_micros(self.rng.below(LIFE_US))).await;
             owner.kill()?;
         }
-        let owner = place.serve(self.binary)?;
+        let owner = kill_home.serve(self.binary)?;
         enough.send_replace(true);
         let settled = tokio::time::timeout(SETTLED, settle(sending, &seen)).await;
         watching.shutdown().await;
@@ -83,16 +83,22 @@ impl Case<'_> {
         };
         owner.stop()?;
         wrong.extend(sent.violations.iter().cloned());
-        let verdict = self.judge(&place, &sent, &seen, wrong)?;
+        let verdict = self.judge(&kill_home, &sent, &seen, wrong)?;
         if !verdict.violations.is_empty() {
-            println!("serve-kills: the home is kept in {}", place.keep().display());
+            println!("serve-kills: the home is kept in {}", kill_home.keep().display());
         }
         Ok(verdict)
     }
 
-    fn judge(&self, place: &KillHome, sent: &Sent, seen: &[Shared], mut wrong: Vec<String>) -> Result<Verdict, String> {
-        let truth = Truth::read(&place.home()).map_err(|error| format!("the journal does not read: {error}"))?;
-        let ledger = std::fs::read_to_string(place.workspace().join("ledger")).unwrap_or_default();
+    fn judge(
+        &self,
+        kill_home: &KillHome,
+        sent: &Sent,
+        seen: &[Shared],
+        mut wrong: Vec<String>,
+    ) -> Result<Verdict, String> {
+        let truth = Truth::read(&kill_home.home()).map_err(|error| format!("the journal does not read: {error}"))?;
+        let ledger = std::fs::read_to_string(kill_home.workspace().join("ledger")).unwrap_or_default();
         let seen: Vec<_> = seen.iter().map(|seen| seen.lock().unwrap_or_else(PoisonError::into_inner)).collect();
         let read: Vec<_> = seen.iter().map(|seen| &**seen).collect();
         wrong.extend(checks::violations(&truth, &read, &sent.messages, &ledger));

@@ -1,10 +1,10 @@
-//! What must hold when a home is settled. Each check describes its violations.
+//! The invariants when all runs of a home have ended. Each check describes its violations.
 
 use super::seen::Seen;
 use super::sender::Message;
 use super::truth::Truth;
 
-/// All violations.
+/// The violations of all checks.
 pub(super) fn violations(truth: &Truth, seen: &[&Seen], messages: &[Message], ledger: &str) -> Vec<String> {
     let mut wrong = messages_are_there_once(truth, messages);
     wrong.extend(commands_ran_once(truth, messages, ledger));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn r10_r43_what_is_wrong_is_seen() {
+    fn r10_r43_every_violation_is_found() {
         assert_eq!(found(&in_order()), Vec::<String>::new());
         let table: [(&str, Spoil); 11] = [
             ("lost", |story| story.truth.keys.clear()),

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use model_server::ModelServer;
-use model_server::draw::Draw;
+use model_server::rng::Rng;
 
 use case::{Case, Verdict};
 
@@ -40,10 +40,10 @@ struct Args {
     /// Stop after this many kills
     #[arg(long, default_value_t = u64::MAX)]
     kills: u64,
-    /// The seed of the times of the kills and of the messages
+    /// Use this seed for the times of the kills and for the messages
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The program; default: `limulus` beside this one
+    /// Use this program; default: `limulus` beside this one
     #[arg(long)]
     binary: Option<PathBuf>,
 }
@@ -63,10 +63,10 @@ fn harness(args: &Args) -> Result<ExitCode, String> {
     let server = ModelServer::start().map_err(|error| format!("no model server: {error}"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let (started, mut draw, mut all) = (Instant::now(), Draw::new(args.seed), Verdict::default());
+    let (started, mut rng, mut all) = (Instant::now(), Rng::new(args.seed), Verdict::default());
     while all.kills < args.kills && started.elapsed() < Duration::from_secs(args.seconds) && all.violations.is_empty() {
         let kills = KILLS_A_HOME.min(args.kills - all.kills);
-        let case = Case { binary: &binary, base_url: &server.base_url(), kills, draw: Draw::new(draw.next()) };
+        let case = Case { binary: &binary, base_url: &server.base_url(), kills, rng: Rng::new(rng.next()) };
         all.add(runtime.block_on(case.play())?);
     }
     all.violations.extend(server.violations().into_iter().map(|violation| format!("model server: {violation}")));

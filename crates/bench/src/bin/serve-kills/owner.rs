@@ -7,24 +7,24 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// A fresh home with all that belongs to it.
+/// A fresh home with its workspace.
 pub(super) struct KillHome {
     folder: TempDir,
 }
 
 impl KillHome {
     pub(super) fn new(base_url: &str) -> std::io::Result<Self> {
-        let place = Self { folder: tempfile::Builder::new().prefix("limulus-serve-kills-").tempdir()? };
-        std::fs::create_dir(place.workspace())?;
-        std::fs::create_dir(place.home())?;
-        let workspace = place.workspace();
+        let kill_home = Self { folder: tempfile::Builder::new().prefix("limulus-serve-kills-").tempdir()? };
+        std::fs::create_dir(kill_home.workspace())?;
+        std::fs::create_dir(kill_home.home())?;
+        let workspace = kill_home.workspace();
         let configuration = format!(
             "[agents.main]\nmodel = \"scripted/wire\"\nworkspace = \"{}\"\n[runs]\npoison_after = \"off\"\n\
              [tools.exec]\npolicy = \"allow\"\n[providers.scripted]\napi = \"openai-chat\"\nbase_url = \"{base_url}\"\n",
             workspace.display()
         );
-        std::fs::write(place.home().join("config.toml"), configuration)?;
-        Ok(place)
+        std::fs::write(kill_home.home().join("config.toml"), configuration)?;
+        Ok(kill_home)
     }
 
     pub(super) fn home(&self) -> PathBuf {

@@ -1,7 +1,7 @@
 //! A sender of messages, each with its own key; it repeats a message until it is answered.
 
 use engine::RunId;
-use model_server::draw::Draw;
+use model_server::rng::Rng;
 use protocol::Client;
 use protocol::method::{Agent, AgentAnswer, AgentParams};
 use tokio::sync::watch;
@@ -26,11 +26,11 @@ pub(super) struct Message {
     pub(super) times: u32,
 }
 
-/// A sender.
+/// A client that sends messages until it must stop.
 pub(super) struct Sender {
     pub(super) name: String,
     pub(super) connector: Connector,
-    pub(super) draw: Draw,
+    pub(super) rng: Rng,
     pub(super) sessions: Vec<String>,
     /// True once no further message must be sent.
     pub(super) enough: watch::Receiver<bool>,
@@ -59,10 +59,10 @@ impl Sender {
     }
 
     fn message(&mut self, key: &str) -> AgentParams {
-        let session = &self.sessions[self.draw.below(self.sessions.len() as u64) as usize];
-        let tokens = 4 + self.draw.below(24);
-        let mut message = format!("{key} tokens={tokens} delay_ms={}", self.draw.below(6));
-        if self.draw.below(3) == 0 {
+        let session = &self.sessions[self.rng.below(self.sessions.len() as u64) as usize];
+        let tokens = 4 + self.rng.below(24);
+        let mut message = format!("{key} tokens={tokens} delay_ms={}", self.rng.below(6));
+        if self.rng.below(3) == 0 {
             message = format!("{message}\nexec:echo {key} >> ledger");
         }
         AgentParams {

@@ -12,7 +12,7 @@ use super::seen::Seen;
 /// What it has read, shared with the code that waits for it.
 pub(super) type Shared = Arc<Mutex<Seen>>;
 
-/// A watcher.
+/// A client that reads events.
 pub(super) struct Watcher {
     pub(super) connector: Connector,
     pub(super) seen: Shared,

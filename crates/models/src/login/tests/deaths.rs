@@ -1,4 +1,4 @@
-//! A process dies after each single operation of a refresh: what the next process finds, does and reports.
+//! Ends a process after each operation of a refresh, and checks what the next process finds, does and reports.
 
 use std::cell::Cell;
 use std::panic;
@@ -22,7 +22,8 @@ pub(in crate::login) fn step() {
     }
 }
 
-/// Twenty sessions of one process request a token; the process dies after so many operations. Returns the result of each.
+/// Twenty sessions of one process request a token; the process dies after this many operations. Returns the result of
+/// each.
 fn sessions(login: &Login, dies_after: Option<u32>) -> Vec<Result<String, Fault>> {
     LEFT.set(dies_after);
     let results = process().block_on(async {
@@ -60,7 +61,7 @@ fn all_have(results: &[Result<String, Fault>], token: &str) {
 }
 
 #[test]
-fn r50_r10_wherever_a_refresh_is_cut_off_the_next_process_asks_once_and_says_what_is_lost() {
+fn r50_r10_after_a_crash_anywhere_in_a_refresh_the_next_process_asks_once_and_reports_a_loss() {
     let (mut lost, mut kept, mut not_sent) = (0, 0, 0);
     for dies_after in 0.. {
         let server = server();
@@ -92,7 +93,7 @@ fn r50_r10_wherever_a_refresh_is_cut_off_the_next_process_asks_once_and_says_wha
                     for fault in results.into_iter().map(Result::unwrap_err) {
                         let failure = failure(&login, fault);
                         assert_eq!(failure.class, FailureClass::AuthPermanent);
-                        assert!(failure.message.contains("what that brought was not kept"), "{failure}");
+                        assert!(failure.message.contains("the answer was lost"), "{failure}");
                         assert!(failure.message.contains("Log in again"), "{failure}");
                     }
                     assert_eq!(server.asked().len(), tries, "twenty sessions ask once more");
@@ -108,7 +109,7 @@ fn r50_r10_wherever_a_refresh_is_cut_off_the_next_process_asks_once_and_says_wha
 }
 
 #[test]
-fn r50_a_login_that_was_refused_but_never_lost_is_told_as_refused_each_time() {
+fn r50_a_login_that_was_refused_but_not_lost_is_reported_as_refused_each_time() {
     let server = server();
     let LoginFolder { folder: _folder, login } = place(&server.address);
     fs::write(&login.place, "refresh-9\n").unwrap();

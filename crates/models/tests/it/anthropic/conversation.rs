@@ -1,4 +1,4 @@
-//! What is sent: a whole conversation, streamed in and sent back, compared with what the API documents.
+//! A whole conversation, streamed and sent back, compared with the documentation of the API.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn answered() -> Value {
     ] })
 }
 
-/// Results first, whatever came between them.
+/// Results come first, regardless of the messages between them.
 fn results() -> Value {
     let image =
         json!({ "type": "image", "source": { "type": "base64", "media_type": "image/webp", "data": "V0VCUA==" } });
@@ -95,7 +95,7 @@ fn sent(request: &Request) -> Value {
 }
 
 #[tokio::test]
-async fn r41_r66_a_conversation_is_sent_back_as_it_was_streamed_in() {
+async fn r41_r66_a_conversation_is_sent_back_as_it_was_streamed() {
     let server = serve(|number| {
         let answer = if number == 0 { CALLS } else { TEXT };
         Reply::Keep(chunked(answer.as_bytes(), 40))
@@ -120,7 +120,7 @@ async fn r41_r66_a_conversation_is_sent_back_as_it_was_streamed_in() {
         requests.iter().map(|request| serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap());
     let last = json!({ "role": "assistant", "content": [
         { "type": "thinking", "thinking": "Ten legs.", "signature": "EsecondSig==" },
-        { "type": "text", "text": super::SAID },
+        { "type": "text", "text": super::ANSWER },
     ] });
     let thanks = json!({ "role": "user", "content": [{ "type": "text", "text": "thanks" }] });
     let expected = [
@@ -138,7 +138,7 @@ async fn r41_r66_a_conversation_is_sent_back_as_it_was_streamed_in() {
 
 #[tokio::test]
 async fn r41_another_model_is_sent_no_signatures() {
-    let answer = super::said(CALLS).await;
+    let answer = super::answer_to(CALLS).await;
     let mut request = first_request("http://localhost/v1");
     request.messages.push(answer.sealed("other/claude-sonnet-5").into());
     let mut expected = answered();
@@ -147,7 +147,7 @@ async fn r41_another_model_is_sent_no_signatures() {
 }
 
 #[test]
-fn r41_what_the_api_refuses_is_not_sent() {
+fn r41_blocks_that_the_api_refuses_are_not_sent() {
     let mut request = first_request("http://localhost/v1");
     let signed = |text: &str| models::ContentBlock {
         held: models::BlockContent::Reasoning(text.into()),
@@ -181,7 +181,7 @@ fn r41_what_the_api_refuses_is_not_sent() {
 }
 
 #[test]
-fn r41_ids_of_other_providers_are_made_fit_and_stay_paired() {
+fn r41_ids_of_other_providers_are_normalised_and_stay_paired() {
     let calls = ["functions.ls:0", "call_1_0"].map(|id| models::CallOf {
         provider_id: id.into(),
         tool: "no such tool!".into(),
@@ -189,7 +189,7 @@ fn r41_ids_of_other_providers_are_made_fit_and_stay_paired() {
     });
     let asking = Message::Assistant(models::AssistantMessage::plain(None, None, calls.to_vec()));
     let mut request = first_request("http://localhost/v1");
-    // Twice the same ids, as from a provider that counts within an answer.
+    // The same ids twice, as from a provider that counts within an answer.
     for _ in 0..2 {
         request.messages.push(asking.clone().into());
         request.messages.extend(["functions.ls:0", "call_1_0"].map(|id| result(id, "done", false, vec![])));
@@ -210,10 +210,10 @@ fn r41_ids_of_other_providers_are_made_fit_and_stay_paired() {
     assert_eq!((&block["name"], &block["input"]), (&json!("no_such_tool_"), &json!({})));
 }
 
-/// "Extended thinking", on tool use: a turn that is gone on with must begin with thinking if it is enabled.
+/// "Extended thinking", on tool use: if thinking is enabled, a continued turn must begin with thinking.
 #[tokio::test]
-async fn a_budget_is_not_given_in_the_middle_of_a_turn_that_began_without_thinking() {
-    let answer = super::said(CALLS).await;
+async fn no_budget_is_set_in_the_middle_of_a_turn_that_began_without_thinking() {
+    let answer = super::answer_to(CALLS).await;
     for (model, expected) in [("acme/claude-haiku-4-5", json!("enabled")), ("other/m", json!("disabled"))] {
         let mut request = first_request("http://localhost/v1");
         "claude-haiku-4-5".clone_into(&mut request.candidate.model);
@@ -221,7 +221,7 @@ async fn a_budget_is_not_given_in_the_middle_of_a_turn_that_began_without_thinki
         request.messages.push(answer.sealed(model).into());
         request.messages.extend(["toolu_01A", "toolu_01B"].map(|id| result(id, "done", false, vec![])));
         assert_eq!(sent(&request)["thinking"]["type"], expected, "{model}");
-        // Behind results it is in one message with them, and the turn is still the same.
+        // After results, the text is in the same message, and the turn continues.
         request.messages.push(Message::user("next").into());
         assert_eq!(sent(&request)["thinking"]["type"], expected, "{model}");
         request.messages.push(Message::Assistant(AssistantMessage::plain(None, Some("so".into()), vec![])).into());
@@ -230,9 +230,9 @@ async fn a_budget_is_not_given_in_the_middle_of_a_turn_that_began_without_thinki
     }
 }
 
-/// The API takes an error only with words, and only as words.
+/// The API accepts an error only with text, and only as text.
 #[test]
-fn r41_an_error_is_told_in_words() {
+fn r41_the_result_of_a_failed_call_is_never_empty() {
     let mut request = request_of(Api::Anthropic, "http://h/v1");
     let asking = |id: &str| CallOf { provider_id: id.into(), tool: "ls".into(), arguments: "{}".into() };
     let calls = ["a", "b", "c"].map(asking).to_vec();

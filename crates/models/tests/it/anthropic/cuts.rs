@@ -1,4 +1,5 @@
-//! Every recorded answer, cut at every byte: always a typed result, never a false end, never another answer.
+//! Interrupts every recorded answer at every byte: the result always has a type, never a false end, and never another
+//! answer.
 
 use engine::FailureClass;
 use models::{Api, BlockContent, ContentBlock, Model, ModelSet};
@@ -6,7 +7,7 @@ use models::{Api, BlockContent, ContentBlock, Model, ModelSet};
 use super::{CALLS, OVERLOADED, REFUSAL, TEXT};
 use crate::support::{Answer, Reply, read, request_of, serve, sized, until_close};
 
-/// Serves the first n bytes of an answer to request n; gives what came out of each.
+/// Serves the first n bytes of an answer to request n; returns the result of each request.
 async fn cuts(bytes: Vec<u8>) -> Vec<Answer> {
     let count = bytes.len() + 1;
     let server = serve(move |number| Reply::Close(bytes[..number].to_vec())).await;
@@ -18,14 +19,14 @@ async fn cuts(bytes: Vec<u8>) -> Vec<Answer> {
     answers
 }
 
-/// Where the answer is whole: after the line with the stop reason.
+/// The byte at which the answer is complete: after the line with the stop reason.
 fn whole_at(bytes: &[u8]) -> usize {
     let text = str::from_utf8(bytes).unwrap();
     let stop = text.find("data: {\"type\":\"message_delta\"").unwrap();
     stop + text[stop..].find('\n').unwrap() + 1
 }
 
-/// What is there of a block when more of it may follow.
+/// Whether a block is a beginning of the complete block.
 fn begins(block: &ContentBlock, whole: &ContentBlock) -> bool {
     let held = match (&block.held, &whole.held) {
         (BlockContent::Text(part), BlockContent::Text(all))
@@ -57,18 +58,18 @@ async fn check(name: &str, bytes: Vec<u8>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_every_cut_of_an_answer_that_ends_with_its_connection() {
+async fn c2_c3_p09_an_answer_without_length_interrupted_at_every_byte() {
     check("calls", until_close(CALLS.as_bytes())).await;
     check("text", until_close(TEXT.as_bytes())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_every_cut_of_an_answer_with_its_length() {
+async fn c2_c3_p09_an_answer_with_length_interrupted_at_every_byte() {
     check("text", sized(TEXT.as_bytes())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_every_cut_of_an_answer_that_is_an_error() {
+async fn c5_an_error_interrupted_at_every_byte() {
     for (body, class) in [(OVERLOADED, FailureClass::Overloaded), (REFUSAL, FailureClass::InvalidRequest)] {
         let answers = cuts(until_close(body.as_bytes())).await;
         for answer in &answers {

@@ -2,7 +2,7 @@
 
 use engine::{Failure, FailureClass};
 
-use super::{OVERLOADED, REFUSAL, TEXT, ask, said};
+use super::{OVERLOADED, REFUSAL, TEXT, answer_to, ask};
 use crate::support::{Reply, answer};
 
 async fn refused(status: u16, headers: &str, body: &str) -> Failure {
@@ -15,7 +15,7 @@ async fn refused(status: u16, headers: &str, body: &str) -> Failure {
 
 /// Kinds and statuses of the provider's page "Errors".
 #[tokio::test]
-async fn r51_every_kind_of_refusal_is_classed() {
+async fn r51_every_kind_of_refusal_is_classified() {
     let table = [
         (400, "invalid_request_error", "max_tokens: field required", FailureClass::InvalidRequest),
         (
@@ -43,8 +43,8 @@ async fn r51_every_kind_of_refusal_is_classed() {
 }
 
 #[tokio::test]
-async fn c5_an_error_in_the_stream_is_classed_by_its_kind() {
-    let overloaded = said(OVERLOADED).await;
+async fn c5_an_error_in_the_stream_is_classified_by_its_kind() {
+    let overloaded = answer_to(OVERLOADED).await;
     assert_eq!((overloaded.text.as_str(), overloaded.failure().class), ("So far", FailureClass::Overloaded));
     let table = [
         ("api_error", FailureClass::Server),
@@ -56,7 +56,10 @@ async fn c5_an_error_in_the_stream_is_classed_by_its_kind() {
     ];
     for (kind, class) in table {
         assert_eq!(
-            said(&OVERLOADED.replace("overloaded_error", kind).replace("Overloaded", "words")).await.failure().class,
+            answer_to(&OVERLOADED.replace("overloaded_error", kind).replace("Overloaded", "words"))
+                .await
+                .failure()
+                .class,
             class,
             "{kind}"
         );
@@ -64,25 +67,25 @@ async fn c5_an_error_in_the_stream_is_classed_by_its_kind() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_refused_is_a_failure_whatever_was_said_before() {
-    let answer = said(REFUSAL).await;
+async fn a_refused_answer_is_a_failure_also_after_text() {
+    let answer = answer_to(REFUSAL).await;
     assert_eq!((answer.text.as_str(), answer.failure().class), ("First you", FailureClass::InvalidRequest));
     assert!(answer.failure().message.starts_with("acme refused to answer: It could enable harm.\n"));
 }
 
 #[tokio::test]
-async fn c3_pings_are_no_sign_of_an_answer() {
-    let answer = said(&"event: ping\ndata: {\"type\":\"ping\"}\n\n".repeat(3)).await;
+async fn c3_pings_do_not_count_as_an_answer() {
+    let answer = answer_to(&"event: ping\ndata: {\"type\":\"ping\"}\n\n".repeat(3)).await;
     assert_eq!((answer.opened, answer.failure().class), (false, FailureClass::Network));
     assert!(answer.failure().message.starts_with("acme ended the stream before its end mark\n"));
 }
 
 #[tokio::test]
-async fn c7_every_stop_reason_has_its_end() {
+async fn c7_every_stop_reason_has_its_outcome() {
     let ended = |reason: &str| TEXT.replace("end_turn", reason);
     for reason in ["end_turn", "stop_sequence", "tool_use", "pause_turn", "max_tokens", "model_context_window_exceeded"]
     {
-        said(&ended(reason)).await.usage();
+        answer_to(&ended(reason)).await.usage();
     }
     let table = [
         ("end_turn", FailureClass::Malformed),
@@ -91,20 +94,20 @@ async fn c7_every_stop_reason_has_its_end() {
         ("refusal", FailureClass::InvalidRequest),
     ];
     for (reason, class) in table {
-        // Of the answer only the thinking is left.
+        // Only the thinking of the answer is left.
         let body = ended(reason)
             .replace("text_delta", "unknown_delta")
             .replace(r#""delta":{"type":"unknown_delta","text""#, r#""delta":{"type":"unknown_delta","was""#);
-        assert_eq!(said(&body).await.failure().class, class, "{reason}");
+        assert_eq!(answer_to(&body).await.failure().class, class, "{reason}");
     }
 }
 
 #[tokio::test]
-async fn c5_a_frame_that_is_no_json_and_a_call_without_a_name_are_malformed() {
+async fn c5_a_frame_that_is_not_json_and_a_call_without_a_name_are_malformed() {
     let start = TEXT.split_inclusive("\n\n").next().unwrap();
     let call = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","input":{}}}"#;
     for frame in ["{\"type\":}", "7", call] {
-        let answer = said(&format!("{start}data: {frame}\n\n")).await;
+        let answer = answer_to(&format!("{start}data: {frame}\n\n")).await;
         assert_eq!(answer.failure().class, FailureClass::Malformed, "{frame}");
     }
 }

@@ -1,5 +1,5 @@
-//! The wire adapter for Anthropic Messages through real sockets. The answers in `../wire/anthropic` are written after the
-//! provider's pages "Streaming messages", "Extended thinking" and "Prompt caching" (platform.claude.com/docs).
+//! The wire adapter for Anthropic Messages through real sockets. The answers in `../wire/anthropic` are written after
+//! the provider's pages "Streaming messages", "Extended thinking" and "Prompt caching" (platform.claude.com/docs).
 
 mod conversation;
 mod cuts;
@@ -15,14 +15,14 @@ const TEXT: &str = include_str!("../wire/anthropic/text.txt");
 const OVERLOADED: &str = include_str!("../wire/anthropic/overloaded.txt");
 const REFUSAL: &str = include_str!("../wire/anthropic/refusal.txt");
 
-const SAID: &str = "The tide is 潮汐 and 🦀s come.\nLine \"two\".";
+const ANSWER: &str = "The tide is 潮汐 and 🦀s come.\nLine \"two\".";
 
 async fn ask(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Answer {
     let server = serve(move |_| reply()).await;
     read(ModelSet::new().stream(request_of(Api::Anthropic, &server.base_url))).await
 }
 
-async fn said(body: &str) -> Answer {
+async fn answer_to(body: &str) -> Answer {
     let bytes = sized(body.as_bytes());
     ask(move || Reply::Close(bytes.clone())).await
 }
@@ -32,8 +32,8 @@ fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
 }
 
 #[tokio::test]
-async fn r12_thinking_text_and_parallel_calls_come_in_their_order_with_their_signatures() {
-    let answer = said(CALLS).await;
+async fn r12_thinking_text_and_parallel_calls_arrive_in_order_with_their_signatures() {
+    let answer = answer_to(CALLS).await;
     let reasoning = |text: &str| BlockContent::Reasoning(text.into());
     let expected = [
         (reasoning("Two places to look: 潮."), Some("EqQBCgIYAhIMfirst+/==")),
@@ -49,16 +49,16 @@ async fn r12_thinking_text_and_parallel_calls_come_in_their_order_with_their_sig
 }
 
 #[tokio::test]
-async fn r66_what_was_read_from_the_cache_is_told_apart() {
-    let answer = said(TEXT).await;
-    assert_eq!((answer.text.as_str(), answer.reasoning.as_str()), (SAID, "Ten legs."));
+async fn r66_tokens_from_the_cache_are_counted_separately() {
+    let answer = answer_to(TEXT).await;
+    assert_eq!((answer.text.as_str(), answer.reasoning.as_str()), (ANSWER, "Ten legs."));
     assert_eq!(answer.usage(), Usage { input: 7, cached: 1812, cache_written: 140, output: 21, reasoning: 0 });
 }
 
 #[tokio::test]
 async fn c5_pieces_of_any_size_give_the_same() {
     for body in [CALLS, TEXT] {
-        let whole = said(body).await;
+        let whole = answer_to(body).await;
         whole.usage();
         for size in [1, 2, 3, 7, 64, body.len()] {
             let bytes = chunked(body.as_bytes(), size);
@@ -68,8 +68,8 @@ async fn c5_pieces_of_any_size_give_the_same() {
 }
 
 #[tokio::test]
-async fn events_blocks_and_fields_that_are_not_known_are_passed_over() {
-    let whole = said(TEXT).await;
+async fn unknown_events_blocks_and_fields_are_skipped() {
+    let whole = answer_to(TEXT).await;
     whole.usage();
     let unknown = [
         r#"{"type":"ping","later":null}"#,
@@ -83,20 +83,20 @@ async fn events_blocks_and_fields_that_are_not_known_are_passed_over() {
     let begin = TEXT.find("event: content_block_start").unwrap();
     for event in unknown {
         let body = format!("{}data: {event}\n\n{}", &TEXT[..begin], &TEXT[begin..]);
-        assert_eq!(said(&body).await, whole, "{event}");
+        assert_eq!(answer_to(&body).await, whole, "{event}");
     }
 }
 
 #[tokio::test]
-async fn a_call_that_comes_whole_with_its_beginning_is_taken_once() {
+async fn a_call_that_is_complete_at_its_start_is_emitted_once() {
     let body = CALLS.replace(r#""name":"ls","input":{}"#, r#""name":"ls","input":{"path":"a"}"#);
-    assert_eq!(said(&body).await.blocks[2].held, call("toolu_01A", "ls", r#"{"path":"a"}"#));
+    assert_eq!(answer_to(&body).await.blocks[2].held, call("toolu_01A", "ls", r#"{"path":"a"}"#));
 }
 
 #[tokio::test]
-async fn c3_a_stop_reason_is_an_end_without_the_end_mark() {
+async fn c3_a_stop_reason_ends_the_answer_without_the_end_mark() {
     let cut = &TEXT[..TEXT.find("event: message_stop").unwrap()];
-    let answer = said(cut).await;
-    assert_eq!(answer, said(TEXT).await);
+    let answer = answer_to(cut).await;
+    assert_eq!(answer, answer_to(TEXT).await);
     answer.usage();
 }

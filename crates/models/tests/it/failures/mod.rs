@@ -1,10 +1,10 @@
-//! What servers really say when something goes wrong, against what the runtime makes of it: each record of the tables beside
-//! this file is served from a real socket in its wire format, asked for through the public client, and compared.
+//! Real errors of servers and the resulting failures: each record of the tables beside this file is served from a real
+//! socket in its wire format, requested through the public client, and compared.
 //!
-//! A record is a body, or events of a stream, that a public page shows, with the address of the page and the day on which it
-//! was written (`dated = "looked at"`: the page has no date, so this is the day on which it was read). What a page shows as a value of
-//! Python or JavaScript, or as text within JSON, stands here as the JSON that it was; ids of requests and accounts are
-//! shortened. Nothing else is changed, and nothing is made up.
+//! A record is a body, or events of a stream, from a public page, with the address of the page and the day on which it
+//! was written (`dated = "looked at"`: the page has no date, so this is the day on which it was read). A value of
+//! Python or JavaScript, or text within JSON, is converted to the original JSON, and ids of requests and accounts are
+//! shortened. Nothing else is changed, and nothing is invented.
 
 mod transport;
 
@@ -35,7 +35,7 @@ struct Table {
     failure: Vec<Record>,
 }
 
-/// One failure that a page shows.
+/// One failure from a page.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -44,12 +44,12 @@ struct Record {
     #[serde(default)]
     dated: Option<String>,
     provider: String,
-    /// None: it came inside a stream.
+    /// None: the error is inside a stream.
     status: Option<u16>,
     #[serde(default)]
     headers: Vec<String>,
     body: Option<String>,
-    /// Events of a stream as they stand on the wire.
+    /// Events of a stream as on the wire.
     event: Option<String>,
     class: FailureClass,
     code: Option<String>,
@@ -73,7 +73,7 @@ impl Record {
         answer(self.status.unwrap(), &headers, body.as_bytes())
     }
 
-    /// What is not as it should be.
+    /// Describes the differences from the expected failure.
     fn differences(&self, failure: &Failure) -> Vec<String> {
         let mut wrong = vec![];
         let mut check = |what: &str, is: String, should: String| {
@@ -116,7 +116,7 @@ fn tables() -> impl Iterator<Item = (&'static str, Api, Record)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r51_every_failure_that_a_public_page_shows_is_understood() {
+async fn r51_every_failure_of_a_public_page_is_classified() {
     let mut wrong = vec![];
     for (table, api, record) in tables() {
         let bytes = record.bytes();
@@ -131,7 +131,7 @@ async fn r51_every_failure_that_a_public_page_shows_is_understood() {
     assert!(wrong.is_empty(), "{} are misread:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Classes that a provider can cause, and how many records at least show each.
+/// The classes that a provider can cause, and the minimum number of records of each.
 const CAUSED: [FailureClass; 11] = [
     FailureClass::RateLimit,
     FailureClass::Overloaded,
@@ -180,7 +180,7 @@ fn r51_the_table_is_real_and_wide() {
 }
 
 #[test]
-fn r51_every_class_is_on_the_page() {
+fn r51_every_class_is_documented() {
     let page = include_str!("../../../../../docs/failures.md");
     for engine::tables::failover::Rule { class, .. } in engine::tables::failover::RULES {
         let name = serde_json::to_value(class).unwrap();

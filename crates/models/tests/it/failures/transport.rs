@@ -1,5 +1,5 @@
-//! What goes wrong below the answer, each on a real socket and for every format: it is the network, and the message says
-//! whom it could not reach and what to look at. And errors that come after words.
+//! Faults below the answer, each on a real socket and in every format: the class is `network`, and the message names
+//! the server and what to check. Also errors after text.
 
 use engine::FailureClass;
 use models::{Api, Model, ModelSet};
@@ -11,7 +11,7 @@ use crate::support::{Answer, CLOSED, Reply, answer, ask, read, request_of, until
 
 const FORMATS: [Api; 5] = [Api::OpenAiChat, Api::OpenAiResponses, Api::Anthropic, Api::Gemini, Api::Ollama];
 
-/// A server that takes each request and then does this with the connection.
+/// A server that accepts each connection and then does this with it.
 async fn serve<F: Future<Output = ()> + Send + 'static>(act: fn(TcpStream) -> F) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -26,7 +26,7 @@ async fn serve<F: Future<Output = ()> + Send + 'static>(act: fn(TcpStream) -> F)
     address.to_string()
 }
 
-/// Asks in every format; each time it is a network failure that says this.
+/// Sends a request in every format; each ends with a network failure that contains this text.
 async fn check(base_url: &str, says: &str) {
     for api in FORMATS {
         let answer = read(ModelSet::new().stream(request_of(api, base_url))).await;
@@ -44,13 +44,13 @@ async fn check(base_url: &str, says: &str) {
 }
 
 #[tokio::test]
-async fn r51_nobody_listens() {
+async fn r51_no_server_listens() {
     check(&format!("http://{CLOSED}/v1"), &format!("acme could not be reached at http://{CLOSED}/v1/")).await;
 }
 
 #[tokio::test]
-async fn r51_a_name_that_nobody_has() {
-    // Too long a label to be asked of any server of names.
+async fn r51_a_name_that_does_not_resolve() {
+    // The label is too long to be sent to any name server.
     let host = format!("{}.invalid", "x".repeat(64));
     check(&format!("http://{host}:1/v1"), &format!("acme could not be reached at http://{host}:1/v1/")).await;
 }
@@ -83,29 +83,29 @@ async fn r51_another_protocol() {
 async fn r51_reset_in_mid_answer() {
     let address = serve(|mut socket| async move {
         let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9000\r\n\r\n").await;
-        // Closed with nothing kept: the client gets a reset, not an end.
+        // Closing without lingering resets the connection.
         let _ = socket.set_zero_linger();
     });
     check(&format!("http://{}/v1", address.await), "acme ended the stream before its end mark").await;
 }
 
 #[tokio::test]
-async fn r51_shorter_than_it_was_said_to_be() {
+async fn r51_a_body_shorter_than_its_length() {
     let address = serve(|mut socket| async move {
         let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9000\r\n\r\n\n").await;
     });
     check(&format!("http://{}/v1", address.await), "acme ended the stream before its end mark").await;
 }
 
-async fn said(events: &str) -> Answer {
+async fn answer_to(events: &str) -> Answer {
     let bytes = until_close(events.as_bytes());
     ask(&ModelSet::new(), move || Reply::Close(bytes.clone())).await
 }
 
 #[tokio::test]
-async fn r51_comments_of_a_relay_are_no_answer_and_its_error_is_told_after_the_words() {
+async fn r51_comments_of_a_relay_do_not_count_and_its_error_is_reported_after_text() {
     const WAITING: &str = ": OPENROUTER PROCESSING\n\n";
-    let waited = said(&WAITING.repeat(3)).await;
+    let waited = answer_to(&WAITING.repeat(3)).await;
     assert_eq!((waited.opened, waited.failure().class), (false, FailureClass::Network));
 
     let words = r#"data: {"choices":[{"delta":{"content":"So far"}}]}"#;
@@ -113,13 +113,13 @@ async fn r51_comments_of_a_relay_are_no_answer_and_its_error_is_told_after_the_w
     let of_choice =
         r#"data: {"choices":[{"finish_reason":"error","error":{"code":429,"message":"slow down, try again in 3s"}}]}"#;
     for error in [of_frame, of_choice] {
-        let answer = said(&format!("{WAITING}{words}\n\n{WAITING}{error}\n\ndata: [DONE]\n\n")).await;
+        let answer = answer_to(&format!("{WAITING}{words}\n\n{WAITING}{error}\n\ndata: [DONE]\n\n")).await;
         let failure = answer.failure();
         assert_eq!((answer.text.as_str(), failure.class), ("So far", FailureClass::RateLimit));
         assert_eq!((failure.status, failure.retry_after_ms), (Some(429), Some(3_000)));
         assert!(failure.message.contains("slow down"), "{}", failure.message);
     }
-    let mute = said(&format!("{words}\n\ndata: {{\"choices\":[{{\"finish_reason\":\"error\"}}]}}\n\n")).await;
+    let mute = answer_to(&format!("{words}\n\ndata: {{\"choices\":[{{\"finish_reason\":\"error\"}}]}}\n\n")).await;
     assert_eq!(mute.failure().class, FailureClass::Server);
 }
 

@@ -1,4 +1,4 @@
-//! P09: the connection is gone after byte k, for every k: closed, reset, in the middle of a chunk.
+//! P09: the connection is closed or reset after byte k, for every k, also in the middle of a chunk.
 
 use engine::FailureClass;
 use models::{Model, ModelSet};
@@ -6,7 +6,7 @@ use models::{Model, ModelSet};
 use super::{WIRES, Wire};
 use crate::support::{Answer, Reply, chunked, read, request_of, serve, until_close};
 
-/// Asks once for each k from 0 on, and gives what came out; `reply` gets k.
+/// Sends one request for each k from 0 on and returns the results; `reply` gets k.
 async fn each(wire: &Wire, count: usize, reply: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Vec<Answer> {
     let server = serve(reply).await;
     let model = ModelSet::new();
@@ -17,7 +17,7 @@ async fn each(wire: &Wire, count: usize, reply: impl Fn(usize) -> Reply + Send +
     answers
 }
 
-/// Before the mark it is a broken connection, whatever had come; from it on, the whole answer or that. Never another text.
+/// Before the mark, the result is a broken connection; after it, also the complete answer. It is never another text.
 fn check(wire: &Wire, whole: &Answer, answers: &[Answer], whole_from: usize) {
     for (cut, answer) in answers.iter().enumerate() {
         let of = format!("{:?} cut at {cut}: {answer:?}", wire.api);
@@ -41,11 +41,11 @@ async fn c2_c3_p09_a_reset_at_every_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_a_cut_at_every_byte_of_chunks() {
+async fn c2_c3_p09_chunks_interrupted_at_every_byte() {
     for wire in &WIRES {
         let whole = wire.whole().await;
         let bytes = chunked(wire.body.as_bytes(), 50);
-        // The byte of the body before which no part of the mark can have come, in chunks.
+        // The byte of the chunked body before which no part of the mark can have arrived.
         let mark = wire.whole_at() - 1;
         let ends: usize = (0..=mark / 50).map(|at| format!("{:x}\r\n", chunk_length(wire, at)).len() + 2).sum();
         let head = head_of(&bytes);

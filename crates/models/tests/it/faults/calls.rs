@@ -1,5 +1,5 @@
-//! P11: calls that make no sense on the wire, or come in a way that is easily misread. What becomes of arguments that are no JSON
-//! is for the engine, which receives them unchanged.
+//! P11: calls that are invalid on the wire, or easily misread. The engine decides about arguments that are not JSON; it
+//! receives them unchanged.
 
 use engine::FailureClass;
 use models::Api;
@@ -10,7 +10,7 @@ use crate::support::sized;
 /// A call: id, tool, arguments.
 type SentCall<'a> = (&'a str, &'a str, &'a str);
 
-/// An answer with these calls in a format, in the frames that it comes in; ids and arguments as they stand there.
+/// An answer with these calls in the frames of a format; ids and arguments are as on the wire.
 fn answer_of(wire: &Wire, calls: &[SentCall<'_>]) -> String {
     let mut frames = vec![];
     for (at, (id, tool, arguments)) in calls.iter().enumerate() {
@@ -53,7 +53,7 @@ fn answer_of(wire: &Wire, calls: &[SentCall<'_>]) -> String {
     frames.iter().map(|frame| format!("{data}{frame}{}", wire.gap)).collect::<Vec<_>>().concat()
 }
 
-/// How an answer ends that asks for calls.
+/// The end of an answer with calls.
 fn ended(api: Api) -> impl Iterator<Item = &'static str> {
     let frames: &[&str] = match api {
         Api::OpenAiChat => &[r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#, "[DONE]"],
@@ -84,7 +84,7 @@ async fn check(calls: &[SentCall<'_>], is: Result<(), FailureClass>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d5_p11_ids_that_are_missing_or_come_again_are_calls_of_their_own() {
+async fn d5_p11_missing_and_repeated_ids_are_separate_calls() {
     check(&[("a", "ls", "{}"), ("a", "ls", "{}")], Ok(())).await;
     check(&[("a", "ls", r#"{"path":"x"}"#), ("b", "ls", r#"{"path":"x"}"#)], Ok(())).await;
     check(&[("", "ls", "{}"), ("", "grep", r#"{"pattern":"x"}"#)], Ok(())).await;
@@ -92,16 +92,16 @@ async fn d5_p11_ids_that_are_missing_or_come_again_are_calls_of_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d4_p11_arguments_are_told_as_they_came() {
+async fn d4_p11_arguments_are_emitted_as_received() {
     for arguments in ["[1]", "7", r#"{"path":7,"path":8}"#, r#"{"a":{"b":{"c":[]}}}"#] {
-        // Arguments that are a value of the frame have lost what a value cannot hold.
+        // Formats that send arguments as a JSON value cannot send these unchanged.
         check(&[("a", "ls", arguments)], Ok(())).await;
     }
     let cut = [("a", "ls", r#"{"path": "#)];
     for wire in &WIRES {
         let answer = wire.sent(sized(answer_of(wire, &cut).as_bytes())).await;
         match wire.api {
-            // In these a call is a value of the frame: the frame itself cannot be read.
+            // In these formats a call is a value of the frame, so the frame cannot be parsed.
             Api::Gemini | Api::Ollama => assert_eq!(answer.failure().class, FailureClass::Malformed),
             _ => assert_eq!(answer.calls[0].2, r#"{"path": "#, "{:?}: {answer:?}", wire.api),
         }
@@ -109,23 +109,23 @@ async fn d4_p11_arguments_are_told_as_they_came() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c7_p11_an_end_for_calls_without_one_and_a_call_without_a_name_are_malformed() {
+async fn c7_p11_tool_calls_without_a_call_and_a_call_without_a_name_are_malformed() {
     check(&[], Err(FailureClass::Malformed)).await;
     check(&[("a", "", "{}")], Err(FailureClass::Malformed)).await;
     check(&[("a", "ls", "{}"), ("b", "", "{}")], Err(FailureClass::Malformed)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d5_p11_as_many_calls_as_are_taken_and_more() {
+async fn d5_p11_the_maximum_number_of_calls_and_one_more() {
     let ids: Vec<String> = (0..200).map(|at| format!("call_{at}")).collect();
     let calls: Vec<SentCall<'_>> = ids.iter().map(|id| (id.as_str(), "ls", "{}")).collect();
     check(&calls[..128], Ok(())).await;
     check(&calls, Err(FailureClass::Malformed)).await;
 }
 
-/// Parts of two calls that come in turn go to their own.
+/// Interleaved parts of two calls are added to their own calls.
 #[tokio::test]
-async fn d5_p11_parts_that_come_in_turn_go_to_their_own_calls() {
+async fn d5_p11_interleaved_parts_are_added_to_their_own_calls() {
     let chat = |at: usize, part: &str| {
         format!(
             r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":{at},"function":{{"arguments":"{part}"}}}}]}}}}]}}"#
@@ -144,7 +144,7 @@ async fn d5_p11_parts_that_come_in_turn_go_to_their_own_calls() {
             Api::OpenAiChat => Some(chat(at, part)),
             Api::OpenAiResponses => Some(responses(at, part)),
             Api::Anthropic => Some(anthropic(at, part)),
-            // Calls come whole.
+            // Calls arrive complete.
             Api::Gemini | Api::Ollama | Api::Offline => None,
         };
         let Some(parts) = [(0, "[1"), (1, "[3"), (0, ",2]"), (1, ",4]")]
@@ -156,7 +156,7 @@ async fn d5_p11_parts_that_come_in_turn_go_to_their_own_calls() {
         };
         let parts = parts.iter().map(|part| format!("data: {part}\n\n")).collect::<Vec<_>>().concat();
         let mut calls = answer_of(wire, &[("a", "ls", ""), ("b", "grep", "")]);
-        // Blocks of Anthropic are not closed before their parts.
+        // Anthropic's blocks must stay open until their parts have arrived.
         let close = "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n";
         calls = calls.replace(close, "").replace(&close.replace(":0", ":1"), "");
         let first_end = format!("data: {}", ended(wire.api).next().unwrap());

@@ -1,5 +1,5 @@
-//! P12, as far as it is the connection's: it is not made, or not to whom it should be. The clock of these tests goes on by itself
-//! whenever nothing else happens, so no limit is waited out.
+//! P12, the faults of a connection: it cannot be made, or the server is not the intended one. The clock of these tests
+//! advances whenever nothing else happens, so timeouts take no time.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::WIRES;
 
-/// Asks in every format; each time it is a network failure that says this.
+/// Sends a request in every format; each ends with a network failure that contains this text.
 async fn check(base_url: &str, says: &str) {
     for wire in &WIRES {
         let answer = wire.asked_at(base_url).await;
@@ -24,12 +24,12 @@ async fn check(base_url: &str, says: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_p12_a_server_that_does_not_take_the_connection() {
+async fn c4_p12_a_server_that_does_not_accept_the_connection() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
     let address = listener.local_addr().unwrap();
-    // As many as wait to be taken: what comes after them is not answered.
+    // These connections fill the queue of the listener; later ones are not answered.
     let mut waiting = vec![];
     while let Ok(Ok(stream)) = time::timeout(time::Duration::from_secs(1), TcpStream::connect(address)).await {
         waiting.push(stream);
@@ -38,7 +38,7 @@ async fn c4_p12_a_server_that_does_not_take_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_p12_a_server_that_never_ends_its_side_of_tls() {
+async fn c4_p12_a_server_that_never_answers_the_tls_handshake() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -50,9 +50,9 @@ async fn c4_p12_a_server_that_never_ends_its_side_of_tls() {
     check(&format!("https://{address}/v1"), "").await;
 }
 
-/// A server with a certificate that it made itself.
+/// A server with a self-signed certificate.
 #[tokio::test]
-async fn c4_p12_a_certificate_that_nobody_vouches_for() {
+async fn c4_p12_a_certificate_that_no_authority_signed() {
     let certificate = CertificateDer::from(include_bytes!("tls/certificate.der").as_slice());
     let key = PrivateKeyDer::try_from(include_bytes!("tls/key.der").as_slice()).unwrap();
     let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
@@ -62,7 +62,7 @@ async fn c4_p12_a_certificate_that_nobody_vouches_for() {
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let acceptor = acceptor.clone();
-            // Whoever does not trust it says so, and nothing of its request is read.
+            // A client that does not trust the certificate sends an alert instead of its request.
             tokio::spawn(async move { assert!(acceptor.accept(stream).await.is_err(), "it was trusted") });
         }
     });

@@ -1,6 +1,6 @@
-//! What a server may do wrong with an answer (P09 to P13 of the fault catalogue), each on every wire format through real sockets:
-//! nothing is taken for whole without the provider's own end mark, nothing is reported twice, and every fault has its class. What may not
-//! live here: refusals, which `failures` has, and what only the runtime's clock can end.
+//! Faults of an answer (P09 to P13 of the fault catalogue), each in every wire format through real sockets: no answer
+//! counts as complete without the provider's own end mark, nothing is reported twice, and every fault has its class.
+//! What may not live here: refusals, which are in `failures`, and faults that only the runtime's clock can end.
 
 mod breaks;
 mod calls;
@@ -16,19 +16,19 @@ use crate::support::{Answer, Reply, read, request_of, serve, sized};
 /// A format with a recorded answer.
 struct Wire {
     api: Api,
-    /// An answer with text; it ends as the provider ends it.
+    /// A recorded answer with text and the provider's end mark.
     body: &'static str,
-    /// What stands in the first frame with text, and in no other.
+    /// A part of the first frame with text that no other frame contains.
     first: &'static str,
-    /// What stands in the frame from whose end on the answer is whole.
+    /// A part of the frame with which the answer is complete.
     last: &'static str,
-    /// What one frame ends with.
+    /// The end of a frame.
     gap: &'static str,
-    /// A frame that says in the middle of an answer that there is no capacity.
+    /// A frame with an error in the middle of an answer: there is no capacity.
     error: &'static str,
-    /// A frame of a kind that nobody knows.
+    /// A frame of an unknown kind.
     unknown: &'static str,
-    /// Whether the format says that nothing follows. Gemini does not: older models give a reason to finish with every frame.
+    /// Whether the format has an end mark. Gemini has none: older models send a finish reason with every frame.
     has_end_mark: bool,
 }
 
@@ -90,11 +90,11 @@ impl Wire {
         self.gap == "\n\n"
     }
 
-    /// From so many bytes of its body on the answer is whole: the line that says why it ended has come.
+    /// The number of bytes of the body from which the answer is complete: the end of the line with the finish reason.
     fn whole_at(&self) -> usize {
         let mark = self.body.find(self.last).unwrap();
         let line = self.body[mark..].find('\n').map_or(self.body.len(), |end| mark + end + 1);
-        // The line of an object needs no end of its own.
+        // A line with an object needs no line end.
         if self.is_events() { line } else { self.body.trim_end().len() }
     }
 
@@ -118,7 +118,7 @@ impl Wire {
         self.asked(move || Reply::Close(bytes.clone())).await
     }
 
-    /// The recorded answer as it is meant.
+    /// The recorded answer without a fault.
     async fn whole(&self) -> Answer {
         let whole = self.sent(sized(self.body.as_bytes())).await;
         assert!(whole.end.as_ref().unwrap().is_ok() && !whole.text.is_empty(), "{:?}: {whole:?}", self.api);
@@ -126,19 +126,19 @@ impl Wire {
     }
 }
 
-/// What a fault is to lead to.
+/// The expected result of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Is {
-    /// The same answer as without it.
+    /// The same answer as without the fault.
     Whole,
-    /// A failure of this class, after what had come.
+    /// A failure of this class, after the text before the fault.
     Failed(FailureClass),
 }
 
 const MALFORMED: Is = Is::Failed(FailureClass::Malformed);
 const NETWORK: Is = Is::Failed(FailureClass::Network);
 
-/// A fault: what is on the wire, and what it leads to; none where a format has no such thing.
+/// A fault: the bytes on the wire and the expected result; none if the format has no such fault.
 type Fault = (&'static str, fn(&Wire) -> Option<(Vec<u8>, Is)>);
 
 /// Sends every fault in every format.

@@ -1,4 +1,4 @@
-//! P13: answers that are no answer of a model server: pages, redirects, other types.
+//! P13: responses that are not from a model server: pages, redirects and other types.
 
 use engine::FailureClass;
 use models::{Model, ModelSet};
@@ -6,14 +6,14 @@ use models::{Model, ModelSet};
 use super::{Fault, Is, MALFORMED, NETWORK, WIRES, check};
 use crate::support::{Reply, answer, read, request_of, serve, sized};
 
-/// What the door of a network says before it lets anybody through.
+/// The page of a captive portal.
 const PORTAL: &str = "<!DOCTYPE html>\n<html><head><title>Welcome</title></head><body>data: Log in\n\n</body></html>\n";
 
 const REPLIES: &[Fault] = &[
     ("a page, with status 200", |_| {
         Some((answer(200, "content-type: text/html\r\nconnection: close\r\n", PORTAL.as_bytes()), MALFORMED))
     }),
-    ("a page that is said to be a stream", |_| {
+    ("a page that is declared as a stream", |_| {
         Some((answer(200, "content-type: text/event-stream\r\nconnection: close\r\n", PORTAL.as_bytes()), MALFORMED))
     }),
     ("a page, with status 503", |_| {
@@ -33,18 +33,18 @@ const REPLIES: &[Fault] = &[
         Some((answer(307, headers, b""), MALFORMED))
     }),
     ("no content", |_| Some((answer(204, "content-length: 0\r\n", b""), NETWORK))),
-    ("plain words", |_| {
+    ("plain text", |_| {
         Some((answer(200, "content-type: text/plain\r\nconnection: close\r\n", b"It works!"), MALFORMED))
     }),
-    ("a stream that is said to be text", |wire| {
+    ("a stream that is declared as text", |wire| {
         let headers = "content-type: text/plain\r\nconnection: close\r\n";
         Some((answer(200, headers, wire.body.as_bytes()), Is::Whole))
     }),
-    ("a stream that is said to be a page", |wire| {
+    ("a stream that is declared as a page", |wire| {
         let headers = "content-type: text/html\r\nconnection: close\r\n";
         Some((answer(200, headers, wire.body.as_bytes()), Is::Whole))
     }),
-    ("a stream of no type", |wire| Some((answer(200, "connection: close\r\n", wire.body.as_bytes()), Is::Whole))),
+    ("a stream without a type", |wire| Some((answer(200, "connection: close\r\n", wire.body.as_bytes()), Is::Whole))),
     ("an interim answer first", |wire| {
         let whole = answer(200, "connection: close\r\n", wire.body.as_bytes());
         Some(([b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".to_vec(), whole].concat(), Is::Whole))
@@ -52,13 +52,13 @@ const REPLIES: &[Fault] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c3_p13_replies_that_are_no_answer() {
+async fn c3_p13_replies_that_are_not_an_answer() {
     check(REPLIES).await;
 }
 
-/// Behind the answer stands the same once more, on a connection that could serve the next request.
+/// The same answer follows the answer again, on a connection that could serve the next request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c3_p13_an_answer_that_comes_twice_is_not_taken_for_the_next() {
+async fn c3_p13_a_repeated_answer_is_not_used_for_the_next_request() {
     for wire in &WIRES {
         let whole = wire.whole().await;
         let once = sized(wire.body.as_bytes());

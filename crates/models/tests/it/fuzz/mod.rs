@@ -1,5 +1,5 @@
-//! Answers that are damaged anywhere, on every wire format: bytes changed, lost, doubled, and taken from another format.
-//! Whatever comes, it is a typed end, nothing is whole without the provider's own end mark, and nothing grows.
+//! Damages answers of every wire format anywhere: bytes are changed, lost, doubled, or copied from another format. The
+//! end always has a type, no answer is complete without the provider's own end mark, and memory stays bounded.
 
 #![allow(clippy::print_stdout, reason = "which case it was, when one fails")]
 
@@ -10,7 +10,7 @@ use crate::support::{Answer, Reply, read, request_of, serve, sized};
 /// Damaged answers of each format.
 const CASES: u64 = 2_000;
 
-/// A format with recorded answers, and marks of which one stands in every answer of it that is whole.
+/// A format with recorded answers, and marks; every complete answer of the format contains one of these.
 struct Recorded {
     api: Api,
     answers: &'static [&'static str],
@@ -45,10 +45,10 @@ const RECORDED: &[Recorded] = &[
     },
 ];
 
-/// Numbers from a seed (splitmix64).
-struct Draw(u64);
+/// A random number generator (splitmix64).
+struct Rng(u64);
 
-impl Draw {
+impl Rng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -64,16 +64,16 @@ impl Draw {
 }
 
 /// One to four damages to an answer.
-fn damaged(answer: &str, draw: &mut Draw) -> Vec<u8> {
+fn damaged(answer: &str, rng: &mut Rng) -> Vec<u8> {
     let mut bytes = answer.as_bytes().to_vec();
-    for _ in 0..=draw.below(4) {
+    for _ in 0..=rng.below(4) {
         if bytes.is_empty() {
             break;
         }
-        let at = draw.below(bytes.len());
-        let end = (at + 1 + draw.below(64)).min(bytes.len());
-        match draw.below(6) {
-            0 => bytes[at] = draw.next() as u8,
+        let at = rng.below(bytes.len());
+        let end = (at + 1 + rng.below(64)).min(bytes.len());
+        match rng.below(6) {
+            0 => bytes[at] = rng.next() as u8,
             1 => _ = bytes.drain(at..end),
             2 => {
                 let again = bytes[at..end].to_vec();
@@ -82,10 +82,10 @@ fn damaged(answer: &str, draw: &mut Draw) -> Vec<u8> {
             3 => bytes[at..end].reverse(),
             4 => bytes.truncate(at),
             _ => {
-                // A piece of another answer, of whichever format.
-                let other = &RECORDED[draw.below(RECORDED.len())];
-                let other = other.answers[draw.below(other.answers.len())].as_bytes();
-                let from = draw.below(other.len());
+                // A piece of another answer, of any format.
+                let other = &RECORDED[rng.below(RECORDED.len())];
+                let other = other.answers[rng.below(other.answers.len())].as_bytes();
+                let from = rng.below(other.len());
                 let piece = other[from..(from + 200).min(other.len())].to_vec();
                 drop(bytes.splice(at..end, piece));
             }
@@ -94,14 +94,14 @@ fn damaged(answer: &str, draw: &mut Draw) -> Vec<u8> {
     bytes
 }
 
-/// What must hold of anything that came out of these bytes; whether it was taken for whole.
+/// Checks the invariants of the result of these bytes; returns whether the answer was complete.
 fn check(answer: &Answer, bytes: &[u8], marks: &[&str]) -> bool {
     let is_whole = answer.end.as_ref().unwrap().is_ok();
     let has = |mark: &&str| bytes.windows(mark.len()).any(|window| window == mark.as_bytes());
     assert!(!is_whole || marks.iter().any(has), "whole without any of {marks:?}");
     let arguments: usize = answer.calls.iter().map(|(_, _, arguments)| arguments.len()).sum();
-    let said = answer.text.len() + answer.reasoning.len() + arguments;
-    assert!(said <= bytes.len(), "{said} bytes came out of {}", bytes.len());
+    let emitted = answer.text.len() + answer.reasoning.len() + arguments;
+    assert!(emitted <= bytes.len(), "{emitted} bytes came out of {}", bytes.len());
     is_whole
 }
 
@@ -109,21 +109,21 @@ fn check(answer: &Answer, bytes: &[u8], marks: &[&str]) -> bool {
 async fn r69_any_bytes_give_a_typed_end_and_nothing_whole_without_an_end_mark() {
     for Recorded { api, answers, marks } in RECORDED {
         let bytes = |number: usize| {
-            let mut draw = Draw(number as u64);
-            let answer = answers[draw.below(answers.len())];
-            damaged(answer, &mut draw)
+            let mut rng = Rng(number as u64);
+            let answer = answers[rng.below(answers.len())];
+            damaged(answer, &mut rng)
         };
         let server = serve(move |number| Reply::Close(sized(&bytes(number)))).await;
         let model = ModelSet::new();
         let mut whole = 0;
         for number in 0..CASES as usize {
-            // Shown only when the case fails.
+            // Printed only if the case fails.
             println!("{} case {number}", api.name());
             let answer = read(model.stream(request_of(*api, &server.base_url))).await;
             whole += usize::from(check(&answer, &bytes(number), marks));
         }
         println!("{}: {CASES} damaged answers, {whole} of them whole all the same", api.name());
-        // Else the damage would be so great that nothing was tested, or so small.
+        // Otherwise the damage would be too great or too small for a useful test.
         assert!((1..CASES as usize).contains(&whole), "{whole}");
     }
 }

@@ -1,4 +1,4 @@
-//! A whole conversation: what was streamed goes back as it came, and is what the API wants of each model.
+//! A whole conversation: streamed answers are sent back unchanged, as the API requires it for each model.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn push(request: &mut Request, messages: impl IntoIterator<Item = Message>) {
     request.messages.extend(messages.into_iter().map(Cached::from));
 }
 
-/// The four requests of the conversation, each with all that was said before; and their bodies as they came to the server.
+/// The four requests of the conversation, each with all earlier messages, and their bodies as the server received them.
 async fn conversation() -> (Request, Vec<Value>) {
     let answers = [CALLS, INTERLEAVED, IMAGE];
     let server = serve(move |number| Reply::Keep(sized(answers[number].as_bytes()))).await;
@@ -78,7 +78,7 @@ fn user() -> Value {
 }
 
 #[tokio::test]
-async fn r41_r69_what_was_streamed_goes_back_in_its_order_with_its_signatures() {
+async fn r41_r69_a_streamed_answer_is_sent_back_in_order_with_its_signatures() {
     let (request, bodies) = conversation().await;
     let head = json!({
         "systemInstruction": { "parts": [{ "text": "be brief" }] },
@@ -132,7 +132,7 @@ async fn r41_r69_what_was_streamed_goes_back_in_its_order_with_its_signatures() 
 
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// What the answers and the results are for another model.
+/// The answers and results as they are sent to another model.
 fn without(ids: [Option<&str>; 3], missing: Option<&str>) -> Value {
     let call = |id: usize, name: &str, args: Value| {
         let mut call = json!({ "functionCall": { "name": name, "args": args } });
@@ -152,7 +152,7 @@ fn without(ids: [Option<&str>; 3], missing: Option<&str>) -> Value {
 }
 
 #[tokio::test]
-async fn r41_another_model_gets_no_signature_that_is_not_its_own() {
+async fn r41_another_model_gets_no_foreign_signature() {
     let (mut request, _) = conversation().await;
     let ids = [Some("q1w2e3"), Some("r4t5y6"), Some("u7i8o9")];
     let table = [
@@ -166,7 +166,7 @@ async fn r41_another_model_gets_no_signature_that_is_not_its_own() {
         let parts: Vec<_> = [1, 3, 5].iter().map(|at| body["contents"][at]["parts"].clone()).collect();
         assert_eq!(json!(parts), expected, "{model}");
     }
-    // Its images stand beside a result there.
+    // For this model, images are next to the result.
     let result = json!([
         { "functionResponse": { "name": "read", "response": { "output": "shown" } } },
         { "inlineData": { "mimeType": "image/webp", "data": "UklGRg==" } },
@@ -175,7 +175,7 @@ async fn r41_another_model_gets_no_signature_that_is_not_its_own() {
 }
 
 #[test]
-fn r41_a_conversation_that_the_api_would_refuse_is_mended() {
+fn r41_a_conversation_that_the_api_would_refuse_is_normalised() {
     let mut request = request("http://localhost/v1beta");
     request.system = Cached::from(Arc::from(""));
     request.messages.clear();
@@ -216,7 +216,7 @@ fn r41_a_conversation_that_the_api_would_refuse_is_mended() {
 }
 
 #[test]
-fn ids_are_left_out_where_they_are_refused_and_a_folder_is_kept() {
+fn ids_are_omitted_for_apis_that_refuse_them_and_a_folder_is_kept() {
     let mut request = request("https://aiplatform.googleapis.com/v1/publishers/google");
     assert_eq!(request.endpoint.api, Api::Gemini);
     push(&mut request, [result("c", "ls", "a", false, vec![])]);

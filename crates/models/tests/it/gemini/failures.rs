@@ -2,7 +2,7 @@
 
 use engine::{Failure, FailureClass};
 
-use super::{CALLS, replied, said};
+use super::{CALLS, answer_to, replied};
 use crate::support::answer;
 
 async fn refused(status: u16, headers: &str, body: &str) -> Failure {
@@ -13,7 +13,7 @@ async fn refused(status: u16, headers: &str, body: &str) -> Failure {
 }
 
 #[tokio::test]
-async fn r51_a_refusal_is_classed_by_status_and_words() {
+async fn r51_a_refusal_is_classified_by_status_and_words() {
     let error = |code: u16, status: &str, message: &str| {
         format!(r#"{{"error":{{"code":{code},"message":"{message}","status":"{status}"}}}}"#)
     };
@@ -59,15 +59,15 @@ async fn f2_the_wait_is_in_the_header_or_in_the_body() {
 }
 
 #[tokio::test]
-async fn c5_an_error_inside_a_stream_is_classed_by_its_body() {
+async fn c5_an_error_inside_a_stream_is_classified_by_its_body() {
     let begin: String = CALLS.split_inclusive("\n\n").take(3).collect();
     let error = r#"data: {"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}"#;
-    let answer = said(&format!("{begin}{error}\n\n")).await;
+    let answer = answer_to(&format!("{begin}{error}\n\n")).await;
     assert_eq!((answer.text.as_str(), answer.failure().class), ("I look ", FailureClass::Overloaded));
 }
 
 #[tokio::test]
-async fn c7_every_finish_reason_has_its_meaning() {
+async fn c7_every_finish_reason_has_its_outcome() {
     let text = r#""content":{"parts":[{"text":"So far"}]},"#;
     let table = [
         ("STOP", text, None),
@@ -85,7 +85,7 @@ async fn c7_every_finish_reason_has_its_meaning() {
     ];
     for (reason, content, expected) in table {
         let frame = format!(r#"{{"candidates":[{{{content}"finishReason":"{reason}","finishMessage":"print(ls)"}}]}}"#);
-        let answer = said(&format!("data: {frame}\n\n")).await;
+        let answer = answer_to(&format!("data: {frame}\n\n")).await;
         match expected {
             None => assert_eq!((answer.text.as_str(), answer.usage().output > 0), ("So far", true), "{reason}"),
             Some((class, words)) => {
@@ -99,13 +99,13 @@ async fn c7_every_finish_reason_has_its_meaning() {
 
 #[tokio::test]
 async fn c7_a_refused_request_names_the_filter() {
-    let answer = said("data: {\"promptFeedback\":{\"blockReason\":\"PROHIBITED_CONTENT\"}}\n\n").await;
+    let answer = answer_to("data: {\"promptFeedback\":{\"blockReason\":\"PROHIBITED_CONTENT\"}}\n\n").await;
     assert_eq!(answer.failure().class, FailureClass::InvalidRequest);
     assert!(answer.failure().message.contains("content filter: PROHIBITED_CONTENT"), "{}", answer.failure().message);
 }
 
 #[tokio::test]
-async fn c5_what_is_not_the_format_is_malformed() {
+async fn c5_another_format_is_malformed() {
     let part = |part: &str| format!(r#"{{"candidates":[{{"content":{{"parts":[{part}]}}}}]}}"#);
     for frame in [
         "{\"candidates\":[}".to_owned(),
@@ -113,7 +113,7 @@ async fn c5_what_is_not_the_format_is_malformed() {
         part(r#"{"functionCall":{"args":{}}}"#),
         part(r#"{"inlineData":{"mimeType":"image/png","data":"%"}}"#),
     ] {
-        let answer = said(&format!("data: {frame}\n\n")).await;
+        let answer = answer_to(&format!("data: {frame}\n\n")).await;
         assert_eq!(answer.failure().class, FailureClass::Malformed, "{frame}");
     }
 }

@@ -1,6 +1,7 @@
-//! The wire adapter for Google Gemini against canned bytes, through real sockets. The frames are written after the pages
-//! ai.google.dev/api/generate-content (fields, finish reasons, usage), ai.google.dev/gemini-api/docs/thought-signatures (where
-//! signatures stand) and ai.google.dev/gemini-api/docs/function-calling (ids, results with images).
+//! The wire adapter for Google Gemini against canned bytes, through real sockets. The frames are written after the
+//! pages ai.google.dev/api/generate-content (fields, finish reasons, usage),
+//! ai.google.dev/gemini-api/docs/thought-signatures (where signatures are) and
+//! ai.google.dev/gemini-api/docs/function-calling (ids, results with images).
 
 mod conversation;
 mod failures;
@@ -16,7 +17,7 @@ const CALLS: &str = include_str!("calls.txt");
 const INTERLEAVED: &str = include_str!("interleaved.txt");
 const IMAGE: &str = include_str!("image.txt");
 
-/// Bytes of the image in the answer.
+/// The bytes of the image in the answer.
 const PNG_BYTES: usize = 70;
 
 fn request(base_url: &str) -> Request {
@@ -30,7 +31,7 @@ async fn replied(bytes: Vec<u8>) -> Answer {
     read(ModelSet::new().stream(request(&server.base_url))).await
 }
 
-async fn said(body: &str) -> Answer {
+async fn answer_to(body: &str) -> Answer {
     replied(sized(body.as_bytes())).await
 }
 
@@ -44,7 +45,7 @@ fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
 
 #[tokio::test]
 async fn r69_reasoning_text_and_parallel_calls_come_with_their_signatures_and_usage() {
-    let answer = said(CALLS).await;
+    let answer = answer_to(CALLS).await;
     let expected = [
         block(BlockContent::Reasoning("**Looking**\n\nFirst the 潮汐 folder.".into()), None),
         block(BlockContent::Text("I look into both.".into()), None),
@@ -57,8 +58,8 @@ async fn r69_reasoning_text_and_parallel_calls_come_with_their_signatures_and_us
 }
 
 #[tokio::test]
-async fn r69_blocks_that_alternate_keep_their_order_and_what_their_signatures_stood_on() {
-    let answer = said(INTERLEAVED).await;
+async fn r69_alternating_blocks_keep_their_order_and_their_signatures() {
+    let answer = answer_to(INTERLEAVED).await;
     let expected = [
         block(BlockContent::Reasoning("Read it.".into()), Some("8 dGhvdWdodA==")),
         block(BlockContent::Text("One more: ".into()), Some("6 dGV4dA==")),
@@ -69,8 +70,8 @@ async fn r69_blocks_that_alternate_keep_their_order_and_what_their_signatures_st
 }
 
 #[tokio::test]
-async fn r69_an_image_comes_whole_beside_the_text() {
-    let answer = said(IMAGE).await;
+async fn r69_an_image_is_complete_beside_the_text() {
+    let answer = answer_to(IMAGE).await;
     assert_eq!(answer.text, "Here 🦀 it is.\n");
     let File { media_type, name, bytes } = image(&answer);
     assert_eq!((&*media_type, &*name, bytes.len()), ("image/png", "image-1.png", PNG_BYTES));
@@ -83,14 +84,14 @@ fn image(answer: &Answer) -> File {
     answer.blocks.iter().find_map(image).unwrap()
 }
 
-/// The API has no end mark: the line with the finish reason is the last that is needed.
+/// The API has no end mark: the answer is complete with the line of the finish reason.
 fn canned(body: &str) -> Canned<'_> {
     let finish = body.find(r#""finishReason""#).unwrap();
     Canned { body, whole_at: Some(finish + body[finish..].find('\n').unwrap() + 1) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_every_cut_of_an_answer() {
+async fn c2_c3_p09_an_answer_interrupted_at_every_byte() {
     for body in [CALLS, INTERLEAVED, IMAGE] {
         check_cuts(&canned(body), request).await;
     }
@@ -104,24 +105,24 @@ async fn c5_pieces_of_any_size_give_the_same_answer() {
 }
 
 #[tokio::test]
-async fn unknown_parts_and_fields_are_passed_over() {
+async fn unknown_parts_and_fields_are_skipped() {
     let body = r#"data: {"candidates":[{"content":{"parts":[{"executableCode":{"language":"PYTHON","code":"1"}},{"text":"a","more":[1]},{"inlineData":{"mimeType":"audio/wav","data":"AA=="}},{"thought":true,"inlineData":{"mimeType":"image/png","data":"AA=="}}]},"safetyRatings":[],"finishReason":"SOMETHING_NEW"}],"promptFeedback":{},"news":{}}
 
 data: [DONE]
 
 "#;
-    let answer = said(body).await;
+    let answer = answer_to(body).await;
     assert_eq!(answer.blocks, [block(BlockContent::Text("a".into()), None)]);
     assert!(answer.usage().input > 0, "estimated");
 }
 
 #[tokio::test]
-async fn a_call_without_id_and_arguments_is_a_call_and_an_image_of_a_megabyte_fits() {
+async fn a_call_needs_neither_id_nor_arguments_and_an_image_of_a_megabyte_fits() {
     let body = r#"data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"ls"}}]},"finishReason":"STOP"}]}"#;
-    let answer = said(&format!("{body}\n\n")).await;
+    let answer = answer_to(&format!("{body}\n\n")).await;
     assert_eq!(answer.blocks, [block(call("", "ls", "{}"), None)]);
     let data = "A".repeat(2 << 20);
     let part = format!(r#"{{"inlineData":{{"mimeType":"image/webp","data":"{data}"}}}}"#);
     let body = format!(r#"data: {{"candidates":[{{"content":{{"parts":[{part}]}},"finishReason":"STOP"}}]}}"#);
-    assert_eq!(image(&said(&format!("{body}\n\n")).await).bytes.len(), 3 << 19);
+    assert_eq!(image(&answer_to(&format!("{body}\n\n")).await).bytes.len(), 3 << 19);
 }

@@ -1,5 +1,5 @@
-//! The wire adapter for Ollama's own API against canned bytes, through real sockets. The lines are written after the pages
-//! docs.ollama.com/api/chat (fields, ends, figures), docs.ollama.com/capabilities/tool-calling and
+//! The wire adapter for Ollama's own API against canned bytes, through real sockets. The lines are written after the
+//! pages docs.ollama.com/api/chat (fields, ends, figures), docs.ollama.com/capabilities/tool-calling and
 //! docs.ollama.com/capabilities/thinking.
 
 use engine::{FailureClass, Thinking, ToolClass, ToolSpec, Usage};
@@ -24,7 +24,7 @@ async fn replied(bytes: Vec<u8>) -> Answer {
     read(ModelSet::new().stream(request(&server.base_url))).await
 }
 
-async fn said(body: &str) -> Answer {
+async fn answer_to(body: &str) -> Answer {
     replied(sized(body.as_bytes())).await
 }
 
@@ -38,7 +38,7 @@ fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
 
 #[tokio::test]
 async fn r69_reasoning_text_and_parallel_calls_come_in_order_with_usage() {
-    let answer = said(CALLS).await;
+    let answer = answer_to(CALLS).await;
     let expected = [
         BlockContent::Reasoning("Two folders, 潮汐.\n".into()),
         BlockContent::Text("I look into both.".into()),
@@ -49,13 +49,13 @@ async fn r69_reasoning_text_and_parallel_calls_come_in_order_with_usage() {
     assert_eq!(answer.usage(), Usage { input: 326, output: 48, ..Usage::default() });
 }
 
-/// The line that says so is the end.
+/// The line with `done` is the end.
 fn canned(body: &str) -> Canned<'_> {
     Canned { body, whole_at: Some(body.trim_end().len()) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_every_cut_of_an_answer() {
+async fn c2_c3_p09_an_answer_interrupted_at_every_byte() {
     for body in [CALLS, TEXT] {
         check_cuts(&canned(body), request).await;
     }
@@ -69,7 +69,7 @@ async fn c5_pieces_of_any_size_give_the_same_answer() {
 }
 
 #[tokio::test]
-async fn r51_a_refusal_is_classed_by_status_and_words() {
+async fn r51_a_refusal_is_classified_by_status_and_words() {
     let table = [
         (404, r#"{"error":"model 'qwen3:8b' not found"}"#, FailureClass::ModelNotFound),
         (400, r#"{"error":"\"qwen3:8b\" does not support thinking"}"#, FailureClass::ThinkingUnsupported),
@@ -93,16 +93,17 @@ async fn r51_a_refusal_is_classed_by_status_and_words() {
 }
 
 #[tokio::test]
-async fn c5_an_error_inside_a_200_stream_is_classed_by_its_body() {
+async fn c5_an_error_inside_a_200_stream_is_classified_by_its_body() {
     let begin: String = TEXT.split_inclusive('\n').take(1).collect();
-    let answer = said(&format!("{begin}{{\"error\":\"an error was encountered while running the model\"}}\n")).await;
+    let answer =
+        answer_to(&format!("{begin}{{\"error\":\"an error was encountered while running the model\"}}\n")).await;
     assert_eq!((answer.text.as_str(), answer.failure().class), ("Ten 🦀 ", FailureClass::Server));
-    let answer = said("{\"error\":\"model is overloaded\"}\n").await;
+    let answer = answer_to("{\"error\":\"model is overloaded\"}\n").await;
     assert_eq!((answer.opened, answer.failure().class), (false, FailureClass::Overloaded));
 }
 
 #[tokio::test]
-async fn c7_an_answer_of_nothing_or_of_something_else_is_a_failure() {
+async fn c7_an_empty_answer_or_another_format_is_a_failure() {
     let table = [
         (r#"{"message":{"content":""},"done":true,"done_reason":"stop"}"#, FailureClass::Malformed),
         (r#"{"message":{"thinking":"hm"},"done":true,"done_reason":"length"}"#, FailureClass::InvalidRequest),
@@ -111,9 +112,9 @@ async fn c7_an_answer_of_nothing_or_of_something_else_is_a_failure() {
         ("7", FailureClass::Malformed),
     ];
     for (line, class) in table {
-        assert_eq!(said(&format!("{line}\n")).await.failure().class, class, "{line}");
+        assert_eq!(answer_to(&format!("{line}\n")).await.failure().class, class, "{line}");
     }
-    let answer = said("{\"message\":{\"content\":\"a\",\"new\":[]},\"news\":1,\"done\":true}\n").await;
+    let answer = answer_to("{\"message\":{\"content\":\"a\",\"new\":[]},\"news\":1,\"done\":true}\n").await;
     assert_eq!((answer.text.as_str(), answer.usage().input > 0), ("a", true), "estimated");
 }
 
@@ -126,7 +127,7 @@ fn result(id: &str, tool: &str, text: &str, files: Vec<File>) -> Message {
 }
 
 #[tokio::test]
-async fn r41_r69_what_was_streamed_goes_back_as_the_api_wants_it() {
+async fn r41_r69_a_streamed_answer_is_sent_back_as_the_api_requires() {
     let server = serve(|number| Reply::Keep(sized([CALLS, TEXT][number].as_bytes()))).await;
     let mut request = request(&server.base_url);
     request.candidate.thinking = Some(Thinking::High);
@@ -177,7 +178,7 @@ async fn r41_r69_what_was_streamed_goes_back_as_the_api_wants_it() {
 }
 
 #[test]
-fn r41_ids_are_told_apart_and_an_image_that_the_server_cannot_read_is_noted() {
+fn r41_ids_are_distinguished_and_an_unreadable_image_is_noted() {
     let mut request = request("http://localhost");
     let call = || CallOf { provider_id: "call_0".into(), tool: "ls".into(), arguments: "{}".into() };
     let asking = || Message::Assistant(models::AssistantMessage::plain(None, None, vec![call()]));
@@ -196,7 +197,7 @@ fn r41_ids_are_told_apart_and_an_image_that_the_server_cannot_read_is_noted() {
 }
 
 #[test]
-fn r41_nothing_empty_is_sent_and_the_window_is_bounded() {
+fn r41_no_empty_text_is_sent_and_the_window_is_bounded() {
     let mut request = request("http://localhost");
     request.candidate.context_window = 10_000_000;
     let broken = CallOf { provider_id: "c".into(), tool: "ls".into(), arguments: "{\"pa".into() };

@@ -1,4 +1,5 @@
-//! Every recorded answer, cut at every byte: always a typed result, never a false end, never another text.
+//! Interrupts every recorded answer at every byte: the result always has a type, never a false end, and never another
+//! text.
 
 use engine::FailureClass;
 use models::{Model, ModelSet};
@@ -6,7 +7,7 @@ use models::{Model, ModelSet};
 use super::{CALLS, ERROR_IN_STREAM, HTML, NO_DONE, OVERLOADED, REASONING, TEXT};
 use crate::support::{Answer, Reply, read, request_to, serve, sized, until_close};
 
-/// Serves the first n bytes of an answer to request n; gives what came out of each.
+/// Serves the first n bytes of an answer to request n; returns the result of each request.
 async fn cuts(bytes: Vec<u8>) -> Vec<Answer> {
     let count = bytes.len() + 1;
     let server = serve(move |number| Reply::Close(bytes[..number].to_vec())).await;
@@ -18,7 +19,7 @@ async fn cuts(bytes: Vec<u8>) -> Vec<Answer> {
     answers
 }
 
-/// Where the answer is whole: after the line with the finish reason.
+/// The byte at which the answer is complete: after the line with the finish reason.
 fn whole_at(bytes: &[u8]) -> Option<usize> {
     let text = str::from_utf8(bytes).unwrap();
     let finish =
@@ -44,21 +45,21 @@ async fn check(body: &str, bytes: Vec<u8>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_every_cut_of_an_answer_that_ends_with_its_connection() {
+async fn c2_c3_p09_an_answer_without_length_interrupted_at_every_byte() {
     for body in [TEXT, CALLS, REASONING, NO_DONE] {
         check(body, until_close(body.as_bytes())).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_p09_every_cut_of_an_answer_with_its_length() {
+async fn c2_c3_p09_an_answer_with_length_interrupted_at_every_byte() {
     for body in [TEXT, CALLS] {
         check(body, sized(body.as_bytes())).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_every_cut_of_an_answer_that_is_an_error() {
+async fn c5_an_error_interrupted_at_every_byte() {
     for (body, class) in [
         (ERROR_IN_STREAM, FailureClass::Server),
         (OVERLOADED, FailureClass::Overloaded),

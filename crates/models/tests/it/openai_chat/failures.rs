@@ -3,7 +3,7 @@
 use engine::FailureClass;
 use models::{Model, ModelSet};
 
-use super::{ERROR_IN_STREAM, HTML, OVERLOADED, TEXT, said};
+use super::{ERROR_IN_STREAM, HTML, OVERLOADED, TEXT, answer_to};
 use crate::support::{Answer, CLOSED, Reply, answer, ask, read, request_to, sized, until_close};
 
 async fn replied(bytes: Vec<u8>) -> Answer {
@@ -18,7 +18,7 @@ async fn refused(status: u16, headers: &str, body: &str) -> engine::Failure {
 }
 
 #[tokio::test]
-async fn r51_a_refusal_has_status_code_wait_and_words() {
+async fn r51_a_refusal_has_status_code_wait_and_message() {
     let body = r#"{"error":{"message":"Rate limit reached for m1","type":"requests","code":"rate_limit_exceeded"}}"#;
     let failure = refused(429, "retry-after: 7\r\n", body).await;
     assert_eq!(
@@ -32,7 +32,7 @@ async fn r51_a_refusal_has_status_code_wait_and_words() {
 }
 
 #[tokio::test]
-async fn r51_every_kind_of_refusal_is_classed() {
+async fn r51_every_kind_of_refusal_is_classified() {
     let table = [
         (401, r#"{"error":{"message":"Incorrect API key provided: canary-key-1234."}}"#, FailureClass::Auth),
         (402, "", FailureClass::Billing),
@@ -56,15 +56,15 @@ async fn r51_every_kind_of_refusal_is_classed() {
 }
 
 #[tokio::test]
-async fn h7_p13_a_redirect_is_not_followed_and_says_nothing_of_the_request() {
+async fn h7_p13_a_redirect_is_not_followed_and_its_error_does_not_contain_the_request() {
     let failure = refused(307, "location: http://elsewhere/v1\r\n", "").await;
-    // The door of a network says so before it lets anybody through: asked again, or elsewhere, the same request may be answered.
+    // A captive portal redirects every request; the same request may succeed later, or at another address.
     assert_eq!((failure.class, failure.status), (FailureClass::Malformed, Some(307)));
     assert!(failure.message.contains("http://elsewhere/v1"), "{}", failure.message);
 }
 
 #[tokio::test]
-async fn c5_an_error_body_without_end_is_read_to_its_bound() {
+async fn c5_an_endless_error_body_is_read_up_to_the_limit() {
     let body = "x".repeat(10 << 20);
     let answer = replied(answer(500, "connection: close\r\n", body.as_bytes())).await;
     assert_eq!(answer.failure().class, FailureClass::Server);
@@ -72,14 +72,14 @@ async fn c5_an_error_body_without_end_is_read_to_its_bound() {
 }
 
 #[tokio::test]
-async fn c5_a_line_without_end_is_malformed() {
+async fn c5_an_endless_line_is_malformed() {
     let line = format!("data: {}", "x".repeat(15 << 20));
     let answer = replied(until_close(line.as_bytes())).await;
     assert_eq!(answer.failure().class, FailureClass::Malformed);
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_a_network_failure_that_names_it() {
+async fn an_unreachable_server_is_a_network_failure_that_names_it() {
     let answer = read(ModelSet::new().stream(request_to(&format!("http://{CLOSED}/v1")))).await;
     let failure = answer.failure();
     assert_eq!(failure.class, FailureClass::Network);
@@ -89,7 +89,7 @@ async fn a_server_that_is_not_there_is_a_network_failure_that_names_it() {
 }
 
 #[tokio::test]
-async fn h5_a_proxy_that_is_not_there_is_named_without_its_password() {
+async fn h5_an_unreachable_proxy_is_named_without_its_password() {
     let mut request = request_to("http://127.0.0.1:9/v1");
     request.endpoint.proxy = Some(format!("http://me:pass@{CLOSED}"));
     let answer = read(ModelSet::new().stream(request)).await;
@@ -99,7 +99,7 @@ async fn h5_a_proxy_that_is_not_there_is_named_without_its_password() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_said_to_be_one() {
+async fn an_invalid_address_is_reported_as_such() {
     for base_url in ["", "localhost:1/v1", "ftp://localhost/v1"] {
         let answer = read(ModelSet::new().stream(request_to(base_url))).await;
         assert_eq!(answer.failure().class, FailureClass::InvalidRequest, "{base_url}");
@@ -108,16 +108,16 @@ async fn an_address_that_is_none_is_said_to_be_one() {
 }
 
 #[tokio::test]
-async fn c5_an_error_inside_a_200_stream_is_classed_by_its_body() {
-    let answer = said(ERROR_IN_STREAM).await;
+async fn c5_an_error_inside_a_200_stream_is_classified_by_its_body() {
+    let answer = answer_to(ERROR_IN_STREAM).await;
     assert_eq!((answer.text.as_str(), answer.failure().class), ("So far", FailureClass::Server));
     assert!(answer.failure().message.contains("Sorry about that!"));
-    let answer = said(OVERLOADED).await;
+    let answer = answer_to(OVERLOADED).await;
     assert_eq!((answer.opened, answer.failure().class), (false, FailureClass::Overloaded));
 }
 
 #[tokio::test]
-async fn c5_a_success_that_is_no_stream_is_malformed_or_what_it_says() {
+async fn c5_a_success_that_is_not_a_stream_is_malformed_or_its_own_error() {
     let json = "content-type: application/json\r\nconnection: close\r\n";
     let table = [
         (HTML, FailureClass::Malformed, "a web page"),
@@ -134,7 +134,7 @@ async fn c5_a_success_that_is_no_stream_is_malformed_or_what_it_says() {
 }
 
 #[tokio::test]
-async fn c5_a_frame_that_is_no_json_or_no_utf8_is_malformed() {
+async fn c5_a_frame_that_is_not_json_or_not_utf8_is_malformed() {
     for frame in [
         b"data: {\"choices\":[}\n\n".as_slice(),
         b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}\n\n",
@@ -146,7 +146,7 @@ async fn c5_a_frame_that_is_no_json_or_no_utf8_is_malformed() {
 }
 
 #[tokio::test]
-async fn c7_an_answer_of_nothing_is_a_failure() {
+async fn c7_an_empty_answer_is_a_failure() {
     let table = [
         (r#"{"choices":[{"delta":{"content":""},"finish_reason":"stop"}]}"#, FailureClass::Malformed),
         (r#"{"choices":[{"delta":{"reasoning":"hm"},"finish_reason":"length"}]}"#, FailureClass::InvalidRequest),
@@ -157,7 +157,7 @@ async fn c7_an_answer_of_nothing_is_a_failure() {
         ),
     ];
     for (frame, class) in table {
-        let answer = said(&format!("data: {frame}\n\ndata: [DONE]\n\n")).await;
+        let answer = answer_to(&format!("data: {frame}\n\ndata: [DONE]\n\n")).await;
         assert_eq!(answer.failure().class, class, "{frame}");
     }
 }

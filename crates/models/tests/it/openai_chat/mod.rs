@@ -19,24 +19,24 @@ const ERROR_IN_STREAM: &str = include_str!("../wire/error_in_stream.txt");
 const OVERLOADED: &str = include_str!("../wire/overloaded.txt");
 const HTML: &str = include_str!("../wire/html.txt");
 
-const SAID: &str = "The tide is 潮汐 and 🦀s come.\nLine \"two\".";
+const ANSWER: &str = "The tide is 潮汐 and 🦀s come.\nLine \"two\".";
 
-async fn said(body: &str) -> Answer {
+async fn answer_to(body: &str) -> Answer {
     let bytes = sized(body.as_bytes());
     ask(&ModelSet::new(), move || Reply::Close(bytes.clone())).await
 }
 
 #[tokio::test]
 async fn r12_text_streams_and_ends_with_normalised_usage() {
-    let answer = said(TEXT).await;
-    assert_eq!(answer.text, SAID);
+    let answer = answer_to(TEXT).await;
+    assert_eq!(answer.text, ANSWER);
     let usage = answer.usage();
     assert_eq!((usage.input, usage.cached, usage.output), (56, 64, 9));
 }
 
 #[tokio::test]
-async fn parallel_calls_come_by_index_with_what_is_added() {
-    let answer = said(CALLS).await;
+async fn parallel_calls_are_assembled_by_index() {
+    let answer = answer_to(CALLS).await;
     let call = |id: &str, name: &str, arguments: &str| (id.to_owned(), name.to_owned(), arguments.to_owned());
     assert_eq!(
         answer.calls,
@@ -46,25 +46,25 @@ async fn parallel_calls_come_by_index_with_what_is_added() {
 }
 
 #[tokio::test]
-async fn reasoning_is_kept_apart() {
-    let answer = said(REASONING).await;
+async fn reasoning_is_separate_from_text() {
+    let answer = answer_to(REASONING).await;
     assert_eq!((answer.reasoning.as_str(), answer.text.as_str()), ("Count the legs.", "Ten legs."));
     let usage = answer.usage();
     assert_eq!((usage.input, usage.cached, usage.output, usage.reasoning), (2, 48, 20, 15));
 }
 
 #[tokio::test]
-async fn c3_a_finish_reason_is_an_end_without_the_end_mark() {
-    let answer = said(NO_DONE).await;
+async fn c3_a_finish_reason_ends_the_answer_without_the_end_mark() {
+    let answer = answer_to(NO_DONE).await;
     assert_eq!(answer.text, "Half a crab");
     let usage = answer.usage();
-    assert!(usage.input > 0 && usage.output == 3, "estimated from what was sent and said: {usage:?}");
+    assert!(usage.input > 0 && usage.output == 3, "estimated from the request and the answer: {usage:?}");
 }
 
 #[tokio::test]
 async fn c3_neither_finish_reason_nor_end_mark_is_a_network_failure() {
     let cut = TEXT.split_inclusive("\n\n").take(4).collect::<String>();
-    let answer = said(&cut).await;
+    let answer = answer_to(&cut).await;
     assert_eq!(answer.text, "The tide is 潮汐 and 🦀");
     assert_eq!(answer.failure().class, FailureClass::Network);
     assert!(answer.failure().message.starts_with("acme ended the stream before its end mark\n"));
@@ -80,7 +80,7 @@ async fn c3_a_server_that_never_closes_after_its_finish_reason_has_ended() {
 
 #[tokio::test]
 async fn c5_line_ends_chunks_and_content_types_make_no_difference() {
-    let whole = said(TEXT).await;
+    let whole = answer_to(TEXT).await;
     for body in [TEXT.to_owned(), TEXT.replace('\n', "\r\n"), TEXT.replace('\n', "\r"), format!("\u{feff}{TEXT}")] {
         for size in [1, 2, 3, 7, 64, body.len()] {
             let bytes = chunked(body.as_bytes(), size);
@@ -98,7 +98,7 @@ async fn c5_line_ends_chunks_and_content_types_make_no_difference() {
 }
 
 #[tokio::test]
-async fn frames_of_other_servers_are_understood() {
+async fn frames_of_other_servers_are_decoded() {
     let frames = [
         // No index; the whole call in one frame; arguments as an object; the same id and name again.
         (
@@ -117,7 +117,7 @@ async fn frames_of_other_servers_are_understood() {
         ),
     ];
     for (frame, calls) in frames {
-        let answer = said(&format!("data: {frame}\n\n")).await;
+        let answer = answer_to(&format!("data: {frame}\n\n")).await;
         let found: Vec<_> = answer.calls.iter().map(|(id, name, a)| (id.as_str(), name.as_str(), a.as_str())).collect();
         assert_eq!(found, calls);
         answer.usage();
@@ -125,12 +125,12 @@ async fn frames_of_other_servers_are_understood() {
 }
 
 #[tokio::test]
-async fn the_request_is_what_the_api_wants_and_the_connection_is_used_again() {
+async fn the_request_is_as_the_api_requires_and_the_connection_is_reused() {
     let server =
         serve(|number| Reply::Keep(if number == 0 { chunked(TEXT.as_bytes(), 50) } else { sized(NO_DONE.as_bytes()) }))
             .await;
     let model = ModelSet::new();
-    for text in [SAID, "Half a crab", "Half a crab"] {
+    for text in [ANSWER, "Half a crab", "Half a crab"] {
         assert_eq!(read(model.stream(request_to(&server.base_url))).await.text, text);
     }
     assert_eq!(server.seen.connections.load(Ordering::SeqCst), 1);

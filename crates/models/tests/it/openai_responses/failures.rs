@@ -3,7 +3,7 @@
 use engine::FailureClass;
 use serde_json::json;
 
-use super::{FAILED, OVERLOADED, ask, completed, said, said_by};
+use super::{FAILED, OVERLOADED, answer_to, answer_to_events, ask, completed};
 use crate::support::{Answer, Reply, answer};
 
 async fn refused(status: u16, headers: &str, body: &str) -> Answer {
@@ -13,7 +13,7 @@ async fn refused(status: u16, headers: &str, body: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn r51_refusals_are_classed_and_say_nothing_of_the_key() {
+async fn r51_refusals_are_classified_without_the_key() {
     let table = [
         (
             401,
@@ -61,7 +61,7 @@ async fn r51_refusals_are_classed_and_say_nothing_of_the_key() {
 }
 
 #[tokio::test]
-async fn r51_a_rate_limit_says_how_long_to_wait() {
+async fn r51_a_rate_limit_has_its_wait() {
     let body = r#"{"error":{"message":"Rate limit reached for m1","type":"tokens","code":"rate_limit_exceeded"}}"#;
     let answer = refused(429, "retry-after: 7\r\n", body).await;
     let failure = answer.failure();
@@ -69,11 +69,11 @@ async fn r51_a_rate_limit_says_how_long_to_wait() {
 }
 
 #[tokio::test]
-async fn c5_errors_inside_a_stream_are_classed_by_their_bodies() {
-    let answer = said(FAILED).await;
+async fn c5_errors_inside_a_stream_are_classified_by_their_bodies() {
+    let answer = answer_to(FAILED).await;
     assert_eq!((answer.text.as_str(), answer.failure().class), ("So far", FailureClass::Server));
     assert!(answer.failure().message.contains("Sorry about that!"), "{}", answer.failure().message);
-    let answer = said(OVERLOADED).await;
+    let answer = answer_to(OVERLOADED).await;
     assert_eq!((answer.opened, answer.failure().class), (false, FailureClass::Overloaded));
     let failed =
         |code: &str| json!({ "type": "response.failed", "response": { "error": { "code": code, "message": "m" } } });
@@ -86,20 +86,20 @@ async fn c5_errors_inside_a_stream_are_classed_by_their_bodies() {
             json!({ "type": "error", "error": { "type": "invalid_request_error", "message": "m" } }),
             FailureClass::InvalidRequest,
         ),
-        // Of a relay, without a type.
+        // An error of a relay, without a type.
         (json!({ "error": { "code": 429, "message": "m" } }), FailureClass::RateLimit),
         (json!({ "choices": [{ "delta": { "content": "hi" } }] }), FailureClass::Malformed),
         (json!({ "type": "response.output_text.delta", "delta": 7 }), FailureClass::Malformed),
     ];
     for (event, class) in table {
-        let answer = said_by(std::slice::from_ref(&event)).await;
+        let answer = answer_to_events(std::slice::from_ref(&event)).await;
         assert_eq!(answer.failure().class, class, "{event}");
     }
 }
 
 #[tokio::test]
-async fn r69_a_refusal_is_what_the_model_says() {
-    let answer = said_by(&[
+async fn r69_a_refusal_of_the_model_is_text() {
+    let answer = answer_to_events(&[
         json!({ "type": "response.refusal.delta", "output_index": 0, "delta": "I cannot " }),
         json!({ "type": "response.refusal.delta", "output_index": 0, "delta": "do that." }),
         completed(),
@@ -110,7 +110,7 @@ async fn r69_a_refusal_is_what_the_model_says() {
 }
 
 #[tokio::test]
-async fn c7_an_answer_of_nothing_is_a_failure() {
+async fn c7_an_empty_answer_is_a_failure() {
     let incomplete = |reason: &str| json!({ "type": "response.incomplete", "response": { "incomplete_details": { "reason": reason } } });
     let nameless = json!({ "type": "response.output_item.added", "output_index": 0, "item": { "type": "function_call", "call_id": "c" } });
     let table = [
@@ -134,8 +134,8 @@ async fn c7_an_answer_of_nothing_is_a_failure() {
         ),
     ];
     for (events, class) in table {
-        assert_eq!(said_by(&events).await.failure().class, class, "{events:?}");
+        assert_eq!(answer_to_events(&events).await.failure().class, class, "{events:?}");
     }
-    let filtered = said_by(&[incomplete("content_filter")]).await;
+    let filtered = answer_to_events(&[incomplete("content_filter")]).await;
     assert!(filtered.failure().message.contains("content filter"), "{}", filtered.failure().message);
 }

@@ -15,7 +15,7 @@ use crate::support::{Answer, Reply, read, request_of, serve, sized, until_close}
 const CALLS: &str = include_str!("../wire/responses_calls.txt");
 /// An image with a preview of it, and an answer.
 const IMAGE: &str = include_str!("../wire/responses_image.txt");
-/// Cut by its output limit.
+/// An answer that reached its output limit.
 const LENGTH: &str = include_str!("../wire/responses_length.txt");
 const FAILED: &str = include_str!("../wire/responses_failed.txt");
 const OVERLOADED: &str = include_str!("../wire/responses_overloaded.txt");
@@ -31,14 +31,14 @@ async fn ask(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Answer {
     read(ModelSet::new().stream(request_to(&server.base_url))).await
 }
 
-async fn said(body: &str) -> Answer {
+async fn answer_to(body: &str) -> Answer {
     let bytes = sized(body.as_bytes());
     ask(move || Reply::Close(bytes.clone())).await
 }
 
-/// What was said by these events, each with its type in its data alone.
-async fn said_by(events: &[Value]) -> Answer {
-    said(&events.iter().fold(String::new(), |body, event| body + &format!("data: {event}\n\n"))).await
+/// The answer to these events, which have their type only in their data.
+async fn answer_to_events(events: &[Value]) -> Answer {
+    answer_to(&events.iter().fold(String::new(), |body, event| body + &format!("data: {event}\n\n"))).await
 }
 
 fn completed() -> Value {
@@ -54,8 +54,8 @@ fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
 }
 
 #[tokio::test]
-async fn r66_r69_blocks_come_in_order_with_what_each_is_sent_back_with() {
-    let answer = said(CALLS).await;
+async fn r66_r69_blocks_arrive_in_order_with_their_signatures() {
+    let answer = answer_to(CALLS).await;
     let first = r#"{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"**Looking** 潮"},{"type":"summary_text","text":"Then grep."}],"encrypted_content":"gAAAA-first=="}"#;
     let second = r#"{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"gAAAA-second=="}"#;
     let expected = [
@@ -71,8 +71,8 @@ async fn r66_r69_blocks_come_in_order_with_what_each_is_sent_back_with() {
 }
 
 #[tokio::test]
-async fn r69_an_image_comes_whole_and_its_previews_do_not() {
-    let answer = said(IMAGE).await;
+async fn r69_an_image_is_complete_and_its_previews_are_skipped() {
+    let answer = answer_to(IMAGE).await;
     let BlockContent::Image(File { media_type, name, bytes }) = &answer.blocks[0].held else {
         panic!("{:?}", answer.blocks)
     };
@@ -84,24 +84,24 @@ async fn r69_an_image_comes_whole_and_its_previews_do_not() {
 
 #[tokio::test]
 async fn r69_an_answer_at_its_output_limit_is_kept() {
-    let answer = said(LENGTH).await;
+    let answer = answer_to(LENGTH).await;
     assert_eq!((answer.text.as_str(), answer.usage().output), ("Half a crab", 4096));
 }
 
-/// The last event is there once its line is, though no blank line follows it.
+/// The last event counts once its line is complete, also without a blank line after it.
 fn end_of_last_line(body: &str) -> usize {
     body.trim_end().len() + 1
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c3_every_cut_is_whole_or_a_network_failure() {
+async fn c2_c3_an_interrupted_answer_is_complete_or_a_network_failure() {
     for body in [CALLS, IMAGE, LENGTH] {
         check_cuts(&Canned { body, whole_at: Some(end_of_last_line(body)) }, request_to).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_every_cut_of_an_error_is_that_error_or_a_network_failure() {
+async fn c5_an_interrupted_error_is_that_error_or_a_network_failure() {
     for (body, class) in [(FAILED, FailureClass::Server), (OVERLOADED, FailureClass::Overloaded)] {
         let bytes = until_close(body.as_bytes());
         let whole_at = bytes.len() - body.len() + end_of_last_line(body);
@@ -119,9 +119,9 @@ async fn c5_pieces_of_any_size_give_the_same() {
 }
 
 #[tokio::test]
-async fn items_that_come_only_whole_are_told_at_their_end() {
+async fn items_that_are_not_streamed_are_emitted_at_their_end() {
     let done = |at: u64, item: Value| json!({ "type": "response.output_item.done", "output_index": at, "item": item });
-    let answer = said_by(&[
+    let answer = answer_to_events(&[
         done(0, json!({ "type": "reasoning", "summary": [], "content": [{ "type": "reasoning_text", "text": "Hm." }] })),
         done(1, json!({ "type": "message", "content": [{ "type": "output_text", "text": "So." }, { "type": "refusal", "refusal": "No." }] })),
         done(2, json!({ "type": "function_call", "call_id": "c1", "name": "ls", "arguments": "{}" })),
@@ -139,12 +139,12 @@ async fn items_that_come_only_whole_are_told_at_their_end() {
 }
 
 #[tokio::test]
-async fn a_call_whose_name_comes_last_is_told_then_and_calls_at_once_are_kept_apart() {
+async fn a_call_is_emitted_when_its_name_is_known_and_parallel_calls_are_distinguished() {
     let added =
         |at: u64, item: Value| json!({ "type": "response.output_item.added", "output_index": at, "item": item });
     let delta = |at: u64, delta: &str| json!({ "type": "response.function_call_arguments.delta", "output_index": at, "delta": delta });
     let done = |at: u64, item: Value| json!({ "type": "response.output_item.done", "output_index": at, "item": item });
-    let answer = said_by(&[
+    let answer = answer_to_events(&[
         added(0, json!({ "type": "function_call", "call_id": "c1" })),
         added(1, json!({ "type": "function_call", "call_id": "c2", "name": "read", "arguments": "" })),
         delta(0, "{\"a\""),
@@ -162,9 +162,9 @@ async fn a_call_whose_name_comes_last_is_told_then_and_calls_at_once_are_kept_ap
 }
 
 #[tokio::test]
-async fn reasoning_that_its_server_knows_by_its_id_alone_is_not_signed() {
+async fn reasoning_with_only_an_id_is_not_signed() {
     let item = json!({ "id": "rs_1", "type": "reasoning", "summary": [{ "type": "summary_text", "text": "Hm." }], "encrypted_content": null });
-    let answer = said_by(&[
+    let answer = answer_to_events(&[
         json!({ "type": "response.output_item.done", "output_index": 0, "item": item }),
         json!({ "type": "response.output_text.delta", "output_index": 1, "delta": "So." }),
         completed(),
@@ -177,8 +177,8 @@ async fn reasoning_that_its_server_knows_by_its_id_alone_is_not_signed() {
 }
 
 #[tokio::test]
-async fn events_that_are_not_known_are_passed_over() {
-    let answer = said_by(&[
+async fn unknown_events_are_skipped() {
+    let answer = answer_to_events(&[
         json!({ "type": "keepalive" }),
         json!({ "type": "response.new_thing.delta", "delta": { "not": "text" }, "output_index": "first" }),
         json!({ "type": "response.output_item.done", "output_index": 0, "item": { "type": "web_search_call", "id": "ws_1", "action": {} } }),

@@ -1,4 +1,4 @@
-//! What is sent, compared whole.
+//! Compares complete request bodies.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use engine::{Thinking, ToolClass, ToolSpec};
 use models::{AssistantMessage, BlockContent, Cached, CallOf, ContentBlock, File, Message, Model, ModelSet, Request};
 use serde_json::{Value, json};
 
-use super::{CALLS, IMAGE, request_to, said};
+use super::{CALLS, IMAGE, answer_to, request_to};
 use crate::support::{Reply, read, serve, sized};
 
 fn body(request: &Request) -> Value {
@@ -40,7 +40,7 @@ fn call(id: &str, arguments: &str) -> CallOf {
 }
 
 #[test]
-fn r69_the_request_says_all_that_it_must_and_nothing_is_kept_by_the_server() {
+fn r69_the_request_is_complete_and_the_server_stores_nothing() {
     let mut request = request_to("http://h/v1");
     request.tools = Cached::from(vec![ToolSpec {
         name: "ls".to_owned(),
@@ -72,7 +72,7 @@ fn r69_the_request_says_all_that_it_must_and_nothing_is_kept_by_the_server() {
 }
 
 #[test]
-fn r53_each_level_of_thinking_has_the_word_of_its_model() {
+fn r53_each_level_of_thinking_has_the_name_that_its_model_uses() {
     let none = Value::Null;
     let table = [
         ("gpt-5.4-mini", Thinking::Off, json!({ "effort": "none" })),
@@ -81,7 +81,7 @@ fn r53_each_level_of_thinking_has_the_word_of_its_model() {
         ("gpt-5-mini", Thinking::Off, json!({ "effort": "minimal", "summary": "auto" })),
         ("o4-mini", Thinking::Minimal, json!({ "effort": "low", "summary": "auto" })),
         ("gpt-4.1", Thinking::Off, none.clone()),
-        // The provider says that it cannot.
+        // According to the provider, this model cannot.
         ("gpt-4.1", Thinking::Medium, json!({ "effort": "medium", "summary": "auto" })),
     ];
     for (model, thinking, expected) in table {
@@ -95,7 +95,7 @@ fn r53_each_level_of_thinking_has_the_word_of_its_model() {
 }
 
 #[test]
-fn r41_what_other_models_and_broken_answers_have_left_is_made_acceptable() {
+fn r41_answers_of_other_models_and_broken_answers_are_normalised() {
     let long = "x".repeat(65);
     let input = input_of(vec![
         Message::user(""),
@@ -129,7 +129,7 @@ fn r41_what_other_models_and_broken_answers_have_left_is_made_acceptable() {
 }
 
 #[test]
-fn r69_images_documents_and_texts_are_shown_in_messages_and_results() {
+fn r69_messages_and_results_contain_images_documents_and_texts() {
     let files = vec![
         file("image/png", "a.png", b"png"),
         file("application/pdf", "a.pdf", b"%PDF"),
@@ -163,8 +163,8 @@ fn an_image_that_a_model_made_is_never_between_a_call_and_its_result() {
         { "type": "input_text", "text": "What you have made:" },
         { "type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,cG5n" },
     ] });
-    let said = AssistantMessage { model: "".into(), blocks: vec![held(BlockContent::Text("so".into())), image()] };
-    assert_eq!(input_of(vec![Message::Assistant(said)]), json!([text("assistant", "so"), made]));
+    let message = AssistantMessage { model: "".into(), blocks: vec![held(BlockContent::Text("so".into())), image()] };
+    assert_eq!(input_of(vec![Message::Assistant(message)]), json!([text("assistant", "so"), made]));
     let called =
         AssistantMessage { model: "".into(), blocks: vec![held(BlockContent::Call(call("c", "{}"))), image()] };
     let called = input_of(vec![Message::Assistant(called), result("c", "a", vec![])]);
@@ -173,7 +173,7 @@ fn an_image_that_a_model_made_is_never_between_a_call_and_its_result() {
 }
 
 #[test]
-fn r41_an_id_that_comes_again_is_another_one_for_its_call_and_its_result() {
+fn r41_a_repeated_id_is_replaced_for_its_call_and_its_result() {
     let calls = || Message::Assistant(AssistantMessage::plain(None, None, vec![call("call_0", "{}")]));
     let input = input_of(vec![calls(), result("call_0", "a", vec![]), calls(), result("call_0", "b", vec![])]);
     let ids: Vec<_> = input.as_array().unwrap().iter().filter_map(|item| item["call_id"].as_str()).collect();
@@ -181,7 +181,7 @@ fn r41_an_id_that_comes_again_is_another_one_for_its_call_and_its_result() {
     assert!(ids[2] != "call_0" && ids[2] == ids[3], "{ids:?}");
 }
 
-/// The items of [`CALLS`] as they go back to their model.
+/// The items of [`CALLS`] as they are sent back to their model.
 fn sent_back() -> Value {
     let summary = [
         json!({ "type": "summary_text", "text": "**Looking** 潮" }),
@@ -198,7 +198,7 @@ fn sent_back() -> Value {
 }
 
 #[tokio::test]
-async fn r69_a_conversation_goes_back_in_its_order_with_its_signatures() {
+async fn r69_a_conversation_is_sent_back_in_order_with_its_signatures() {
     let replies = [CALLS, IMAGE];
     let server = serve(move |number| Reply::Keep(sized(replies[number].as_bytes()))).await;
     let (model, mut request) = (ModelSet::new(), request_to(&server.base_url));
@@ -221,8 +221,8 @@ async fn r69_a_conversation_goes_back_in_its_order_with_its_signatures() {
 }
 
 #[tokio::test]
-async fn r41_to_another_model_nothing_goes_that_only_its_own_can_read() {
-    let answer = said(CALLS).await;
+async fn r41_another_model_gets_nothing_that_it_cannot_read() {
+    let answer = answer_to(CALLS).await;
     let expected = json!([
         text("assistant", "I look at the 🦀s.\n"),
         { "type": "function_call", "call_id": "call_a1", "name": "ls", "arguments": "{\"path\":\"src\"}" },
@@ -238,8 +238,8 @@ async fn r41_to_another_model_nothing_goes_that_only_its_own_can_read() {
 }
 
 #[tokio::test]
-async fn r41_reasoning_goes_back_only_with_the_whole_item_that_followed_it() {
-    let Message::Assistant(mut answer) = said(CALLS).await.sealed("acme/m1") else { unreachable!() };
+async fn r41_reasoning_is_sent_back_only_with_the_complete_item_after_it() {
+    let Message::Assistant(mut answer) = answer_to(CALLS).await.sealed("acme/m1") else { unreachable!() };
     answer.blocks.pop();
     assert_eq!(input_of(vec![Message::Assistant(answer.clone())]), json!(sent_back().as_array().unwrap()[..3]));
     answer.blocks.truncate(2);
@@ -248,7 +248,7 @@ async fn r41_reasoning_goes_back_only_with_the_whole_item_that_followed_it() {
 }
 
 #[test]
-fn r41_a_signature_of_another_format_is_passed_over() {
+fn r41_a_signature_of_another_format_is_skipped() {
     let signed = |held: BlockContent| ContentBlock { held, signature: Some("EqQBCgIYAhIM".into()) };
     let blocks = vec![
         signed(BlockContent::Reasoning("hm".into())),

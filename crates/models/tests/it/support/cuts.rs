@@ -1,20 +1,20 @@
-//! An answer cut at every byte: always a typed result, never a false end, never another text.
+//! Interrupts an answer at every byte: the result always has a type, never a false end, and never another text.
 
-#![allow(clippy::print_stdout, reason = "how many there were, for who asks with --nocapture")]
+#![allow(clippy::print_stdout, reason = "the number of cases, printed with --nocapture")]
 
 use engine::FailureClass;
 use models::{Model, ModelSet, Request};
 
 use crate::support::{Answer, Reply, chunked, read, serve, sized, until_close};
 
-/// One format's answer.
+/// A recorded answer.
 pub(crate) struct Canned<'a> {
     pub(crate) body: &'a str,
-    /// From so many bytes on it is whole; none = never.
+    /// The number of bytes from which the answer is complete; none = never.
     pub(crate) whole_at: Option<usize>,
 }
 
-/// Serves the first n bytes of an answer to request n; gives what came out of each.
+/// Serves the first n bytes of an answer to request n; returns the result of each request.
 pub(crate) async fn cuts(bytes: Vec<u8>, request: impl Fn(&str) -> Request) -> Vec<Answer> {
     let count = bytes.len() + 1;
     let server = serve(move |number| Reply::Close(bytes[..number].to_vec())).await;
@@ -26,14 +26,14 @@ pub(crate) async fn cuts(bytes: Vec<u8>, request: impl Fn(&str) -> Request) -> V
     answers
 }
 
-/// Cuts an answer that ends with its connection, and one with its length.
+/// Interrupts an answer that ends with its connection, and one with a length.
 pub(crate) async fn check_cuts(canned: &Canned<'_>, request: impl Fn(&str) -> Request) {
     for bytes in [until_close(canned.body.as_bytes()), sized(canned.body.as_bytes())] {
         let head = bytes.len() - canned.body.len();
         let whole_at = canned.whole_at.map(|at| head + at);
         let answers = cuts(bytes, &request).await;
         let last = answers.last().unwrap();
-        println!("cut at each of {} places", answers.len());
+        println!("interrupted at each of {} bytes", answers.len());
         for (cut, answer) in answers.iter().enumerate() {
             let is_whole = whole_at.is_some_and(|whole| cut >= whole);
             assert_eq!(answer.end.as_ref().unwrap().is_ok(), is_whole, "cut at {cut}: {answer:?}");
@@ -47,7 +47,7 @@ pub(crate) async fn check_cuts(canned: &Canned<'_>, request: impl Fn(&str) -> Re
     }
 }
 
-/// What came out of a cut answer is the beginning of the whole one.
+/// The interrupted answer is the beginning of the complete one.
 fn check_begins(answer: &Answer, whole: &Answer, cut: usize) {
     assert!(whole.text.starts_with(&answer.text), "cut at {cut}");
     assert!(whole.reasoning.starts_with(&answer.reasoning), "cut at {cut}");
@@ -60,7 +60,7 @@ fn check_begins(answer: &Answer, whole: &Answer, cut: usize) {
     }
 }
 
-/// An answer in pieces of any size is the same answer.
+/// An answer is the same in pieces of any size.
 pub(crate) async fn check_pieces(body: &str, request: impl Fn(&str) -> Request) {
     let ask = async |bytes: Vec<u8>| {
         let server = serve(move |_| Reply::Keep(bytes.clone())).await;

@@ -1,4 +1,4 @@
-//! A model server of the tests' own: real sockets, canned bytes; and all that comes out of a stream, for every format.
+//! A model server for these tests, with real sockets and canned bytes, and a reader of whole streams, for every format.
 
 pub(crate) mod cuts;
 
@@ -16,16 +16,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// Where nobody listens: no program is given this port unless it asks for it, so none gets it meanwhile.
+/// An address on which no server listens: the system never assigns this port by itself.
 pub(crate) const CLOSED: &str = "127.0.0.1:1";
 
-/// What the server does with one request.
+/// How the server answers a request.
 pub(crate) enum Reply {
     /// These bytes, then the connection is closed.
     Close(Vec<u8>),
-    /// These bytes; the connection stays for the next request.
+    /// These bytes; the connection stays open for the next request.
     Keep(Vec<u8>),
-    /// These bytes, then nothing until the client goes.
+    /// These bytes, then nothing until the client disconnects.
     Hang(Vec<u8>),
     /// These bytes, then the connection is reset.
     Reset(Vec<u8>),
@@ -41,11 +41,11 @@ pub(crate) struct Seen {
     pub(crate) connections: AtomicUsize,
     /// Heads and bodies of the requests.
     pub(crate) requests: Mutex<Vec<String>>,
-    /// The client of a `Hang` went.
+    /// Notified when the client of a `Hang` disconnects.
     pub(crate) gone: Notify,
 }
 
-/// Starts a server; `reply` is asked for each request with its number from 0.
+/// Starts a server; `reply` gets the number of each request, from 0.
 pub(crate) async fn serve(reply: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -71,14 +71,14 @@ async fn connection(mut socket: TcpStream, seen: Arc<Seen>, reply: Arc<impl Fn(u
         match reply(number) {
             Reply::Keep(bytes) => socket.write_all(&bytes).await.unwrap(),
             Reply::Close(bytes) => {
-                // The client may have gone before the end, of an answer that is too long for instance.
+                // The client may disconnect before the end, for example if the answer is too long.
                 let _ = socket.write_all(&bytes).await;
                 let _ = socket.shutdown().await;
                 return;
             }
             Reply::Reset(bytes) => {
                 let _ = socket.write_all(&bytes).await;
-                // Closed with nothing kept: the client gets a reset, not an end.
+                // Closing without lingering resets the connection.
                 let _ = socket.set_zero_linger();
                 return;
             }
@@ -166,26 +166,26 @@ pub(crate) fn request_of(api: Api, base_url: &str) -> Request {
     }
 }
 
-/// All that came out of a stream.
+/// All events of a stream.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) opened: bool,
     pub(crate) text: String,
     pub(crate) reasoning: String,
-    /// id, name, arguments.
+    /// Id, name and arguments of each call.
     pub(crate) calls: Vec<(String, String, String)>,
-    /// All of it in the order in which it came, with the signatures.
+    /// All content in the order of the stream, with the signatures.
     pub(crate) blocks: Vec<ContentBlock>,
-    /// How it ended.
+    /// The end of the stream; none before it ends.
     pub(crate) end: Option<Result<engine::Usage, Failure>>,
 }
 
-/// Reads a stream to its end and checks its shape: opened once and first, ended once and last.
+/// Reads a stream to its end and checks that `Opened` comes once and first, and the end once and last.
 pub(crate) async fn read(mut stream: ResponseStream) -> Answer {
     let mut answer = Answer::default();
-    while let Some(said) = stream.next().await {
-        assert!(answer.end.is_none(), "nothing follows the end: {said:?}");
-        match said {
+    while let Some(event) = stream.next().await {
+        assert!(answer.end.is_none(), "nothing follows the end: {event:?}");
+        match event {
             Ok(ModelEvent::Opened) => assert!(!std::mem::replace(&mut answer.opened, true), "opened twice"),
             Ok(ModelEvent::Part(part)) => {
                 assert!(answer.opened, "a part before the opening");
@@ -259,7 +259,7 @@ impl Answer {
         calls.into_iter().nth(index as usize).expect("it has begun")
     }
 
-    /// Signs the last block of the kind, or begins a signed one, as the engine does.
+    /// Signs the last block of this kind, or starts a signed one, as the engine does.
     fn sign(&mut self, of: BlockOf, signature: &str) {
         if let BlockOf::Call(index) = of {
             *self.call_block(index).1 = Some(signature.into());
@@ -278,7 +278,7 @@ impl Answer {
         self.blocks.push(ContentBlock { held: held("".into()), signature: Some(signature.into()) });
     }
 
-    /// The answer as it is in the next request of the conversation.
+    /// The answer as a message in the next request of the conversation.
     pub(crate) fn sealed(&self, model: &str) -> Message {
         Message::Assistant(models::AssistantMessage { model: model.into(), blocks: self.blocks.clone() })
     }
@@ -292,7 +292,7 @@ impl Answer {
     }
 }
 
-/// One request to a server that gives this one reply.
+/// Sends one request to a server that always gives this reply.
 pub(crate) async fn ask(model: &dyn Model, reply: impl Fn() -> Reply + Send + Sync + 'static) -> Answer {
     let server = serve(move |_| reply()).await;
     read(model.stream(request_to(&server.base_url))).await

@@ -1,7 +1,7 @@
-//! `@copilotkit/aimock`, a model server for tests: all of its surfaces that there is an adapter for, and its ways to fail. It
-//! counts no tokens and takes any signature; nothing is asked of it there.
+//! `@copilotkit/aimock`, a model server for tests: all of its APIs that have an adapter, and its failures. It counts no
+//! tokens and accepts any signature, so these tests check neither.
 //!
-//! `AIMOCK` names the folder into which `aimock/package.json` is installed.
+//! `AIMOCK` names the folder in which `aimock/package.json` is installed.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::server::{Server, installed};
 use crate::support::{Answer, read, request_of};
 
-/// Its surfaces: the format, and the path below the address.
+/// Its APIs: the format, and the path below the address.
 const SURFACES: [(Api, &str); 5] = [
     (Api::OpenAiChat, "/v1"),
     (Api::OpenAiResponses, "/v1"),
@@ -23,10 +23,10 @@ const SURFACES: [(Api, &str); 5] = [
     (Api::Ollama, ""),
 ];
 
-/// Longer than any answer takes: what is not there by then hangs.
+/// Longer than any answer takes: a request that takes longer hangs.
 const HANGS: Duration = Duration::from_mins(1);
 
-/// It, if it is installed.
+/// The server, if it is installed.
 pub(crate) fn server() -> Option<Server> {
     const PROGRAM: &str = "node_modules/@copilotkit/aimock/dist/cli.js";
     let program = Path::new(&installed("AIMOCK", PROGRAM)?).join(PROGRAM);
@@ -50,13 +50,13 @@ pub(crate) fn request(server: &Server, api: Api, path: &str, message: &str) -> R
     request
 }
 
-/// The whole answer.
+/// Sends a request and reads the whole answer.
 pub(crate) async fn ask(request: &Request) -> Answer {
     let answer = read(ModelSet::new().stream(request.clone()));
     tokio::time::timeout(HANGS, answer).await.unwrap_or_else(|_| panic!("{:?} hangs", request.endpoint.api))
 }
 
-/// An answer with reasoning and two calls, and the one to their results.
+/// An answer with reasoning and two calls, and the answer to their results.
 pub(crate) async fn converse(server: &Server, api: Api, path: &str, reasoning: &str) {
     let mut request = request(server, api, path, "look");
     let first = ask(&request).await;
@@ -80,20 +80,20 @@ pub(crate) async fn converse(server: &Server, api: Api, path: &str, reasoning: &
     assert_eq!((second.text.as_str(), second.calls.len()), ("There is a.rs, 潮.", 0), "{api:?}");
 }
 
-/// R69: a conversation on every surface.
+/// R69: a conversation with every API.
 #[tokio::test]
-async fn r69_third_party_aimock_is_spoken_to_on_each_of_its_surfaces() {
+async fn r69_third_party_aimock_works_with_each_of_its_apis() {
     let Some(server) = server() else { return };
     for (api, path) in SURFACES {
-        // Its Ollama says reasoning in a field that Ollama does not have.
+        // Its Ollama API sends reasoning in a field that Ollama does not have.
         let reasoning = if api == Api::Ollama { "" } else { "Two places." };
         converse(&server, api, path, reasoning).await;
     }
 }
 
-/// R51: however the server fails, the failure has its class, nothing hangs, and no answer counts as whole.
+/// R51: every failure of the server has its class, nothing hangs, and no answer counts as complete.
 #[tokio::test]
-async fn r51_third_party_each_way_in_which_aimock_fails_has_its_class() {
+async fn r51_third_party_each_failure_of_aimock_has_its_class() {
     let Some(server) = server() else { return };
     let ways = [
         ("drop", FailureClass::Server),
@@ -104,7 +104,7 @@ async fn r51_third_party_each_way_in_which_aimock_fails_has_its_class() {
     ];
     for (api, path) in SURFACES {
         for (way, class) in ways {
-            // What is not a line yet may be the beginning of one: to Ollama's framing it was cut.
+            // An incomplete line counts as truncated in Ollama's framing.
             let is_part_of_line = (api, way) == (Api::Ollama, "malformed");
             let class = if is_part_of_line { FailureClass::Network } else { class };
             let answer = ask(&request(&server, api, path, way)).await;

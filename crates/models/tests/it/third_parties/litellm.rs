@@ -1,7 +1,7 @@
-//! The proxy of `litellm`, which speaks three formats to its clients: before the model server of [`super::aimock`], whose answers
-//! it translates, and with answers of its own.
+//! The proxy of `litellm`, which speaks three formats to its clients. It translates the answers of the model server of
+//! [`super::aimock`], and sends its own.
 //!
-//! `LITELLM` names a virtual environment with `litellm/requirements.txt`. It is too large to be a part of the proof.
+//! `LITELLM` names a virtual environment with `litellm/requirements.txt`, which is too large to be a part of the proof.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use models::Api;
 use super::aimock::{self, ask, converse, request};
 use super::server::{Server, installed};
 
-/// Both servers, the proxy last; it knows three models: what aimock says, an answer of its own, and a failure of its own.
+/// Both servers, the proxy last. It has three models: aimock's, one with its own answer, and one with its own failure.
 fn servers() -> Option<(Server, Server)> {
     const PROGRAM: &str = "bin/litellm";
     let program = Path::new(&installed("LITELLM", PROGRAM)?).join(PROGRAM);
@@ -30,25 +30,25 @@ fn servers() -> Option<(Server, Server)> {
     let name = behind.address.rsplit(':').next().expect("an address has a port");
     let config = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("litellm-{name}.yaml"));
     fs::write(&config, format!("model_list:\n{}{settings}", models.concat())).unwrap();
-    // It says on stderr where it listens.
+    // It prints its address on stderr.
     let mut shell = Command::new("sh");
     shell.args(["-c", "exec \"$0\" --config \"$1\" --host 127.0.0.1 --port 0 2>&1"]).arg(program).arg(config);
     shell.env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("NO_PROXY", "127.0.0.1");
     Some((behind, Server::start(&mut shell, "Uvicorn running on ")))
 }
 
-/// R69: a conversation through a translator, in each format that it speaks.
+/// R69: a conversation through a proxy that translates formats, in each of its formats.
 #[tokio::test]
-async fn r69_third_party_litellm_passes_conversations_on() {
+async fn r69_third_party_litellm_forwards_conversations() {
     let Some((_behind, proxy)) = servers() else { return };
     for api in [Api::OpenAiChat, Api::Anthropic, Api::OpenAiResponses] {
         converse(&proxy, api, "/v1", "Two places.").await;
     }
 }
 
-/// R51: what it answers itself is counted where it streams, and a failure of its class where it does not or is none.
+/// R51: its own answer is complete if it streams it, and otherwise a failure with its class.
 #[tokio::test]
-async fn r51_third_party_answers_of_litellms_own_are_whole_or_failures() {
+async fn r51_third_party_litellms_own_answers_are_complete_or_failures() {
     let Some((_behind, proxy)) = servers() else { return };
     let asked = |api, model: &str| {
         let mut request = request(&proxy, api, "/v1", "hi");
@@ -59,9 +59,9 @@ async fn r51_third_party_answers_of_litellms_own_are_whole_or_failures() {
     assert_eq!(own.text, "Twice a day, 潮.");
     assert!(own.usage().input > 0 && own.usage().output > 0, "{:?}", own.usage());
     let failures = [
-        // There it gives its answer in one piece, though a stream was asked for.
+        // In this format it sends its answer in one piece, although a stream was requested.
         (Api::Anthropic, "own", FailureClass::Malformed),
-        // There it fails with its own answer, inside a stream.
+        // In this format its own answer fails inside a stream.
         (Api::OpenAiResponses, "own", FailureClass::Server),
         (Api::OpenAiChat, "limited", FailureClass::RateLimit),
         (Api::Anthropic, "limited", FailureClass::RateLimit),

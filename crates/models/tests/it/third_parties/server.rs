@@ -1,24 +1,24 @@
-//! A server in a process of its own, for as long as a test.
+//! A server in a separate process that lives as long as a test.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-/// It runs until it is dropped.
+/// A running server; dropping it stops it.
 pub(crate) struct Server {
     process: Child,
-    /// Where it listens: `http://127.0.0.1:PORT`.
+    /// Its address, `http://127.0.0.1:PORT`.
     pub(crate) address: String,
 }
 
 impl Server {
-    /// Starts it and waits for the line that says where it listens, with what stands before the address there.
+    /// Starts the server and waits for the line with its address; `before_address` is the text before it.
     pub(crate) fn start(command: &mut Command, before_address: &str) -> Self {
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         let address = lines.find_map(|line| Some(line.split_once(before_address)?.1.to_owned()));
         let address = address.and_then(|rest| rest.split_whitespace().next().map(str::to_owned));
-        // What it says later is read too: a full pipe would stop it.
+        // Later output is read too, because a full pipe would block the server.
         thread::spawn(move || lines.for_each(drop));
         Self { process, address: address.expect("it says where it listens") }
     }
@@ -31,7 +31,7 @@ impl Drop for Server {
     }
 }
 
-/// The value of a variable that says where something is installed; where it was promised, its lack is a failure.
+/// The value of a variable that names an installation. In CI, a missing installation fails the test.
 pub(crate) fn installed(variable: &str, file: &str) -> Option<String> {
     let named = std::env::var(variable).ok();
     let found = named.clone().filter(|folder| std::path::Path::new(folder).join(file).exists());

@@ -86,7 +86,7 @@ impl World {
     }
 }
 
-/// A call with an id of its own.
+/// A call with a new id.
 pub(crate) fn request(tool: &str, arguments: Value) -> CallRequest {
     let run = RunId(Uuid::now_v7());
     CallRequest {
@@ -128,7 +128,7 @@ impl Observed {
     }
 }
 
-/// Waits until something holds. It fails the test after a minute: then it never will.
+/// Waits until a condition holds; fails the test after a minute.
 pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..12_000 {
         if holds() {

@@ -1,30 +1,26 @@
-//! What a loss of power leaves of files that were not completely synced.
+//! Decides which content of incompletely synced files survives a loss of power.
 
 use std::cmp::Ordering;
 
 use crate::image::{Change, Image, Pending, overwrite};
 
-/// What a disk writes atomically, bytes.
+/// The bytes that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 
 /// Which of the changes without a later sync survive a loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// None.
+    /// No such change survives.
     Nothing,
-    /// All.
+    /// Every change survives.
     Everything,
-    /// Those up to a random one, over all files in the order in which they were made; the last may be torn.
-    Prefix {
-        /// The seed of the random numbers.
-        seed: u64,
-    },
-    /// Any, each torn: some 512-byte sectors of a write survive. A file that the write would have extended may be
-    /// longer even without its data, with zeros or with old bytes of the disk.
-    Torn {
-        /// The seed of the random numbers.
-        seed: u64,
-    },
+    /// The changes up to a random one survive, in their order over all files; the last may be torn.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Prefix { seed: u64 },
+    /// Random changes survive, each torn: some 512-byte sectors of a write survive. A file that the write would have
+    /// extended may be longer even without its data, with zeros or with old bytes of the disk.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Torn { seed: u64 },
 }
 
 /// Random numbers from a seed (splitmix64).
@@ -70,7 +66,7 @@ impl Cut {
         }
     }
 
-    /// What is left of each of these files, in their order; `None` for a file that does not exist.
+    /// The surviving content of each of these files, in their order; `None` for a file that does not exist.
     pub(crate) fn remains(self, images: &[Image], rng: &mut Rng) -> Vec<Option<Vec<u8>>> {
         let mut numbers: Vec<u64> = images.iter().flat_map(|image| &image.pending).map(|p| p.number).collect();
         numbers.sort_unstable();
@@ -141,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_tears_at_sectors_and_keeps_what_was_synced() {
+    fn a_power_loss_tears_at_sectors_and_keeps_synced_data() {
         let pending = vec![write(1, 700, b'b', 1000), write(2, 2000, b'c', 10)];
         let image = Image { durable: Some(vec![b'a'; 1024]), pending, open: 0 };
         assert_eq!(remains(Cut::Nothing, &image), vec![b'a'; 1024]);
@@ -150,8 +146,8 @@ mod tests {
         for seed in 0..200 {
             let cut = Cut::Torn { seed };
             let content = remains(cut, &image);
-            assert_eq!(content, remains(cut, &image), "a seed is not enough to repeat it");
-            assert!(content[..700].iter().all(|byte| *byte == b'a'), "what was synced is gone");
+            assert_eq!(content, remains(cut, &image), "the same seed gave another result");
+            assert!(content[..700].iter().all(|byte| *byte == b'a'), "synced data is lost");
             let sectors = [content[700], content[1023]];
             assert!(sectors[0] == sectors[1], "a sector is torn: {sectors:?}");
             torn += u32::from(content.len() > 1536 && content[700] == b'a' && content[1536] == b'b');

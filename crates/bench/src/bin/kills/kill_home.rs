@@ -1,4 +1,4 @@
-//! The place of one case: a fresh home, workspace and ledger; it runs programs there.
+//! The fresh home of a case, with its workspace and ledger, and the processes that run on it.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ const FILE_LINES: usize = 150;
 /// How often an end is checked.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A fresh home with all that belongs to it.
+/// A fresh home with its workspace and ledger.
 #[derive(Debug)]
 pub(super) struct KillHome {
     folder: TempDir,
@@ -36,15 +36,15 @@ impl KillHome {
     /// Creates the folders and writes the configuration.
     pub(super) fn new(setup: &Setup, bench: &Bench) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("limulus-kills-").tempdir()?;
-        let place = Self { folder, mutant: bench.mutant.clone(), address: setup.fault.address, started: 0 };
-        std::fs::create_dir(place.workspace())?;
-        std::fs::create_dir(place.home())?;
-        std::fs::write(place.home().join("config.toml"), configuration(&place, setup, bench)?)?;
+        let kill_home = Self { folder, mutant: bench.mutant.clone(), address: setup.fault.address, started: 0 };
+        std::fs::create_dir(kill_home.workspace())?;
+        std::fs::create_dir(kill_home.home())?;
+        std::fs::write(kill_home.home().join("config.toml"), configuration(&kill_home, setup, bench)?)?;
         for file in 1..=FILES {
             let text = "high at noon, low at six\n".repeat(FILE_LINES);
-            std::fs::write(place.workspace().join(format!("step-{file}.txt")), text)?;
+            std::fs::write(kill_home.workspace().join(format!("step-{file}.txt")), text)?;
         }
-        Ok(place)
+        Ok(kill_home)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -178,7 +178,7 @@ impl Signalled {
     }
 }
 
-/// Waits for the end of a process, but not for ever, and calls this at each check.
+/// Waits for the end of a process, at most this long, and calls `each` at each check.
 fn finish(
     command: &mut Command,
     limit: Duration,
@@ -203,10 +203,10 @@ fn finish(
 const SHORT_S: u32 = 1;
 const LONG_S: u32 = 60;
 
-fn configuration(place: &KillHome, setup: &Setup, bench: &Bench) -> io::Result<String> {
+fn configuration(kill_home: &KillHome, setup: &Setup, bench: &Bench) -> io::Result<String> {
     let Setup { resume, poison_after, call_s, fault } = setup;
     let poison_after = if *poison_after == 0 { r#""off""#.to_owned() } else { poison_after.to_string() };
-    let workspace = place.workspace();
+    let workspace = kill_home.workspace();
     let (workspace, base_url) = (workspace.display(), bench.server.base_url());
     let silence_s = if fault.number == "P12" || fault.script.starts_with("odd=late") { SHORT_S } else { LONG_S };
     let keep = if fault.work == Work::Reads { 1_000 } else { 20_000 };

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::exec;
 use crate::folder::{CallFolder, CallState};
-use crate::limits::HELD_TICK_MS;
+use crate::limits::BACKGROUND_TICK_MS;
 use crate::masking::Secrets;
 use crate::preview;
 use crate::supervise::processes;
@@ -21,8 +21,8 @@ use crate::supervise::processes;
 /// How a background process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessEnd {
-    /// Done or Failed; TimedOut at its limit; Interrupted if the outcome is unknown; Unended if some process could not be
-    /// ended.
+    /// Done or Failed; TimedOut at its limit; Interrupted if the outcome is unknown; Unended if some process could not
+    /// be ended.
     pub outcome: CallOutcome,
     /// The same as text.
     pub how: String,
@@ -65,8 +65,8 @@ pub async fn end_process(calls: &Path, secrets: &Secrets, process: EffectId, gra
     }
 }
 
-/// Removes the record of a process that is no longer listed. A process that could not be ended keeps its record while it
-/// runs.
+/// Removes the record of a process that is no longer listed. A process that could not be ended keeps its record while
+/// it runs.
 pub fn forget_process(calls: &Path, process: EffectId) -> io::Result<()> {
     let folder = CallFolder::of(calls, process);
     if folder.state()? == CallState::Running { Ok(()) } else { folder.remove() }
@@ -105,5 +105,5 @@ async fn supervisor_gone(control: File) {
 }
 
 async fn tick() {
-    sleep(Duration::from_millis(HELD_TICK_MS)).await;
+    sleep(Duration::from_millis(BACKGROUND_TICK_MS)).await;
 }
