@@ -11,7 +11,7 @@ use runtime::{ApprovalRequest, Approver, Published};
 
 use crate::connection::Caller;
 
-/// The clients on which a person can answer, and the open approval requests.
+/// The clients with a person who can answer, and the open approval requests.
 #[derive(Default)]
 pub(crate) struct Approvals(Mutex<Open>);
 

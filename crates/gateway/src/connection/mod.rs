@@ -27,7 +27,7 @@ use crate::service::Service;
 
 pub(crate) use send_buffer::{Chunk, SendBuffer, Slow};
 
-/// How long a client that is being closed has to read what waits for it.
+/// How long a client that is being closed has to read its buffered frames.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The number of reading requests of one client that run at once.
@@ -146,7 +146,7 @@ async fn shake_hands<R: AsyncRead + Unpin>(
         first = tokio::time::timeout(Duration::from_millis(HANDSHAKE_MS), frames.next()) => first,
         Ok(_) = leaving.wait_for(|leaving| *leaving) => return Ok(None),
     };
-    let late = || invalid(format!("no handshake came within {} s", HANDSHAKE_MS / 1000));
+    let late = || invalid(format!("no handshake within {} s", HANDSHAKE_MS / 1000));
     let request = match first.map_err(|_| late())? {
         Ok(Some(Frame::Request(request))) => request,
         Ok(Some(_)) => return Err(invalid("the first frame must be a request".to_owned())),
@@ -218,7 +218,7 @@ fn old_methods() -> impl Iterator<Item = &'static str> {
 }
 
 fn invalid(what: String) -> ErrorShape {
-    Error::invalid(what, "docs/protocol.md says what is spoken here").shape()
+    Error::invalid(what, "docs/protocol.md describes the protocol").shape()
 }
 
 /// Serves requests concurrently. A client that has closed its writing end still receives the responses to its requests.
@@ -238,7 +238,7 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
             Some(()) = requests.next(), if !requests.is_empty() => {}
             () = caller.dropped.notified() => return,
             Ok(_) = leaving.wait_for(|leaving| *leaving) => {
-                caller.notify(&Shutdown { reason: "the owner of the home leaves".to_owned() });
+                caller.notify(&Shutdown { reason: "the owner of the home is shutting down".to_owned() });
                 return;
             }
             frame = next_frame(caller, frames), if reads && requests.len() < REQUESTS => match frame {
@@ -343,7 +343,7 @@ mod tests {
 
     /// R43: frames outside subscriptions can also overflow the buffer.
     #[tokio::test]
-    async fn r43_whatever_finds_no_room_drops_a_client_with_the_cursors_of_its_subscriptions() {
+    async fn r43_a_frame_that_overflows_the_buffer_drops_the_client_with_its_cursors() {
         let notices: [fn(&Caller); 2] =
             [|caller| caller.notify(&Tick { ts: Timestamp(1) }), |caller| caller.notify(&Parked::default())];
         for notify in notices {

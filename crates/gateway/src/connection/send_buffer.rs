@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn r60_an_event_that_finds_no_room_is_not_kept_and_an_answer_is() {
+    async fn r60_a_full_buffer_refuses_an_event_and_accepts_a_response() {
         let outbox = SendBuffer::default();
         let shared = || Chunk::Shared(vec![b'e'; BUFFERED_BYTES / 2].into());
         assert_eq!(outbox.offer([Chunk::Own(vec![]), shared()]), Ok(()));

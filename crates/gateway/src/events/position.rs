@@ -61,9 +61,9 @@ pub(super) struct Reached {
 
 /// The text is not a position in the stream that it was given for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no cursor: give one as it was received, or none to begin at the beginning")]
+#[error("`{text}` is not a cursor: pass a cursor as it was received, or none to start at the beginning")]
 pub struct InvalidCursor {
-    /// The text that was given.
+    /// The rejected text.
     pub text: String,
 }
 

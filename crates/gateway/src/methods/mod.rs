@@ -95,7 +95,7 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
 
 /// Reads only as fast as the client takes responses, because a response may be large.
 async fn read(caller: &Caller, method: &str, params: Value) -> Result<Value, ErrorShape> {
-    let _turn = caller.reads.acquire().await;
+    let _permit = caller.reads.acquire().await;
     caller.outbox.room().await;
     let service = &caller.service;
     let (home, journal) = (Arc::clone(service.home()), Arc::clone(service.runtime.journal()));
@@ -111,12 +111,12 @@ pub(crate) fn params<M: Method>(params: Value) -> Result<M::Params, ErrorShape> 
     // Absent parameters are the defaults.
     let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
     serde_json::from_value(params).map_err(|error| {
-        let what = format!("`{}` does not take that: {error}", M::NAME);
-        Error::invalid(what, "docs/protocol.md says what it takes").shape()
+        let what = format!("invalid parameters of `{}`: {error}", M::NAME);
+        Error::invalid(what, "docs/protocol.md lists them").shape()
     })
 }
 
 fn unknown(method: &str) -> ErrorShape {
     let names: Vec<&str> = METHODS.iter().map(|method| method.name).collect();
-    Error::invalid(format!("unknown method `{method}`"), format!("there are: {}", names.join(", "))).shape()
+    Error::invalid(format!("unknown method `{method}`"), format!("the methods are: {}", names.join(", "))).shape()
 }

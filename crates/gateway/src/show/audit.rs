@@ -99,7 +99,7 @@ impl<'a> Auditor<'a> {
                 self.notify(audited, event, before, &mut line);
             }
             (content, _, session) => {
-                // The state comes from a snapshot, so it holds names that were given before it.
+                // The state comes from a snapshot, so it holds names from earlier entries.
                 if let Some(session) = session {
                     self.narrator.learn(session);
                     self.narrator.models = session.run().map(|run| (self.models)(run.settings)).unwrap_or_default();
@@ -128,8 +128,8 @@ impl<'a> Auditor<'a> {
     }
 }
 
-/// The text for an entry without its payload.
-fn removed(stands: bool) -> String {
-    let stands = if stands { "; a snapshot stands for it and all before it" } else { "" };
-    format!("its payload was removed, its hash remains{stands}")
+/// The text for an entry without its payload. `has_state`: a snapshot replaces the entries up to it.
+fn removed(has_state: bool) -> String {
+    let snapshot = if has_state { "; a snapshot replaces it and all earlier entries" } else { "" };
+    format!("its payload was removed, its hash remains{snapshot}")
 }

@@ -117,10 +117,10 @@ fn part(seq: Seq, item: &Item, texts: Texts<'_>) -> Result<ContextPart, Error> {
         Item::User { body, .. } => (ContextKind::User, texts(body)?),
         Item::Note { body } => (ContextKind::Note, texts(body)?),
         Item::Assistant { text, calls, .. } => {
-            let said = text.as_ref().map(texts).transpose()?.into_iter().filter(|said| !said.is_empty());
+            let text = text.as_ref().map(texts).transpose()?.into_iter().filter(|text| !text.is_empty());
             let calls = calls.iter().map(|call| Ok(format!("→ {} {}", call.tool, texts(&call.arguments)?)));
-            let said: Vec<String> = said.map(Ok).chain(calls).collect::<Result<_, Error>>()?;
-            (ContextKind::Assistant, said.join("\n"))
+            let lines: Vec<String> = text.map(Ok).chain(calls).collect::<Result<_, Error>>()?;
+            (ContextKind::Assistant, lines.join("\n"))
         }
         Item::Result { output, .. } => (ContextKind::Tool, texts(output)?),
     };

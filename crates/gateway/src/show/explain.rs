@@ -76,13 +76,13 @@ fn under_way(
 fn consequence(run: &Run, timer: Timer) -> String {
     match timer {
         Timer::RunDeadline => "it ends as timed out".to_owned(),
-        Timer::FirstByte => "the request has failed: no byte came".to_owned(),
-        Timer::Silent => "the request has failed: the stream went idle".to_owned(),
+        Timer::FirstByte => "the request fails: no byte arrived".to_owned(),
+        Timer::Silent => "the request fails: the stream went idle".to_owned(),
         Timer::CallLimit(call) => {
             let tool = run.call(call).map_or("the call", |call| call.tool.as_str());
             format!("`{tool}` is ended")
         }
-        Timer::Compaction => "the compaction is given up and the history stays as it is".to_owned(),
+        Timer::Compaction => "the compaction is abandoned and the history stays as it is".to_owned(),
         Timer::RetryDue => "the request is sent again".to_owned(),
         Timer::QuotaReset => "a cooldown has ended, so its model is asked again".to_owned(),
         Timer::EndGrace => "it ends without waiting for the calls that could not be ended".to_owned(),

@@ -24,8 +24,8 @@ pub fn trace(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<Vec<
     let lines = project(found.run, &line, Narrator::new(names(&candidates), texts))?;
     match removed_to(&line).filter(|_| lines.is_empty()) {
         Some(at) => Err(Error::not_found(
-            format!("the entries of the run {} are not there any more: all up to {at} were removed", found.run),
-            "`limulus runs show` shows what is known of it",
+            format!("the entries of run {} were removed: no entry up to {at} is left", found.run),
+            "`limulus runs show` shows what is left of it",
         )),
         None => Ok(lines),
     }

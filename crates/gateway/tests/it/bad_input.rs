@@ -85,14 +85,14 @@ async fn r60_a_request_that_makes_no_sense_is_answered_and_the_next_one_carried_
         ("dream", "{}", "unknown method `dream`"),
         ("connect", "{}", "unknown method `connect`"),
         ("agent", "{}", "missing field"),
-        ("agent", "[]", "`agent` does not take that"),
+        ("agent", "[]", "invalid parameters of `agent`"),
         ("agent", r#"{"message":"a","sessionKey":"a b","idempotencyKey":"k"}"#, "not a session key"),
         ("agent", r#"{"message":"a","sessionKey":"main","idempotencyKey":"k","lane":"x"}"#, "unknown field `lane`"),
-        ("agent.wait", r#"{"runId":"x"}"#, "does not take that"),
+        ("agent.wait", r#"{"runId":"x"}"#, "invalid parameters"),
         ("runs.abort", "{}", "name either a run or a session"),
-        ("events.subscribe", r#"{"session":"main","from":"rubbish"}"#, "no cursor"),
+        ("events.subscribe", r#"{"session":"main","from":"rubbish"}"#, "not a cursor"),
         ("events.subscribe", r#"{"session":"main","run":"x"}"#, "a session and a run"),
-        ("health", &deep, "does not take that"),
+        ("health", &deep, "invalid parameters"),
     ] {
         raw.say(&format!(r#"{{"type":"req","id":"1","method":"{method}","params":{params}}}"#)).await;
         let frame = raw.observe().await.unwrap();
@@ -232,7 +232,7 @@ async fn r60_who_does_not_shake_hands_in_ten_seconds_is_closed() {
         silent.write.write_all(says.as_bytes()).await.unwrap();
         let frames = silent.rest().await;
         assert_eq!((frames.len(), &frames[0]["event"]), (1, &json!("closed")), "{frames:?}");
-        assert!(is_invalid(&frames[0]["payload"], "no handshake came within 10 s"), "{frames:?}");
+        assert!(is_invalid(&frames[0]["payload"], "no handshake within 10 s"), "{frames:?}");
         let took = began.elapsed().as_millis() as u64;
         assert!((HANDSHAKE_MS..HANDSHAKE_MS + 1_000).contains(&took), "{took} ms");
     }

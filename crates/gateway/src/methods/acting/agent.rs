@@ -33,12 +33,12 @@ pub(in crate::methods) async fn agent(
         None => {}
     }
     let message = MessageId(Uuid::now_v7());
-    // Begins before the message is sent: its run may have ended before the next look.
+    // The wait begins before the message is sent, because the run may end before the response arrives.
     let waiting = service.hub.wait_for(message.into());
     let command = command(service, &key, message, params).await?;
     let key = key_of(&key);
     let Acknowledgement::Receipt(receipt) = super::command_to(service, &key.0, &key.1, command).await? else {
-        return Err(Error::Bug { what: "a message was answered without a receipt".to_owned() });
+        return Err(Error::Bug { what: "a message was accepted without a receipt".to_owned() });
     };
     let accepted_at = receipt.accepted_at;
     let Receipt { message: accepted, mode, state, ahead, verbose, .. } = receipt;
@@ -79,10 +79,10 @@ async fn command(
     let settings = service.runtime.resolver().settings(&key.agent, ModelPreferences::default(), &overrides).map_err(
         |failure| {
             if failure.code.as_deref() == Some(runtime::NO_SPACE) {
-                let hint = "nothing was recorded of the message: send it again then".to_owned();
+                let hint = "the message was not recorded: send it again when there is space".to_owned();
                 return Error::State { what: failure.message, hint };
             }
-            let hint = "`limulus config check` says what is wrong, `limulus models list` what can be used".to_owned();
+            let hint = "`limulus config check` shows the errors, `limulus models list` the usable models".to_owned();
             Error::Config { what: failure.to_string(), hint }
         },
     )?;

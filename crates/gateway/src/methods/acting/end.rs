@@ -90,8 +90,8 @@ fn of_row(journal: &dyn Journal, row: &RunRow) -> Result<Ended, Error> {
     let Some((ended, at)) = end else {
         let run = row.run;
         return Err(Error::State {
-            what: format!("run {run} has answered this key before, and its answer was removed since"),
-            hint: format!("`limulus runs show {run}` shows what is known of it; another key asks again"),
+            what: format!("run {run} answered the message with this key, and its answer was removed"),
+            hint: format!("`limulus runs show {run}` shows what is left of it; use another key to ask again"),
         });
     };
     of_event(journal, None, ended, at)

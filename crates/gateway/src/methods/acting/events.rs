@@ -144,7 +144,7 @@ impl Subscribing<'_> {
         let reading = tokio::task::spawn_blocking(move || read(journal.as_ref()));
         reading
             .await
-            .unwrap_or_else(|error| Err(Error::Bug { what: format!("what was missed could not be read: {error}") }))
+            .unwrap_or_else(|error| Err(Error::Bug { what: format!("the missed lines could not be read: {error}") }))
     }
 
     fn answer(&self, cursor: &str) {
@@ -166,19 +166,19 @@ pub(in crate::methods) fn unsubscribe(caller: &Arc<Caller>, params: &Unsubscribe
         return Ok(NoResult {});
     }
     let what = format!("there is no subscription {}", params.subscription);
-    Err(Error::not_found(what, "`events.subscribe` gives its number"))
+    Err(Error::not_found(what, "`events.subscribe` returns the number"))
 }
 
 fn target(service: &Service, params: &SubscribeParams) -> Result<Target, Error> {
     match (&params.session, &params.run) {
         (Some(_), Some(_)) => {
-            Err(Error::invalid("a session and a run were both named", "name one of them, or neither"))
+            Err(Error::invalid("a session and a run exclude each other", "name one of them, or neither"))
         }
         (Some(key), None) => Ok(Target::Session(SessionKey::parse(Some(key))?.to_string())),
         (None, Some(run)) => {
             let id: RunId = run
                 .parse()
-                .map_err(|_| Error::invalid(format!("`{run}` is no id of a run"), "`limulus runs list` shows them"))?;
+                .map_err(|_| Error::invalid(format!("`{run}` is not a run id"), "`limulus runs list` shows them"))?;
             let row = super::session_of_run(service, id)?;
             let row = row
                 .ok_or_else(|| Error::not_found(format!("there is no run {run}"), "`limulus runs list` shows them"))?;
@@ -198,14 +198,14 @@ fn from<'a>(target: &Target, params: &'a SubscribeParams) -> Result<(From, &'a s
         Target::Session(_) | Target::Run(..) => StreamScope::Session,
     };
     match (&params.from, params.whole) {
-        (Some(_), true) => Err(Error::invalid("`from` and `whole` were given", "give one of them, or neither")),
+        (Some(_), true) => Err(Error::invalid("`from` and `whole` exclude each other", "give one of them, or neither")),
         (None, true) => Ok((From::Beginning, "")),
         (None, false) => Ok((From::Now, "")),
         (Some(from), false) => {
             let (cursor, numbers) = split(from);
             let position = StreamPosition::parse(scope, cursor).map_err(|error| {
                 let hint =
-                    "give the cursor as it was received, to the stream that it came from: a session or the whole home";
+                    "pass the cursor as it was received, to the stream that it came from: a session or the whole home";
                 Error::invalid(error.to_string(), hint)
             })?;
             Ok((From::Position(position), numbers))

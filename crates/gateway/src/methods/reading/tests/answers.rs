@@ -103,14 +103,14 @@ fn r60_what_makes_no_sense_says_what_is_wrong() {
         let details = shape.details.unwrap();
         assert!(details.exit == exit && shape.message.contains(says), "{name}: {}, {}", details.exit, shape.message);
     };
-    check("runs.show", json!({ "runn": "x" }), 2, "`runs.show` does not take that: unknown field `runn`");
+    check("runs.show", json!({ "runn": "x" }), 2, "invalid parameters of `runs.show`: unknown field `runn`");
     check("runs.list", json!({ "limit": -1 }), 2, "invalid value");
-    check("status", json!([1]), 2, "`status` does not take that");
+    check("status", json!([1]), 2, "invalid parameters of `status`");
     check("sessions.show", json!({ "sessionKey": "a b" }), 2, "not a session key");
     check("sessions.show", json!({ "sessionKey": "nobody" }), 4, "no session `agent:main:nobody`");
     check("receipts.get", Value::Null, 2, "an id or a key");
     check("receipts.get", json!({ "id": "x" }), 2, "`x` is not a message id");
-    check("agent", Value::Null, 70, "does not only read");
+    check("agent", Value::Null, 70, "is not a read-only method");
     assert!(only_reads("status") && !only_reads("agent"));
     let table = protocol::method::METHODS;
     assert!(table.iter().any(|method| method.name == SessionsShow::NAME));

@@ -150,7 +150,7 @@ fn r18_an_orderly_restart_is_no_crash() {
     scene.end_stream();
     let lines = lines(&scene);
     let details: Vec<&str> = lines.iter().filter_map(|line| line.detail.as_deref()).collect();
-    assert!(details.contains(&"owner 1 left in order") && details.contains(&"opened by epoch 2"), "{details:?}");
+    assert!(details.contains(&"owner 1 shut down in order") && details.contains(&"opened by epoch 2"), "{details:?}");
     assert!(lines.iter().all(|line| !line.crash));
 }
 
@@ -206,9 +206,7 @@ fn a_run_is_found_by_a_unique_beginning_or_by_its_session() {
     check(&RunParams::default(), Ok("00000000-0000-0000-0000-000000000101"));
     check(
         &by_id("0000"),
-        Err(
-            "`0000` may be any of 2 runs: 00000000-0000-0000-0000-000000000101, 00000000-0000-0000-0000-000000000102 …",
-        ),
+        Err("`0000` matches 2 runs: 00000000-0000-0000-0000-000000000101, 00000000-0000-0000-0000-000000000102 …"),
     );
     check(&by_id("f00"), Err("there is no run `f00`"));
     let other = RunParams { run: None, session: Some("other".to_owned()) };
