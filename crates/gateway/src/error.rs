@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn r24_what_the_gateway_itself_says_has_its_code_and_a_hint() {
+    fn r24_every_error_of_the_gateway_has_its_code_and_a_hint() {
         let (what, hint) = ("this".to_owned(), "do that".to_owned());
         check(Error::not_found("this", "do that"), ErrorCode::NotFound, 4, "this", "do that");
         check(Error::invalid("this", "do that"), ErrorCode::InvalidRequest, 2, "this", "do that");

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_old_name_stands_once_and_leads_to_a_name_that_is_not_old() {
+    fn an_old_name_is_listed_once_and_maps_to_a_current_name() {
         for row in DEPRECATED {
             let same = DEPRECATED.iter().filter(|other| (other.surface, other.old) == (row.surface, row.old));
             assert_eq!(same.count(), 1, "{row}");

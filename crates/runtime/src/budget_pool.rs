@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r21_what_a_process_has_in_memory_is_known_where_the_system_says_it() {
+    fn r21_the_memory_of_a_process_is_known_if_the_system_reports_it() {
         let before = resident_bytes(std::process::id());
         let held = std::hint::black_box(vec![1_u8; 64 << 20]);
         let after = resident_bytes(std::process::id());

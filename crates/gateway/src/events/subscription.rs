@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r43_numbers_are_of_each_run_and_go_on_with_the_cursor() {
+    async fn r43_each_run_has_its_own_numbers_and_they_continue_with_the_cursor() {
         let (one, two) = (Some(RunId(uuid::Uuid::from_u128(1))), Some(RunId(uuid::Uuid::from_u128(2))));
         let outbox = SendBuffer::default();
         let mut first = subscription(Target::Home, "");

@@ -449,7 +449,7 @@ proptest! {
 
     /// R11, R43.
     #[test]
-    fn r43_who_follows_the_home_and_comes_back_has_read_what_one_reads_that_never_left(
+    fn r43_a_resumed_reader_of_the_home_reads_the_same_as_a_continuous_one(
         steps in prop::collection::vec(step(), 0..120)
     ) {
         play(&steps);

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn r25_the_question_names_the_piece_the_summary_so_far_and_the_focus() {
+    fn r25_the_summary_prompt_has_the_piece_the_summary_so_far_and_the_focus() {
         let request = PieceRequest { focus: Some("the tide table"), piece: (2, 3), before: Some("They began.") };
         let (_, text) = question(request, "[user]\nhello\n\n");
         for part in ["They began.", "piece 2 of 3", "[user]\nhello", "kept above all: the tide table", "## Goal"] {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_blank_stays_blank() {
+    fn blank_text_stays_blank() {
         let items = [HistoryItem::Call { tool: "read".into(), arguments: r#"{"path":"a.txt"}"#.into() }];
         assert_eq!(completed("  \n", &items), "");
         assert!(completed(" Read. ", &items).starts_with("Read.\n\n## Files\n- a.txt"));

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn r25_an_extract_holds_what_was_asked_done_touched_and_named() {
+    fn r25_an_extract_holds_requests_calls_files_and_names() {
         let extract = extract(&conversation());
         for part in [
             "## Asked first\nMend the tide table",
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn r14_an_extract_is_shorter_than_what_it_stands_for() {
+    fn r14_an_extract_is_shorter_than_its_source() {
         let mut long = conversation();
         for n in 0..200 {
             long.push(HistoryItem::User(format!("question {n} {}", "and so on ".repeat(30))));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn r25_what_an_earlier_extract_has_is_kept_in_the_next() {
+    fn r25_an_extract_keeps_the_content_of_the_earlier_one() {
         let first = extract(&conversation());
         let items = [
             HistoryItem::Summary(first),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn r25_what_a_summary_leaves_out_is_appended_to_it() {
+    fn r25_names_missing_from_a_summary_are_appended_to_it() {
         let behind = left_out(&conversation(), "They mended src/tide.rs (bug https://tides.example/bugs/77).");
         assert!(behind.contains("- src/moon.rs (changed)") && behind.contains("- 7f3a9c21"), "{behind}");
         assert!(!behind.contains("src/tide.rs") && !behind.contains("https"), "{behind}");

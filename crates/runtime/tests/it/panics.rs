@@ -110,7 +110,7 @@ impl Home {
 }
 
 #[tokio::test]
-async fn r20_a_panic_in_an_effect_holds_its_session_and_no_other() {
+async fn r20_a_panic_in_an_effect_stops_only_its_session() {
     let mut home = home(Defect { endpoint_of: "broken", ..Defect::default() });
     home.send("agent:broken:main", "broken").await.unwrap();
     home.until("agent:broken:main", LifecycleKind::Error).await;

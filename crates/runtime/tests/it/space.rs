@@ -158,7 +158,7 @@ async fn r15_b8_an_abort_is_recorded_from_the_reserve() {
 }
 
 #[tokio::test]
-async fn r10_b8_a_message_that_found_no_space_leaves_no_place_in_the_lane_behind() {
+async fn r10_b8_a_message_refused_for_lack_of_space_leaves_no_lane_request() {
     let mut home = home();
     home.journal.fill();
     let (handle, mut answers) = home.runtime.open(KEY, "main", vec![message()]).await.unwrap();

@@ -175,12 +175,12 @@ fn a_read_only_home_is_read_and_not_owned() {
 }
 
 #[test]
-fn r10_r11_what_a_killed_owner_acknowledged_is_there() {
+fn r10_r11_entries_that_a_killed_owner_acknowledged_exist() {
     if let Some(home) = std::env::var_os(CHILD).map(PathBuf::from) {
         append_until_killed(&home);
     }
     let (_folder, home) = home();
-    let mut command = child("r10_r11_what_a_killed_owner_acknowledged_is_there", &home);
+    let mut command = child("r10_r11_entries_that_a_killed_owner_acknowledged_exist", &home);
     let mut script = Script::new(1);
     for round in 1..=5 {
         let mut owner = command.stdout(Stdio::piped()).spawn().unwrap();

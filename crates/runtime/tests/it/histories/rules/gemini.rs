@@ -20,7 +20,7 @@ pub(super) const RULES: &[Rule] = rules![
     signatures_are_the_models_own,
     files_are_of_known_types,
     ids_pair,
-    thinking_is_said_in_one_way,
+    thinking_is_set_in_one_way,
     the_output_is_limited,
     tools_are_named_once,
 ];
@@ -157,7 +157,7 @@ fn ids_pair(sent: &Sent) -> bool {
 }
 
 /// `/gemini-api/docs/thinking`: a budget or a level, not both; Gemini 3 takes a level.
-fn thinking_is_said_in_one_way(sent: &Sent) -> bool {
+fn thinking_is_set_in_one_way(sent: &Sent) -> bool {
     let thinking = &sent.body["generationConfig"]["thinkingConfig"];
     let (budget, level) = (!thinking["thinkingBudget"].is_null(), !thinking["thinkingLevel"].is_null());
     thinking.is_null() || (budget != level && level == is_by_level(sent))
