@@ -45,7 +45,7 @@ pub struct ServiceOptions {
 pub struct Service {
     pub(crate) runtime: Runtime,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) asks: Arc<Approvals>,
+    pub(crate) approvals: Arc<Approvals>,
     home: Arc<Path>,
     pub(crate) version: String,
     started_at: Timestamp,
@@ -66,7 +66,7 @@ impl Service {
         let (waits, waiting) = mpsc::unbounded_channel();
         let (hub, ending) = Hub::new();
         let hub = Arc::new(hub);
-        let asks = Arc::new(Approvals::default());
+        let approvals = Arc::new(Approvals::default());
         let runtime = Runtime::new(
             journal,
             Options {
@@ -76,17 +76,17 @@ impl Service {
                 models: options.models,
                 events: Some(events),
                 waits: Some(waits),
-                questions: Some(Box::new(Arc::clone(&asks))),
+                questions: Some(Box::new(Arc::clone(&approvals))),
                 idle: options.idle,
             },
         );
         let lines = Lines::new(Arc::<dyn Journal>::clone(runtime.journal()));
-        tokio::spawn(Arc::clone(&hub).run((published, ending), waiting, lines, Arc::clone(&asks)));
+        tokio::spawn(Arc::clone(&hub).run((published, ending), waiting, lines, Arc::clone(&approvals)));
         Arc::new(Self {
             started_at: runtime.clock().now(),
             runtime,
             hub,
-            asks,
+            approvals,
             home: options.home.into(),
             version: options.version,
             notes: options.notes,
@@ -196,7 +196,7 @@ impl Service {
     /// Removes a client that is gone.
     pub(crate) fn forget(&self, number: u64) {
         self.lock().remove(&number);
-        self.asks.detach(number);
+        self.approvals.detach(number);
         self.hub.forget(number);
     }
 

@@ -39,8 +39,8 @@ pub(crate) struct Caller {
     pub(crate) number: u64,
     pub(crate) client: ClientInfo,
     /// Whether a person can answer approval requests there.
-    pub(crate) asks: bool,
-    pub(crate) outbox: Arc<SendBuffer>,
+    pub(crate) can_approve: bool,
+    pub(crate) buffer: Arc<SendBuffer>,
     /// Large responses are built one at a time: the next one is built when the one before it is on its way.
     pub(crate) reads: Semaphore,
     next_subscription: AtomicU64,
@@ -51,7 +51,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// Sends the response to a request.
     pub(crate) fn respond(&self, response: Response) {
-        self.outbox.put(encode(&Frame::Response(response)));
+        self.buffer.put(encode(&Frame::Response(response)));
     }
 
     /// Returns the number of the next subscription.
@@ -61,22 +61,22 @@ impl Caller {
 
     /// Sends an event that belongs to no subscription. A client without space for it is closed.
     pub(crate) fn notify<N: Notice>(&self, notice: &N) {
-        if self.outbox.offer([Chunk::Own(frame(notice))]) == Err(Slow) {
+        if self.buffer.offer([Chunk::Own(frame(notice))]) == Err(Slow) {
             self.service.hub.drop_slow(self);
         }
     }
 
     /// Closes the client for this reason.
     pub(crate) fn close(&self, error: &ErrorShape) {
-        self.outbox.put(frame(error));
-        self.outbox.finish();
+        self.buffer.put(frame(error));
+        self.buffer.finish();
         self.dropped.notify_one();
     }
 
     /// Closes a client that reads too slowly. The last frame says from which position it can resume.
     pub(crate) fn drop_slow(&self, dropped: &Dropped) {
-        self.outbox.put(frame(dropped));
-        self.outbox.finish();
+        self.buffer.put(frame(dropped));
+        self.buffer.finish();
         self.dropped.notify_one();
     }
 }
@@ -93,20 +93,20 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let outbox = Arc::new(SendBuffer::default());
-    let writing = write_out(&outbox, write);
+    let buffer = Arc::new(SendBuffer::default());
+    let writing = write_out(&buffer, write);
     let serving = async {
         let mut frames = FrameReader::new(read, FIRST_FRAME_BYTES);
-        match shake_hands(service, &mut frames, &outbox).await {
+        match shake_hands(service, &mut frames, &buffer).await {
             Ok(Some(caller)) => {
                 let _admitted = Admitted(&caller);
                 frames.set_limit(FRAME_BYTES);
                 answer(&caller, &mut frames).await;
             }
             Ok(None) => {}
-            Err(error) => outbox.put(frame(&error)),
+            Err(error) => buffer.put(frame(&error)),
         }
-        outbox.finish();
+        buffer.finish();
     };
     tokio::pin!(writing, serving);
     tokio::select! {
@@ -125,8 +125,8 @@ impl Drop for Admitted<'_> {
     }
 }
 
-async fn write_out(outbox: &SendBuffer, mut write: impl AsyncWrite + Unpin) {
-    while let Some(bytes) = outbox.take().await {
+async fn write_out(buffer: &SendBuffer, mut write: impl AsyncWrite + Unpin) {
+    while let Some(bytes) = buffer.take().await {
         if write.write_all(&bytes).await.is_err() {
             return;
         }
@@ -139,7 +139,7 @@ async fn write_out(outbox: &SendBuffer, mut write: impl AsyncWrite + Unpin) {
 async fn shake_hands<R: AsyncRead + Unpin>(
     service: &Arc<Service>,
     frames: &mut FrameReader<R>,
-    outbox: &Arc<SendBuffer>,
+    buffer: &Arc<SendBuffer>,
 ) -> Result<Option<Arc<Caller>>, ErrorShape> {
     let mut leaving = service.leaving();
     let first = tokio::select! {
@@ -158,20 +158,20 @@ async fn shake_hands<R: AsyncRead + Unpin>(
             let caller = service.admit(|number| Caller {
                 service: Arc::clone(service),
                 number,
-                asks: params.caps.contains(&Cap::Asks),
+                can_approve: params.caps.contains(&Cap::Asks),
                 client: params.client,
-                outbox: Arc::clone(outbox),
+                buffer: Arc::clone(buffer),
                 reads: Semaphore::new(READS),
                 next_subscription: AtomicU64::new(1),
                 dropped: Notify::new(),
             });
             let hello = serde_json::to_value(hello(&caller)).expect("a hello is plain data");
             caller.respond(Response::ok(request.id, hello));
-            service.asks.attach(&caller);
+            service.approvals.attach(&caller);
             Ok(Some(caller))
         }
         Err(error) => {
-            outbox.put(encode(&Frame::Response(Response::failed(request.id, error))));
+            buffer.put(encode(&Frame::Response(Response::failed(request.id, error))));
             Ok(None)
         }
     }
@@ -245,7 +245,7 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
                 Ok(Some(request)) => requests.push(methods::carry_out(Arc::clone(caller), request)),
                 Ok(None) => {
                     reads = false;
-                    caller.service.asks.detach(caller.number);
+                    caller.service.approvals.detach(caller.number);
                 }
                 Err(error) => return caller.notify(&error),
             },
@@ -278,7 +278,7 @@ async fn next_frame<R: AsyncRead + Unpin>(
     caller: &Caller,
     frames: &mut FrameReader<R>,
 ) -> Result<Option<Request>, ErrorShape> {
-    caller.outbox.room().await;
+    caller.buffer.wait_for_space().await;
     match frames.next().await {
         Ok(Some(Frame::Request(request))) if request.id.is_empty() => Err(invalid("a request needs an id".to_owned())),
         Ok(Some(Frame::Request(request))) => Ok(Some(request)),
@@ -332,9 +332,9 @@ mod tests {
         Arc::clone(&service).admit(|number| Caller {
             service,
             number,
-            asks: true,
+            can_approve: true,
             client,
-            outbox: Arc::default(),
+            buffer: Arc::default(),
             reads: Semaphore::new(READS),
             next_subscription: AtomicU64::new(1),
             dropped: Notify::new(),
@@ -352,10 +352,10 @@ mod tests {
             let hub = &caller.service.hub;
             hub.begin(&caller, 7, Target::Home, "").unwrap();
             hub.begin_at(caller.number, 7, "home:1.4");
-            caller.outbox.offer([Chunk::Own(vec![b'\n'; BUFFERED_BYTES])]).unwrap();
+            caller.buffer.offer([Chunk::Own(vec![b'\n'; BUFFERED_BYTES])]).unwrap();
             notify(&caller);
             let mut bytes = vec![];
-            while let Some(more) = caller.outbox.take().await {
+            while let Some(more) = caller.buffer.take().await {
                 bytes.extend(more);
             }
             let last: serde_json::Value = serde_json::from_slice(&bytes[BUFFERED_BYTES..]).unwrap();

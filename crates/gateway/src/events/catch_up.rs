@@ -10,9 +10,9 @@ use engine::{BranchId, Epoch, Event, Position, Record, RunId, Seq, SessionRow};
 use journal::{Entry, Error, HomeEntry, Open, Page, Read, Tail};
 use protocol::event::{StateLine, Stream};
 
+use super::batch_position::{BatchPosition, LinePosition};
 use super::lines::{IDLE, changed, rewound};
 use super::missed::Missed;
-use super::place::{BatchPosition, LinePosition};
 use super::position::{StreamPosition, StreamScope};
 use super::projection::{Line, Source};
 use super::resume::{PAGE, Resume};

@@ -8,7 +8,7 @@ use journal::{Error, Read};
 use protocol::chat::{CHAT_DELTA_MS, Chat, ChatMessage, ChatState};
 use protocol::event::{AssistantLine, QueueLine, RunEnd, StateLine, Stream};
 
-use super::place::BatchPosition;
+use super::batch_position::BatchPosition;
 use super::position::StreamPosition;
 use super::projection::{Projection, Source};
 use super::resume::text_of;

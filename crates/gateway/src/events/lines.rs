@@ -10,7 +10,7 @@ use journal::Read;
 use protocol::event::{StateLine, Stream};
 use runtime::{LaneUpdate, Published};
 
-use super::place::BatchPosition;
+use super::batch_position::BatchPosition;
 use super::position::{Reached, StreamPosition};
 use super::projection::{Line, Projection, Source};
 use super::wait;
@@ -57,8 +57,8 @@ impl Lines {
     }
 
     /// The line of a wait for a lane; `None` if the session cannot be read.
-    pub fn of_wait(&self, news: &LaneUpdate) -> Option<Line> {
-        let (request, at, what) = wait::queue_line(news);
+    pub fn of_wait(&self, update: &LaneUpdate) -> Option<Line> {
+        let (request, at, what) = wait::queue_line(update);
         let session = self.store.session(&request.session).ok()??;
         let cursor = match self.sessions.get(&session.session) {
             Some((projection, _)) => projection.position.clone(),

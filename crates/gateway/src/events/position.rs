@@ -5,7 +5,7 @@ use std::fmt;
 
 use engine::{BranchId, EffectId, Epoch, Event, Position, Record, RunId, Seq};
 
-use super::place::LinePosition;
+use super::batch_position::LinePosition;
 use super::projection::Line;
 
 /// A position in the home begins with this; a position in a session begins with a number.

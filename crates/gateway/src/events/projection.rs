@@ -13,7 +13,7 @@ use protocol::event::{
     UsageLine,
 };
 
-use super::place::{BatchPosition, LinePosition};
+use super::batch_position::{BatchPosition, LinePosition};
 use super::position::StreamPosition;
 use super::shows::Shows;
 use crate::show::names;

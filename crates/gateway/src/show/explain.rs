@@ -59,10 +59,10 @@ fn under_way(
     // Times are kept only by an owner.
     let limits = settings.map(|settings| settings.limits).filter(|_| owned == Owned::Yes);
     let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().min());
-    let questions = source.read.approvals(Some(session.id))?;
+    let requests = source.read.approvals(Some(session.id))?;
     let waits = match source.lane_wait(run.id) {
         Some(wait) => format!("{}: queued behind {}", wait.place(), wait.behind_whom()),
-        None => waits_for(session, &questions, owned),
+        None => waits_for(session, &requests, owned),
     };
     Ok(Explained {
         waits_for: Some(waits),
@@ -109,10 +109,11 @@ fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
         (_, Owned::No) => vec![way("resume it", format!("limulus resume {key}")), abort],
         (_, Owned::Yes) if run.ending.is_some() => vec![watch],
         (_, Owned::Yes) => {
-            let asks = matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval, .. });
-            let answer = asks.then(|| way("answer it", format!("limulus runs watch {id}")));
-            let spends = matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
-            let raise = spends.then(|| way("see its budget and how to raise it", format!("limulus budget show {key}")));
+            let needs_approval = matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval, .. });
+            let answer = needs_approval.then(|| way("answer it", format!("limulus runs watch {id}")));
+            let needs_budget = matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
+            let raise =
+                needs_budget.then(|| way("see its budget and how to raise it", format!("limulus budget show {key}")));
             let steer = way("steer it", format!("limulus runs steer {id} TEXT"));
             let pause = way("pause it", format!("limulus runs pause {id}"));
             answer.into_iter().chain(raise).chain([steer, pause, abort]).collect()

@@ -11,17 +11,17 @@ pub(crate) enum Owned {
     No,
 }
 
-/// What the session waits for. `questions` are its open approval requests.
-pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Owned) -> String {
+/// What the session waits for. `requests` are its open approval requests.
+pub(crate) fn waits_for(session: &Session, requests: &[ApprovalRow], owned: Owned) -> String {
     match (&session.lifecycle, owned) {
         (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; repair it with `{remedy}`"),
         (Lifecycle::Suspended(run), _) => paused(run),
         (Lifecycle::Active(_) | Lifecycle::Recovering { .. }, Owned::No) => {
             let then = session.run().filter(|_| waits_until(session).is_some());
-            let then = then.map(|run| format!("; it waits for {}", run_waits_for(run, questions))).unwrap_or_default();
+            let then = then.map(|run| format!("; it waits for {}", run_waits_for(run, requests))).unwrap_or_default();
             format!("an owner: `limulus resume {}` continues it{then}", session.key)
         }
-        (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, questions),
+        (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, requests),
         (Lifecycle::Recovering { .. }, Owned::Yes) => "to be repaired".to_owned(),
         (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if ends_processes(session) => match owned {
             Owned::Yes => "its background processes to end".to_owned(),
@@ -57,7 +57,7 @@ fn paused(run: &Run) -> String {
     format!("a human to resume it: {by}{}{frozen}", call.or(state).unwrap_or_default())
 }
 
-fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
+fn run_waits_for(run: &Run, requests: &[ApprovalRow]) -> String {
     if let Some(ending) = run.ending {
         let too = if ending.terminate { ", and its session ends" } else { "" };
         return format!("its calls to end; then it is {}{too}", ending.outcome.name());
@@ -68,7 +68,7 @@ fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
         Phase::Streaming(_) => "the rest of an answer".to_owned(),
         Phase::ToolExec => calls(&run.step.calls),
         Phase::Awaiting { on: WaitFor::Approval, .. } => {
-            let asked: Vec<&str> = questions.iter().map(|question| question.question.as_str()).collect();
+            let asked: Vec<&str> = requests.iter().map(|request| request.question.as_str()).collect();
             format!("approval to {}", asked.join("; and to "))
         }
         Phase::Awaiting { on: WaitFor::Budget, until: None } if run.asked.is_some() => {

@@ -11,12 +11,12 @@ use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
 use runtime::ModelPreferences;
 use uuid::Uuid;
 
-use super::chat::{self, Spoken};
+use super::chat::{self, Handled};
 use super::end::{self, ended, observed};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::events::is_over;
-use crate::methods::given;
+use crate::methods::encoded;
 use crate::service::Service;
 use crate::session_key::SessionKey;
 
@@ -27,9 +27,9 @@ pub(in crate::methods) async fn agent(
 ) -> Result<AgentAnswer, Error> {
     let service = &caller.service;
     let key = SessionKey::parse(Some(&params.session_key))?;
-    match chat::spoken(caller, &key, &params).await? {
-        Some(Spoken::Answer(text)) => return Ok(AgentAnswer::Command { text }),
-        Some(Spoken::Message(text)) => params.message = text,
+    match chat::handle(caller, &key, &params).await? {
+        Some(Handled::Answer(text)) => return Ok(AgentAnswer::Command { text }),
+        Some(Handled::Message(text)) => params.message = text,
         None => {}
     }
     let message = MessageId(Uuid::now_v7());
@@ -44,12 +44,12 @@ pub(in crate::methods) async fn agent(
     let Receipt { message: accepted, mode, state, ahead, verbose, .. } = receipt;
     let run_id = receipt.run;
     let accepted = AgentAnswer::Accepted { run_id, accepted_at, message: accepted, mode, state, ahead, verbose };
-    caller.respond(Response::ok(id, given::<Agent>(accepted)));
+    caller.respond(Response::ok(id, encoded::<Agent>(accepted)));
     if is_over(receipt.state) {
         return Ok(AgentAnswer::Error(end::never_began(receipt.run, receipt.state, accepted_at)));
     }
     let is_new = receipt.run == message.into();
-    Ok(end::answer(if is_new { observed(service, waiting).await? } else { ended(service, receipt.run).await? }))
+    Ok(end::response(if is_new { observed(service, waiting).await? } else { ended(service, receipt.run).await? }))
 }
 
 fn key_of(key: &SessionKey) -> (String, String) {

@@ -11,7 +11,7 @@ use protocol::method::{AbortParams, AgentParams, CompactParams, PauseParams, Run
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{abort, end, hold};
+use super::{abort, end, pause};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::session_key::SessionKey;
@@ -33,7 +33,7 @@ enum SlashCommand {
     Usage,
 }
 
-const WORDS: [(&str, SlashCommand); 12] = [
+const COMMANDS: [(&str, SlashCommand); 12] = [
     ("/new", SlashCommand::New),
     ("/reset", SlashCommand::New),
     ("/stop", SlashCommand::Stop),
@@ -52,7 +52,7 @@ const LEVELS: [Thinking; 6] =
     [Thinking::Off, Thinking::Minimal, Thinking::Low, Thinking::Medium, Thinking::High, Thinking::Xhigh];
 
 /// The result of a command.
-pub(super) enum Spoken {
+pub(super) enum Handled {
     /// The command is done; this is its response.
     Answer(String),
     /// The rest of the text is a message to the model.
@@ -60,27 +60,27 @@ pub(super) enum Spoken {
 }
 
 /// Runs the command in a message; `None` if the message is not a command.
-pub(super) async fn spoken(
+pub(super) async fn handle(
     caller: &Arc<Caller>,
     key: &SessionKey,
     params: &AgentParams,
-) -> Result<Option<Spoken>, Error> {
+) -> Result<Option<Handled>, Error> {
     let Some((word, rest)) = parse(&params.message) else { return Ok(None) };
     let chat = Chat { caller, key };
     if word == SlashCommand::New && !rest.is_empty() {
         chat.start_new(Some(&params.idempotency_key)).await?;
-        return Ok(Some(Spoken::Message(rest.to_owned())));
+        return Ok(Some(Handled::Message(rest.to_owned())));
     }
     if !params.attachments.is_empty() {
         return Err(Error::invalid("a command takes no attachments", "send them with a message"));
     }
-    chat.answer(word, rest).await.map(|text| Some(Spoken::Answer(text)))
+    chat.respond(word, rest).await.map(|text| Some(Handled::Answer(text)))
 }
 
 /// The command that a message begins with, and the text behind it.
 fn parse(text: &str) -> Option<(SlashCommand, &str)> {
     let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let (_, word) = WORDS.iter().find(|(name, _)| first.eq_ignore_ascii_case(name))?;
+    let (_, word) = COMMANDS.iter().find(|(name, _)| first.eq_ignore_ascii_case(name))?;
     Some((*word, rest.trim()))
 }
 
@@ -91,7 +91,7 @@ struct Chat<'a> {
 }
 
 impl Chat<'_> {
-    async fn answer(&self, word: SlashCommand, rest: &str) -> Result<String, Error> {
+    async fn respond(&self, word: SlashCommand, rest: &str) -> Result<String, Error> {
         match word {
             SlashCommand::New => self.start_new(None).await,
             SlashCommand::Stop => self.stop().await,
@@ -171,14 +171,14 @@ impl Chat<'_> {
 
     async fn pause(&self, freeze: bool) -> Result<String, Error> {
         let session = self.under_way()?;
-        let asked = hold::pause(self.caller, PauseParams { run: None, session, freeze }).await?;
+        let asked = pause::pause(self.caller, PauseParams { run: None, session, freeze }).await?;
         let frozen = if freeze { ", and its commands are stopped" } else { "" };
         Ok(format!("run {} is paused{frozen}; /resume continues it", asked.run_id))
     }
 
     async fn resume(&self, drop: bool) -> Result<String, Error> {
         let session = self.under_way()?;
-        let asked = hold::go_on(self.caller, RunResumeParams { run: None, session, drop }).await?;
+        let asked = pause::resume_run(self.caller, RunResumeParams { run: None, session, drop }).await?;
         Ok(format!("run {} {}", asked.run_id, if drop { "has ended as interrupted" } else { "continues" }))
     }
 
@@ -187,7 +187,7 @@ impl Chat<'_> {
         let mode = match rest {
             "" => return self.queue_status(),
             "default" => None,
-            _ => Some(word(&rest.replace(['-', '+'], "_")).ok_or_else(|| {
+            _ => Some(named(&rest.replace(['-', '+'], "_")).ok_or_else(|| {
                 let hint = format!("there are: {}, default", names());
                 Error::invalid(format!("`{rest}` is not a queue mode"), hint)
             })?),
@@ -239,7 +239,7 @@ impl Chat<'_> {
         let level = match rest {
             "" => return Ok(format!("thinking is {}", thinking_label(self.session()?.thinking))),
             "default" => None,
-            _ => Some(word::<Thinking>(rest).ok_or_else(|| {
+            _ => Some(named::<Thinking>(rest).ok_or_else(|| {
                 let hint = format!("there are: {}, default", LEVELS.map(|level| name(&level)).join(", "));
                 Error::invalid(format!("`{rest}` is not a thinking level"), hint)
             })?),
@@ -317,7 +317,7 @@ fn verbose_label(verbose: Option<bool>) -> &'static str {
 }
 
 /// A name of the engine, as people type it.
-fn word<T: DeserializeOwned>(text: &str) -> Option<T> {
+fn named<T: DeserializeOwned>(text: &str) -> Option<T> {
     serde_json::from_value(Value::String(text.to_ascii_lowercase())).ok()
 }
 
@@ -350,9 +350,9 @@ mod tests {
     /// R62: values are parsed as people type them.
     #[test]
     fn r62_the_argument_of_a_command_is_parsed_or_refused() {
-        assert_eq!(word::<QueueMode>("steer_backlog"), Some(QueueMode::SteerBacklog));
-        assert_eq!(word::<Thinking>("XHIGH"), Some(Thinking::Xhigh));
-        assert_eq!(word::<Thinking>("enormous"), None);
+        assert_eq!(named::<QueueMode>("steer_backlog"), Some(QueueMode::SteerBacklog));
+        assert_eq!(named::<Thinking>("XHIGH"), Some(Thinking::Xhigh));
+        assert_eq!(named::<Thinking>("enormous"), None);
         assert_eq!(one_of("Freeze", &["freeze"]).unwrap(), Some("freeze"));
         assert!(one_of("hard", &["freeze"]).unwrap_err().to_string().contains("hard"));
     }

@@ -38,7 +38,7 @@ pub(super) async fn observed(service: &Service, waiting: Waiting<'_>) -> Result<
 }
 
 /// The second response of `agent`.
-pub(super) fn answer(ended: Ended) -> AgentAnswer {
+pub(super) fn response(ended: Ended) -> AgentAnswer {
     match ended.outcome {
         Outcome::Completed => AgentAnswer::Ok(ended),
         Outcome::TimedOut => AgentAnswer::Timeout(ended),

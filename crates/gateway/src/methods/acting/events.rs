@@ -10,7 +10,7 @@ use protocol::method::{EventsSubscribe, NoResult, SubscribeParams, Subscribed, U
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::events::{CatchUp, Chats, Line, StreamPosition, StreamScope, Target, split, wait};
-use crate::methods::given;
+use crate::methods::encoded;
 use crate::service::Service;
 use crate::session_key::SessionKey;
 
@@ -150,7 +150,7 @@ impl Subscribing<'_> {
     fn answer(&self, cursor: &str) {
         let cursor = self.caller.service.hub.begin_at(self.caller.number, self.number, cursor);
         let subscribed = Subscribed { subscription: self.number, cursor };
-        self.caller.respond(Response::ok(self.id, given::<EventsSubscribe>(subscribed)));
+        self.caller.respond(Response::ok(self.id, encoded::<EventsSubscribe>(subscribed)));
     }
 
     async fn go_live(&self, lines: &[Line], position: StreamPosition) {

@@ -2,7 +2,7 @@
 
 mod abort;
 mod agent;
-mod answer;
+mod approvals;
 mod budget;
 mod chat;
 mod cleanup;
@@ -10,7 +10,7 @@ mod compact;
 mod end;
 mod events;
 mod health;
-mod hold;
+mod pause;
 mod profiles;
 mod queue;
 mod resume;
@@ -19,7 +19,7 @@ mod wait;
 
 pub(super) use abort::abort;
 pub(super) use agent::agent;
-pub(super) use answer::answer;
+pub(super) use approvals::resolve_approval;
 pub(super) use budget::set_budget;
 pub(super) use cleanup::cleanup;
 pub(crate) use cleanup::erase;
@@ -27,7 +27,7 @@ pub use cleanup::{before, states};
 pub(super) use compact::{compact, uncompact};
 pub(super) use events::{subscribe, unsubscribe};
 pub(super) use health::health;
-pub(super) use hold::{break_at, go_on, pause};
+pub(super) use pause::{break_at, pause, resume_run};
 pub(super) use profiles::{clear_profiles, use_profile};
 pub(super) use queue::{cancel, clear, mode};
 pub(super) use resume::resume;
