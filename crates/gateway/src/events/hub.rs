@@ -155,11 +155,11 @@ impl Hub {
         }
     }
 
-    /// Keeps live lines for a subscription until it has caught up. The journal, read from here on, holds everything
+    /// Buffers live lines for a subscription until it has caught up. The journal, read from here on, holds everything
     /// that was recorded before.
-    pub(crate) fn keep(&self, caller: u64, number: u64) {
+    pub(crate) fn start_buffering(&self, caller: u64, number: u64) {
         if let Some(subscription) = self.lock().subscriptions.get_mut(&(caller, number)) {
-            subscription.keep();
+            subscription.start_buffering();
         }
     }
 
@@ -188,7 +188,7 @@ impl Hub {
         true
     }
 
-    /// A subscription has caught up: sends it the lines that were kept meanwhile. From there on it is live.
+    /// A subscription has caught up: sends it the buffered lines. From there on it is live.
     pub(crate) fn go_live(&self, caller: &Caller, number: u64, position: StreamPosition) {
         let mut subscribers = self.lock();
         let subscription = subscribers.subscriptions.get_mut(&(caller.number, number));

@@ -151,7 +151,7 @@ impl StreamPosition {
     }
 
     /// The reader has not been notified of this end of a run yet.
-    pub(super) fn owe(&mut self, end: Seq) {
+    pub(super) fn set_pending_end(&mut self, end: Seq) {
         self.gaps = vec![(end.0, end.0)];
     }
 
@@ -171,7 +171,7 @@ impl StreamPosition {
     }
 
     /// The reader has seen this much of this effect.
-    pub(super) fn reach(&mut self, effect: EffectId, reached: Reached) {
+    pub(super) fn set_reached(&mut self, effect: EffectId, reached: Reached) {
         self.effects.insert(effect, reached);
     }
 
@@ -191,7 +191,7 @@ impl StreamPosition {
     }
 
     /// Whether this progress was seen.
-    pub(super) fn has_shown(&self, record: &Record) -> bool {
+    pub(super) fn has_seen_progress(&self, record: &Record) -> bool {
         end(&record.event).is_some_and(|progress| self.has_reached(progress))
     }
 
@@ -240,7 +240,7 @@ impl StreamPosition {
     }
 
     /// Sets the reader's position in this session, without the entries: positions of the home hold those.
-    pub(super) fn stand(&mut self, branch: BranchId, position: Self) {
+    pub(super) fn set_session(&mut self, branch: BranchId, position: Self) {
         let Some(sessions) = &mut self.sessions else { return };
         if position.has_nothing_open() {
             sessions.remove(&branch);
@@ -250,10 +250,10 @@ impl StreamPosition {
     }
 
     /// The same from the cursor of a line.
-    fn stand_at(&mut self, branch: BranchId, cursor: &str) {
+    fn set_session_from(&mut self, branch: BranchId, cursor: &str) {
         // Most lines are reported while nothing is open.
         let position = if cursor.contains(':') { parse_session(cursor) } else { None };
-        self.stand(branch, position.unwrap_or_default());
+        self.set_session(branch, position.unwrap_or_default());
     }
 
     /// Advances past this line. Returns the position of the entry that it reports.
@@ -262,7 +262,7 @@ impl StreamPosition {
         if let Some(position) = entry {
             self.see_range((position, position), batch.epoch);
         }
-        self.stand_at(batch.branch, &line.event.cursor);
+        self.set_session_from(batch.branch, &line.event.cursor);
         entry
     }
 

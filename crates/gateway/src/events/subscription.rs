@@ -60,10 +60,10 @@ pub(crate) struct Subscription {
 
 /// The phase of a subscription.
 enum Stage {
-    /// Missed lines are being read; live lines are not kept, because a later page holds them.
-    Reads,
-    /// The last missed lines are being read; live lines are kept.
-    Keeps(Kept),
+    /// Missed lines are being read; live lines are dropped, because a later page holds them.
+    Reading,
+    /// The last missed lines are being read; live lines are buffered.
+    Buffering(LiveBuffer),
     /// Live lines are delivered.
     Live(CaughtUp),
 }
@@ -122,9 +122,9 @@ impl CaughtUp {
 /// A line, and its bytes.
 type SharedLine = (Arc<Line>, Encoded);
 
-/// A live notice that is kept while a subscriber catches up.
+/// The live lines that are buffered while a subscriber catches up.
 #[derive(Default)]
-struct Kept {
+struct LiveBuffer {
     buffered: Vec<Buffered>,
     bytes: usize,
 }
@@ -154,12 +154,12 @@ fn behind_cursor(line: &impl Serialize) -> Arc<[u8]> {
 impl Subscription {
     pub(crate) fn new(caller: WeakCaller, number: u64, target: Target, numbers: &str) -> Self {
         let numbers = read_numbers(numbers);
-        Self { caller, number, target, stage: Stage::Reads, numbers, cursor: String::new(), chats: None }
+        Self { caller, number, target, stage: Stage::Reading, numbers, cursor: String::new(), chats: None }
     }
 
-    /// From here on live lines are kept, until the subscription has caught up.
-    pub(crate) fn keep(&mut self) {
-        self.stage = Stage::Keeps(Kept::default());
+    /// From here on live lines are buffered, until the subscription has caught up.
+    pub(crate) fn start_buffering(&mut self) {
+        self.stage = Stage::Buffering(LiveBuffer::default());
     }
 
     /// Whether lines of this session may match the filter.
@@ -197,13 +197,13 @@ impl Subscription {
     /// Delivers a live line, or keeps it until the subscription has caught up.
     pub(crate) fn observe(&mut self, buffer: &SendBuffer, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
         match &mut self.stage {
-            Stage::Reads => Ok(()),
-            Stage::Keeps(kept) => {
-                kept.bytes += encoded.0.len();
-                if kept.bytes > BUFFERED_BYTES {
+            Stage::Reading => Ok(()),
+            Stage::Buffering(live) => {
+                live.bytes += encoded.0.len();
+                if live.bytes > BUFFERED_BYTES {
                     return Err(Slow);
                 }
-                kept.buffered.push(Buffered::Line((Arc::clone(line), encoded.clone())));
+                live.buffered.push(Buffered::Line((Arc::clone(line), encoded.clone())));
                 Ok(())
             }
             Stage::Live(_) => self.notify(buffer, line, encoded),
@@ -213,17 +213,17 @@ impl Subscription {
     /// Marks a batch as delivered: entries without a line count as well.
     pub(crate) fn pass(&mut self, batch: &BatchPosition) {
         match &mut self.stage {
-            Stage::Keeps(kept) if self.target == Target::Home => kept.buffered.push(Buffered::BatchEnd(*batch)),
+            Stage::Buffering(live) if self.target == Target::Home => live.buffered.push(Buffered::BatchEnd(*batch)),
             Stage::Live(caught_up) => caught_up.pass(batch),
-            Stage::Reads | Stage::Keeps(_) => {}
+            Stage::Reading | Stage::Buffering(_) => {}
         }
     }
 
     /// The subscription has caught up to this position: delivers the kept lines behind it.
     pub(crate) fn go_live(&mut self, buffer: &SendBuffer, position: StreamPosition) -> Result<(), Slow> {
         let stage = std::mem::replace(&mut self.stage, Stage::Live(CaughtUp::new(position)));
-        let Stage::Keeps(kept) = stage else { return Ok(()) };
-        for buffered in kept.buffered {
+        let Stage::Buffering(live) = stage else { return Ok(()) };
+        for buffered in live.buffered {
             match buffered {
                 Buffered::Line((line, encoded)) => self.notify(buffer, &line, &encoded)?,
                 Buffered::BatchEnd(batch) => self.pass(&batch),
@@ -334,7 +334,7 @@ mod tests {
 
     fn subscription(target: Target, numbers: &str) -> Subscription {
         let mut subscription = Subscription::new(Weak::new(), 5, target, numbers);
-        subscription.keep();
+        subscription.start_buffering();
         subscription
     }
 

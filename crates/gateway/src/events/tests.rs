@@ -279,7 +279,7 @@ impl Home {
         let journal = Arc::clone(&self.journal);
         let mut reading = CatchUp::of_home(journal.as_ref(), &cursor).unwrap();
         while reading.more(journal.as_ref()).unwrap() {}
-        self.readers[at].subscription.keep();
+        self.readers[at].subscription.start_buffering();
         reading.finish(journal.as_ref()).unwrap();
         let position = reading.position().clone();
         let lines = reading.take_lines();

@@ -23,14 +23,14 @@ pub(crate) struct Auditor<'a> {
 
 /// The state of the run and of the session in an audit line.
 #[derive(Clone, Copy)]
-struct Stands {
+struct AuditState {
     run_state: RunState,
     lifecycle: LifecycleKind,
     run: Option<RunId>,
     owner: (Epoch, Left),
 }
 
-impl Stands {
+impl AuditState {
     const BEFORE: Self = Self {
         run_state: RunState::Idle,
         lifecycle: LifecycleKind::Initializing,
@@ -85,12 +85,12 @@ impl<'a> Auditor<'a> {
             detail: None,
             damage: audited.defects.iter().map(ToString::to_string).collect(),
         };
-        let begins = self.replay.is_empty().then_some(Stands::BEFORE);
-        let before = self.replay.session().map(Stands::of).or(begins);
+        let begins = self.replay.is_empty().then_some(AuditState::BEFORE);
+        let before = self.replay.session().map(AuditState::of).or(begins);
         if let Err(detail) = self.replay.take(reader, audited) {
             line.damage.push(Defect::Order { detail }.to_string());
         }
-        let after = self.replay.session().map(Stands::of);
+        let after = self.replay.session().map(AuditState::of);
         (line.from, line.lifecycle_from) = before.map(|at| (at.run_state, at.lifecycle)).unzip();
         (line.to, line.lifecycle_to) = after.map(|at| (at.run_state, at.lifecycle)).unzip();
         match (&audited.content, before, self.replay.session()) {
@@ -110,7 +110,7 @@ impl<'a> Auditor<'a> {
         line
     }
 
-    fn notify(&mut self, audited: &Audited, event: &Event, before: Stands, line: &mut AuditLine) {
+    fn notify(&mut self, audited: &Audited, event: &Event, before: AuditState, line: &mut AuditLine) {
         let Some(session) = self.replay.session() else { return };
         let Audited { seq, position, epoch, at, payload_hash, chain, .. } = *audited;
         let entry = Entry { seq, position, epoch, at, event: event.clone(), payload_hash, chain };

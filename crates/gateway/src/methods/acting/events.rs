@@ -70,7 +70,7 @@ impl Subscribing<'_> {
         let at_once = from.is_read_at_once(&self.target);
         if at_once {
             // The order matters: what is recorded after the look arrives live.
-            self.keep();
+            self.start_buffering();
         }
         let target = self.target.clone();
         let read = self.read(move |journal| {
@@ -109,7 +109,7 @@ impl Subscribing<'_> {
             });
             (reading, more) = read.await?;
         }
-        self.keep();
+        self.start_buffering();
         let read = self.read(move |journal| {
             reading.finish(journal)?;
             Ok(reading)
@@ -124,9 +124,9 @@ impl Subscribing<'_> {
         Some(wait::line_now(position, &wait, runtime.clock().now()))
     }
 
-    /// Live lines are kept from here on, until the subscription has caught up.
-    fn keep(&self) {
-        self.caller.service.hub.keep(self.caller.number, self.number);
+    /// Live lines are buffered from here on, until the subscription has caught up.
+    fn start_buffering(&self) {
+        self.caller.service.hub.start_buffering(self.caller.number, self.number);
     }
 
     /// The response was sent already, and the missed lines cannot be read: closes the client with the reason. The
