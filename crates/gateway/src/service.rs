@@ -24,18 +24,16 @@ use crate::methods;
 const PIPE_BYTES: usize = 64 << 10;
 
 /// The options of a service.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct ServiceOptions {
-    /// The home's folder.
     pub home: PathBuf,
     /// The program whose subcommand `supervise` runs commands.
     pub supervisor: PathBuf,
-    /// The configuration.
+    /// Resolves the configuration for each run, so that a changed configuration counts from the next run.
     pub resolver: Box<dyn Resolver>,
-    /// The model adapters.
     pub models: models::ModelSet,
     /// When the actors of idle sessions are stopped.
     pub idle: IdlePolicy,
-    /// The version of this program.
     pub version: String,
     /// Notes for the user of the owner, one line each.
     pub notes: mpsc::UnboundedSender<String>,
@@ -52,7 +50,7 @@ pub struct Service {
     callers: Mutex<BTreeMap<u64, Weak<Caller>>>,
     last_number: AtomicU64,
     notes: mpsc::UnboundedSender<String>,
-    /// The old method names that a warning was already given for.
+    /// The old method names that the user was already warned of.
     warned: Mutex<BTreeSet<&'static str>>,
     /// Clients, including those that have not completed the handshake.
     open: watch::Sender<usize>,
@@ -107,7 +105,7 @@ impl Service {
         }
     }
 
-    /// The home's folder.
+    /// The folder of the home that this service owns.
     pub fn home(&self) -> &Arc<Path> {
         &self.home
     }

@@ -96,7 +96,7 @@ impl CatchUp {
         let tail = match resume {
             Resume::Tail(tail) => tail,
             Resume::Rewound { to } => {
-                // The text of an open response is sent again from its beginning, because nobody knows how much of it
+                // The text of an open response is sent again from its beginning, because it is unknown how much of it
                 // the client shows.
                 reading.position = to.without_open();
                 let event = rewound(session, &reading.position, session.last_activity);
@@ -132,7 +132,7 @@ impl CatchUp {
         Ok(self.read_page(store)?.open.is_none())
     }
 
-    /// Reads all that is left, with what is open now. From here on a subscriber receives live batches.
+    /// Reads the rest, with the output of open effects. From here on a subscriber receives live batches.
     pub fn finish(&mut self, store: &dyn Read) -> Result<(), Error> {
         match std::mem::replace(&mut self.feed, Feed::Nothing) {
             Feed::Nothing => Ok(()),
@@ -210,7 +210,7 @@ impl CatchUp {
         Ok(page)
     }
 
-    /// Projects this many entries; the rest only says what the entries led to.
+    /// Projects this many entries; the rest only shows what followed from them.
     fn notify_entries(&mut self, store: &dyn Read, entries: &[HomeEntry], count: usize) -> Result<(), Error> {
         for (at, HomeEntry { position, epoch, branch, entry }) in entries[..count].iter().enumerate() {
             if self.last != Some(*branch) {

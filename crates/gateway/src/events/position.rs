@@ -51,7 +51,7 @@ pub struct StreamPosition {
 /// How far the output of an effect was seen, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Reached {
-    /// All output.
+    /// All output of the effect: text, reasoning and everything else.
     pub(super) end: u64,
     /// The text in it.
     pub(super) text: u64,
@@ -59,7 +59,7 @@ pub(super) struct Reached {
     pub(super) reasoning: u64,
 }
 
-/// The text is not a position in the stream that it was given for.
+/// The text is not a position in the requested stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a cursor: pass a cursor as it was received, or none to start at the beginning")]
 pub struct InvalidCursor {
@@ -127,12 +127,12 @@ impl StreamPosition {
 
 /// Methods for the stream of a session.
 impl StreamPosition {
-    /// Advances past this record, which this owner recorded. Returns the entry at which its line stands, and the
+    /// Advances past this record, which this owner recorded. Returns the entry of its line, and the
     /// progress that the line reports.
     pub(super) fn see(&mut self, record: &Record, epoch: Epoch) -> (Seq, Option<(EffectId, u64)>) {
         if let Some(seq) = record.seq {
             self.gaps.retain(|(end, _)| *end != seq.0);
-            // A pending end stands before what was seen.
+            // A pending end comes before entries that were seen.
             if seq.0 > self.last {
                 (self.epoch, self.last) = (epoch, seq.0);
             }
@@ -215,7 +215,7 @@ impl StreamPosition {
 
 /// Methods for the stream of the home.
 impl StreamPosition {
-    /// Adds all these positions to what was seen.
+    /// Marks all these positions as seen.
     pub(super) fn see_range(&mut self, (first, last): (Position, Position), epoch: Epoch) {
         if last.0 > self.last {
             if first.0 > self.last + 1 {
@@ -285,7 +285,7 @@ impl StreamPosition {
 }
 
 impl Reached {
-    /// Adds progress up to this offset to what was seen.
+    /// Marks progress up to this offset as seen.
     pub(super) fn see(&mut self, event: &Event, end: u64) {
         self.end = self.end.max(end);
         match event {
@@ -318,7 +318,7 @@ pub(super) fn ends(event: &Event, effect: EffectId) -> bool {
     event.seals().is_some_and(tries) || matches!(event, Event::RunEnded(ended) if ended.run == effect.run)
 }
 
-/// The text form that clients keep across upgrades: every later version reads what is written here.
+/// The text form that clients keep across upgrades: every later version must parse it.
 impl fmt::Display for StreamPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { epoch, last, gaps, effects, sessions } = self;

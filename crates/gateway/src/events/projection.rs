@@ -35,7 +35,6 @@ pub struct Line {
 /// The source of the projected lines.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
-    /// The session's key.
     pub(super) key: &'a str,
     /// The batch or entry that is reported.
     pub(super) batch: BatchPosition,
@@ -53,7 +52,6 @@ pub(super) struct Projection {
     calls: BTreeMap<CallId, (String, String)>,
     /// The end of a run, until everything recorded with it is reported.
     end: Option<Line>,
-    /// What messages show.
     shows: Shows,
     /// The model candidates that the run asks.
     candidates: Candidates,
@@ -241,7 +239,7 @@ impl Projection {
         line
     }
 
-    /// Reports the end of a run that was held back.
+    /// Reports the end of a run that was deferred.
     pub(super) fn flush(&mut self, lines: &mut Vec<Line>) {
         if let Some(mut line) = self.end.take() {
             self.position.clear_pending_end();

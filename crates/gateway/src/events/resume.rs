@@ -14,7 +14,7 @@ pub(super) const PAGE: usize = 512;
 pub enum Resume {
     /// The unseen entries, in order. If an effect was sealed since, the entry names its whole body.
     Tail(Tail),
-    /// The reader has seen entries that no longer exist: what it has beyond this position never happened.
+    /// The reader has seen entries that no longer exist: anything beyond this position is void.
     Rewound {
         /// The position to resume from.
         to: StreamPosition,
@@ -143,7 +143,7 @@ impl StreamPosition {
     pub(super) fn rewound_in_home(&self, store: &dyn Read) -> Result<Option<Self>, Error> {
         let Some(behind) = self.head().0.checked_sub(1) else { return Ok(None) };
         let page = store.page(Position(behind), 1)?;
-        // A removed entry is not lost: later entries stand behind it.
+        // A removed entry is not lost: later entries exist.
         let is_there =
             page.entries.first().is_some_and(|placed| placed.position != self.head() || placed.epoch == self.epoch());
         if is_there { Ok(None) } else { Ok(Some(self.back_to(self.last_kept_in_home(store)?))) }

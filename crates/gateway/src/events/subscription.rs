@@ -24,7 +24,7 @@ const NUMBERS: char = '#';
 pub(crate) enum Target {
     /// The whole home.
     Home,
-    /// A session, by its key.
+    /// The session of this key.
     Session(String),
     /// A run of a session.
     Run(String, RunId),
@@ -44,7 +44,7 @@ impl Target {
 #[derive(Debug, Clone)]
 pub(crate) struct Encoded(Arc<[u8]>);
 
-/// A subscriber.
+/// One subscription of a client.
 pub(crate) struct Subscription {
     pub(crate) caller: WeakCaller,
     number: u64,
@@ -178,7 +178,7 @@ impl Subscription {
         }
     }
 
-    /// The subscriber's position.
+    /// The cursor of the last line that was sent.
     pub(crate) fn cursor(&self) -> &str {
         &self.cursor
     }
@@ -219,7 +219,7 @@ impl Subscription {
         }
     }
 
-    /// The subscription has caught up to this position: delivers the kept lines behind it.
+    /// The subscription has caught up to this position: delivers the buffered lines behind it.
     pub(crate) fn go_live(&mut self, buffer: &SendBuffer, position: StreamPosition) -> Result<(), Slow> {
         let stage = std::mem::replace(&mut self.stage, Stage::Live(CaughtUp::new(position)));
         let Stage::Buffering(live) = stage else { return Ok(()) };
@@ -317,7 +317,7 @@ mod tests {
 
     use super::*;
 
-    /// A line of the run that stands at this entry.
+    /// A line of the run at this entry.
     fn line(run: Option<RunId>, seq: u64) -> Arc<Line> {
         let branch = BranchId(uuid::Uuid::from_u128(9));
         let batch = BatchPosition::of_entries(branch, Epoch(1), (Seq(seq), 1), Position(seq));

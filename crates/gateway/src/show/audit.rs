@@ -1,4 +1,4 @@
-//! The audit log of a session: every entry with time, cause and effect; damaged entries stand in their place.
+//! The audit log of a session: every entry with time, cause and effect; damaged entries are listed too.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
@@ -55,7 +55,7 @@ impl<'a> Auditor<'a> {
         Self { models, narrator: Narrator::new(vec![], texts), replay: Replay::default(), failed: None }
     }
 
-    /// Walks through the entries and gives each to `visit`, with what is known after it.
+    /// Walks through the entries and passes each to `visit`, with the state after it.
     pub(crate) fn walk(
         mut self,
         reader: &Reader,

@@ -12,7 +12,7 @@ use super::waiting::{Owned, waits_for};
 use super::{Source, owner};
 use crate::error::Error;
 
-/// Explains a run.
+/// Explains a run that was found. `until` is absent without an owner, because only an owner keeps time.
 pub(crate) fn explain(source: &Source<'_>, found: &FoundRun) -> Result<Explained, Error> {
     let owned = if owner(source.home).is_some() { Owned::Yes } else { Owned::No };
     let (session, since) = session(source, found)?;

@@ -45,7 +45,7 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    /// The sentence; `None` if the event's name says it all.
+    /// The sentence of an entry; `None` if the event's name is enough.
     pub(crate) fn notify(&mut self, transition: &Transition<'_>) -> Result<Option<String>, Error> {
         let event = &transition.entry.event;
         if let Event::MessageSealed(sealed) = event {

@@ -65,7 +65,7 @@ fn inputs(run: RunId, line: &StoredLineage) -> Vec<MessageId> {
     under_way.map(|run| run.inputs.clone()).or(started).unwrap_or_else(|| vec![run.into()])
 }
 
-/// How far the run had come in the state where the entries start.
+/// The stage of the run in the state at which the entries start.
 fn stage(run: RunId, session: &Session) -> Stage {
     match session.messages.get(&run.into()).map(|message| message.state) {
         None => Stage::Before,

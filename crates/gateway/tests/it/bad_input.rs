@@ -238,7 +238,7 @@ async fn r60_a_client_without_a_handshake_within_ten_seconds_is_closed() {
     }
     // A client that completed the handshake in time has no further limit.
     let mut greeted = home.greeted().await;
-    // waits: on the paused clock, which goes on by itself; no time passes.
+    // waits: on the paused clock, which advances by itself; no time passes.
     tokio::time::sleep(Duration::from_millis(HANDSHAKE_MS * 2)).await;
     greeted.say(r#"{"type":"req","id":"1","method":"health"}"#).await;
     assert_eq!(greeted.observe().await.unwrap()["ok"], true);

@@ -260,7 +260,7 @@ fn is_rewound(what: &Stream, to: &StreamPosition) -> bool {
     *what == Stream::State(StateLine::Rewound { to: to.to_string() })
 }
 
-/// R11, R43: entries are lost, of any session, and others may stand in their places.
+/// R11, R43: entries are lost, of any session, and others may take their positions.
 #[test]
 fn r43_a_follower_of_the_home_that_has_seen_lost_entries_receives_rewound() {
     let (home, disk) = home();

@@ -321,7 +321,7 @@ fn named<T: DeserializeOwned>(text: &str) -> Option<T> {
     serde_json::from_value(Value::String(text.to_ascii_lowercase())).ok()
 }
 
-/// The value behind a command that accepts only a few.
+/// The argument of a command that accepts only these values.
 fn one_of<'a>(rest: &str, known: &[&'a str]) -> Result<Option<&'a str>, Error> {
     if rest.is_empty() {
         return Ok(None);

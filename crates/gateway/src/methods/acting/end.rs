@@ -13,7 +13,7 @@ use crate::show;
 pub(super) async fn ended(service: &Service, run: RunId) -> Result<Ended, Error> {
     let waiting = service.hub.wait_for(run);
     let journal = service.runtime.journal();
-    // The order matters: an end after the look is notified.
+    // The order matters: an end that is recorded after this read is notified.
     if let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) {
         return of_row(journal.as_ref(), &row);
     }
@@ -76,7 +76,7 @@ fn content(journal: &dyn Journal, batch: Option<&Batch>, body: &Body) -> Result<
     }
 }
 
-/// A run that ended earlier. Its text is in its end, wherever that stands behind its beginning.
+/// A run that ended earlier. Its text is in the entry of its end.
 fn of_row(journal: &dyn Journal, row: &RunRow) -> Result<Ended, Error> {
     // If its first entries were removed, the remaining ones are searched for its end.
     let entries = match journal.read(row.branch, row.first_seq) {

@@ -69,7 +69,7 @@ impl Subscribing<'_> {
     async fn subscribe(&self, from: From, chat: bool) -> Result<(), Error> {
         let at_once = from.is_read_at_once(&self.target);
         if at_once {
-            // The order matters: what is recorded after the look arrives live.
+            // The order matters: what is recorded after this read arrives live.
             self.start_buffering();
         }
         let target = self.target.clone();
@@ -213,7 +213,7 @@ fn from<'a>(target: &Target, params: &'a SubscribeParams) -> Result<(From, &'a s
     }
 }
 
-/// Reads what was missed: everything at once, or the first page.
+/// Reads the missed lines: all at once, or the first page.
 fn begin(journal: &dyn Journal, target: &Target, from: From) -> Result<Begun, Error> {
     let at_once = from.is_read_at_once(target);
     let (at, mut reading) = match target.key() {

@@ -46,7 +46,7 @@ async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Ac
     command_to(service, &row.key, &row.agent, command).await
 }
 
-/// Sends two commands to an existing session in one go: nothing comes between them. Each has its own answer.
+/// Sends two commands to an existing session without anything between them. Returns a result for each.
 async fn ask_both(
     service: &Service,
     row: &SessionRow,
@@ -72,7 +72,7 @@ async fn command_to(service: &Service, key: &str, agent: &str, command: Command)
     answer.await.unwrap_or_else(|_| Err(gone())).map_err(|refusal| stored(service, key, refusal))
 }
 
-/// If the store failed, its own error is returned, because it says more than that no answer came.
+/// If the store failed, returns the error of the store, which says more than the refusal.
 fn stored(service: &Service, key: &str, refusal: Refusal) -> Error {
     let parked = || service.runtime.parked().borrow().get(key).map(|parked| parked.error.clone());
     let broken = service.runtime.broken().borrow().clone();

@@ -1,4 +1,4 @@
-//! `agent.wait`: waits for the end of a run. The run continues whatever becomes of the wait.
+//! `agent.wait`: waits for the end of a run. The run continues if the wait ends early.
 
 use std::sync::Arc;
 use std::time::Duration;
