@@ -23,7 +23,7 @@ pub enum FrameError {
     /// The stream ended in the middle of a frame.
     #[error("the connection ended in the middle of a frame")]
     Cut,
-    /// The stream failed.
+    /// Reading from the stream failed.
     #[error("the connection failed: {0}")]
     Io(#[from] std::io::Error),
 }

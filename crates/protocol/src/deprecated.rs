@@ -17,9 +17,9 @@ pub enum Surface {
     Method,
     /// A command of the program.
     Command,
-    /// `COMMAND --FLAG`.
+    /// A flag, as `COMMAND --FLAG`.
     Flag,
-    /// `COMMAND --FLAG ARGUMENT`.
+    /// The argument of a flag, as `COMMAND --FLAG ARGUMENT`.
     Argument,
 }
 
@@ -38,7 +38,7 @@ const fn row(surface: Surface, old: &'static str, new: &'static str) -> Deprecat
     Deprecated { surface, old, new }
 }
 
-/// Every old name.
+/// All old names, with the names that replace them.
 pub const DEPRECATED: &[Deprecated] = &[
     row(Surface::ConfigKey, "compaction.keep", "compaction.keep_recent_tokens"),
     row(Surface::ConfigKey, "compaction.reserve", "compaction.reserve_tokens"),

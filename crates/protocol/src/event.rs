@@ -25,7 +25,7 @@ pub const AGENT_EVENT: &str = "agent";
 pub struct Event {
     /// The cursor with which a subscriber resumes after this line.
     pub cursor: String,
-    /// The session's key.
+    /// The key of the session, agent:AGENT:NAME.
     pub session: String,
     /// The run that it belongs to, if any.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
@@ -33,7 +33,7 @@ pub struct Event {
     /// When the event was decided, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub at: Timestamp,
-    /// What happened.
+    /// The stream and the type of the line, with their fields.
     #[serde(flatten)]
     pub what: Stream,
     /// The messages whose shown state changes with this line.
@@ -48,7 +48,7 @@ pub struct MessageShows {
     /// The id of the message.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub message: MessageId,
-    /// Its queue mode.
+    /// The queue mode of the message.
     #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: QueueMode,
     /// Its queue state, one of the states of its mode.
@@ -80,11 +80,11 @@ pub enum Stream {
     Queue(QueueLine),
     /// Compactions of the history.
     Compaction(CompactionLine),
-    /// Token usage.
+    /// The token usage of runs.
     Usage(UsageLine),
 }
 
-/// Token usage.
+/// The token usage of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -106,7 +106,7 @@ pub enum UsageLine {
 pub enum CompactionLine {
     /// A compaction begins. The old history stays in force until it is done.
     Begun {
-        /// Why.
+        /// What triggered the compaction.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: CompactionCause,
         /// The compaction step: how the history is compacted.
@@ -134,7 +134,7 @@ pub enum CompactionLine {
     },
     /// The compaction failed.
     Failed {
-        /// Why.
+        /// The failure that prevented it.
         #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
         failure: Failure,
         /// Whether the run ends because of it. The last line of the run repeats the failure.
@@ -170,7 +170,7 @@ pub enum LifecycleLine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunEnd {
-    /// How.
+    /// The outcome of the run.
     #[cfg_attr(feature = "schema", schemars(with = "names::OutcomeName"))]
     pub outcome: Outcome,
     /// The whole text of its answer.
@@ -194,7 +194,7 @@ pub enum AssistantLine {
         /// The id of the request.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         effect: EffectId,
-        /// Why.
+        /// What interrupted the stream.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: CutCause,
     },
@@ -271,7 +271,7 @@ pub enum ToolLine {
         call: CallId,
         /// The tool's name, as the model wrote it.
         tool: String,
-        /// How it ended.
+        /// The outcome of the call.
         #[cfg_attr(feature = "schema", schemars(with = "names::CallOutcomeName"))]
         outcome: CallOutcome,
         /// The length in bytes of the output that the model receives.
@@ -320,7 +320,7 @@ pub enum ToolLine {
         /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
-        /// Why.
+        /// Why the owner ends it.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         why: EndingCause,
     },
@@ -339,7 +339,7 @@ pub enum ToolLine {
     BackgroundEnding {
         /// The name of the background process.
         process: String,
-        /// Why.
+        /// Why the owner ends it.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         why: ProcessCause,
     },
@@ -347,7 +347,7 @@ pub enum ToolLine {
     BackgroundEnded {
         /// The name of the background process.
         process: String,
-        /// How.
+        /// The outcome of the command.
         #[cfg_attr(feature = "schema", schemars(with = "names::CallOutcomeName"))]
         outcome: CallOutcome,
         /// A description of how it ended.
@@ -360,7 +360,7 @@ pub enum ToolLine {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StateLine {
-    /// The state changed.
+    /// The state of the run, the lifecycle state or a flag changed.
     Changed {
         /// The state of the run.
         #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
@@ -374,7 +374,7 @@ pub enum StateLine {
     },
     /// A request, or a step that it needs, failed.
     Failed {
-        /// How.
+        /// The failure, with its class and message.
         #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
         failure: Failure,
         /// Whether the run ends because of it. The last line of the run repeats the failure.
@@ -382,7 +382,7 @@ pub enum StateLine {
     },
     /// The request will be retried.
     Retry {
-        /// When.
+        /// When it is retried, milliseconds since 1970 UTC.
         #[cfg_attr(feature = "schema", schemars(with = "i64"))]
         until: Timestamp,
         /// The number of the attempt, from 2.
@@ -411,7 +411,7 @@ pub enum StateLine {
         /// The end of the cooldown, milliseconds since 1970 UTC; none if it lasts until another model has answered.
         #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
         until: Option<Timestamp>,
-        /// Why.
+        /// The class of the failure that caused it, if one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         class: Option<FailureClass>,
@@ -427,7 +427,7 @@ pub enum StateLine {
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         request: EffectId,
     },
-    /// The run waits.
+    /// The run waits for something outside of it: an approval, a quota, a budget.
     Waiting {
         /// What it waits for.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -438,7 +438,7 @@ pub enum StateLine {
     },
     /// The run is ending.
     Ending {
-        /// How.
+        /// The outcome that the run will have.
         #[cfg_attr(feature = "schema", schemars(with = "names::OutcomeName"))]
         outcome: Outcome,
         /// Whether the session is terminated with it.
@@ -452,13 +452,13 @@ pub enum StateLine {
     },
     /// The lifecycle state of the session changed.
     Lifecycle {
-        /// The state before.
+        /// The lifecycle state before.
         #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
         from: LifecycleKind,
-        /// The state after.
+        /// The lifecycle state after.
         #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
         to: LifecycleKind,
-        /// Why.
+        /// What caused the change.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: LifecycleCause,
         /// What is wrong, if the user must act.
@@ -497,7 +497,7 @@ pub enum QueueLine {
         /// The id of the message.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
-        /// How.
+        /// The state in which it was settled.
         #[cfg_attr(feature = "schema", schemars(with = "names::ReceiptStateName"))]
         state: ReceiptState,
         /// The run that took it.
@@ -511,7 +511,7 @@ pub enum QueueLine {
     },
     /// The shown state of messages changed and nothing else: the line's `queue` names them.
     Shows,
-    /// The run of the message waits for its turn in a lane. Sent when the wait begins, to each new subscriber during the wait, and
+    /// The run of the message queues for a slot of a lane. Sent when the wait begins, to each new subscriber during the wait, and
     /// again after 2 s. The line is not in the journal.
     Waiting {
         /// The id of the message.

@@ -141,8 +141,8 @@ fn queued(source: &Source<'_>, found: &FoundRun, session: &Session, owned: Owned
         (Some(wait), ..) => format!("{}: queued behind {}", wait.place(), wait.behind_whom()),
         (None, Some(run), Owned::Yes) => match source.lane_wait(run.id) {
             Some(wait) => {
-                let (place, behind) = (wait.place(), wait.behind_whom());
-                format!("run {} of its session, which waits for {place}: queued behind {behind}", run.id)
+                let (slot, behind) = (wait.place(), wait.behind_whom());
+                format!("run {} of its session, which waits for {slot}: queued behind {behind}", run.id)
             }
             None => format!("run {} of its session, which is {}, to end", run.id, session.run_state().name()),
         },
