@@ -1,5 +1,5 @@
-//! The `chat` events: a subscription that asks for them receives the answer so far from time to time, and the whole answer at
-//! the end, instead of single lines.
+//! The `chat` events: a subscription that asks for them receives the answer so far from time to time, and the whole
+//! answer at the end, instead of single lines.
 
 use engine::{RunId, Timestamp, Usage};
 #[cfg(feature = "schema")]

@@ -1,4 +1,5 @@
-//! Reads and writes frames on a byte stream. Each frame is one line of JSON; its length is checked before it is read whole.
+//! Reads and writes frames on a byte stream. Each frame is one line of JSON; its length is checked before it is read
+//! whole.
 
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};

@@ -1,5 +1,5 @@
-//! The lines that subscribers receive: one for each event in a session. A line has all that a screen needs; longer texts are
-//! in the journal.
+//! The lines that subscribers receive: one for each event in a session. A line has all that a screen needs; longer
+//! texts are in the journal.
 
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
@@ -189,7 +189,8 @@ pub struct RunEnd {
 pub enum AssistantLine {
     /// A piece of text of a running request.
     Delta(Delta),
-    /// The stream was interrupted. Its text is retracted, or kept as a message that the model continues (`runs.resume`).
+    /// The stream was interrupted. Its text is retracted, or kept as a message that the model continues
+    /// (`runs.resume`).
     Cut {
         /// The id of the request.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -396,8 +397,8 @@ pub enum StateLine {
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         thinking: Option<Thinking>,
     },
-    /// The request goes to another model than the chosen or the last one without a retry, or to a model that failed and has not
-    /// answered since.
+    /// The request goes to another model than the chosen or the last one without a retry, or to a model that failed and
+    /// has not answered since.
     Asks {
         /// The model, `PROVIDER/MODEL (PROFILE)`.
         model: String,
@@ -466,13 +467,14 @@ pub enum StateLine {
         /// The command that repairs it.
         remedy: Option<String>,
     },
-    /// The subscriber has received lines that are no longer in the journal. It must discard all lines after this line's cursor.
+    /// The subscriber has received lines that are no longer in the journal. It must discard all lines after this line's
+    /// cursor.
     Rewound {
         /// The cursor to continue from; the same as the line's own.
         to: String,
     },
-    /// The following entries of this session cannot be read; those of other sessions are still sent. Only for subscriptions that
-    /// read the whole home.
+    /// The following entries of this session cannot be read; those of other sessions are still sent. Only for
+    /// subscriptions that read the whole home.
     Unreadable {
         /// Why they cannot be read.
         reason: String,
@@ -511,8 +513,8 @@ pub enum QueueLine {
     },
     /// The shown state of messages changed and nothing else: the line's `queue` names them.
     Shows,
-    /// The run of the message queues for a slot of a lane. Sent when the wait begins, to each new subscriber during the wait, and
-    /// again after 2 s. The line is not in the journal.
+    /// The run of the message queues for a slot of a lane. Sent when the wait begins, to each new subscriber during the
+    /// wait, and again after 2 s. The line is not in the journal.
     Waiting {
         /// The id of the message.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -544,8 +546,8 @@ impl From<engine::MessageShows> for MessageShows {
 }
 
 impl Event {
-    /// Whether the line reports the current state. Such a line is sent whenever a subscriber has caught up, and belongs to no
-    /// entry.
+    /// Whether the line reports the current state. Such a line is sent whenever a subscriber has caught up, and belongs
+    /// to no entry.
     pub fn is_state(&self) -> bool {
         matches!(self.what, Stream::State(StateLine::Changed { .. }) | Stream::Usage(_))
     }

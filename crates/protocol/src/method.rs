@@ -110,7 +110,8 @@ methods! {
     SessionsAudit "sessions.audit": AuditParams => Audited;
     /// Shows the state of a session after one of its entries.
     SessionsState "sessions.state": StateParams => StateAt;
-    /// Shows what the next request of a session contains, with the tokens of each part; or the items that the last summary replaced.
+    /// Shows what the next request of a session contains, with the tokens of each part; or the items that the last
+    /// summary replaced.
     SessionsContext "sessions.context": ContextParams => ContextStory;
     /// Compacts the history of a session. Responds when that is done, or when the active run is going to do it.
     SessionsCompact "sessions.compact": CompactParams => Compacted;

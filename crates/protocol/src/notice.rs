@@ -92,7 +92,8 @@ pub struct Stand {
     pub cursor: String,
 }
 
-/// The disk is full: these sessions wait for space and resume by themselves. If the list is empty, there is space again.
+/// The disk is full: these sessions wait for space and resume by themselves. If the list is empty, there is space
+/// again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]

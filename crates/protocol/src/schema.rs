@@ -1,5 +1,5 @@
-//! Generates the published schema from the types. A frame validates against it; `methods` and `events` describe the content
-//! of frames.
+//! Generates the published schema from the types. A frame validates against it; `methods` and `events` describe the
+//! content of frames.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};

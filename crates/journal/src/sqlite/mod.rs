@@ -90,8 +90,8 @@ impl Sqlite {
     }
 
     /// Like [`Sqlite::own`] without a thread: an append is written and answered before it returns, and the caller does
-    /// background work with [`Sqlite::background_work`]. `has_space` says whether a full disk has space again. This is for
-    /// simulations, which need one fixed order and have their own clock.
+    /// background work with [`Sqlite::background_work`]. `has_space` says whether a full disk has space again. This is
+    /// for simulations, which need one fixed order and have their own clock.
     pub fn own_stepped(home: &Path, has_space: fn(&Path) -> bool) -> Result<Self, Error> {
         Self::own_at(home, Pace::Caller, has_space)
     }

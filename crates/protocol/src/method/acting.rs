@@ -1,4 +1,5 @@
-//! Parameters and results of the methods that change something. Names are camelCase; times are milliseconds since 1970 UTC.
+//! Parameters and results of the methods that change something. Names are camelCase; times are milliseconds since 1970
+//! UTC.
 
 use engine::{CallId, Hash, MessageId, Outcome, ReceiptState, RunId, Timestamp, Usage};
 #[cfg(feature = "schema")]
@@ -312,8 +313,8 @@ pub enum WaitStatus {
     Timeout,
 }
 
-/// Parameters of `runs.abort`: a run, or a session, which means its active run, else the first in its queue. A run that has
-/// not started is cancelled. Other messages stay queued unless `clear` is set.
+/// Parameters of `runs.abort`: a run, or a session, which means its active run, else the first in its queue. A run that
+/// has not started is cancelled. Other messages stay queued unless `clear` is set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -495,8 +496,8 @@ pub struct SubscribeParams {
     /// Send all events from the beginning of the session, the run or the home; excludes `from`.
     #[serde(default)]
     pub whole: bool,
-    /// For a session or a run: send `chat` events instead of `agent` events. They contain the whole answer so far, at most every
-    /// 150 ms and at the end of each run.
+    /// For a session or a run: send `chat` events instead of `agent` events. They contain the whole answer so far, at
+    /// most every 150 ms and at the end of each run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub chat: bool,
 }

@@ -1,5 +1,5 @@
-//! Parameters and results of the methods on the history of a session: compaction, and the content of the next request. Names
-//! are camelCase.
+//! Parameters and results of the methods on the history of a session: compaction, and the content of the next request.
+//! Names are camelCase.
 
 use engine::RunId;
 #[cfg(feature = "schema")]

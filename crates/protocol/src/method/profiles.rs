@@ -72,7 +72,8 @@ pub struct ProfileUseParams {
 pub struct ProfileUsed {
     /// The provider's name in the configuration.
     pub provider: String,
-    /// The profile that comes first; none means the configured order, with the profile that answered last before the others.
+    /// The profile that comes first; none means the configured order, with the profile that answered last before the
+    /// others.
     pub profile: Option<String>,
 }
 

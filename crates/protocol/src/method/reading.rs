@@ -1,5 +1,5 @@
-//! Parameters and results of the methods that only read. The shapes in `show` have the names that `--json` prints; parameters
-//! and results are camelCase as everywhere.
+//! Parameters and results of the methods that only read. The shapes in `show` have the names that `--json` prints;
+//! parameters and results are camelCase as everywhere.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -100,7 +100,8 @@ pub struct AuditParams {
     /// The session; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// A branch that is not the current one of its session, or that belongs to no session; without it the current branch.
+    /// A branch that is not the current one of its session, or that belongs to no session; without it the current
+    /// branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// The first entry of the current branch to return.
@@ -139,7 +140,8 @@ pub struct StateParams {
     /// The session; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// A branch that is not the current one of its session, or that belongs to no session; without it the current branch.
+    /// A branch that is not the current one of its session, or that belongs to no session; without it the current
+    /// branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// The entry, `[BRANCH@]SEQ`.

@@ -68,8 +68,8 @@ pub struct BudgetStory {
     pub run_id: Option<RunId>,
     /// Whether that run waits for budget.
     pub waits: bool,
-    /// The use and the limit of each resource for the run and the session; for the agent and the day (UTC) only if they are
-    /// limited.
+    /// The use and the limit of each resource for the run and the session; for the agent and the day (UTC) only if they
+    /// are limited.
     pub lines: Vec<BudgetLine>,
 }
 
@@ -154,6 +154,7 @@ pub struct UsageRow {
     /// Their token usage, as the providers report it.
     #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
     pub usage: Usage,
-    /// Their cost in micro-dollars: a dollar is 1,000,000. A request with an unknown outcome counts with its reservation.
+    /// Their cost in micro-dollars: a dollar is 1,000,000. A request with an unknown outcome counts with its
+    /// reservation.
     pub cost_micros: u64,
 }

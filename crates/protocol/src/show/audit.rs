@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "schema")]
 use super::names;
 
-/// One entry of the audit log. Times are milliseconds since 1970 UTC. Fields that cannot be known after a corrupt entry are
-/// null.
+/// One entry of the audit log. Times are milliseconds since 1970 UTC. Fields that cannot be known after a corrupt entry
+/// are null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AuditLine {

@@ -1,5 +1,5 @@
-//! A history as it is drawn: who says what, how calls end, and what comes in between. Numbers choose among what there is
-//! when it happens, so that shrinking keeps a case valid.
+//! A history as it is drawn: who says what, how calls end, and what comes in between. Numbers choose among what there
+//! is when it happens, so that shrinking keeps a case valid.
 
 use engine::{FailureClass, ResumeMode};
 use proptest::collection::vec;

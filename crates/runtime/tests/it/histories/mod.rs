@@ -1,6 +1,6 @@
-//! Ten thousand histories as the engine leaves them, after cuts, aborts, refusals, crashes and changes of the model, each
-//! rendered for each wire format and held against what its provider's documentation asks for (`rules/`); and for each rule a
-//! request that breaks it, which it must see.
+//! Ten thousand histories as the engine leaves them, after cuts, aborts, refusals, crashes and changes of the model,
+//! each rendered for each wire format and held against what its provider's documentation asks for (`rules/`); and for
+//! each rule a request that breaks it, which it must see.
 
 mod case;
 mod mutants;

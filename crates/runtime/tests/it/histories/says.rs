@@ -1,5 +1,5 @@
-//! What a model says, piece by piece, as the adapter of its format hands it on: signatures in that adapter's form, with the
-//! name of the model in them, so that a rule can see whose they are.
+//! What a model says, piece by piece, as the adapter of its format hands it on: signatures in that adapter's form, with
+//! the name of the model in them, so that a rule can see whose they are.
 
 use engine::{Attached, BlockOf, Part};
 use models::Api;

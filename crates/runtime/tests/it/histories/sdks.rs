@@ -1,8 +1,8 @@
-//! Histories through the official clients of two providers (`sdks/`, in Python) to a server of our own, which holds what
-//! arrives against the rules; the clients' own types are held against it before. What may not live here: rules.
+//! Histories through the official clients of two providers (`sdks/`, in Python) to a server of our own, which holds
+//! what arrives against the rules; the clients' own types are held against it before. What may not live here: rules.
 //!
-//! It wants Python with three modules. `SDKS_PYTHON` names one that has them, as `.ci/run` does; else `python3` is tried.
-//! `SDKS_HISTORIES` says how many histories are sent; all ten thousand take minutes.
+//! It wants Python with three modules. `SDKS_PYTHON` names one that has them, as `.ci/run` does; else `python3` is
+//! tried. `SDKS_HISTORIES` says how many histories are sent; all ten thousand take minutes.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};

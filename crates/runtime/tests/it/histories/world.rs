@@ -1,5 +1,5 @@
-//! The real engine over the real journal in memory, driven through a drawn case: what comes out is the conversation of a
-//! request as the runtime would send it. What may not live here: what any provider wants.
+//! The real engine over the real journal in memory, driven through a drawn case: what comes out is the conversation of
+//! a request as the runtime would send it. What may not live here: what any provider wants.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! For each rule a request that breaks it: a good one, as an adapter writes it, and what is changed in it. What may not live
-//! here: rules.
+//! For each rule a request that breaks it: a good one, as an adapter writes it, and what is changed in it. What may not
+//! live here: rules.
 
 mod anthropic;
 mod gemini;

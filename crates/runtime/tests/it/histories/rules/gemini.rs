@@ -51,7 +51,8 @@ fn is_by_level(sent: &Sent) -> bool {
     sent.served.model.starts_with("gemini-3")
 }
 
-/// `/api/caching#Content`, `role`: `user` or `model`; `/gemini-api/docs/text-generation`: turns of both in a conversation.
+/// `/api/caching#Content`, `role`: `user` or `model`; `/gemini-api/docs/text-generation`: turns of both in a
+/// conversation.
 fn roles_alternate(sent: &Sent) -> bool {
     let known = |content: &Value| content["role"] == "user" || content["role"] == "model";
     contents(sent).iter().all(known) && contents(sent).windows(2).all(|pair| pair[0]["role"] != pair[1]["role"])
@@ -63,8 +64,8 @@ fn the_user_begins_and_ends(sent: &Sent) -> bool {
         == 2
 }
 
-/// The API: "the number of function response parts is equal to the number of function call parts of the function call turn",
-/// which comes directly before it.
+/// The API: "the number of function response parts is equal to the number of function call parts of the function call
+/// turn", which comes directly before it.
 fn each_call_has_its_response_in_the_next_content(sent: &Sent) -> bool {
     let nothing = Value::Null;
     let next = contents(sent).iter().skip(1).chain([&nothing]);
@@ -76,8 +77,8 @@ fn each_call_has_its_response_in_the_next_content(sent: &Sent) -> bool {
             .all(|(content, next)| count(content, "functionCall") == count(next, "functionResponse"))
 }
 
-/// `/gemini-api/docs/function-calling`: a response names its function; without ids their order tells the calls of one name
-/// apart.
+/// `/gemini-api/docs/function-calling`: a response names its function; without ids their order tells the calls of one
+/// name apart.
 fn responses_keep_the_order_of_their_calls(sent: &Sent) -> bool {
     contents(sent).windows(2).all(|pair| names(&pair[0], "functionCall") == names(&pair[1], "functionResponse"))
 }
@@ -99,8 +100,8 @@ fn no_text_is_empty(sent: &Sent) -> bool {
     system.chain(inner_parts(sent)).all(|part| part["text"] != "" || part["thoughtSignature"].is_string())
 }
 
-/// `/api/caching#FunctionDeclaration`, `name`: begins with a letter or `_`, then letters, digits, `_`, `-`, `.` and `:`, at
-/// most 64.
+/// `/api/caching#FunctionDeclaration`, `name`: begins with a letter or `_`, then letters, digits, `_`, `-`, `.` and
+/// `:`, at most 64.
 fn names_fit(sent: &Sent) -> bool {
     let called = parts(sent).flat_map(|part| [&part["functionCall"], &part["functionResponse"]]);
     let declared = list(&sent.body["tools"]).iter().flat_map(|tool| list(&tool["functionDeclarations"]));
@@ -135,8 +136,8 @@ fn signatures_are_the_models_own(sent: &Sent) -> bool {
     parts(sent).all(|part| part["thoughtSignature"].as_str().is_none_or(known))
 }
 
-/// `/gemini-api/docs/image-understanding` and `/gemini-api/docs/document-processing`: PNG, JPEG, WebP, HEIC, HEIF and PDF.
-/// `/gemini-api/docs/function-calling`: only Gemini 3 looks into a response.
+/// `/gemini-api/docs/image-understanding` and `/gemini-api/docs/document-processing`: PNG, JPEG, WebP, HEIC, HEIF and
+/// PDF. `/gemini-api/docs/function-calling`: only Gemini 3 looks into a response.
 fn files_are_of_known_types(sent: &Sent) -> bool {
     let known = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf"];
     let fits = |file: &Value| known.contains(&text(&file["mimeType"])) && is_base64(&file["data"]);

@@ -1,5 +1,5 @@
-//! What each provider refuses, one file a provider: each rule is a function with the page that it comes from. What may not
-//! live here: anything of ours; a rule looks at the bytes that are sent and at nothing else.
+//! What each provider refuses, one file a provider: each rule is a function with the page that it comes from. What may
+//! not live here: anything of ours; a rule looks at the bytes that are sent and at nothing else.
 
 mod anthropic;
 mod gemini;
