@@ -226,7 +226,7 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
     let mut requests = FuturesUnordered::new();
     let mut reads = true;
     let mut leaving = caller.service.leaving();
-    let mut parked = caller.service.runtime.parked();
+    let mut parked = caller.service.runtime.disk_full_waits();
     if !parked.borrow_and_update().is_empty() {
         caller.notify(&waiting(&parked));
     }

@@ -74,7 +74,7 @@ async fn command_to(service: &Service, key: &str, agent: &str, command: Command)
 
 /// If the store failed, returns the error of the store, which says more than the refusal.
 fn stored(service: &Service, key: &str, refusal: Refusal) -> Error {
-    let parked = || service.runtime.parked().borrow().get(key).map(|parked| parked.error.clone());
+    let parked = || service.runtime.disk_full_waits().borrow().get(key).map(|parked| parked.error.clone());
     let broken = service.runtime.broken().borrow().clone();
     match (refusal, broken.or_else(parked)) {
         (Refusal::Unavailable { .. }, Some(error)) => error.into(),

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Planted;
+use super::Mutant;
 
-pub(super) const PLANTED: &[Planted] = &[
+pub(super) const MUTANTS: &[Mutant] = &[
     ("roles_alternate", |body| {
         let last = contents(body)[4].clone();
         contents(body).push(last);

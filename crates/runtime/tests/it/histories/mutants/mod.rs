@@ -17,7 +17,7 @@ use crate::histories::served::{SERVED, Sent};
 use crate::histories::world::play;
 
 /// The rule, and how a good request is made to break it.
-pub(crate) type Planted = (&'static str, fn(&mut Value));
+pub(crate) type Mutant = (&'static str, fn(&mut Value));
 
 /// A request that breaks a rule.
 pub(crate) struct Bad {
@@ -29,13 +29,13 @@ pub(crate) struct Bad {
 pub(crate) fn bad(api: Api) -> Vec<Bad> {
     let mutants = match api {
         Api::Offline => &[],
-        Api::Anthropic => anthropic::PLANTED,
-        Api::OpenAiChat => openai_chat::PLANTED,
-        Api::OpenAiResponses => openai_responses::PLANTED,
-        Api::Gemini => gemini::PLANTED,
-        Api::Ollama => ollama::PLANTED,
+        Api::Anthropic => anthropic::MUTANTS,
+        Api::OpenAiChat => openai_chat::MUTANTS,
+        Api::OpenAiResponses => openai_responses::MUTANTS,
+        Api::Gemini => gemini::MUTANTS,
+        Api::Ollama => ollama::MUTANTS,
     };
-    let bad = |(rule, change): &Planted| {
+    let bad = |(rule, change): &Mutant| {
         let mut sent = good(model(api));
         change(&mut sent.body);
         Bad { rule, sent }
