@@ -213,7 +213,7 @@ async fn r15_a_stream_that_does_not_end_in_time_is_interrupted_and_resumes_with_
     assert!(home.kinds(KEY).ends_with(&["closed"]));
 }
 
-/// R20: a run that is held for a human gives its slot of the lane to others.
+/// R20: a run that waits for a human gives its slot of the lane to others.
 #[tokio::test]
 async fn r20_a_session_that_queues_for_a_lane_can_be_aborted_and_does_not_keep_the_process() {
     let mut home = home(IdlePolicy::default(), Duration::from_hours(1));
@@ -251,5 +251,5 @@ async fn r20_a_session_that_queues_for_a_lane_can_be_aborted_and_does_not_keep_t
     let ended = |event: &Event| matches!(event, Event::RunEnded(ended) if ended.outcome == Outcome::Aborted);
     let branch = home.journal.session("agent:main:2").unwrap().unwrap().branch;
     assert!(home.journal.read(branch, Seq(1)).unwrap().iter().any(|entry| ended(&entry.event)));
-    assert_eq!(home.count("agent:main:1", "opened"), 1, "what waits for its place is left as it is");
+    assert_eq!(home.count("agent:main:1", "opened"), 1, "a session that queues for a slot is left as it is");
 }

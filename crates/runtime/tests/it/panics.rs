@@ -1,5 +1,5 @@
-//! A defect in one session affects only that session: it is held or reported, and the process and the other sessions
-//! continue.
+//! A defect in one session affects only that session: it is stopped or reported, and the process and the other
+//! sessions continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,7 +29,7 @@ struct Defect {
 impl Resolver for Defect {
     fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        assert!(asked != self.settings_at, "a planted defect");
+        assert!(asked != self.settings_at, "an injected defect");
         let candidate = Candidate {
             provider: "offline".into(),
             model: agent.into(),
@@ -48,7 +48,7 @@ impl Resolver for Defect {
     }
 
     fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {
-        assert!(candidate.model != self.endpoint_of, "a planted defect");
+        assert!(candidate.model != self.endpoint_of, "an injected defect");
         Ok(Endpoint::offline())
     }
 }
