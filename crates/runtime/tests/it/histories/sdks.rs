@@ -40,7 +40,7 @@ fn python() -> Option<String> {
 }
 
 /// The requests to send, by number.
-struct Given {
+struct Requests {
     sent: Vec<(Sent, bool)>,
     /// How many have arrived.
     arrived: AtomicUsize,
@@ -53,7 +53,7 @@ struct Given {
 #[test]
 fn r41_third_party_the_official_clients_send_each_history() {
     let Some(python) = python() else { return };
-    let given = Arc::new(Given { sent: requests(), arrived: AtomicUsize::new(0), changed: Mutex::default() });
+    let given = Arc::new(Requests { sent: requests(), arrived: AtomicUsize::new(0), changed: Mutex::default() });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
     let shared = Arc::clone(&given);
@@ -97,7 +97,7 @@ fn requests() -> Vec<(Sent, bool)> {
 }
 
 /// Serves the requests of a connection until it ends.
-fn connect(socket: TcpStream, given: Arc<Given>) {
+fn connect(socket: TcpStream, given: Arc<Requests>) {
     thread::spawn(move || {
         let mut reader = BufReader::new(socket.try_clone().unwrap());
         let mut socket = socket;
@@ -131,7 +131,7 @@ fn request(reader: &mut impl BufRead) -> Option<(usize, Value)> {
 }
 
 /// Accepts the request, or responds with the rules that it breaks.
-fn answer(given: &Given, number: usize, body: &Value) -> Vec<u8> {
+fn answer(given: &Requests, number: usize, body: &Value) -> Vec<u8> {
     let (sent, is_bad) = &given.sent[number];
     given.arrived.fetch_add(1, Ordering::SeqCst);
     if *body != sent.body && !is_bad {

@@ -163,7 +163,7 @@ fn no_turn_ends_with_thinking(sent: &Sent) -> bool {
     messages(sent).iter().all(|message| !blocks(message).last().is_some_and(is_thinking))
 }
 
-/// `/docs/en/build-with-claude/extended-thinking`: with a budget, the turn that is gone on with, up to the results that
+/// `/docs/en/build-with-claude/extended-thinking`: with a budget, the turn that is continued, up to the results that
 /// come last, begins with thinking.
 fn a_turn_with_a_budget_begins_with_thinking(sent: &Sent) -> bool {
     let has_results = |message: &Value| blocks(message).iter().any(|block| is(block, "tool_result"));

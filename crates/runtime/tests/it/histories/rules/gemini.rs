@@ -38,12 +38,12 @@ fn inner_parts(sent: &Sent) -> impl Iterator<Item = &Value> {
     parts(sent).flat_map(|part| std::iter::once(part).chain(list(&part["functionResponse"]["parts"])))
 }
 
-fn held<'a>(content: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a Value> {
-    list(&content["parts"]).iter().map(move |part| &part[kind]).filter(|held| !held.is_null())
+fn parts_of<'a>(content: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a Value> {
+    list(&content["parts"]).iter().map(move |part| &part[kind]).filter(|parts_of| !parts_of.is_null())
 }
 
 fn names<'a>(content: &'a Value, kind: &'static str) -> Vec<&'a str> {
-    held(content, kind).map(|held| text(&held["name"])).collect()
+    parts_of(content, kind).map(|parts_of| text(&parts_of["name"])).collect()
 }
 
 /// Whether the model signs its calls.
@@ -69,7 +69,7 @@ fn the_user_begins_and_ends(sent: &Sent) -> bool {
 fn each_call_has_its_response_in_the_next_content(sent: &Sent) -> bool {
     let nothing = Value::Null;
     let next = contents(sent).iter().skip(1).chain([&nothing]);
-    let count = |content: &Value, kind| held(content, kind).count();
+    let count = |content: &Value, kind| parts_of(content, kind).count();
     contents(sent).first().is_none_or(|content| count(content, "functionResponse") == 0)
         && contents(sent)
             .iter()
@@ -105,7 +105,7 @@ fn no_text_is_empty(sent: &Sent) -> bool {
 fn names_fit(sent: &Sent) -> bool {
     let called = parts(sent).flat_map(|part| [&part["functionCall"], &part["functionResponse"]]);
     let declared = list(&sent.body["tools"]).iter().flat_map(|tool| list(&tool["functionDeclarations"]));
-    called.filter(|held| !held.is_null()).chain(declared).all(|named| {
+    called.filter(|parts_of| !parts_of.is_null()).chain(declared).all(|named| {
         let name = text(&named["name"]);
         let rest = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.len() <= 64 && name.chars().all(rest)
@@ -115,8 +115,8 @@ fn names_fit(sent: &Sent) -> bool {
 /// `/api/caching#FunctionCall`, `args`, and `#FunctionResponse`, `response`: objects.
 fn arguments_and_responses_are_objects(sent: &Sent) -> bool {
     contents(sent).iter().all(|content| {
-        held(content, "functionCall").all(|call| call["args"].is_object())
-            && held(content, "functionResponse").all(|response| response["response"].is_object())
+        parts_of(content, "functionCall").all(|call| call["args"].is_object())
+            && parts_of(content, "functionResponse").all(|response| response["response"].is_object())
     })
 }
 
@@ -149,7 +149,7 @@ fn files_are_of_known_types(sent: &Sent) -> bool {
 /// `/api/caching#FunctionResponse`, `id`: that of its call, where the call has one.
 fn ids_pair(sent: &Sent) -> bool {
     let ids = |content: &'_ Value, kind| {
-        held(content, kind).map(|held| held["id"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+        parts_of(content, kind).map(|parts_of| parts_of["id"].as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
     contents(sent).windows(2).all(|pair| ids(&pair[0], "functionCall") == ids(&pair[1], "functionResponse"))
         && contents(sent)

@@ -31,7 +31,7 @@ fn roles_are_known(sent: &Sent) -> bool {
     messages(sent).iter().all(|message| known.contains(&text(&message["role"])))
 }
 
-/// `/api/chat`: a message of the assistant at the end is gone on with as a beginning of the answer.
+/// `/api/chat`: a message of the assistant at the end is continued as the beginning of the answer.
 fn the_last_message_is_not_the_models(sent: &Sent) -> bool {
     messages(sent).last().is_some_and(|last| last["role"] != "assistant")
 }
