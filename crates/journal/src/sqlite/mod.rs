@@ -74,7 +74,7 @@ pub struct Sqlite {
     collectable: Collectable,
 }
 
-/// `SQLITE_IOERR_SHMSIZE`.
+/// The index of the WAL cannot grow, because the disk is full.
 const SHM_CANNOT_GROW: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
 impl Sqlite {
@@ -138,7 +138,7 @@ impl Sqlite {
         Ok(Self { reader, writer, epoch, outlook, home: path, collectable })
     }
 
-    /// Removes bodies that nothing names any more and that came before this owner, and progress of runs that have
+    /// Removes bodies that nothing names any more and that are older than this owner, and progress of runs that have
     /// ended. An append waits for the current piece, some milliseconds. The writer also does this by itself when its
     /// queue was empty for long.
     pub fn collect(&self) -> Result<Collected, Error> {

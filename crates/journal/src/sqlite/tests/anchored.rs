@@ -139,7 +139,7 @@ fn r10_no_salvage_is_offered_into_removed_entries() {
     let finding = look(&home).findings.remove(0);
     assert!(finding.detail.contains(&format!("good up to {}@6", script.branch)), "{}", finding.detail);
     assert_eq!(finding.repair, salvage(&script));
-    // Between a removed entry and its snapshot nobody knows the state: the last good entry is the one before.
+    // Between a removed entry and its snapshot the state is unknown: the last good entry is the one before.
     let (_folder, home, script) = redacted("2");
     flip(&home, 3);
     let finding = look(&home).findings.remove(0);

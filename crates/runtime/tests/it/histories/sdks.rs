@@ -53,17 +53,17 @@ struct Requests {
 #[test]
 fn r41_third_party_the_official_clients_send_each_history() {
     let Some(python) = python() else { return };
-    let given = Arc::new(Requests { sent: requests(), arrived: AtomicUsize::new(0), changed: Mutex::default() });
+    let pending = Arc::new(Requests { sent: requests(), arrived: AtomicUsize::new(0), changed: Mutex::default() });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
-    let shared = Arc::clone(&given);
+    let shared = Arc::clone(&pending);
     thread::spawn(move || listener.incoming().for_each(|socket| connect(socket.unwrap(), Arc::clone(&shared))));
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/histories/sdks");
     let mut child = Command::new(python);
     child.arg(program).arg(server).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = child.env("NO_PROXY", "127.0.0.1").spawn().unwrap();
     let mut lines = child.stdin.take().unwrap();
-    for (number, (sent, is_bad)) in given.sent.iter().enumerate() {
+    for (number, (sent, is_bad)) in pending.sent.iter().enumerate() {
         let line = json!({ "number": number, "api": sent.served.api.name(), "body": sent.body, "is_bad": is_bad });
         if writeln!(lines, "{line}").is_err() {
             break; // It has exited, and its output says why.
@@ -72,10 +72,10 @@ fn r41_third_party_the_official_clients_send_each_history() {
     drop(lines);
     let output = child.wait_with_output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(printed.lines().last(), Some(&*format!("{} sent, 0 wrong", given.sent.len())), "{printed}");
-    assert!(given.changed.lock().unwrap().is_empty(), "the clients changed {:?}", given.changed);
-    let good = given.sent.iter().filter(|(_, is_bad)| !is_bad).count();
-    assert!(given.arrived.load(Ordering::SeqCst) >= good, "not all of them have arrived");
+    assert_eq!(printed.lines().last(), Some(&*format!("{} sent, 0 wrong", pending.sent.len())), "{printed}");
+    assert!(pending.changed.lock().unwrap().is_empty(), "the clients changed {:?}", pending.changed);
+    let good = pending.sent.iter().filter(|(_, is_bad)| !is_bad).count();
+    assert!(pending.arrived.load(Ordering::SeqCst) >= good, "not all of them have arrived");
 }
 
 /// The histories as requests to the models, and for each rule of their formats a request that breaks it.
@@ -97,12 +97,12 @@ fn requests() -> Vec<(Sent, bool)> {
 }
 
 /// Serves the requests of a connection until it ends.
-fn connect(socket: TcpStream, given: Arc<Requests>) {
+fn connect(socket: TcpStream, pending: Arc<Requests>) {
     thread::spawn(move || {
         let mut reader = BufReader::new(socket.try_clone().unwrap());
         let mut socket = socket;
         while let Some((number, body)) = request(&mut reader) {
-            let answer = answer(&given, number, &body);
+            let answer = answer(&pending, number, &body);
             if socket.write_all(&answer).is_err() {
                 return;
             }
@@ -131,11 +131,11 @@ fn request(reader: &mut impl BufRead) -> Option<(usize, Value)> {
 }
 
 /// Accepts the request, or responds with the rules that it breaks.
-fn answer(given: &Requests, number: usize, body: &Value) -> Vec<u8> {
-    let (sent, is_bad) = &given.sent[number];
-    given.arrived.fetch_add(1, Ordering::SeqCst);
+fn answer(pending: &Requests, number: usize, body: &Value) -> Vec<u8> {
+    let (sent, is_bad) = &pending.sent[number];
+    pending.arrived.fetch_add(1, Ordering::SeqCst);
     if *body != sent.body && !is_bad {
-        given.changed.lock().unwrap().push(format!("{number}: {body}"));
+        pending.changed.lock().unwrap().push(format!("{number}: {body}"));
     }
     let broken = rules::broken(&Sent { served: sent.served, body: body.clone() });
     if broken.is_empty() {

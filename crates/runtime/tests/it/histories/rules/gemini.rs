@@ -39,11 +39,11 @@ fn inner_parts(sent: &Sent) -> impl Iterator<Item = &Value> {
 }
 
 fn parts_of<'a>(content: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a Value> {
-    list(&content["parts"]).iter().map(move |part| &part[kind]).filter(|parts_of| !parts_of.is_null())
+    list(&content["parts"]).iter().map(move |part| &part[kind]).filter(|part| !part.is_null())
 }
 
 fn names<'a>(content: &'a Value, kind: &'static str) -> Vec<&'a str> {
-    parts_of(content, kind).map(|parts_of| text(&parts_of["name"])).collect()
+    parts_of(content, kind).map(|part| text(&part["name"])).collect()
 }
 
 /// Whether the model signs its calls.
@@ -105,7 +105,7 @@ fn no_text_is_empty(sent: &Sent) -> bool {
 fn names_fit(sent: &Sent) -> bool {
     let called = parts(sent).flat_map(|part| [&part["functionCall"], &part["functionResponse"]]);
     let declared = list(&sent.body["tools"]).iter().flat_map(|tool| list(&tool["functionDeclarations"]));
-    called.filter(|parts_of| !parts_of.is_null()).chain(declared).all(|named| {
+    called.filter(|part| !part.is_null()).chain(declared).all(|named| {
         let name = text(&named["name"]);
         let rest = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.len() <= 64 && name.chars().all(rest)
@@ -149,7 +149,7 @@ fn files_are_of_known_types(sent: &Sent) -> bool {
 /// `/api/caching#FunctionResponse`, `id`: that of its call, where the call has one.
 fn ids_pair(sent: &Sent) -> bool {
     let ids = |content: &'_ Value, kind| {
-        parts_of(content, kind).map(|parts_of| parts_of["id"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+        parts_of(content, kind).map(|part| part["id"].as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
     contents(sent).windows(2).all(|pair| ids(&pair[0], "functionCall") == ids(&pair[1], "functionResponse"))
         && contents(sent)
