@@ -11,37 +11,37 @@ use runtime::{ApprovalRequest, Approver, Published};
 
 use crate::connection::Caller;
 
-/// The clients on which a person can answer, and the open approval requests.
+/// The clients with a person who can answer, and the open approval requests.
 #[derive(Default)]
 pub(crate) struct Approvals(Mutex<Open>);
 
 #[derive(Default)]
 struct Open {
-    people: BTreeMap<u64, Weak<Caller>>,
-    questions: BTreeMap<CallId, ApprovalRequest>,
+    approvers: BTreeMap<u64, Weak<Caller>>,
+    requests: BTreeMap<CallId, ApprovalRequest>,
 }
 
 impl Approvals {
     /// Registers a client on which a person can answer, and sends it the open requests.
     pub(crate) fn attach(&self, caller: &Arc<Caller>) {
-        if !caller.asks {
+        if !caller.can_approve {
             return;
         }
         let mut open = self.lock();
-        open.people.insert(caller.number, Arc::downgrade(caller));
-        for question in open.questions.values() {
-            caller.notify(&asked(question));
+        open.approvers.insert(caller.number, Arc::downgrade(caller));
+        for request in open.requests.values() {
+            caller.notify(&asked(request));
         }
     }
 
     /// Removes a client that can no longer answer. Open requests stay open for the next client.
     pub(crate) fn detach(&self, number: u64) {
-        self.lock().people.remove(&number);
+        self.lock().approvers.remove(&number);
     }
 
     /// The key of the session in which this call waits for approval.
     pub(crate) fn session_of(&self, call: CallId) -> Option<String> {
-        self.lock().questions.get(&call).map(|question| question.key.clone())
+        self.lock().requests.get(&call).map(|request| request.key.clone())
     }
 
     /// Closes the requests that a committed batch has resolved.
@@ -66,9 +66,9 @@ impl Approvals {
 
     fn close(&self, closes: impl Fn(CallId) -> bool, answered: &Answered) {
         let mut open = self.lock();
-        let before = open.questions.len();
-        open.questions.retain(|call, _| !closes(*call));
-        if open.questions.len() != before {
+        let before = open.requests.len();
+        open.requests.retain(|call, _| !closes(*call));
+        if open.requests.len() != before {
             open.notify(answered);
         }
     }
@@ -80,7 +80,7 @@ impl Approvals {
 
 impl Open {
     fn notify<N: Notice>(&mut self, notice: &N) {
-        self.people.retain(|_, caller| {
+        self.approvers.retain(|_, caller| {
             let Some(caller) = caller.upgrade() else { return false };
             caller.notify(notice);
             true
@@ -89,22 +89,22 @@ impl Open {
 }
 
 impl Approver for Approvals {
-    fn ask(&self, question: ApprovalRequest) -> bool {
+    fn ask(&self, request: ApprovalRequest) -> bool {
         let mut open = self.lock();
-        open.notify(&asked(&question));
-        let is_somebody_there = !open.people.is_empty();
-        if is_somebody_there {
-            open.questions.insert(question.call, question);
+        open.notify(&asked(&request));
+        let has_approver = !open.approvers.is_empty();
+        if has_approver {
+            open.requests.insert(request.call, request);
         }
-        is_somebody_there
+        has_approver
     }
 }
 
-fn asked(question: &ApprovalRequest) -> Asked {
+fn asked(request: &ApprovalRequest) -> Asked {
     Asked {
-        session: question.key.clone(),
-        call: question.call,
-        fingerprint: question.fingerprint,
-        question: question.text.clone(),
+        session: request.key.clone(),
+        call: request.call,
+        fingerprint: request.fingerprint,
+        question: request.text.clone(),
     }
 }

@@ -11,6 +11,7 @@ use protocol::{Details, ErrorCode, ErrorShape};
 pub const REPORT: &str = "this is a bug in limulus: please report it with the output of `limulus status --json`";
 
 /// Why a method failed. `what` has no full stop; `hint` says what to do.
+#[allow(missing_docs, reason = "the variants' fields say it themselves")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The journal cannot be read or written.
@@ -23,63 +24,43 @@ pub enum Error {
     #[error(transparent)]
     Refusal(#[from] Refusal),
     /// The entries that were read do not fold.
-    #[error("the journal does not add up: {0}")]
+    #[error("the journal is inconsistent: {0}")]
     Fold(#[from] RecoverError),
     /// The text is not a session key.
     #[error("`{key}` is not a session key")]
-    SessionKey {
-        /// The text that was given.
-        key: String,
-    },
+    SessionKey { key: String },
     /// The request is invalid.
     #[error("{what}")]
-    Invalid {
-        /// What is wrong with it.
-        what: String,
-        /// What to request instead.
-        hint: String,
-    },
+    Invalid { what: String, hint: String },
     /// No such session, run, message or entry exists.
     #[error("{what}")]
     NotFound {
         /// What does not exist.
         what: String,
-        /// Where to find what exists.
+        /// The command that lists what exists.
         hint: String,
     },
     /// The response does not fit into a frame.
-    #[error("the answer is larger than the {} MiB that fit into a frame", FRAME_BYTES >> 20)]
+    #[error("the response is larger than a frame ({} MiB)", FRAME_BYTES >> 20)]
     TooLarge,
     /// It is refused in the current state; nothing was changed.
     #[error("{what}")]
-    State {
-        /// What prevents it.
-        what: String,
-        /// How to proceed.
-        hint: String,
-    },
+    State { what: String, hint: String },
     /// It cannot be done at the moment; a retry may succeed.
     #[error("{what}")]
-    Unavailable {
-        /// Why it cannot be done.
-        what: String,
-        /// What to do.
-        hint: String,
-    },
+    Unavailable { what: String, hint: String },
     /// The configuration is invalid.
     #[error("{what}")]
     Config {
-        /// What is wrong, and where.
+        /// What is wrong, and in which key.
         what: String,
-        /// What to write instead.
         hint: String,
     },
     /// The journal is damaged.
     #[error("{what}")]
     Damaged {
-        /// Where the damage is.
+        /// Which entry or file is damaged.
         what: String,
-        /// What can be done.
         hint: String,
     },
     /// A bug in this program.
@@ -103,17 +84,17 @@ mod exit {
 }
 
 impl Error {
-    /// Returns [`Error::NotFound`].
+    /// A shorthand for [`Error::NotFound`].
     pub fn not_found(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::NotFound { what: what.into(), hint: hint.into() }
     }
 
-    /// Returns [`Error::Bug`].
+    /// A shorthand for [`Error::Bug`].
     pub fn bug(what: impl Into<String>) -> Self {
         Self::Bug { what: what.into() }
     }
 
-    /// Returns [`Error::Invalid`].
+    /// A shorthand for [`Error::Invalid`].
     pub fn invalid(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Invalid { what: what.into(), hint: hint.into() }
     }
@@ -133,7 +114,7 @@ impl Error {
                 later(shape(ErrorCode::Unavailable, exit::OWNED, what, hint))
             }
             Self::Fold(_) => {
-                let hint = "nothing was changed; `limulus doctor` says what can be done";
+                let hint = "nothing was changed; `limulus doctor` shows what can be repaired";
                 shape(ErrorCode::Damaged, exit::DAMAGED, &what, hint)
             }
             Self::SessionKey { .. } => {
@@ -144,7 +125,7 @@ impl Error {
             Self::NotFound { hint, .. } => shape(ErrorCode::NotFound, exit::NOT_FOUND, &what, hint),
             Self::TooLarge => {
                 let hint =
-                    "ask for less, with `limit` or one run of the session; the command line reads the journal itself";
+                    "request less, with `limit` or one run of the session; the command line reads the journal itself";
                 shape(ErrorCode::TooLarge, exit::REFUSED, &what, hint)
             }
             Self::State { hint, .. } => shape(ErrorCode::Refused, exit::REFUSED, &what, hint),
@@ -190,19 +171,19 @@ fn of_journal(error: &journal::Error) -> ErrorShape {
             later(shape(ErrorCode::Unavailable, exit::OWNED, what, hint))
         }
         Kind::Owned => {
-            let hint = "another limulus took the home over: ask again, it answers from there";
+            let hint = "another process took over the home: send the request again";
             later(shape(ErrorCode::Unavailable, exit::OWNED, &text, hint))
         }
         Kind::Newer if matches!(error, journal::Error::Newer { .. }) => {
             shape(ErrorCode::Damaged, exit::DAMAGED, what, hint)
         }
         Kind::Newer => {
-            let hint = "use the newer limulus that wrote it; other sessions of this home still work";
+            let hint = "use the newer limulus that wrote it; other sessions still work";
             shape(ErrorCode::Damaged, exit::DAMAGED, &text, hint)
         }
         Kind::Older => shape(ErrorCode::Refused, exit::REFUSED, what, hint),
         Kind::Damaged if matches!(error, journal::Error::Unreadable { .. }) => {
-            let hint = "`limulus doctor` says what can be done; other sessions of it still work";
+            let hint = "`limulus doctor` shows what can be repaired; other sessions still work";
             shape(ErrorCode::Damaged, exit::DAMAGED, &text, hint)
         }
         Kind::Damaged => shape(ErrorCode::Damaged, exit::DAMAGED, what, hint),
@@ -216,16 +197,16 @@ fn of_refusal(refusal: &Refusal) -> ErrorShape {
     let refused = |hint: &str| shape(ErrorCode::Refused, exit::REFUSED, &what, hint);
     match refusal {
         Refusal::NotFound { .. } => {
-            shape(ErrorCode::NotFound, exit::NOT_FOUND, &what, "`limulus runs list` shows what there is")
+            shape(ErrorCode::NotFound, exit::NOT_FOUND, &what, "`limulus runs list` shows the runs")
         }
         Refusal::Conflict { .. } => {
             shape(ErrorCode::Conflict, exit::REFUSED, &what, "send the new message under a new key")
         }
         Refusal::State { state, .. } if state == LifecycleKind::Terminated.name() => {
-            refused("`limulus sessions show` has what was said in it; `--session NAME` begins another one")
+            refused("`limulus sessions show` shows its conversation; `--session NAME` starts another one")
         }
         Refusal::State { .. } => refused("`limulus status` shows the session and what it waits for"),
-        Refusal::Stale => refused("answer the question that is open now, if there is one"),
+        Refusal::Stale => refused("answer the approval request that is open now, if there is one"),
         Refusal::Unsupported { .. } => refused("`limulus help` lists what this version can do"),
         Refusal::Unavailable { .. } => {
             let hint = "nothing acknowledged is lost: repair the disk or free space, then `limulus resume`";
@@ -257,7 +238,7 @@ mod tests {
         check(owned(Some(7)), ErrorCode::Unavailable, 75, what, "--wait");
         let fenced = journal::Error::Fenced { epoch: engine::Epoch(1), owner: engine::Epoch(2) };
         let what = "this process was owner 1 of the home, which now has owner 2: it must end";
-        check(fenced, ErrorCode::Unavailable, 75, what, "ask again");
+        check(fenced, ErrorCode::Unavailable, 75, what, "send the request again");
         let missing = journal::Error::NotFound { home: home.clone() };
         check(missing, ErrorCode::NotFound, 4, "no journal at /h", "limulus agent -m TEXT");
         let full = journal::Error::Full { path: home.clone() };
@@ -299,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn r24_what_the_gateway_itself_says_has_its_code_and_a_hint() {
+    fn r24_every_error_of_the_gateway_has_its_code_and_a_hint() {
         let (what, hint) = ("this".to_owned(), "do that".to_owned());
         check(Error::not_found("this", "do that"), ErrorCode::NotFound, 4, "this", "do that");
         check(Error::invalid("this", "do that"), ErrorCode::InvalidRequest, 2, "this", "do that");
@@ -310,7 +291,7 @@ mod tests {
         check(Error::Config { what: what.clone(), hint: hint.clone() }, ErrorCode::Config, 78, "this", "do that");
         check(Error::State { what: what.clone(), hint: hint.clone() }, ErrorCode::Refused, 3, "this", "do that");
         check(Error::Damaged { what: what.clone(), hint }, ErrorCode::Damaged, 65, "this", "do that");
-        let too_large = "the answer is larger than the 32 MiB that fit into a frame";
+        let too_large = "the response is larger than a frame (32 MiB)";
         check(Error::TooLarge, ErrorCode::TooLarge, 3, too_large, "`limit`");
         check(Error::Bug { what }, ErrorCode::Bug, 70, "this", "report");
         let gap = RecoverError::NoBeginning;
@@ -318,7 +299,7 @@ mod tests {
             Error::Fold(gap.clone()),
             ErrorCode::Damaged,
             65,
-            &format!("the journal does not add up: {gap}"),
+            &format!("the journal is inconsistent: {gap}"),
             "doctor",
         );
         let error = runtime::Error::Damaged { key: "agent:main:x".to_owned(), error: gap.clone() };

@@ -24,18 +24,16 @@ use crate::methods;
 const PIPE_BYTES: usize = 64 << 10;
 
 /// The options of a service.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct ServiceOptions {
-    /// The home's folder.
     pub home: PathBuf,
     /// The program whose subcommand `supervise` runs commands.
     pub supervisor: PathBuf,
-    /// The configuration.
+    /// Resolves the configuration for each run, so that a changed configuration counts from the next run.
     pub resolver: Box<dyn Resolver>,
-    /// The model adapters.
     pub models: models::ModelSet,
     /// When the actors of idle sessions are stopped.
     pub idle: IdlePolicy,
-    /// The version of this program.
     pub version: String,
     /// Notes for the user of the owner, one line each.
     pub notes: mpsc::UnboundedSender<String>,
@@ -45,14 +43,14 @@ pub struct ServiceOptions {
 pub struct Service {
     pub(crate) runtime: Runtime,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) asks: Arc<Approvals>,
+    pub(crate) approvals: Arc<Approvals>,
     home: Arc<Path>,
     pub(crate) version: String,
     started_at: Timestamp,
     callers: Mutex<BTreeMap<u64, Weak<Caller>>>,
     last_number: AtomicU64,
     notes: mpsc::UnboundedSender<String>,
-    /// The old method names that a warning was already given for.
+    /// The old method names that the user was already warned of.
     warned: Mutex<BTreeSet<&'static str>>,
     /// Clients, including those that have not completed the handshake.
     open: watch::Sender<usize>,
@@ -66,7 +64,7 @@ impl Service {
         let (waits, waiting) = mpsc::unbounded_channel();
         let (hub, ending) = Hub::new();
         let hub = Arc::new(hub);
-        let asks = Arc::new(Approvals::default());
+        let approvals = Arc::new(Approvals::default());
         let runtime = Runtime::new(
             journal,
             Options {
@@ -76,17 +74,17 @@ impl Service {
                 models: options.models,
                 events: Some(events),
                 waits: Some(waits),
-                questions: Some(Box::new(Arc::clone(&asks))),
+                questions: Some(Box::new(Arc::clone(&approvals))),
                 idle: options.idle,
             },
         );
         let lines = Lines::new(Arc::<dyn Journal>::clone(runtime.journal()));
-        tokio::spawn(Arc::clone(&hub).run((published, ending), waiting, lines, Arc::clone(&asks)));
+        tokio::spawn(Arc::clone(&hub).run((published, ending), waiting, lines, Arc::clone(&approvals)));
         Arc::new(Self {
             started_at: runtime.clock().now(),
             runtime,
             hub,
-            asks,
+            approvals,
             home: options.home.into(),
             version: options.version,
             notes: options.notes,
@@ -107,7 +105,7 @@ impl Service {
         }
     }
 
-    /// The home's folder.
+    /// The folder of the home that this service owns.
     pub fn home(&self) -> &Arc<Path> {
         &self.home
     }
@@ -196,7 +194,7 @@ impl Service {
     /// Removes a client that is gone.
     pub(crate) fn forget(&self, number: u64) {
         self.lock().remove(&number);
-        self.asks.detach(number);
+        self.approvals.detach(number);
         self.hub.forget(number);
     }
 

@@ -30,9 +30,9 @@ const BACKLOG: i32 = 128;
 /// The pause after a failed accept, for example because the process has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Descriptors that are reserved for everything else: the journal, requests to models, commands.
-const FILES_LEFT: u64 = 256;
+const RESERVED_FILES: u64 = 256;
 /// The minimum number of connections.
-const CONNECTIONS_LEAST: usize = 16;
+const MIN_CONNECTIONS: usize = 16;
 
 /// Why a home has no socket.
 #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -42,7 +42,7 @@ pub enum SocketError {
     #[error("{path} is not a socket: move it away, then start again")]
     Taken { path: PathBuf },
     /// The system refuses it.
-    #[error("no socket at {path} ({source}): the home must be on a file system that has them")]
+    #[error("no socket at {path} ({source}): the home must be on a file system that supports sockets")]
     Io { path: PathBuf, source: io::Error },
 }
 
@@ -72,11 +72,11 @@ impl Listener {
         let inode = fs::symlink_metadata(&path).ok().map(|meta| (meta.dev(), meta.ino()));
         let socket = UnixListener::from_std(socket).map_err(failed)?;
         let files = rustix::process::getrlimit(Resource::Nofile).current;
-        let most = room(files);
+        let most = capacity(files);
         Ok(Self { socket, path, inode, most, full: full(most, files) })
     }
 
-    /// The same for at most this many concurrent connections.
+    /// Limits the concurrent connections to `most`.
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
         self.full = full(most, None);
@@ -111,12 +111,12 @@ impl Listener {
                 let _ = stream.try_write(&self.full);
                 continue;
             }
-            let place = ConnectionSlot::take(&open);
+            let slot = ConnectionSlot::take(&open);
             let service = Arc::clone(service);
             tokio::spawn(async move {
                 let (read, write) = stream.into_split();
                 service.serve(read, write).await;
-                drop(place);
+                drop(slot);
             });
         }
     }
@@ -135,7 +135,7 @@ impl Drop for Listener {
 /// Raises the limit of open files for this process, as far as it may, so that many clients can connect.
 pub fn make_room() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
-    let wanted = CONNECTIONS as u64 + FILES_LEFT;
+    let wanted = CONNECTIONS as u64 + RESERVED_FILES;
     let most = limit.maximum.map_or(wanted, |most| most.min(wanted));
     if limit.current.is_some_and(|current| current < most) {
         // A refusal leaves the limit as it was.
@@ -144,18 +144,18 @@ pub fn make_room() {
 }
 
 /// How many connections this process can serve with this many open files.
-fn room(files: Option<u64>) -> usize {
-    let left = files.map(|files| files.saturating_sub(FILES_LEFT));
+fn capacity(files: Option<u64>) -> usize {
+    let left = files.map(|files| files.saturating_sub(RESERVED_FILES));
     let left = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(CONNECTIONS);
-    left.clamp(CONNECTIONS_LEAST, CONNECTIONS)
+    left.clamp(MIN_CONNECTIONS, CONNECTIONS)
 }
 
 /// The message that a surplus client receives.
 fn full(most: usize, files: Option<u64>) -> Vec<u8> {
-    let what = format!("{most} clients are connected to the owner of this home, as many as it has room for");
+    let what = format!("{most} clients are connected to the owner of this home, which is its limit");
     let hint = match files {
         Some(files) if most < CONNECTIONS => {
-            format!("close one of them; or start the owner with more open files, of which it has {files} (`ulimit -n`)")
+            format!("close one of them, or raise the owner's limit of open files, which is {files} (`ulimit -n`)")
         }
         Some(_) | None => "close one of them, then try again".to_owned(),
     };
@@ -190,7 +190,7 @@ fn listen(home: &Path) -> io::Result<StdListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    // Its owner is gone: this process has the lock of the home.
+    // Its owner is gone, because this process holds the lock of the home.
     match fs::remove_file(home.join(NAME)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -214,7 +214,7 @@ fn short(folder: &OwnedFd, home: &Path) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()))
 }
 
-/// Maximum bytes of a path in an address, with its terminator.
+/// Maximum bytes of a path in an address, including its terminator.
 const ADDRESS_BYTES: usize = 108;
 
 fn is_ours(stream: &UnixStream) -> bool {
@@ -240,11 +240,11 @@ mod tests {
     }
 
     #[test]
-    fn r60_there_is_room_for_as_many_clients_as_files_can_be_open() {
+    fn r60_the_limit_of_open_files_limits_the_clients() {
         for (files, connections) in
             [(Some(0), 16), (Some(256), 16), (Some(1_024), 768), (Some(20_000), CONNECTIONS), (None, CONNECTIONS)]
         {
-            assert_eq!(room(files), connections, "{files:?}");
+            assert_eq!(capacity(files), connections, "{files:?}");
             let says = String::from_utf8(full(connections, files)).unwrap();
             assert_eq!(says.contains("ulimit -n"), connections < CONNECTIONS, "{says}");
             assert!(says.contains(&format!("{connections} clients")) && says.contains("UNAVAILABLE"), "{says}");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r60_the_socket_is_its_users_alone_and_goes_with_its_owner() {
+    async fn r60_only_the_user_can_open_the_socket_and_its_owner_removes_it() {
         let folder = tempfile::tempdir().unwrap();
         let long = folder.path().join("l".repeat(120));
         for home in [folder.path(), &long] {

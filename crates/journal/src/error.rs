@@ -54,7 +54,7 @@ pub enum Error {
     },
     /// The journal is corrupt.
     #[error(
-        "the journal{} is damaged ({detail}): nothing was changed; `limulus doctor` says what can be done",
+        "the journal{} is damaged ({detail}): nothing was changed; `limulus doctor` shows what can be repaired",
         named(path)
     )]
     Damaged {
@@ -65,7 +65,7 @@ pub enum Error {
     /// Acknowledged entries are missing.
     #[error(
         "the journal {} ends at position {head}, but {mark} was acknowledged: entries were lost, so nothing is written; \
-         restore the folder from a backup, or see what `limulus doctor` can do", path.display()
+         restore the folder from a backup, or run `limulus doctor`", path.display()
     )]
     Regression {
         path: PathBuf,
@@ -78,7 +78,7 @@ pub enum Error {
     #[error("entry {branch}@{seq}: {error}")]
     Unreadable { branch: BranchId, seq: Seq, error: UnreadableEvent },
     /// The content of a snapshot does not match its hash. The entries are not affected.
-    #[error("the snapshot {branch}@{seq} is damaged ({detail}): `limulus doctor` says more and can drop it")]
+    #[error("the snapshot {branch}@{seq} is damaged ({detail}): `limulus doctor` shows it and can remove it")]
     DamagedSnapshot {
         branch: BranchId,
         /// The last entry that the snapshot covers.
@@ -165,7 +165,7 @@ fn owner(pid: Option<u32>, since: Option<&str>) -> String {
     }
 }
 
-/// The class of an error: what it means for the user and for the exit code.
+/// The class of an error, which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Exit 65: the journal is corrupt.
@@ -185,7 +185,7 @@ pub enum Kind {
 }
 
 impl Error {
-    /// The class of this error.
+    /// The class of this error, for the exit code and the hint.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Owned { .. } | Self::Fenced { .. } => Kind::Owned,

@@ -47,13 +47,13 @@ pub type Done = Box<dyn FnOnce(Result<Position, Error>) + Send>;
 /// The highest possible seq: seqs are stored as signed numbers.
 const LAST: Seq = Seq(i64::MAX as u64);
 
-/// A stored event with its place in the audit log.
+/// A stored event with its position in the audit log.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Entry {
-    /// Its place in the branch, from 1.
+    /// The number of the entry in its branch, from 1.
     pub seq: Seq,
-    /// Its place in the home, from 1.
+    /// The number of the entry in the home, from 1.
     pub position: Position,
     /// The epoch of the owner that appended it.
     pub epoch: Epoch,
@@ -88,7 +88,7 @@ pub struct Page {
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct HomeEntry {
-    /// Its place in the home, from 1.
+    /// The number of the entry in the home, from 1.
     pub position: Position,
     /// The epoch of the owner that appended it.
     pub epoch: Epoch,
@@ -145,7 +145,7 @@ pub trait Read: Send + Sync {
     fn line(&self, branch: BranchId) -> Result<StoredLineage, Error> {
         let (until, mut progress) = lineage::now(self, branch)?;
         let (start, segments) = lineage::recent(self, branch, until)?;
-        lineage::leave_out_sealed(&mut progress, &segments);
+        lineage::drop_sealed(&mut progress, &segments);
         Ok(StoredLineage { start, segments, progress })
     }
 
@@ -160,7 +160,7 @@ pub trait Read: Send + Sync {
     fn history(&self, branch: BranchId) -> Result<StoredLineage, Error> {
         let (until, mut progress) = lineage::now(self, branch)?;
         let (start, segments) = lineage::whole(self, branch, until)?;
-        lineage::leave_out_sealed(&mut progress, &segments);
+        lineage::drop_sealed(&mut progress, &segments);
         Ok(StoredLineage { start, segments, progress })
     }
 
@@ -188,7 +188,7 @@ pub trait Read: Send + Sync {
         hashes.iter().map(|hash| self.body(hash)).collect()
     }
 
-    /// All sessions.
+    /// All sessions, including terminated ones.
     fn sessions(&self) -> Result<Vec<SessionRow>, Error>;
 
     /// The last `limit` sessions that were created before this one, or of all sessions; no other rows are read.
@@ -249,8 +249,8 @@ pub trait Journal: Read {
     fn append(&self, append: Append, done: Done);
 
     /// Queues a snapshot after the appends before it; it is written, not synced. It replaces the older snapshots of its
-    /// branch, except one that stands where entries were removed. A snapshot at an entry that does not exist is dropped
-    /// silently: the append that it covers has failed and reported that.
+    /// branch, except one at the point where entries were removed. A snapshot at an entry that does not exist is
+    /// dropped silently: the append that it covers has failed and reported that.
     fn keep_snapshot(&self, snapshot: Snapshot);
 
     /// The epoch of this owner.

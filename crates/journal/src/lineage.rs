@@ -192,7 +192,7 @@ pub(crate) fn beginning<R: Read + ?Sized>(
 }
 
 /// Removes the progress that one of these segments seals.
-pub(crate) fn leave_out_sealed(progress: &mut Vec<Record>, segments: &[Segment]) {
+pub(crate) fn drop_sealed(progress: &mut Vec<Record>, segments: &[Segment]) {
     let entries = segments.iter().flat_map(|segment| &segment.entries);
     let sealed: Vec<_> = entries.filter_map(|entry| entry.event.seals()).collect();
     let open = |record: &Record| {

@@ -1,5 +1,5 @@
-//! The `chat` events: a subscription that asks for them receives the answer so far from time to time, and the whole answer at
-//! the end, instead of single lines.
+//! The `chat` events: a subscription that asks for them receives the answer so far from time to time, and the whole
+//! answer at the end, instead of single lines.
 
 use engine::{RunId, Timestamp, Usage};
 #[cfg(feature = "schema")]
@@ -27,7 +27,7 @@ pub struct Chat {
     /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
-    /// The session's key.
+    /// The key of the session, agent:AGENT:NAME.
     pub session_key: String,
     /// Whether the answer is complete.
     pub state: ChatState,
@@ -62,7 +62,7 @@ pub enum ChatState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ChatMessage {
-    /// `assistant`.
+    /// Always `assistant`.
     pub role: String,
     /// One part, with the text.
     pub content: Vec<ChatPart>,
@@ -76,7 +76,7 @@ pub struct ChatMessage {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ChatPart {
-    /// Text.
+    /// A text.
     Text {
         /// The whole text so far.
         text: String,
@@ -89,7 +89,7 @@ impl ChatMessage {
         Self { role: "assistant".to_owned(), content: vec![ChatPart::Text { text }], timestamp }
     }
 
-    /// Its text.
+    /// The text of all its parts.
     pub fn text(&self) -> String {
         self.content.iter().map(|ChatPart::Text { text }| text.as_str()).collect()
     }

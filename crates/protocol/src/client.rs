@@ -103,7 +103,8 @@ impl Client {
         }
     }
 
-    /// Sends a request that has one response, and waits for it. It returns also if nobody reads the events before the response.
+    /// Sends a request that has one response, and waits for it. It returns also if nobody reads the events before the
+    /// response.
     pub async fn call<M: Method>(&self, params: M::Params) -> Result<M::Result, ClientError> {
         let _calling = Calling::new(&self.unread);
         self.ask::<M>(params)?.next().await

@@ -1,4 +1,5 @@
-//! Reads and writes frames on a byte stream. Each frame is one line of JSON; its length is checked before it is read whole.
+//! Reads and writes frames on a byte stream. Each frame is one line of JSON; its length is checked before it is read
+//! whole.
 
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
@@ -23,7 +24,7 @@ pub enum FrameError {
     /// The stream ended in the middle of a frame.
     #[error("the connection ended in the middle of a frame")]
     Cut,
-    /// The stream failed.
+    /// Reading from the stream failed.
     #[error("the connection failed: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -127,7 +128,7 @@ mod tests {
     );
 
     #[test]
-    fn r60_frames_are_the_same_wherever_the_stream_is_cut() {
+    fn r60_frames_are_the_same_wherever_the_stream_is_split() {
         let whole = read(TWO.as_bytes(), 0, 100);
         assert_eq!((whole.0.len(), &whole.1), (2, &None));
         for cut in 0..=TWO.len() {
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn r60_what_is_no_frame_is_said_and_what_is_too_long_is_not_kept() {
+    fn r60_an_invalid_frame_is_reported_and_a_frame_that_is_too_long_is_not_buffered() {
         let says = |bytes: &[u8], says: &str| {
             let (frames, error) = read(bytes, 0, 60);
             assert!(frames.is_empty() && error.as_ref().is_some_and(|error| error.contains(says)), "{error:?}: {says}");

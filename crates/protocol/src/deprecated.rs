@@ -17,9 +17,9 @@ pub enum Surface {
     Method,
     /// A command of the program.
     Command,
-    /// `COMMAND --FLAG`.
+    /// A flag, as `COMMAND --FLAG`.
     Flag,
-    /// `COMMAND --FLAG ARGUMENT`.
+    /// The argument of a flag, as `COMMAND --FLAG ARGUMENT`.
     Argument,
 }
 
@@ -38,7 +38,7 @@ const fn row(surface: Surface, old: &'static str, new: &'static str) -> Deprecat
     Deprecated { surface, old, new }
 }
 
-/// Every old name.
+/// All old names, with the names that replace them.
 pub const DEPRECATED: &[Deprecated] = &[
     row(Surface::ConfigKey, "compaction.keep", "compaction.keep_recent_tokens"),
     row(Surface::ConfigKey, "compaction.reserve", "compaction.reserve_tokens"),
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_old_name_stands_once_and_leads_to_a_name_that_is_not_old() {
+    fn an_old_name_is_listed_once_and_maps_to_a_current_name() {
         for row in DEPRECATED {
             let same = DEPRECATED.iter().filter(|other| (other.surface, other.old) == (row.surface, row.old));
             assert_eq!(same.count(), 1, "{row}");

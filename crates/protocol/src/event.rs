@@ -1,5 +1,5 @@
-//! The lines that subscribers receive: one for each event in a session. A line has all that a screen needs; longer texts are
-//! in the journal.
+//! The lines that subscribers receive: one for each event in a session. A line has all that a screen needs; longer
+//! texts are in the journal.
 
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
@@ -25,7 +25,7 @@ pub const AGENT_EVENT: &str = "agent";
 pub struct Event {
     /// The cursor with which a subscriber resumes after this line.
     pub cursor: String,
-    /// The session's key.
+    /// The key of the session, agent:AGENT:NAME.
     pub session: String,
     /// The run that it belongs to, if any.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
@@ -33,7 +33,7 @@ pub struct Event {
     /// When the event was decided, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub at: Timestamp,
-    /// What happened.
+    /// The stream and the type of the line, with their fields.
     #[serde(flatten)]
     pub what: Stream,
     /// The messages whose shown state changes with this line.
@@ -48,7 +48,7 @@ pub struct MessageShows {
     /// The id of the message.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub message: MessageId,
-    /// Its queue mode.
+    /// The queue mode of the message.
     #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: QueueMode,
     /// Its queue state, one of the states of its mode.
@@ -80,11 +80,11 @@ pub enum Stream {
     Queue(QueueLine),
     /// Compactions of the history.
     Compaction(CompactionLine),
-    /// Token usage.
+    /// The token usage of runs.
     Usage(UsageLine),
 }
 
-/// Token usage.
+/// The token usage of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -106,7 +106,7 @@ pub enum UsageLine {
 pub enum CompactionLine {
     /// A compaction begins. The old history stays in force until it is done.
     Begun {
-        /// Why.
+        /// What triggered the compaction.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: CompactionCause,
         /// The compaction step: how the history is compacted.
@@ -134,7 +134,7 @@ pub enum CompactionLine {
     },
     /// The compaction failed.
     Failed {
-        /// Why.
+        /// The failure that prevented it.
         #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
         failure: Failure,
         /// Whether the run ends because of it. The last line of the run repeats the failure.
@@ -170,7 +170,7 @@ pub enum LifecycleLine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunEnd {
-    /// How.
+    /// The outcome of the run.
     #[cfg_attr(feature = "schema", schemars(with = "names::OutcomeName"))]
     pub outcome: Outcome,
     /// The whole text of its answer.
@@ -189,12 +189,13 @@ pub struct RunEnd {
 pub enum AssistantLine {
     /// A piece of text of a running request.
     Delta(Delta),
-    /// The stream was interrupted. Its text is retracted, or kept as a message that the model continues (`runs.resume`).
+    /// The stream was interrupted. Its text is retracted, or kept as a message that the model continues
+    /// (`runs.resume`).
     Cut {
         /// The id of the request.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         effect: EffectId,
-        /// Why.
+        /// What interrupted the stream.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: CutCause,
     },
@@ -271,7 +272,7 @@ pub enum ToolLine {
         call: CallId,
         /// The tool's name, as the model wrote it.
         tool: String,
-        /// How it ended.
+        /// The outcome of the call.
         #[cfg_attr(feature = "schema", schemars(with = "names::CallOutcomeName"))]
         outcome: CallOutcome,
         /// The length in bytes of the output that the model receives.
@@ -320,7 +321,7 @@ pub enum ToolLine {
         /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
-        /// Why.
+        /// Why the owner ends it.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         why: EndingCause,
     },
@@ -339,7 +340,7 @@ pub enum ToolLine {
     BackgroundEnding {
         /// The name of the background process.
         process: String,
-        /// Why.
+        /// Why the owner ends it.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         why: ProcessCause,
     },
@@ -347,7 +348,7 @@ pub enum ToolLine {
     BackgroundEnded {
         /// The name of the background process.
         process: String,
-        /// How.
+        /// The outcome of the command.
         #[cfg_attr(feature = "schema", schemars(with = "names::CallOutcomeName"))]
         outcome: CallOutcome,
         /// A description of how it ended.
@@ -360,7 +361,7 @@ pub enum ToolLine {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StateLine {
-    /// The state changed.
+    /// The state of the run, the lifecycle state or a flag changed.
     Changed {
         /// The state of the run.
         #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
@@ -374,7 +375,7 @@ pub enum StateLine {
     },
     /// A request, or a step that it needs, failed.
     Failed {
-        /// How.
+        /// The failure, with its class and message.
         #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
         failure: Failure,
         /// Whether the run ends because of it. The last line of the run repeats the failure.
@@ -382,7 +383,7 @@ pub enum StateLine {
     },
     /// The request will be retried.
     Retry {
-        /// When.
+        /// When it is retried, milliseconds since 1970 UTC.
         #[cfg_attr(feature = "schema", schemars(with = "i64"))]
         until: Timestamp,
         /// The number of the attempt, from 2.
@@ -396,8 +397,8 @@ pub enum StateLine {
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         thinking: Option<Thinking>,
     },
-    /// The request goes to another model than the chosen or the last one without a retry, or to a model that failed and has not
-    /// answered since.
+    /// The request goes to another model than the chosen or the last one without a retry, or to a model that failed and
+    /// has not answered since.
     Asks {
         /// The model, `PROVIDER/MODEL (PROFILE)`.
         model: String,
@@ -411,7 +412,7 @@ pub enum StateLine {
         /// The end of the cooldown, milliseconds since 1970 UTC; none if it lasts until another model has answered.
         #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
         until: Option<Timestamp>,
-        /// Why.
+        /// The class of the failure that caused it, if one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         class: Option<FailureClass>,
@@ -427,7 +428,7 @@ pub enum StateLine {
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         request: EffectId,
     },
-    /// The run waits.
+    /// The run waits for something outside of it: an approval, a quota, a budget.
     Waiting {
         /// What it waits for.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -438,7 +439,7 @@ pub enum StateLine {
     },
     /// The run is ending.
     Ending {
-        /// How.
+        /// The outcome that the run will have.
         #[cfg_attr(feature = "schema", schemars(with = "names::OutcomeName"))]
         outcome: Outcome,
         /// Whether the session is terminated with it.
@@ -452,13 +453,13 @@ pub enum StateLine {
     },
     /// The lifecycle state of the session changed.
     Lifecycle {
-        /// The state before.
+        /// The lifecycle state before.
         #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
         from: LifecycleKind,
-        /// The state after.
+        /// The lifecycle state after.
         #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
         to: LifecycleKind,
-        /// Why.
+        /// What caused the change.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: LifecycleCause,
         /// What is wrong, if the user must act.
@@ -466,13 +467,14 @@ pub enum StateLine {
         /// The command that repairs it.
         remedy: Option<String>,
     },
-    /// The subscriber has received lines that are no longer in the journal. It must discard all lines after this line's cursor.
+    /// The subscriber has received lines that are no longer in the journal. It must discard all lines after this line's
+    /// cursor.
     Rewound {
         /// The cursor to continue from; the same as the line's own.
         to: String,
     },
-    /// The following entries of this session cannot be read; those of other sessions are still sent. Only for subscriptions that
-    /// read the whole home.
+    /// The following entries of this session cannot be read; those of other sessions are still sent. Only for
+    /// subscriptions that read the whole home.
     Unreadable {
         /// Why they cannot be read.
         reason: String,
@@ -497,7 +499,7 @@ pub enum QueueLine {
         /// The id of the message.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
-        /// How.
+        /// The state in which it was settled.
         #[cfg_attr(feature = "schema", schemars(with = "names::ReceiptStateName"))]
         state: ReceiptState,
         /// The run that took it.
@@ -511,8 +513,8 @@ pub enum QueueLine {
     },
     /// The shown state of messages changed and nothing else: the line's `queue` names them.
     Shows,
-    /// The run of the message waits for its turn in a lane. Sent when the wait begins, to each new subscriber during the wait, and
-    /// again after 2 s. The line is not in the journal.
+    /// The run of the message queues for a slot of a lane. Sent when the wait begins, to each new subscriber during the
+    /// wait, and again after 2 s. The line is not in the journal.
     Waiting {
         /// The id of the message.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -544,8 +546,8 @@ impl From<engine::MessageShows> for MessageShows {
 }
 
 impl Event {
-    /// Whether the line reports the current state. Such a line is sent whenever a subscriber has caught up, and belongs to no
-    /// entry.
+    /// Whether the line reports the current state. Such a line is sent whenever a subscriber has caught up, and belongs
+    /// to no entry.
     pub fn is_state(&self) -> bool {
         matches!(self.what, Stream::State(StateLine::Changed { .. }) | Stream::Usage(_))
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::ErrorShape;
 
-/// A frame.
+/// A frame: a request, a response or an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type")]
@@ -18,12 +18,12 @@ pub enum Frame {
     /// A response to a request. `agent` has two: when the message is accepted, and when its run has ended.
     #[serde(rename = "res")]
     Response(Response),
-    /// An event.
+    /// An event, which answers no request.
     #[serde(rename = "event")]
     Event(EventFrame),
 }
 
-/// A request.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -39,7 +39,7 @@ pub struct Request {
     pub params: Value,
 }
 
-/// A response.
+/// A response to a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -56,7 +56,7 @@ pub struct Response {
     pub error: Option<ErrorShape>,
 }
 
-/// An event.
+/// An event, with its number on its subscription.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -1,6 +1,6 @@
-//! The wire protocol between the owner of a home and its clients: frames, the table of methods, events, limits, the codec and
-//! a client. States, outcomes and ids are those of the engine. The crate contains neither the implementation of a method nor
-//! a transport.
+//! The wire protocol between the owner of a home and its clients: frames, the table of methods, events, limits, the
+//! codec and a client. States, outcomes and ids are those of the engine. The crate contains neither the implementation
+//! of a method nor a transport.
 
 pub mod chat;
 mod client;

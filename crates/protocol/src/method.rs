@@ -25,9 +25,9 @@ use crate::show::{ContextStory, Explained, ReceiptStory, RunStory, Shown, StateA
 pub trait Method {
     /// The name on the wire.
     const NAME: &'static str;
-    /// The parameters.
+    /// The parameters; camelCase on the wire.
     type Params: Serialize + DeserializeOwned + Send + 'static;
-    /// The result.
+    /// The result of a request that succeeded.
     type Result: Serialize + DeserializeOwned + Send + 'static;
 }
 
@@ -36,7 +36,7 @@ pub trait Method {
 pub struct MethodSpec {
     /// The name on the wire.
     pub name: &'static str,
-    /// A one-line description.
+    /// What it does, in one line, for docs/protocol.md and the schema.
     pub about: &'static str,
     /// The schema of the parameters.
     #[cfg(feature = "schema")]
@@ -61,7 +61,7 @@ macro_rules! methods {
             }
         )+
 
-        /// Every method.
+        /// All methods, in the order of docs/protocol.md.
         pub const METHODS: &[MethodSpec] = &[$(MethodSpec {
             name: $name,
             about: concat!($($about),+),
@@ -96,7 +96,7 @@ methods! {
     RunsAbort "runs.abort": AbortParams => Aborted;
     /// Pauses a run at a checkpoint.
     RunsPause "runs.pause": PauseParams => RunAsked;
-    /// Resumes a paused or held run.
+    /// Resumes a paused run, or ends it as interrupted.
     RunsResume "runs.resume": RunResumeParams => RunAsked;
     /// Sets a breakpoint: the run pauses when it reaches it.
     RunsBreak "runs.break": BreakParams => RunAsked;
@@ -110,7 +110,8 @@ methods! {
     SessionsAudit "sessions.audit": AuditParams => Audited;
     /// Shows the state of a session after one of its entries.
     SessionsState "sessions.state": StateParams => StateAt;
-    /// Shows what the next request of a session contains, with the tokens of each part; or the items that the last summary replaced.
+    /// Shows what the next request of a session contains, with the tokens of each part; or the items that the last
+    /// summary replaced.
     SessionsContext "sessions.context": ContextParams => ContextStory;
     /// Compacts the history of a session. Responds when that is done, or when the active run is going to do it.
     SessionsCompact "sessions.compact": CompactParams => Compacted;

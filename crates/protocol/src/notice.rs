@@ -17,7 +17,7 @@ pub trait Notice: Serialize {
     const NAME: &'static str;
 }
 
-/// Names each notice.
+/// Gives each notice its name on the wire.
 macro_rules! notices {
     ($($notice:ty = $name:literal),+ $(,)?) => {
         $(impl Notice for $notice {
@@ -41,7 +41,7 @@ notices! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Asked {
-    /// The session's key.
+    /// The key of the session, agent:AGENT:NAME.
     pub session: String,
     /// The id of the call, for `approvals.resolve`.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -68,7 +68,7 @@ pub struct Answered {
     /// Whether the call was allowed, if somebody answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow: Option<bool>,
-    /// Who answered.
+    /// Who answered, if somebody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -92,7 +92,8 @@ pub struct Stand {
     pub cursor: String,
 }
 
-/// The disk is full: these sessions wait for space and resume by themselves. If the list is empty, there is space again.
+/// The disk is full: these sessions wait for space and resume by themselves. If the list is empty, there is space
+/// again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -124,7 +125,7 @@ pub struct ParkedSession {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Shutdown {
-    /// Why.
+    /// Why the owner shuts down.
     pub reason: String,
 }
 
@@ -149,7 +150,7 @@ pub struct EventSpec {
     pub payload: fn(&mut SchemaGenerator) -> Schema,
 }
 
-/// Every event.
+/// All events, in the order of docs/protocol.md.
 pub const EVENTS: &[EventSpec] = &[
     EventSpec {
         name: AGENT_EVENT,

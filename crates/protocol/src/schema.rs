@@ -1,5 +1,5 @@
-//! Generates the published schema from the types. A frame validates against it; `methods` and `events` describe the content
-//! of frames.
+//! Generates the published schema from the types. A frame validates against it; `methods` and `events` describe the
+//! content of frames.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn r60_what_is_no_line_does_not_validate() {
+    fn r60_an_invalid_line_does_not_validate() {
         let schema = schema();
         let lines = json!({ "$defs": schema["$defs"], "allOf": [schema["events"]["agent"]["payload"]] });
         let lines = validator_for(&lines);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn r60_what_is_no_frame_does_not_validate() {
+    fn r60_an_invalid_frame_does_not_validate() {
         let frames = validator_for(&schema());
         for value in [
             json!({}),

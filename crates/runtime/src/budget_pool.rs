@@ -114,17 +114,17 @@ impl Shared {
     }
 
     /// Requests permission to continue, under the current limits.
-    pub(crate) fn ask_to_go_on(&self, request: &BudgetRequest) -> Result<Grant, journal::Error> {
+    pub(crate) fn ask_to_continue(&self, request: &BudgetRequest) -> Result<Grant, journal::Error> {
         let is_limited = self.resolver.shared_budget(&request.agent).memory.is_some();
-        self.ask_purse(request, if is_limited { resident() } else { 0 })
+        self.ask_pool(request, if is_limited { resident() } else { 0 })
     }
 
     /// Requests a grant to spend. A summary is granted whatever memory is in use, because it reduces memory.
     pub(crate) fn ask_to_spend(&self, request: &BudgetRequest) -> Result<Grant, journal::Error> {
-        self.ask_purse(request, 0)
+        self.ask_pool(request, 0)
     }
 
-    fn ask_purse(&self, request: &BudgetRequest, resident: u64) -> Result<Grant, journal::Error> {
+    fn ask_pool(&self, request: &BudgetRequest, resident: u64) -> Result<Grant, journal::Error> {
         let now = self.clock.now();
         let configured = self.resolver.shared_budget(&request.agent);
         let budget = SharedBudget {
@@ -151,15 +151,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r21_what_a_process_has_in_memory_is_known_where_the_system_says_it() {
+    fn r21_the_memory_of_a_process_is_known_if_the_system_reports_it() {
         let before = resident_bytes(std::process::id());
-        let held = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let allocated = std::hint::black_box(vec![1_u8; 64 << 20]);
         let after = resident_bytes(std::process::id());
         if cfg!(target_os = "linux") {
             let grown = after.zip(before).map(|(after, before)| after.saturating_sub(before));
             assert!(grown > Some(48 << 20), "{before:?} {after:?}");
         }
-        drop(held);
+        drop(allocated);
         assert_eq!(resident_bytes(u32::MAX), None);
     }
 }

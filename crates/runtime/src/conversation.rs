@@ -41,7 +41,7 @@ pub(crate) struct Conversation {
     items: usize,
     /// The compaction count of the conversation that they belong to.
     resets: u32,
-    last_was_cut: bool,
+    last_was_interrupted: bool,
 }
 
 /// What all requests of a run have in common.
@@ -61,11 +61,11 @@ impl Conversation {
 
     /// Continues from the messages that were cached while the session was idle, unless the conversation has started
     /// anew.
-    pub(crate) fn go_on_from(&mut self, rested: impl FnOnce() -> Option<Self>) {
+    pub(crate) fn resume_from(&mut self, cached: impl FnOnce() -> Option<Self>) {
         if self.items == 0
-            && let Some(rested) = rested()
+            && let Some(cached) = cached()
         {
-            let fresh = std::mem::replace(self, rested).fresh;
+            let fresh = std::mem::replace(self, cached).fresh;
             self.fresh.extend(fresh);
         }
     }
@@ -120,24 +120,25 @@ impl Conversation {
     ) -> Result<Vec<Cached<Message>>, journal::Error> {
         if transcript.resets() != self.resets {
             self.rendered.clear();
-            (self.items, self.bytes, self.last_was_cut) = (0, 0, false);
+            (self.items, self.bytes, self.last_was_interrupted) = (0, 0, false);
             self.resets = transcript.resets();
         }
         self.fetch(transcript.items().iter().take(items).skip(self.items), store)?;
         for (at, item) in transcript.items().iter().enumerate().take(items).skip(self.items) {
             let message = self.message(item, &transcript.items()[..at], mark, store)?;
-            if self.last_was_cut && matches!(message, Message::Assistant(_)) {
-                self.rendered.push(go_on());
+            if self.last_was_interrupted && matches!(message, Message::Assistant(_)) {
+                self.rendered.push(continue_message());
             }
-            self.last_was_cut = matches!(&message, Message::Assistant(answer) if answer.calls().next().is_none());
+            self.last_was_interrupted =
+                matches!(&message, Message::Assistant(answer) if answer.calls().next().is_none());
             self.bytes += message.bytes();
             self.rendered.push(message.into());
             self.items += 1;
         }
         self.fresh.clear();
         let mut messages = self.rendered.clone();
-        if self.last_was_cut {
-            messages.push(go_on());
+        if self.last_was_interrupted {
+            messages.push(continue_message());
         }
         Ok(messages)
     }
@@ -231,7 +232,7 @@ impl Conversation {
     }
 }
 
-fn go_on() -> Cached<Message> {
+fn continue_message() -> Cached<Message> {
     Message::user(CONTINUE_PROMPT).into()
 }
 
@@ -246,17 +247,17 @@ fn in_order(plain: &AssistantMessage, bytes: &[u8], body: &Body) -> Result<Assis
     let calls: Vec<_> = plain.calls().cloned().collect();
     let (text, reasoning) = (plain.text(), plain.reasoning());
     let (mut text, mut reasoning) = (text.as_str(), reasoning.as_str());
-    let held = |block: &engine::Block| {
+    let content = |block: &engine::Block| {
         Some(match block.of {
             BlockOf::Text => BlockContent::Text(taken(&mut text, block.bytes)?.into()),
             BlockOf::Reasoning => BlockContent::Reasoning(taken(&mut reasoning, block.bytes)?.into()),
             BlockOf::Call(place) => BlockContent::Call(calls.get(place as usize)?.clone()),
         })
     };
-    let held: Option<Vec<BlockContent>> = blocks.iter().map(held).collect();
-    let held = held.ok_or_else(|| damaged(format!("the blocks {} do not fit their message", body.hash)))?;
+    let contents: Option<Vec<BlockContent>> = blocks.iter().map(content).collect();
+    let contents = contents.ok_or_else(|| damaged(format!("the blocks {} do not fit their message", body.hash)))?;
     let signatures = blocks.into_iter().map(|block| block.signature.map(Arc::from));
-    let blocks = held.into_iter().zip(signatures).map(|(held, signature)| ContentBlock { held, signature });
+    let blocks = contents.into_iter().zip(signatures).map(|(held, signature)| ContentBlock { held, signature });
     Ok(AssistantMessage { model: model.into(), blocks: blocks.collect() })
 }
 

@@ -31,7 +31,7 @@ impl ConversationCache {
         }
     }
 
-    /// Evicts all conversations.
+    /// Evicts all conversations, to release memory.
     pub(crate) fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -50,7 +50,7 @@ impl Pause {
 
 /// Waits until there is space, or until a run is to be aborted, which is recorded from the reserve. Returns the
 /// commands for the recovered session; `None` if the session is to be left as it is.
-pub(crate) async fn park(
+pub(crate) async fn wait_for_space(
     shared: &Shared,
     key: &str,
     mail: &mut Mailboxes,
@@ -63,21 +63,21 @@ pub(crate) async fn park(
     loop {
         let pause = pause.take();
         let next_look = Timestamp(shared.clock.now().0 + pause.as_millis() as i64);
-        shared.park(key, error, next_look);
+        shared.record_disk_full(key, error, next_look);
         let look = tokio::time::sleep(pause);
         tokio::pin!(look);
         loop {
             tokio::select! {
                 biased;
                 Ok(_) = leaving.wait_for(|leaving| *leaving != Leaving::No) => {
-                    shared.unpark(key);
+                    shared.clear_disk_full(key);
                     return None;
                 }
-                offer = mail.control.recv() => match aside(shared, offer?, error) {
-                    Aside::GoOn(offers) => return Some(offers),
-                    Aside::Refused => {}
-                    Aside::Leave => {
-                        shared.unpark(key);
+                offer = mail.control.recv() => match handle(shared, offer?, error) {
+                    Handling::Record(offers) => return Some(offers),
+                    Handling::Refused => {}
+                    Handling::Close => {
+                        shared.clear_disk_full(key);
                         return None;
                     }
                 },
@@ -91,26 +91,26 @@ pub(crate) async fn park(
 }
 
 /// What happens to an input that is offered during the wait.
-enum Aside {
+enum Handling {
     /// It may be recorded: there is space again, or the reserve is there for it.
-    GoOn(Vec<Offer>),
+    Record(Vec<Offer>),
     /// Its caller was refused.
     Refused,
     /// The process shuts down, and nothing can be recorded of the input.
-    Leave,
+    Close,
 }
 
-fn aside(shared: &Shared, offer: Offer, error: &journal::Error) -> Aside {
+fn handle(shared: &Shared, offer: Offer, error: &journal::Error) -> Handling {
     match &*offer.input {
-        Input::Report(Report::Closing) => Aside::Leave,
-        Input::Command(Command::Abort { .. }) => Aside::GoOn(vec![offer]),
-        Input::Command(_) if shared.journal.has_space() => Aside::GoOn(vec![offer]),
+        Input::Report(Report::Closing) => Handling::Close,
+        Input::Command(Command::Abort { .. }) => Handling::Record(vec![offer]),
+        Input::Command(_) if shared.journal.has_space() => Handling::Record(vec![offer]),
         Input::Command(_) | Input::Report(_) => {
             if let Some(caller) = offer.caller {
                 // A caller that is gone needs no answer.
                 let _ = caller.send(Err(Refusal::Unavailable { reason: error.to_string() }));
             }
-            Aside::Refused
+            Handling::Refused
         }
     }
 }

@@ -1,5 +1,5 @@
-//! How long the actor of an idle session stays in case the next message comes soon. After that the actor ends, and the
-//! session's row is enough. The engine decides what idle is.
+//! How long the actor of an idle session is kept in case the next message comes soon. After that the actor ends, and
+//! the session's row is enough. The engine decides what idle is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ const STAY: Duration = Duration::from_secs(10);
 /// Far more sessions than are usually active at the same time, each with some tens of KiB in memory.
 const AT_ONCE: usize = 256;
 
-/// How long actors of idle sessions stay.
+/// How long actors of idle sessions are kept.
 #[derive(Debug, Clone, Copy)]
 pub struct IdlePolicy {
-    /// The time that each stays.
+    /// The time that each is kept.
     pub stay: Duration,
-    /// How many stay at once; a further one ends as soon as its session is idle.
+    /// How many are kept at once; a further one ends as soon as its session is idle.
     pub at_once: usize,
 }
 
@@ -30,7 +30,7 @@ impl Default for IdlePolicy {
 
 /// The slots of idle actors.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct IdleSlots {
     stay: Duration,
     free: Arc<Semaphore>,
 }
@@ -38,20 +38,20 @@ pub(crate) struct Places {
 /// A running idle timer.
 #[derive(Debug)]
 pub(crate) struct IdleTimer {
-    /// When it ends.
+    /// When the actor ends.
     pub(crate) until: Instant,
-    _place: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Places {
+impl IdleSlots {
     pub(crate) fn new(idle: IdlePolicy) -> Self {
         Self { stay: idle.stay, free: Arc::new(Semaphore::new(idle.at_once)) }
     }
 
     /// Starts an idle timer; without a free slot it ends at once.
     pub(crate) fn begin(&self) -> IdleTimer {
-        let place = Arc::clone(&self.free).try_acquire_owned().ok();
-        let stay = if place.is_some() { self.stay } else { Duration::ZERO };
-        IdleTimer { until: Instant::now() + stay, _place: place }
+        let permit = Arc::clone(&self.free).try_acquire_owned().ok();
+        let stay = if permit.is_some() { self.stay } else { Duration::ZERO };
+        IdleTimer { until: Instant::now() + stay, _permit: permit }
     }
 }

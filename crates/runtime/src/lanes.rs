@@ -27,7 +27,7 @@ pub enum LaneUpdate {
     },
     /// It has its slot.
     Entered {
-        /// The run.
+        /// The run and its session.
         request: LaneRequest,
         /// Since when it waited.
         since: Timestamp,
@@ -65,12 +65,12 @@ pub(crate) struct LaneTicket {
     since: Timestamp,
     /// `None` once it has the slot.
     entered: Option<oneshot::Receiver<()>>,
-    has_come: bool,
+    is_admitted: bool,
 }
 
 impl fmt::Debug for LaneTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LaneTicket").field("wish", &self.request).finish_non_exhaustive()
+        f.debug_struct("LaneTicket").field("request", &self.request).finish_non_exhaustive()
     }
 }
 
@@ -87,7 +87,7 @@ impl LaneHandle {
         let mut inside = self.lock();
         inside.waiting.remove(&run);
         let entered = inside.lanes.leave(run);
-        inside.let_in(&entered);
+        inside.admit(&entered);
     }
 
     /// The waiting runs.
@@ -108,7 +108,7 @@ impl LaneHandle {
 }
 
 impl Inside {
-    fn let_in(&mut self, runs: &[RunId]) {
+    fn admit(&mut self, runs: &[RunId]) {
         for run in runs {
             if let Some(waits) = self.waiting.remove(run) {
                 // A ticket that was just dropped leaves by itself.
@@ -131,7 +131,7 @@ impl Shared {
                 Some(entered)
             }
         };
-        LaneTicket { shared: Arc::clone(self), request, since, entered, has_come: false }
+        LaneTicket { shared: Arc::clone(self), request, since, entered, is_admitted: false }
     }
 
     /// Takes a slot if one is free now.
@@ -143,7 +143,7 @@ impl Shared {
     pub(crate) fn keep_lane(&self, run: RunId, of: Of<'_>) {
         let mut inside = self.lanes.lock();
         inside.lanes.take_again(of.request(run));
-        inside.let_in(&[run]);
+        inside.admit(&[run]);
     }
 
     /// The lanes with the current limits of the configuration.
@@ -151,7 +151,7 @@ impl Shared {
         let bounds = self.resolver.lanes();
         let mut inside = self.lanes.lock();
         let entered = inside.lanes.set_bounds(bounds);
-        inside.let_in(&entered);
+        inside.admit(&entered);
         inside
     }
 }
@@ -163,25 +163,25 @@ impl LaneTicket {
     }
 
     /// Waits until it has a slot, and keeps it.
-    pub(crate) async fn come(mut self) {
+    pub(crate) async fn admitted(mut self) {
         if let Some(mut entered) = self.entered.take() {
             self.notify_wait();
-            let is_in = tokio::select! {
+            let admitted = tokio::select! {
                 biased;
-                is_in = &mut entered => is_in,
+                admitted = &mut entered => admitted,
                 () = tokio::time::sleep(LONG_WAIT) => {
                     self.notify_wait();
                     entered.await
                 }
             };
-            if is_in.is_err() {
-                // Its slot was given up for it, and whoever did so ends this wait as well.
+            if admitted.is_err() {
+                // Its request was withdrawn, and whoever withdrew it ends this wait as well.
                 return std::future::pending().await;
             }
             let (request, since, at) = (self.request.clone(), self.since, self.shared.clock.now());
             self.shared.lanes.notify(LaneUpdate::Entered { request, since, at });
         }
-        self.has_come = true;
+        self.is_admitted = true;
     }
 
     fn notify_wait(&self) {
@@ -194,7 +194,7 @@ impl LaneTicket {
 
 impl Drop for LaneTicket {
     fn drop(&mut self) {
-        if !self.has_come {
+        if !self.is_admitted {
             self.shared.lanes.leave(self.request.run);
         }
     }

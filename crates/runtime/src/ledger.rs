@@ -44,7 +44,7 @@ pub fn ledger(journal: &dyn Read) -> Result<Ledger, journal::Error> {
 }
 
 /// The ledger of a home up to the first corrupt entry, and the error there.
-pub fn believed_ledger(journal: &dyn Read) -> (Ledger, Option<journal::Error>) {
+pub fn readable_ledger(journal: &dyn Read) -> (Ledger, Option<journal::Error>) {
     match ledger(journal) {
         Ok(ledger) => (ledger, None),
         Err(damage) => (before_damage(journal).unwrap_or_default(), Some(damage)),
@@ -75,9 +75,9 @@ fn before_damage(journal: &dyn Read) -> Option<Ledger> {
 
 impl HomeLedger {
     /// Opens the ledger. If it cannot be read to its end, the sessions of the home use the readable part, and share
-    /// what they learn as long as this process lives; `limulus doctor` says what is wrong.
+    /// new cooldowns as long as this process lives; `limulus doctor` shows the damage.
     pub(crate) fn read(journal: &dyn Read) -> Self {
-        let (ledger, damage) = believed_ledger(journal);
+        let (ledger, damage) = readable_ledger(journal);
         Self {
             head: AtomicU64::new(ledger.head().0),
             inside: Mutex::new(Inside { pump: Pump::new(ledger.clone()), recorded: ledger }),
@@ -101,7 +101,7 @@ impl HomeLedger {
         self.lock().recorded.cooling(chain, run, now)
     }
 
-    /// What it reports to a run, if it has changed since the run last looked ([`Ledger::news`]).
+    /// What it reports to a run, if it has changed since the run last read it ([`Ledger::update`]).
     pub(crate) fn update(
         &self,
         seen: &mut Option<Seq>,
@@ -118,7 +118,7 @@ impl HomeLedger {
 
     /// Changes when a user has cleared a cooldown. A run that only waits for one receives no other input that would
     /// report it.
-    pub(crate) fn when_cleared(&self) -> watch::Receiver<()> {
+    pub(crate) fn cooldowns_cleared(&self) -> watch::Receiver<()> {
         self.cleared.subscribe()
     }
 
@@ -127,7 +127,7 @@ impl HomeLedger {
         self.lock().recorded.allowance(agent)
     }
 
-    /// Whether a response is worth a record ([`Ledger::is_news`]).
+    /// Whether a response is worth a record ([`Ledger::is_update`]).
     pub(crate) fn is_update(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
         self.lock().recorded.is_update(candidate, alone, since)
     }
@@ -139,7 +139,7 @@ impl HomeLedger {
         self.next_batch(&mut inside)
     }
 
-    /// Completes an append: with `now` it is in the journal; without, it is as if nobody had decided it. Returns what
+    /// Completes an append: with `now` it is in the journal; with an error, the decision is undone. Returns what
     /// is to be appended next.
     fn settle(&self, kept: Result<(), journal::Error>, now: Timestamp) -> Option<Arc<Batch>> {
         let mut inside = self.lock();

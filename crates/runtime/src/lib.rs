@@ -25,7 +25,7 @@ pub use conversation::conversation;
 pub use disk_full::DiskFullWait;
 pub use idle::IdlePolicy;
 pub use lanes::LaneUpdate;
-pub use ledger::{believed_ledger, ledger};
+pub use ledger::{ledger, readable_ledger};
 pub use runtime::{
     Acknowledgements, ApprovalRequest, Approver, Error, Handle, ModelPreferences, NO_SPACE, Options, Published,
     Redaction, Resolver, Runtime,

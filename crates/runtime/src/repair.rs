@@ -1,5 +1,5 @@
-//! Sessions of a repaired home: what was running is held for a human, because nobody knows its outcome. Files and
-//! tables are the journal's matter.
+//! Sessions of a repaired home: a run that was active is stopped until a human resumes it, because its outcome is
+//! unknown. Files and tables are the journal's matter.
 
 use std::sync::{Arc, mpsc};
 
@@ -15,10 +15,10 @@ use crate::clock::Clock;
 use crate::runtime::Error;
 use crate::supervise::fold;
 
-/// What was held in a session.
+/// What was stopped in a session.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldSession {
-    /// The session's key.
     pub key: String,
     /// The run that now waits for a human.
     pub run: Option<RunId>,
@@ -26,13 +26,13 @@ pub struct HeldSession {
     pub cancelled: usize,
 }
 
-/// Holds the active run of a session and cancels the messages behind it: their work may have been in the lost entries,
-/// and nothing may be done twice.
+/// Stops the active run of a session until a human resumes it, and cancels the messages behind it: their work may have
+/// been in the lost entries, and nothing may be done twice.
 pub fn hold(journal: &dyn Journal, key: &str, branch: BranchId, reason: &str) -> Result<HeldSession, Error> {
     let mut machine = fold(journal, key, journal.line(branch)?.into())?;
-    let held = put_to_a_human(&mut machine, key, journal.epoch(), reason)?;
+    let held = escalate(&mut machine, key, journal.epoch(), reason)?;
     if let Some(batch) = machine.take_batch() {
-        keep(journal, batch)?;
+        append_synced(journal, batch)?;
     }
     Ok(held)
 }
@@ -40,17 +40,17 @@ pub fn hold(journal: &dyn Journal, key: &str, branch: BranchId, reason: &str) ->
 /// Whether a session's row in the lists contradicts its entries: entries that it counted were lost.
 pub fn is_behind(journal: &dyn Journal, row: &SessionRow) -> Result<bool, Error> {
     let machine = fold(journal, &row.key, journal.line(row.branch)?.into())?;
-    let stands = |session: &Session| (session.run_state(), session.lifecycle.kind(), session.last_activity);
-    Ok(machine.session().map(stands) != Some((row.run_state, row.lifecycle, row.last_activity)))
+    let state = |session: &Session| (session.run_state(), session.lifecycle.kind(), session.last_activity);
+    Ok(machine.session().map(state) != Some((row.run_state, row.lifecycle, row.last_activity)))
 }
 
 /// What the model receives for a call that may have run in the lost entries.
-const NOT_KNOWN: &str = "The journal was repaired, and what became of this call is not known: it may have done its work. Look before \
-                         you do it again.";
-/// Rounds in which calls are settled: one that is checked may be started in the next.
+const UNKNOWN_OUTCOME: &str = "The journal was repaired, and what became of this call is not known: it may have done its work. Look before \
+     you do it again.";
+/// Rounds in which calls are settled: a call that is checked in one may be started in the next.
 const ROUNDS: usize = 8;
 
-fn put_to_a_human(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) -> Result<HeldSession, Refusal> {
+fn escalate(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) -> Result<HeldSession, Refusal> {
     let clock = Clock::new();
     let queue = |session: &Session| session.queue.iter().map(|queued| queued.message).collect::<Vec<MessageId>>();
     let waiting = machine.session().map(queue).unwrap_or_default();
@@ -59,7 +59,7 @@ fn put_to_a_human(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) 
     }
     machine.handle(Report::Opened { epoch, cooling: vec![] }.into(), clock.moment())?;
     for _ in 0..ROUNDS {
-        let answers: Vec<Report> = machine.effects().iter().filter_map(|effect| not_known(effect.id())).collect();
+        let answers: Vec<Report> = machine.effects().iter().filter_map(|effect| unknown_outcome(effect.id())).collect();
         for report in answers {
             machine.handle(report.into(), clock.moment())?;
         }
@@ -72,18 +72,18 @@ fn put_to_a_human(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) 
 }
 
 /// No call is started or looked up: if it is no longer running, it may have ended in the lost entries.
-fn not_known(effect: EffectId) -> Option<Report> {
+fn unknown_outcome(effect: EffectId) -> Option<Report> {
     match effect.kind {
         EffectKind::CheckCall => Some(Report::CallChecked {
             effect,
             decision: Policy::Deny,
-            fingerprint: Hash::of(NOT_KNOWN.as_bytes()),
+            fingerprint: Hash::of(UNKNOWN_OUTCOME.as_bytes()),
             evidence: None,
-            reason: Some(NOT_KNOWN.to_owned()),
+            reason: Some(UNKNOWN_OUTCOME.to_owned()),
         }),
         EffectKind::FindCall => Some(Report::CallFound { effect, found: Found::Unknown, ended: None }),
         EffectKind::RunCall | EffectKind::EndCall => {
-            let output = Content::text(BodyKind::Output, NOT_KNOWN);
+            let output = Content::text(BodyKind::Output, UNKNOWN_OUTCOME);
             Some(Report::CallEnded { effect, given: ToolResult::new(CallOutcome::Interrupted, output) })
         }
         _ => None,
@@ -91,7 +91,7 @@ fn not_known(effect: EffectId) -> Option<Report> {
 }
 
 /// Appends and waits until the batch is synced.
-fn keep(journal: &dyn Journal, batch: engine::Batch) -> Result<(), Error> {
+fn append_synced(journal: &dyn Journal, batch: engine::Batch) -> Result<(), Error> {
     let (done, kept) = mpsc::channel();
     let append = Append { batch: Arc::new(batch), epoch: journal.epoch() };
     journal.append(append, Box::new(move |result| drop(done.send(result))));
@@ -100,16 +100,16 @@ fn keep(journal: &dyn Journal, batch: engine::Batch) -> Result<(), Error> {
 }
 
 /// A session that continues in a new branch.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Salvaged {
-    /// The new branch.
     pub branch: BranchId,
     /// What waits for a human in it.
     pub held: HeldSession,
 }
 
-/// Starts a new branch at the last good entry of a lineage, whose chain is `hash`, and holds what was running there.
-/// The damaged branch is not touched.
+/// Starts a new branch at the last good entry of a lineage, whose chain is `hash`, and stops the run that was active
+/// there. The damaged branch is not touched.
 pub fn salvage(
     journal: &dyn Journal,
     key: &str,
@@ -123,10 +123,10 @@ pub fn salvage(
     let mut line: engine::Lineage = journal.history_until(parent, at)?.into();
     line.segments.push(engine::LineageSegment { branch, entries: vec![forked.clone()] });
     let mut machine = fold(journal, key, line)?;
-    let held = put_to_a_human(&mut machine, key, journal.epoch(), reason)?;
+    let held = escalate(&mut machine, key, journal.epoch(), reason)?;
     let mut batch = machine.take_batch().ok_or_else(|| no_beginning(key))?;
     batch.records.insert(0, forked);
-    keep(journal, batch)?;
+    append_synced(journal, batch)?;
     Ok(Salvaged { branch, held })
 }
 
@@ -139,7 +139,10 @@ pub fn salvage_ledger(journal: &dyn Journal, good: Option<((BranchId, Seq), Hash
         None => LedgerBegun { branch }.into(),
     };
     let records = vec![Record { seq: Some(Seq(1)), at: Clock::after(journal.latest()?).now(), event }];
-    keep(journal, Batch { session: Ledger::SESSION, branch, records, bodies: vec![], views: Views::default() })?;
+    append_synced(
+        journal,
+        Batch { session: Ledger::SESSION, branch, records, bodies: vec![], views: Views::default() },
+    )?;
     Ok(branch)
 }
 

@@ -190,7 +190,7 @@ mod tests {
         assert!(present.leave(&first.mail.control));
         let second = sessions.send("a", abort()).unwrap().1.expect("the first has left");
         drop(present);
-        assert_eq!(*sessions.count().borrow(), 1, "the place is the second one's");
+        assert_eq!(*sessions.count().borrow(), 1, "the slot belongs to the second one");
         assert_eq!((first.mail.control.len(), second.mail.control.len()), (0, 1));
         drop(sessions.present("a", second.number));
         assert_eq!(*sessions.count().borrow(), 0);

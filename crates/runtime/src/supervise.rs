@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use journal::{Journal, Unsaved};
 
 use crate::actor::{Actor, Exit, Mailboxes, Offer};
-use crate::disk_full::{Pause, park};
+use crate::disk_full::{Pause, wait_for_space};
 use crate::lanes::{LaneAdmission, LaneTicket};
 use crate::runtime::{Error, Shared, create};
 use crate::sessions::{Leaving, New};
@@ -30,41 +30,41 @@ pub(crate) struct Recovered {
 type Beginning = (Box<Recovered>, Vec<Offer>);
 
 /// Runs a session's actor. If the actor panics, breaks a table or needs damaged data, it is rebuilt from the journal
-/// and held for a human; if it finds no disk space, it is rebuilt when there is some. The process and the other
-/// sessions continue.
-pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
+/// and stopped until a human resumes it; if it finds no disk space, it is rebuilt when there is some. The process and
+/// the other sessions continue.
+pub(crate) async fn supervise(shared: Arc<Shared>, name: Name, new: New) {
     let present = shared.sessions.present(&name.key, new.number);
     let mut mail = new.mail;
     let beginning = read(&shared, &name).await;
     // The slot is requested before the caller opens the next session, so that runs queue in the order in which sessions
     // are opened.
-    let asked = beginning.as_ref().ok().and_then(|(recovered, _)| ask_lane(&shared, recovered));
+    let requested = beginning.as_ref().ok().and_then(|(recovered, _)| ask_lane(&shared, recovered));
     new.read.send_replace(Some(beginning.as_ref().map(|_| ()).map_err(Clone::clone)));
     let Ok((recovered, mut first)) = beginning else { return };
-    let (mut next_up, mut place) = match asked {
-        Some(Asked::GoesOn(ticket)) => match enter_lane(&shared, ticket, &mut mail, &mut first).await {
-            Lane::GoesOn => (None, None),
-            Lane::Waits(place) => (None, Some(place)),
-            Lane::Left => return,
+    let (mut next_ticket, mut admission) = match requested {
+        Some(Requested::Resumed(ticket)) => match enter_lane(&shared, ticket, &mut mail, &mut first).await {
+            Lane::Entered => (None, None),
+            Lane::Queued(admission) => (None, Some(admission)),
+            Lane::Closing => return,
         },
-        Some(Asked::NextUp(ticket)) => (Some(ticket), None),
+        Some(Requested::Next(ticket)) => (Some(ticket), None),
         None => (None, None),
     };
     let mut pause = Pause::default();
     let mut next = Some((recovered, first));
     while let Some((recovered, first)) = next.take() {
         // Everything that is kept across an await takes memory in each session, so large values are boxed.
-        let begins = (*recovered, next_up.take());
-        let actor = Actor::new(&shared, (&present, &name.agent), (&mut mail, &mut place), begins);
+        let begins = (*recovered, next_ticket.take());
+        let actor = Actor::new(&shared, (&present, &name.agent), (&mut mail, &mut admission), begins);
         let trouble = match AssertUnwindSafe(Box::new(actor).run(first)).catch_unwind().await {
-            Ok(Exit::Closed | Exit::Rested) => return,
+            Ok(Exit::Closed | Exit::Idle) => return,
             Ok(Exit::Full(error, run)) => {
                 if let Some(run) = run {
                     shared.budget_pool.rests(run);
                 }
-                let parked = Box::pin(park(&shared, &name.key, &mut mail, &error, &mut pause));
-                let Some(offers) = parked.await else { return };
-                next = restarted(&shared, &name, offers, (run, place.is_some()));
+                let space = Box::pin(wait_for_space(&shared, &name.key, &mut mail, &error, &mut pause));
+                let Some(offers) = space.await else { return };
+                next = restarted(&shared, &name, offers, (run, admission.is_some()));
                 continue;
             }
             Ok(Exit::Store(error)) => {
@@ -75,7 +75,7 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
             Ok(Exit::Broken(edge)) => edge.to_string(),
             Err(_) => "its actor panicked: this is a bug in limulus, please report it".to_owned(),
         };
-        next = held(&shared, &name, trouble);
+        next = escalated(&shared, &name, trouble);
     }
 }
 
@@ -99,45 +99,45 @@ async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
 }
 
 /// Who requested a slot when the session was read.
-enum Asked {
+enum Requested {
     /// A run that resumes.
-    GoesOn(LaneTicket),
+    Resumed(LaneTicket),
     /// A message that starts the next run.
-    NextUp(LaneTicket),
+    Next(LaneTicket),
 }
 
-fn ask_lane(shared: &Arc<Shared>, recovered: &Recovered) -> Option<Asked> {
+fn ask_lane(shared: &Arc<Shared>, recovered: &Recovered) -> Option<Requested> {
     let session = recovered.machine.session()?;
     let ticket = shared.ask_lane(session.next_run()?, session.into());
-    Some(if session.is_active() { Asked::GoesOn(ticket) } else { Asked::NextUp(ticket) })
+    Some(if session.is_active() { Requested::Resumed(ticket) } else { Requested::Next(ticket) })
 }
 
 /// How a resumed run starts.
 enum Lane {
     /// At once: it has its slot, or is to end.
-    GoesOn,
+    Entered,
     /// A command arrived for its session before it had its slot.
-    Waits(LaneAdmission),
+    Queued(LaneAdmission),
     /// The runtime shuts down: the session is left as it is.
-    Left,
+    Closing,
 }
 
 /// A resumed run requests a slot of the lane first, as a new one would, unless it is to end. Until a command arrives
 /// for its session, there is nothing to record of the wait.
 async fn enter_lane(shared: &Shared, ticket: LaneTicket, mail: &mut Mailboxes, first: &mut Vec<Offer>) -> Lane {
     let mut leaving = shared.sessions.leaving();
-    let mut place: LaneAdmission = Box::pin(ticket.come());
+    let mut admission: LaneAdmission = Box::pin(ticket.admitted());
     tokio::select! {
         biased;
-        Ok(_) = leaving.wait_for(|leaving| *leaving != Leaving::No) => Lane::Left,
-        () = &mut place => Lane::GoesOn,
+        Ok(_) = leaving.wait_for(|leaving| *leaving != Leaving::No) => Lane::Closing,
+        () = &mut admission => Lane::Entered,
         Some(offer) = mail.control.recv() => {
             if matches!(*offer.input, Input::Command(Command::Abort { .. } | Command::Terminate)) {
                 first.push(offer);
-                return Lane::GoesOn;
+                return Lane::Entered;
             }
             *first = vec![Offer::report(opening(shared, true)), offer];
-            Lane::Waits(place)
+            Lane::Queued(admission)
         }
     }
 }
@@ -148,8 +148,8 @@ fn opening(shared: &Shared, waits: bool) -> Report {
     if waits { Report::OpenedToWait { epoch } } else { Report::Opened { epoch, cooling: vec![] } }
 }
 
-/// Holds the session for a human.
-fn held(shared: &Shared, name: &Name, trouble: String) -> Option<Beginning> {
+/// Stops the session until a human resumes it.
+fn escalated(shared: &Shared, name: &Name, trouble: String) -> Option<Beginning> {
     let failure = Failure::new(FailureClass::Unknown, trouble);
     match rebuilt(shared, &name.key) {
         Rebuilt::Machine(recovered) => Some((recovered, vec![Offer::report(Report::Escalated { failure })])),
@@ -168,7 +168,7 @@ fn restarted(
         Rebuilt::Machine(recovered) => (recovered, vec![]),
         Rebuilt::Nothing => (Box::default(), vec![create(&name.key, &name.agent)]),
         Rebuilt::Unreadable => {
-            shared.unpark(&name.key);
+            shared.clear_disk_full(&name.key);
             return None;
         }
     };

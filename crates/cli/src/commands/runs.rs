@@ -183,7 +183,7 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
         let behind: Vec<String> = wait.behind.iter().map(|of| format!("{} (run {})", of.session, of.run)).collect();
         let (since, ahead) = (zone.time(wait.since), count(wait.ahead as usize, "other"));
         page.line(format!("  waits since {since} for {}, {ahead} before it", wait.place()));
-        page.indented("  the places have: ", &behind.join("\n"));
+        page.indented("  its slots are held by: ", &behind.join("\n"));
     }
     if let Some(error) = &summary.error {
         page.indented("  failure: ", error);

@@ -9,7 +9,7 @@ use protocol::show::LaneWait;
 /// The status line for a state.
 pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
     match state {
-        RunState::Idle if flags.is_waiting => "queued: waits for a place in the lane",
+        RunState::Idle if flags.is_waiting => "queued: waits for a slot in the lane",
         RunState::Idle => "idle",
         RunState::Preparing if flags.is_waiting => "request sent, waits for the first byte",
         RunState::Preparing => "preparing",
@@ -76,7 +76,7 @@ fn queue_note(line: &QueueLine) -> Option<String> {
             Some(format!("… {}", queued_behind(wait, *waited_ms)))
         }
         QueueLine::Entered { lane, waited_ms, .. } if *waited_ms >= LONG_WAIT_MS => {
-            Some(format!("… waited {} s for a place in the lane {}", waited_ms / 1_000, lane.name()))
+            Some(format!("… waited {} s for a slot in the lane {}", waited_ms / 1_000, lane.name()))
         }
         QueueLine::Waiting { .. }
         | QueueLine::Entered { .. }

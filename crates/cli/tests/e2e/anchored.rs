@@ -56,7 +56,7 @@ fn r10_r17_r18_a_session_that_begins_at_an_anchor_is_read_by_every_command() {
     assert_eq!((&lines[0]["seq"], lines.len() as u64), (&end.into(), last - end + 1));
     assert_eq!((&lines[0]["to"], &lines[1]["from"]), (&"idle".into(), &"idle".into()));
     let page = home.run(&["audit", "--verify"]).expect_code(0).out;
-    assert!(page.contains("a snapshot stands for it and all before it"), "{page}");
+    assert!(page.contains("a snapshot replaces it and all earlier entries"), "{page}");
     for at in ["1", &(end - 1).to_string()] {
         let gone = home.run(&["audit", "--state", at]).expect_code(4);
         assert!(gone.verdict().contains(&format!("the entries before {branch}@{end} were removed")), "{gone:?}");

@@ -85,7 +85,7 @@ fn r13_a_process_that_ends_without_an_owner_is_shown_as_ended() {
     let listed = process(&home, "{\"action\": \"list\"}");
     assert!(listed.contains("[ended: exit status 3]"), "{listed}");
     let audit = home.run(&["audit", "main"]).expect_code(0).out;
-    assert!(audit.contains("goes on in the background") && audit.contains("failed: exit status 3"), "{audit}");
+    assert!(audit.contains("continues in the background") && audit.contains("failed: exit status 3"), "{audit}");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn r62_a_run_is_paused_resumed_and_stopped_from_the_chat() {
     let mut busy = Busy::new();
     assert!(say(&busy.home, "/pause").contains("/resume continues it"));
     assert_eq!(busy.explained()["state"], "paused");
-    assert!(say(&busy.home, "/status").contains("someone who resumes it"));
+    assert!(say(&busy.home, "/status").contains("a human to resume it"));
     assert!(say(&busy.home, "/resume").contains("continues"));
     let later = busy.send("followup", "Who are you?");
     let stopped = say(&busy.home, "/stop");

@@ -296,7 +296,7 @@ pub(crate) fn r62_a_history_is_compacted_on_demand_and_that_is_undone() {
     }
     let before = home.json(&["sessions", "context"]);
     let compacted = home.run(&["sessions", "compact", "main", "--focus", "the tide"]).expect_code(0);
-    assert!(compacted.out.starts_with("the history of agent:main:main is shorter: about "), "{compacted:?}");
+    assert!(compacted.out.starts_with("the history of agent:main:main was compacted: about "), "{compacted:?}");
     let after = home.json(&["sessions", "context"]);
     assert!(after["tokens"].as_u64() < before["tokens"].as_u64(), "{before}\n{after}");
     let summary = after["parts"].as_array().and_then(|parts| parts.iter().find(|part| part["what"] == "summary"));
@@ -309,7 +309,7 @@ pub(crate) fn r62_a_history_is_compacted_on_demand_and_that_is_undone() {
     assert_eq!(parts(&undone), parts(&before) + 2, "all of before, and what has come since");
     home.run(&["sessions", "compact", "--undo"]).expect_code(3).expect_err("there is no summary");
     let said = home.run(&["agent", "-m", "/compact the tide"]).expect_code(0).out;
-    assert!(said.starts_with("the history of agent:main:main is shorter: about "), "{said}");
+    assert!(said.starts_with("the history of agent:main:main was compacted: about "), "{said}");
     let empty = home.run(&["sessions", "compact", "nobody"]).expect_code(4);
     assert!(empty.err.contains("no session"), "{}", empty.err);
     home.run(&["audit", "main", "--verify"]).expect_code(0);

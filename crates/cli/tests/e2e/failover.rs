@@ -39,8 +39,8 @@ pub(crate) fn r50_r51_a_key_that_is_refused_gives_way_to_the_next_and_a_model_to
     );
     assert_eq!(asked(&home, "main"), [FIRST, SECOND]);
     let trace = home.run(&["runs", "trace"]).expect_code(0).out;
-    assert!(trace.contains("acme/scripted (first) is not asked for 60 s: auth"), "{trace}");
-    assert!(trace.contains("acme/other (first) is not asked for 60 s: auth"), "it is the same key: {trace}");
+    assert!(trace.contains("acme/scripted (first) is in cooldown for 60 s: auth"), "{trace}");
+    assert!(trace.contains("acme/other (first) is in cooldown for 60 s: auth"), "it is the same key: {trace}");
     // After a server failure the next model answers, with the key that is not in cooldown.
     let answer = home.run(&["agent", "-m", "fail=500x1 tokens=2"]).expect_code(0);
     assert!(answer.err.contains("switches to acme/other (second)\n"), "{}", answer.err);
@@ -69,7 +69,7 @@ pub(crate) fn r51_when_all_have_failed_each_is_named() {
     // Every key is in cooldown, but one may have been fixed: the first is tried as a probe, and that is reported.
     home.assert_usable("main");
     let trace = home.run(&["runs", "trace"]).expect_code(0).out;
-    assert!(trace.contains("a probe: it has failed and not answered since"), "{trace}");
+    assert!(trace.contains("a probe: it failed and has not answered since"), "{trace}");
 }
 
 /// R11: also across owners that are killed.
@@ -289,7 +289,7 @@ fn r50_r51_a_run_that_waits_for_a_quota_continues_when_its_profile_is_cleared() 
     };
     let clears = |session: &str| {
         let trace = home.run(&["runs", "trace", "--session", session]).expect_code(0).out;
-        trace.matches("acme/scripted may be asked again: the user says so").count()
+        trace.matches("acme/scripted: cooldown cleared by the user").count()
     };
     let agent = waits("one");
     clear();

@@ -54,7 +54,7 @@ fn r35_a_queued_run_shows_what_it_waits_behind() {
     assert!(home.run(&["runs", "list"]).expect_code(0).out.contains("queued behind agent:main:a"));
     let shown = home.run(&["runs", "show", "--session", "b"]).expect_code(0).out;
     assert!(
-        shown.contains("for a place in the lane main") && shown.contains("the places have: agent:main:a (run "),
+        shown.contains("for a slot in the lane main") && shown.contains("its slots are held by: agent:main:a (run "),
         "{shown}"
     );
     // A late watcher receives it as well.
@@ -67,7 +67,7 @@ fn r35_a_queued_run_shows_what_it_waits_behind() {
         waited.until_line("its end", |line| line["stream"] == "queue" && line["type"] == "entered");
         waited.finish().expect_code(0);
     }
-    third.finish().expect_code(0).expect_err("for a place in the lane main");
+    third.finish().expect_code(0).expect_err("for a slot in the lane main");
     first.finish().expect_code(0);
     assert!(home.json(&["status"])["unfinished"].as_array().is_some_and(Vec::is_empty));
     owner.signal(Signal::TERM);
@@ -87,7 +87,7 @@ fn r23_a_run_past_the_bound_of_its_agent_waits_says_for_what_and_continues_by_it
         let waiting = status["unfinished"].as_array().and_then(|all| all.iter().find(|of| of["key"] == "agent:main:b"));
         waiting.and_then(|of| of["waits_for"].as_str()).map(str::to_owned).unwrap_or_default()
     };
-    let place = "a place of the agent main in the lane main: queued behind agent:main:a";
+    let place = "a slot of the agent main in the lane main: queued behind agent:main:a";
     assert!(waits_for(&home).starts_with(place), "{}", waits_for(&home));
     let explained = home.run(&["runs", "explain", "--session", "b"]).expect_code(0);
     assert!(explained.out.contains(place), "{explained:?}");
@@ -145,7 +145,7 @@ fn r11_r35_what_waits_for_its_place_after_a_restart_takes_what_is_asked() {
     owner.until_err("serving");
     let explained = |session: &str| home.json(&["runs", "explain", "--session", session]);
     let waits = |session: &str| {
-        explained(session)["waits_for"].as_str().is_some_and(|what| what.contains("a place in the lane main"))
+        explained(session)["waits_for"].as_str().is_some_and(|what| what.contains("a slot in the lane main"))
     };
     until("two that wait", || waits("b") && waits("c"));
 
@@ -155,7 +155,7 @@ fn r11_r35_what_waits_for_its_place_after_a_restart_takes_what_is_asked() {
     let message = sent["message"].as_str().expect("a text");
     let explained_message = home.json(&["runs", "explain", message]);
     let what = explained_message["waits_for"].as_str().expect("words");
-    assert!(what.contains("which waits for a place in the lane main"), "{what}");
+    assert!(what.contains("which waits for a slot in the lane main"), "{what}");
     home.run(&["queue", "mode", "b", "followup"]).expect_code(0);
     home.run(&["queue", "cancel", home.json(&["send", "--session", "b", "no"])["message"].as_str().expect("a text")])
         .expect_code(0);

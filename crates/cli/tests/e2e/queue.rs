@@ -117,15 +117,15 @@ fn r33_r43_a_wait_for_a_run_ends_when_its_message_is_cancelled() {
         busy.home.run(&words).expect_code(0);
         for ended in [agent.finish(), watch.finish()] {
             let ended = ended.expect_code(130);
-            assert!(ended.verdict().contains("was taken back before its run began"), "{ended:?}");
+            assert!(ended.verdict().contains("was cancelled before its run began"), "{ended:?}");
             let last = ended.lines().pop().expect("a last line");
             assert_eq!((&last["type"], &last["state"]), (&"settled".into(), &"cancelled".into()), "{last}");
             assert_eq!(last["run"], run, "{last}");
         }
         // Also if the command starts afterwards.
-        busy.home.run(&["runs", "wait", run]).expect_code(130).expect_err("was taken back before its run began");
+        busy.home.run(&["runs", "wait", run]).expect_code(130).expect_err("was cancelled before its run began");
         assert_eq!(busy.home.json(&["runs", "explain", run])["state"], "cancelled");
-        wait.finish().expect_code(130).expect_err("was taken back before its run began");
+        wait.finish().expect_code(130).expect_err("was cancelled before its run began");
     }
     busy.finish().expect_code(130);
 }

@@ -195,6 +195,6 @@ fn r22_a_long_list_is_shown_page_by_page_from_the_newest_on() {
             last.contains("agent:main:a") && !last.contains("older ones") && !last.contains("agent:main:b"),
             "{last}"
         );
-        home.run(&[list, "list", "--after", "nowhere"]).expect_code(2).expect_err("no cursor");
+        home.run(&[list, "list", "--after", "nowhere"]).expect_code(2).expect_err("not a cursor");
     }
 }

@@ -27,7 +27,7 @@ use crate::service::Service;
 
 pub(crate) use send_buffer::{Chunk, SendBuffer, Slow};
 
-/// How long a client that is being closed has to read what waits for it.
+/// How long a client that is being closed has to read its buffered frames.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The number of reading requests of one client that run at once.
@@ -39,8 +39,8 @@ pub(crate) struct Caller {
     pub(crate) number: u64,
     pub(crate) client: ClientInfo,
     /// Whether a person can answer approval requests there.
-    pub(crate) asks: bool,
-    pub(crate) outbox: Arc<SendBuffer>,
+    pub(crate) can_approve: bool,
+    pub(crate) buffer: Arc<SendBuffer>,
     /// Large responses are built one at a time: the next one is built when the one before it is on its way.
     pub(crate) reads: Semaphore,
     next_subscription: AtomicU64,
@@ -51,7 +51,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// Sends the response to a request.
     pub(crate) fn respond(&self, response: Response) {
-        self.outbox.put(encode(&Frame::Response(response)));
+        self.buffer.put(encode(&Frame::Response(response)));
     }
 
     /// Returns the number of the next subscription.
@@ -61,22 +61,22 @@ impl Caller {
 
     /// Sends an event that belongs to no subscription. A client without space for it is closed.
     pub(crate) fn notify<N: Notice>(&self, notice: &N) {
-        if self.outbox.offer([Chunk::Own(frame(notice))]) == Err(Slow) {
+        if self.buffer.offer([Chunk::Own(frame(notice))]) == Err(Slow) {
             self.service.hub.drop_slow(self);
         }
     }
 
     /// Closes the client for this reason.
     pub(crate) fn close(&self, error: &ErrorShape) {
-        self.outbox.put(frame(error));
-        self.outbox.finish();
+        self.buffer.put(frame(error));
+        self.buffer.finish();
         self.dropped.notify_one();
     }
 
     /// Closes a client that reads too slowly. The last frame says from which position it can resume.
     pub(crate) fn drop_slow(&self, dropped: &Dropped) {
-        self.outbox.put(frame(dropped));
-        self.outbox.finish();
+        self.buffer.put(frame(dropped));
+        self.buffer.finish();
         self.dropped.notify_one();
     }
 }
@@ -93,20 +93,20 @@ pub(crate) type WriteHalf = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Serves one client until it disconnects or the service stops.
 pub(crate) async fn serve(service: &Arc<Service>, read: ReadHalf, write: WriteHalf) {
-    let outbox = Arc::new(SendBuffer::default());
-    let writing = write_out(&outbox, write);
+    let buffer = Arc::new(SendBuffer::default());
+    let writing = write_out(&buffer, write);
     let serving = async {
         let mut frames = FrameReader::new(read, FIRST_FRAME_BYTES);
-        match shake_hands(service, &mut frames, &outbox).await {
+        match shake_hands(service, &mut frames, &buffer).await {
             Ok(Some(caller)) => {
                 let _admitted = Admitted(&caller);
                 frames.set_limit(FRAME_BYTES);
                 answer(&caller, &mut frames).await;
             }
             Ok(None) => {}
-            Err(error) => outbox.put(frame(&error)),
+            Err(error) => buffer.put(frame(&error)),
         }
-        outbox.finish();
+        buffer.finish();
     };
     tokio::pin!(writing, serving);
     tokio::select! {
@@ -125,8 +125,8 @@ impl Drop for Admitted<'_> {
     }
 }
 
-async fn write_out(outbox: &SendBuffer, mut write: WriteHalf) {
-    while let Some(bytes) = outbox.take().await {
+async fn write_out(buffer: &SendBuffer, mut write: WriteHalf) {
+    while let Some(bytes) = buffer.take().await {
         if write.write_all(&bytes).await.is_err() {
             return;
         }
@@ -139,14 +139,14 @@ async fn write_out(outbox: &SendBuffer, mut write: WriteHalf) {
 async fn shake_hands(
     service: &Arc<Service>,
     frames: &mut FrameReader<ReadHalf>,
-    outbox: &Arc<SendBuffer>,
+    buffer: &Arc<SendBuffer>,
 ) -> Result<Option<Arc<Caller>>, ErrorShape> {
     let mut leaving = service.leaving();
     let first = tokio::select! {
         first = tokio::time::timeout(Duration::from_millis(HANDSHAKE_MS), frames.next()) => first,
         Ok(_) = leaving.wait_for(|leaving| *leaving) => return Ok(None),
     };
-    let late = || invalid(format!("no handshake came within {} s", HANDSHAKE_MS / 1000));
+    let late = || invalid(format!("no handshake within {} s", HANDSHAKE_MS / 1000));
     let request = match first.map_err(|_| late())? {
         Ok(Some(Frame::Request(request))) => request,
         Ok(Some(_)) => return Err(invalid("the first frame must be a request".to_owned())),
@@ -158,20 +158,20 @@ async fn shake_hands(
             let caller = service.admit(|number| Caller {
                 service: Arc::clone(service),
                 number,
-                asks: params.caps.contains(&Cap::Asks),
+                can_approve: params.caps.contains(&Cap::Asks),
                 client: params.client,
-                outbox: Arc::clone(outbox),
+                buffer: Arc::clone(buffer),
                 reads: Semaphore::new(READS),
                 next_subscription: AtomicU64::new(1),
                 dropped: Notify::new(),
             });
             let hello = serde_json::to_value(hello(&caller)).expect("a hello is plain data");
             caller.respond(Response::ok(request.id, hello));
-            service.asks.attach(&caller);
+            service.approvals.attach(&caller);
             Ok(Some(caller))
         }
         Err(error) => {
-            outbox.put(encode(&Frame::Response(Response::failed(request.id, error))));
+            buffer.put(encode(&Frame::Response(Response::failed(request.id, error))));
             Ok(None)
         }
     }
@@ -218,7 +218,7 @@ fn old_methods() -> impl Iterator<Item = &'static str> {
 }
 
 fn invalid(what: String) -> ErrorShape {
-    Error::invalid(what, "docs/protocol.md says what is spoken here").shape()
+    Error::invalid(what, "docs/protocol.md describes the protocol").shape()
 }
 
 /// Serves requests concurrently. A client that has closed its writing end still receives the responses to its requests.
@@ -226,7 +226,7 @@ async fn answer(caller: &Arc<Caller>, frames: &mut FrameReader<ReadHalf>) {
     let mut requests = FuturesUnordered::new();
     let mut reads = true;
     let mut leaving = caller.service.leaving();
-    let mut parked = caller.service.runtime.parked();
+    let mut parked = caller.service.runtime.disk_full_waits();
     if !parked.borrow_and_update().is_empty() {
         caller.notify(&waiting(&parked));
     }
@@ -238,14 +238,14 @@ async fn answer(caller: &Arc<Caller>, frames: &mut FrameReader<ReadHalf>) {
             Some(()) = requests.next(), if !requests.is_empty() => {}
             () = caller.dropped.notified() => return,
             Ok(_) = leaving.wait_for(|leaving| *leaving) => {
-                caller.notify(&Shutdown { reason: "the owner of the home leaves".to_owned() });
+                caller.notify(&Shutdown { reason: "the owner of the home is shutting down".to_owned() });
                 return;
             }
             frame = next_frame(caller, frames), if reads && requests.len() < REQUESTS => match frame {
                 Ok(Some(request)) => requests.push(methods::carry_out(Arc::clone(caller), request)),
                 Ok(None) => {
                     reads = false;
-                    caller.service.asks.detach(caller.number);
+                    caller.service.approvals.detach(caller.number);
                 }
                 Err(error) => return caller.notify(&error),
             },
@@ -275,7 +275,7 @@ fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::DiskFullWait>>) ->
 
 /// Reads the next request once the send buffer has space. Returns `None` when no further request will come.
 async fn next_frame(caller: &Caller, frames: &mut FrameReader<ReadHalf>) -> Result<Option<Request>, ErrorShape> {
-    caller.outbox.room().await;
+    caller.buffer.wait_for_space().await;
     match frames.next().await {
         Ok(Some(Frame::Request(request))) if request.id.is_empty() => Err(invalid("a request needs an id".to_owned())),
         Ok(Some(Frame::Request(request))) => Ok(Some(request)),
@@ -329,9 +329,9 @@ mod tests {
         Arc::clone(&service).admit(|number| Caller {
             service,
             number,
-            asks: true,
+            can_approve: true,
             client,
-            outbox: Arc::default(),
+            buffer: Arc::default(),
             reads: Semaphore::new(READS),
             next_subscription: AtomicU64::new(1),
             dropped: Notify::new(),
@@ -340,7 +340,7 @@ mod tests {
 
     /// R43: frames outside subscriptions can also overflow the buffer.
     #[tokio::test]
-    async fn r43_whatever_finds_no_room_drops_a_client_with_the_cursors_of_its_subscriptions() {
+    async fn r43_a_frame_that_overflows_the_buffer_drops_the_client_with_its_cursors() {
         let notices: [fn(&Caller); 2] =
             [|caller| caller.notify(&Tick { ts: Timestamp(1) }), |caller| caller.notify(&Parked::default())];
         for notify in notices {
@@ -349,10 +349,10 @@ mod tests {
             let hub = &caller.service.hub;
             hub.begin(&caller, 7, Target::Home, "").unwrap();
             hub.begin_at(caller.number, 7, "home:1.4");
-            caller.outbox.offer([Chunk::Own(vec![b'\n'; BUFFERED_BYTES])]).unwrap();
+            caller.buffer.offer([Chunk::Own(vec![b'\n'; BUFFERED_BYTES])]).unwrap();
             notify(&caller);
             let mut bytes = vec![];
-            while let Some(more) = caller.outbox.take().await {
+            while let Some(more) = caller.buffer.take().await {
                 bytes.extend(more);
             }
             let last: serde_json::Value = serde_json::from_slice(&bytes[BUFFERED_BYTES..]).unwrap();

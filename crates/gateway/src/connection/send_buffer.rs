@@ -35,7 +35,7 @@ pub(crate) struct SendBuffer {
     /// Notified when there is something to write, or when the buffer is closed.
     changed: Notify,
     /// Notified when there is space again.
-    room: Notify,
+    space: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -74,9 +74,9 @@ impl SendBuffer {
     }
 
     /// Waits until the buffer is below its bound.
-    pub(crate) async fn room(&self) {
+    pub(crate) async fn wait_for_space(&self) {
         while self.lock().bytes > BUFFERED_BYTES {
-            self.room.notified().await;
+            self.space.notified().await;
         }
     }
 
@@ -110,7 +110,7 @@ impl SendBuffer {
             queue.chunks.pop_front();
         }
         queue.bytes -= bytes.len();
-        self.room.notify_one();
+        self.space.notify_one();
         bytes
     }
 
@@ -133,30 +133,30 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn r60_an_event_that_finds_no_room_is_not_kept_and_an_answer_is() {
-        let outbox = SendBuffer::default();
+    async fn r60_a_full_buffer_refuses_an_event_and_accepts_a_response() {
+        let buffer = SendBuffer::default();
         let shared = || Chunk::Shared(vec![b'e'; BUFFERED_BYTES / 2].into());
-        assert_eq!(outbox.offer([Chunk::Own(vec![]), shared()]), Ok(()));
-        assert_eq!(outbox.offer([shared()]), Ok(()));
-        assert_eq!(outbox.offer([Chunk::Own(vec![b'e'])]), Err(Slow));
-        outbox.put(b"answer".to_vec());
-        outbox.finish();
-        outbox.put(b"late".to_vec());
+        assert_eq!(buffer.offer([Chunk::Own(vec![]), shared()]), Ok(()));
+        assert_eq!(buffer.offer([shared()]), Ok(()));
+        assert_eq!(buffer.offer([Chunk::Own(vec![b'e'])]), Err(Slow));
+        buffer.put(b"answer".to_vec());
+        buffer.finish();
+        buffer.put(b"late".to_vec());
         let mut all = vec![];
-        while let Some(bytes) = outbox.take().await {
+        while let Some(bytes) = buffer.take().await {
             all.extend(bytes);
         }
         assert_eq!(all.len(), BUFFERED_BYTES + 6);
         assert!(all.ends_with(b"eanswer"));
-        outbox.room().await;
+        buffer.wait_for_space().await;
     }
 
     #[tokio::test]
     async fn small_frames_go_out_together_and_a_large_one_alone() {
-        let outbox = SendBuffer::default();
-        (0..3).for_each(|_| outbox.put(vec![b'a'; 10]));
-        outbox.put(vec![b'b'; WRITE_BYTES]);
-        assert_eq!(outbox.take().await.map(|bytes| bytes.len()), Some(30));
-        assert_eq!(outbox.take().await.map(|bytes| bytes.len()), Some(WRITE_BYTES));
+        let buffer = SendBuffer::default();
+        (0..3).for_each(|_| buffer.put(vec![b'a'; 10]));
+        buffer.put(vec![b'b'; WRITE_BYTES]);
+        assert_eq!(buffer.take().await.map(|bytes| bytes.len()), Some(30));
+        assert_eq!(buffer.take().await.map(|bytes| bytes.len()), Some(WRITE_BYTES));
     }
 }

@@ -10,9 +10,9 @@ use engine::{BranchId, Epoch, Event, Position, Record, RunId, Seq, SessionRow};
 use journal::{Entry, Error, HomeEntry, Open, Page, Read, Tail};
 use protocol::event::{StateLine, Stream};
 
+use super::batch_position::{BatchPosition, LinePosition};
 use super::lines::{IDLE, changed, rewound};
 use super::missed::Missed;
-use super::place::{BatchPosition, LinePosition};
 use super::position::{StreamPosition, StreamScope};
 use super::projection::{Line, Source};
 use super::resume::{PAGE, Resume};
@@ -33,7 +33,7 @@ pub struct CatchUp {
     /// Everything up to this position was read.
     read: Position,
     /// The positions in branches that had open effects.
-    standing: BTreeMap<BranchId, StreamPosition>,
+    open_sessions: BTreeMap<BranchId, StreamPosition>,
     missed: BTreeMap<BranchId, Missed>,
     /// The branches of which an entry was missed.
     touched: BTreeSet<BranchId>,
@@ -67,7 +67,7 @@ impl CatchUp {
     /// line comes first.
     pub fn of_home(store: &dyn Read, from: &StreamPosition) -> Result<Self, Error> {
         let mut reading = Self { feed: Feed::Home, ..Self::nothing(from.clone()) };
-        reading.name(store)?;
+        reading.read_keys(store)?;
         if let Some(to) = from.rewound_in_home(store)? {
             reading.position = to;
             // The sessions of the lost entries are not known, because the entries are gone.
@@ -76,7 +76,7 @@ impl CatchUp {
         reading.gaps = reading.position.gaps().to_vec();
         reading.read = reading.position.head();
         for (branch, position) in reading.position.clone().sessions() {
-            reading.stand(store, branch, position)?;
+            reading.resume_session(store, branch, position)?;
         }
         Ok(reading)
     }
@@ -96,7 +96,7 @@ impl CatchUp {
         let tail = match resume {
             Resume::Tail(tail) => tail,
             Resume::Rewound { to } => {
-                // The text of an open response is sent again from its beginning, because nobody knows how much of it
+                // The text of an open response is sent again from its beginning, because it is unknown how much of it
                 // the client shows.
                 reading.position = to.without_open();
                 let event = rewound(session, &reading.position, session.last_activity);
@@ -106,7 +106,7 @@ impl CatchUp {
                 tail
             }
         };
-        let mut missed = Missed::standing_at(reading.position.clone());
+        let mut missed = Missed::at_position(reading.position.clone());
         let source = Source { key: &session.key, batch: BatchPosition::nowhere(branch), bodies: &[], store };
         missed.projection.find_run(source)?;
         reading.missed.insert(branch, missed);
@@ -132,7 +132,7 @@ impl CatchUp {
         Ok(self.read_page(store)?.open.is_none())
     }
 
-    /// Reads all that is left, with what is open now. From here on a subscriber receives live batches.
+    /// Reads the rest, with the output of open effects. From here on a subscriber receives live batches.
     pub fn finish(&mut self, store: &dyn Read) -> Result<(), Error> {
         match std::mem::replace(&mut self.feed, Feed::Nothing) {
             Feed::Nothing => Ok(()),
@@ -174,8 +174,8 @@ impl CatchUp {
         self.position.scope() == StreamScope::Home
     }
 
-    /// Returns the key of the session of each branch.
-    fn name(&mut self, store: &dyn Read) -> Result<(), Error> {
+    /// Reads the key of the session of each branch.
+    fn read_keys(&mut self, store: &dyn Read) -> Result<(), Error> {
         let sessions: BTreeMap<_, _> = store.sessions()?.into_iter().map(|row| (row.session, row.key)).collect();
         let named = |(branch, session)| Some((branch, sessions.get(&session)?.clone()));
         self.keys = store.branches()?.into_iter().filter_map(named).collect();
@@ -183,18 +183,18 @@ impl CatchUp {
     }
 
     /// Reads the missed output of a session that had open effects; reports output that a power loss removed.
-    fn stand(&mut self, store: &dyn Read, branch: BranchId, position: &StreamPosition) -> Result<(), Error> {
+    fn resume_session(&mut self, store: &dyn Read, branch: BranchId, position: &StreamPosition) -> Result<(), Error> {
         match position.resume(store, branch) {
-            Ok(Resume::Tail(_)) => drop(self.standing.insert(branch, position.clone())),
+            Ok(Resume::Tail(_)) => drop(self.open_sessions.insert(branch, position.clone())),
             Ok(Resume::Rewound { to }) => {
                 let to = to.without_open();
-                self.position.stand(branch, to.clone());
-                self.standing.insert(branch, to);
+                self.position.set_session(branch, to.clone());
+                self.open_sessions.insert(branch, to);
                 if let Some(key) = self.keys.get(&branch).cloned() {
                     self.notify(store, (&key, position.run()), |to| StateLine::Rewound { to })?;
                 }
             }
-            Err(error) => self.leave_out(store, branch, &error)?,
+            Err(error) => self.exclude(store, branch, &error)?,
         }
         Ok(())
     }
@@ -210,7 +210,7 @@ impl CatchUp {
         Ok(page)
     }
 
-    /// Projects this many entries; the rest only says what the entries led to.
+    /// Projects this many entries; the rest only shows what followed from them.
     fn notify_entries(&mut self, store: &dyn Read, entries: &[HomeEntry], count: usize) -> Result<(), Error> {
         for (at, HomeEntry { position, epoch, branch, entry }) in entries[..count].iter().enumerate() {
             if self.last != Some(*branch) {
@@ -218,7 +218,7 @@ impl CatchUp {
             }
             self.last = Some(*branch);
             if !self.keys.contains_key(branch) && !self.unreadable.contains(branch) {
-                self.name(store)?;
+                self.read_keys(store)?;
                 if !self.keys.contains_key(branch) {
                     // Its session was quarantined.
                     self.unreadable.insert(*branch);
@@ -233,7 +233,7 @@ impl CatchUp {
                 }
                 // The beginning is the first entry that still exists.
                 Err(Error::Erased { .. }) => {}
-                Err(error) => self.leave_out(store, *branch, error)?,
+                Err(error) => self.exclude(store, *branch, error)?,
             }
             if self.is_of_home() && self.pending_end != Some(*position) {
                 self.position.see_range((*position, *position), *epoch);
@@ -255,11 +255,11 @@ impl CatchUp {
         let batch = BatchPosition::of_entry(branch, entry);
         let done =
             self.with(store, batch, before, |missed, source, lines| missed.notify(source, entry, following, lines));
-        self.place(branch, first);
+        self.set_cursors(branch, first);
         if let Event::RunEnded(_) = entry.event {
             self.pending_end = Some(entry.position);
         }
-        done.or_else(|error| self.leave_out(store, branch, &error))
+        done.or_else(|error| self.exclude(store, branch, &error))
     }
 
     /// Reports progress that the reader has not seen.
@@ -272,16 +272,16 @@ impl CatchUp {
         let mut runs = Runs { store, ended: BTreeMap::new() };
         self.with(store, BatchPosition::nowhere(*branch), *head, |missed, source, lines| {
             for record in progress {
-                if !missed.projection.position.has_shown(record) && !runs.have_ended(record)? {
+                if !missed.projection.position.has_seen_progress(record) && !runs.have_ended(record)? {
                     missed.show(source, record, lines);
                 }
             }
             Ok(())
         })?;
-        self.place(*branch, first);
+        self.set_cursors(*branch, first);
         if let Some(missed) = self.missed.get(branch) {
             // Progress that no line reports, such as call arguments, counts as seen.
-            self.position.stand(*branch, missed.projection.position.clone());
+            self.position.set_session(*branch, missed.projection.position.clone());
         }
         Ok(())
     }
@@ -314,11 +314,12 @@ impl CatchUp {
             state(missed, source, lines);
             Ok(())
         })?;
-        self.place(branch, first);
+        self.set_cursors(branch, first);
         Ok(())
     }
 
-    /// Returns how far this branch is reported: the reader's position, or the one before its first entry here.
+    /// Calls `notify` with how far this branch is reported: up to the reader's position, or up to the entry before the
+    /// first one here.
     fn with(
         &mut self,
         store: &dyn Read,
@@ -330,8 +331,8 @@ impl CatchUp {
         let Some(key) = self.keys.get(&branch) else { return Ok(()) };
         let source = Source { key, batch, bodies: &[], store };
         let missed = self.missed.entry(branch).or_insert_with(|| {
-            let stood = self.standing.remove(&branch);
-            let mut missed = Missed::standing_at(stood.unwrap_or_else(|| StreamPosition::at(epoch, seq)));
+            let resumed = self.open_sessions.remove(&branch);
+            let mut missed = Missed::at_position(resumed.unwrap_or_else(|| StreamPosition::at(epoch, seq)));
             // A session that cannot be read has no run until an event names it.
             let _ = missed.projection.find_run(source);
             missed
@@ -346,12 +347,12 @@ impl CatchUp {
         if let Some(missed) = self.missed.get_mut(&branch) {
             missed.projection.flush(&mut self.lines);
         }
-        self.place(branch, first);
+        self.set_cursors(branch, first);
     }
 
-    /// The reader has read the lines of this branch from this one on. Lines carry cursors of their session; a reader of
+    /// Advances past the lines of this branch from this one on. Lines carry cursors of their session; a reader of
     /// the home receives cursors of the home.
-    fn place(&mut self, branch: BranchId, first: usize) {
+    fn set_cursors(&mut self, branch: BranchId, first: usize) {
         if self.is_of_home() {
             for line in &mut self.lines[first..] {
                 let entry = self.position.follow(line);
@@ -363,9 +364,9 @@ impl CatchUp {
         }
     }
 
-    /// Leaves the rest of this session out of the home's stream and reports that. A reader of the session alone
+    /// Excludes the rest of this session from the home's stream and reports that. A reader of the session alone
     /// receives the error.
-    fn leave_out(&mut self, store: &dyn Read, branch: BranchId, error: &Error) -> Result<(), Error> {
+    fn exclude(&mut self, store: &dyn Read, branch: BranchId, error: &Error) -> Result<(), Error> {
         if !self.is_of_home() {
             return Err(error.clone());
         }
@@ -392,7 +393,7 @@ impl CatchUp {
     }
 }
 
-/// Returns the runs that have ended. Progress of them waits only for collection.
+/// Whether runs have ended. Progress of an ended run only waits to be collected.
 struct Runs<'a> {
     store: &'a dyn Read,
     ended: BTreeMap<RunId, bool>,

@@ -8,7 +8,7 @@ use journal::{Error, Read};
 use protocol::chat::{CHAT_DELTA_MS, Chat, ChatMessage, ChatState};
 use protocol::event::{AssistantLine, QueueLine, RunEnd, StateLine, Stream};
 
-use super::place::BatchPosition;
+use super::batch_position::BatchPosition;
 use super::position::StreamPosition;
 use super::projection::{Projection, Source};
 use super::resume::text_of;
@@ -26,8 +26,8 @@ struct ChatReply {
     /// When the last delta was sent.
     sent_at: Option<Timestamp>,
     /// The request that was interrupted last: its kept text is a message, and the step continues.
-    cut: Option<EffectId>,
-    /// Set when a step has its answer. The answer of a run is that of its last step, so what follows starts anew.
+    interrupted: Option<EffectId>,
+    /// Set when a step has its answer. The answer of a run is that of its last step, so later text starts anew.
     is_answered: bool,
 }
 
@@ -49,7 +49,7 @@ impl ChatReply {
         if let Some(text) = text {
             *self.piece(effect) = text;
         }
-        self.is_answered = self.cut != Some(effect);
+        self.is_answered = self.interrupted != Some(effect);
     }
 
     fn text(&self) -> String {
@@ -63,19 +63,19 @@ impl Chats {
         let mut chats = Self::default();
         let batch = BatchPosition::nowhere(session.branch);
         let source = Source { key: &session.key, batch, bodies: &[], store };
-        let mut projection = Projection::standing_at(cursor.clone());
+        let mut projection = Projection::at_position(cursor.clone());
         projection.find_run(source)?;
         let Some(run) = projection.run else { return Ok(chats) };
-        let answer = chats.runs.entry(run).or_default();
+        let reply = chats.runs.entry(run).or_default();
         let first = store.run(run)?.map_or(Seq(1), |row| row.first_seq);
         for entry in store.range(session.branch, first, cursor.seq())? {
             match &entry.event {
-                Event::TextStruck(e) => answer.pieces.retain(|(of, _)| *of != e.request),
-                Event::MessageSealed(e) => answer.finish(e.request, e.text.map(|body| source.text(&body.hash))),
+                Event::TextStruck(e) => reply.pieces.retain(|(of, _)| *of != e.request),
+                Event::MessageSealed(e) => reply.finish(e.request, e.text.map(|body| source.text(&body.hash))),
                 Event::StreamCut(_) | Event::Failed(_) => {
-                    answer.cut = entry.event.seals();
-                    if let (Some(effect), Some(body)) = (answer.cut, text_of(&entry.event)) {
-                        *answer.piece(effect) = source.text(&body.hash);
+                    reply.interrupted = entry.event.seals();
+                    if let (Some(effect), Some(body)) = (reply.interrupted, text_of(&entry.event)) {
+                        *reply.piece(effect) = source.text(&body.hash);
                     }
                 }
                 _ => {}
@@ -93,7 +93,7 @@ impl Chats {
                 tail.progress.iter().filter_map(|record| added(&record.event)).collect()
             });
             let seen = usize::try_from(reached.text).ok().and_then(|bytes| text.get(..bytes)).unwrap_or(&text);
-            seen.clone_into(answer.piece(effect));
+            seen.clone_into(reply.piece(effect));
         }
         Ok(chats)
     }
@@ -103,20 +103,20 @@ impl Chats {
         let run = line.run?;
         match &line.what {
             Stream::Assistant(AssistantLine::Delta(delta)) => {
-                let answer = self.runs.entry(run).or_default();
-                answer.piece(delta.effect).push_str(&delta.text);
-                if answer.sent_at.is_some_and(|sent_at| line.at.since(sent_at) < CHAT_DELTA_MS) {
+                let reply = self.runs.entry(run).or_default();
+                reply.piece(delta.effect).push_str(&delta.text);
+                if reply.sent_at.is_some_and(|sent_at| line.at.since(sent_at) < CHAT_DELTA_MS) {
                     return None;
                 }
-                answer.sent_at = Some(line.at);
-                Some(chat(line, run, ChatState::Delta, answer.text()))
+                reply.sent_at = Some(line.at);
+                Some(chat(line, run, ChatState::Delta, reply.text()))
             }
             Stream::Assistant(AssistantLine::Struck { effect }) => {
                 self.runs.entry(run).or_default().pieces.retain(|(of, _)| of != effect);
                 None
             }
             Stream::Assistant(AssistantLine::Cut { effect, .. }) => {
-                self.runs.entry(run).or_default().cut = Some(*effect);
+                self.runs.entry(run).or_default().interrupted = Some(*effect);
                 None
             }
             Stream::Assistant(AssistantLine::Message { effect, text, .. }) => {

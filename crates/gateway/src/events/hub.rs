@@ -10,7 +10,7 @@ use protocol::notice::{Dropped, Stand};
 use runtime::{LaneUpdate, Published};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::place::BatchPosition;
+use super::batch_position::BatchPosition;
 use super::subscription::{Encoded, Subscription, Target};
 use super::{Chats, Line, Lines, StreamPosition};
 use crate::approvals::Approvals;
@@ -80,14 +80,14 @@ impl Hub {
         (mut published, mut ending): (mpsc::UnboundedReceiver<Published>, mpsc::UnboundedReceiver<Ended>),
         mut waits: mpsc::UnboundedReceiver<LaneUpdate>,
         mut lines: Lines,
-        asks: Arc<Approvals>,
+        approvals: Arc<Approvals>,
     ) {
         loop {
             tokio::select! {
                 biased;
                 batch = published.recv() => {
                     let Some(batch) = batch else { return };
-                    asks.observe(&batch);
+                    approvals.observe(&batch);
                     // A subscriber that begins from here on finds the batch in the journal.
                     let projected = if self.has_listener(&batch.key) { lines.of(&batch) } else {
                         lines.pass_over(&batch);
@@ -96,9 +96,9 @@ impl Hub {
                     self.observe(&batch, projected);
                 }
                 // This comes after all lines that were recorded before it.
-                Some(news) = waits.recv() => {
-                    let session = news.session();
-                    if let Some(line) = self.has_listener(session).then(|| lines.of_wait(&news)).flatten() {
+                Some(update) = waits.recv() => {
+                    let session = update.session();
+                    if let Some(line) = self.has_listener(session).then(|| lines.of_wait(&update)).flatten() {
                         self.lock().notify(line);
                     }
                 }
@@ -155,11 +155,11 @@ impl Hub {
         }
     }
 
-    /// Keeps live lines for a subscription until it has caught up. The journal, read from here on, holds everything
+    /// Buffers live lines for a subscription until it has caught up. The journal, read from here on, holds everything
     /// that was recorded before.
-    pub(crate) fn keep(&self, caller: u64, number: u64) {
+    pub(crate) fn start_buffering(&self, caller: u64, number: u64) {
         if let Some(subscription) = self.lock().subscriptions.get_mut(&(caller, number)) {
-            subscription.keep();
+            subscription.start_buffering();
         }
     }
 
@@ -174,13 +174,13 @@ impl Hub {
 
     /// Sends missed lines as fast as the client reads. Returns whether the subscription still exists.
     pub(crate) async fn send(&self, caller: &Caller, number: u64, lines: &[Line]) -> bool {
-        let place = (caller.number, number);
+        let key = (caller.number, number);
         for line in lines {
-            caller.outbox.room().await;
+            caller.buffer.wait_for_space().await;
             let encoded = Encoded::of(line);
             let mut subscribers = self.lock();
-            let Some(subscription) = subscribers.subscriptions.get_mut(&place) else { return false };
-            if subscription.send(&caller.outbox, line, &encoded) == Err(Slow) {
+            let Some(subscription) = subscribers.subscriptions.get_mut(&key) else { return false };
+            if subscription.send(&caller.buffer, line, &encoded) == Err(Slow) {
                 subscribers.drop_slow(caller);
                 return false;
             }
@@ -188,11 +188,11 @@ impl Hub {
         true
     }
 
-    /// A subscription has caught up: sends it the lines that were kept meanwhile. From there on it is live.
+    /// A subscription has caught up: sends it the buffered lines. From there on it is live.
     pub(crate) fn go_live(&self, caller: &Caller, number: u64, position: StreamPosition) {
         let mut subscribers = self.lock();
         let subscription = subscribers.subscriptions.get_mut(&(caller.number, number));
-        let went = subscription.map(|subscription| subscription.go_live(&caller.outbox, position));
+        let went = subscription.map(|subscription| subscription.go_live(&caller.buffer, position));
         if went == Some(Err(Slow)) {
             subscribers.drop_slow(caller);
         }
@@ -274,7 +274,7 @@ impl Subscribers {
         for subscription in self.subscriptions.values_mut().filter(|subscription| subscription.wants(&line)) {
             let Some(caller) = subscription.caller.upgrade() else { continue };
             let encoded = encoded.get_or_insert_with(|| Encoded::of(&line));
-            if subscription.observe(&caller.outbox, &line, encoded) == Err(Slow) {
+            if subscription.observe(&caller.buffer, &line, encoded) == Err(Slow) {
                 slow.push(caller);
             }
         }
@@ -328,5 +328,5 @@ pub(crate) fn is_over(state: ReceiptState) -> bool {
     matches!(state, ReceiptState::Dropped | ReceiptState::Cancelled | ReceiptState::Refused)
 }
 
-/// For the subscriptions of one client.
-pub(crate) type Whose = Weak<Caller>;
+/// The client of a subscription, which may be gone.
+pub(crate) type WeakCaller = Weak<Caller>;

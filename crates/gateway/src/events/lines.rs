@@ -10,7 +10,7 @@ use journal::Read;
 use protocol::event::{StateLine, Stream};
 use runtime::{LaneUpdate, Published};
 
-use super::place::BatchPosition;
+use super::batch_position::BatchPosition;
 use super::position::{Reached, StreamPosition};
 use super::projection::{Line, Projection, Source};
 use super::wait;
@@ -53,12 +53,12 @@ impl Lines {
         let source = source(self.store.as_ref(), published);
         resume(&mut projection, published, source);
         projection.pass(&batch.records, published.epoch);
-        self.keep(published, projection);
+        self.track(published, projection);
     }
 
     /// The line of a wait for a lane; `None` if the session cannot be read.
-    pub fn of_wait(&self, news: &LaneUpdate) -> Option<Line> {
-        let (request, at, what) = wait::queue_line(news);
+    pub fn of_wait(&self, update: &LaneUpdate) -> Option<Line> {
+        let (request, at, what) = wait::queue_line(update);
         let session = self.store.session(&request.session).ok()??;
         let cursor = match self.sessions.get(&session.session) {
             Some((projection, _)) => projection.position.clone(),
@@ -94,12 +94,12 @@ impl Lines {
         // The end of a run is the last line of its batch, so a client that waits for it has seen everything recorded
         // with it.
         projection.flush(&mut lines);
-        self.keep(published, projection);
+        self.track(published, projection);
         lines
     }
 
-    /// An idle session is not tracked.
-    fn keep(&mut self, published: &Published, projection: Projection) {
+    /// Tracks the session, unless it is idle.
+    fn track(&mut self, published: &Published, projection: Projection) {
         let now = state_of(published);
         let waits = published.batch.views.session.as_ref().is_some_and(|row| row.queued > 0);
         if now != IDLE || !projection.is_idle() || waits {
@@ -137,7 +137,7 @@ fn resume(projection: &mut Projection, published: &Published, source: Source<'_>
     let _ = projection.find_run(source);
     for record in records {
         if let Event::StreamCut(StreamCut { request, text: Some(text), .. }) = &record.event {
-            projection.position.reach(*request, Reached { end: text.bytes, text: text.bytes, reasoning: 0 });
+            projection.position.set_reached(*request, Reached { end: text.bytes, text: text.bytes, reasoning: 0 });
         }
     }
 }

@@ -21,8 +21,8 @@ pub(super) struct Missed {
 }
 
 impl Missed {
-    pub(super) fn standing_at(position: StreamPosition) -> Self {
-        Self { projection: Projection::standing_at(position), begun: BTreeSet::new() }
+    pub(super) fn at_position(position: StreamPosition) -> Self {
+        Self { projection: Projection::at_position(position), begun: BTreeSet::new() }
     }
 
     /// Reports an entry, after the missed part of the text that it seals. `following` is what was recorded after it.
@@ -61,7 +61,7 @@ impl Missed {
         let mut piece = |reached, what| {
             self.projection.flush(lines);
             self.projection.run = Some(effect.run);
-            self.projection.position.reach(effect, reached);
+            self.projection.position.set_reached(effect, reached);
             lines.push(self.projection.line(source, entry.at, what));
         };
         if let Some(rest) = reasoning.and_then(|body| rest(&source.text(&body.hash), reached.reasoning)) {

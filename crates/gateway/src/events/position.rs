@@ -5,7 +5,7 @@ use std::fmt;
 
 use engine::{BranchId, EffectId, Epoch, Event, Position, Record, RunId, Seq};
 
-use super::place::LinePosition;
+use super::batch_position::LinePosition;
 use super::projection::Line;
 
 /// A position in the home begins with this; a position in a session begins with a number.
@@ -51,7 +51,7 @@ pub struct StreamPosition {
 /// How far the output of an effect was seen, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Reached {
-    /// All output.
+    /// All output of the effect: text, reasoning and everything else.
     pub(super) end: u64,
     /// The text in it.
     pub(super) text: u64,
@@ -59,11 +59,11 @@ pub(super) struct Reached {
     pub(super) reasoning: u64,
 }
 
-/// The text is not a position in the stream that it was given for.
+/// The text is not a position in the requested stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no cursor: give one as it was received, or none to begin at the beginning")]
+#[error("`{text}` is not a cursor: pass a cursor as it was received, or none to start at the beginning")]
 pub struct InvalidCursor {
-    /// The text that was given.
+    /// The rejected text.
     pub text: String,
 }
 
@@ -127,12 +127,12 @@ impl StreamPosition {
 
 /// Methods for the stream of a session.
 impl StreamPosition {
-    /// Advances past this record, which this owner recorded. Returns the entry at which its line stands, and the
+    /// Advances past this record, which this owner recorded. Returns the entry of its line, and the
     /// progress that the line reports.
     pub(super) fn see(&mut self, record: &Record, epoch: Epoch) -> (Seq, Option<(EffectId, u64)>) {
         if let Some(seq) = record.seq {
             self.gaps.retain(|(end, _)| *end != seq.0);
-            // A pending end stands before what was seen.
+            // A pending end comes before entries that were seen.
             if seq.0 > self.last {
                 (self.epoch, self.last) = (epoch, seq.0);
             }
@@ -151,7 +151,7 @@ impl StreamPosition {
     }
 
     /// The reader has not been notified of this end of a run yet.
-    pub(super) fn owe(&mut self, end: Seq) {
+    pub(super) fn set_pending_end(&mut self, end: Seq) {
         self.gaps = vec![(end.0, end.0)];
     }
 
@@ -171,7 +171,7 @@ impl StreamPosition {
     }
 
     /// The reader has seen this much of this effect.
-    pub(super) fn reach(&mut self, effect: EffectId, reached: Reached) {
+    pub(super) fn set_reached(&mut self, effect: EffectId, reached: Reached) {
         self.effects.insert(effect, reached);
     }
 
@@ -191,7 +191,7 @@ impl StreamPosition {
     }
 
     /// Whether this progress was seen.
-    pub(super) fn has_shown(&self, record: &Record) -> bool {
+    pub(super) fn has_seen_progress(&self, record: &Record) -> bool {
         end(&record.event).is_some_and(|progress| self.has_reached(progress))
     }
 
@@ -215,7 +215,7 @@ impl StreamPosition {
 
 /// Methods for the stream of the home.
 impl StreamPosition {
-    /// Adds all these positions to what was seen.
+    /// Marks all these positions as seen.
     pub(super) fn see_range(&mut self, (first, last): (Position, Position), epoch: Epoch) {
         if last.0 > self.last {
             if first.0 > self.last + 1 {
@@ -240,7 +240,7 @@ impl StreamPosition {
     }
 
     /// Sets the reader's position in this session, without the entries: positions of the home hold those.
-    pub(super) fn stand(&mut self, branch: BranchId, position: Self) {
+    pub(super) fn set_session(&mut self, branch: BranchId, position: Self) {
         let Some(sessions) = &mut self.sessions else { return };
         if position.has_nothing_open() {
             sessions.remove(&branch);
@@ -250,10 +250,10 @@ impl StreamPosition {
     }
 
     /// The same from the cursor of a line.
-    fn stand_at(&mut self, branch: BranchId, cursor: &str) {
+    fn set_session_from(&mut self, branch: BranchId, cursor: &str) {
         // Most lines are reported while nothing is open.
         let position = if cursor.contains(':') { parse_session(cursor) } else { None };
-        self.stand(branch, position.unwrap_or_default());
+        self.set_session(branch, position.unwrap_or_default());
     }
 
     /// Advances past this line. Returns the position of the entry that it reports.
@@ -262,7 +262,7 @@ impl StreamPosition {
         if let Some(position) = entry {
             self.see_range((position, position), batch.epoch);
         }
-        self.stand_at(batch.branch, &line.event.cursor);
+        self.set_session_from(batch.branch, &line.event.cursor);
         entry
     }
 
@@ -285,7 +285,7 @@ impl StreamPosition {
 }
 
 impl Reached {
-    /// Adds progress up to this offset to what was seen.
+    /// Marks progress up to this offset as seen.
     pub(super) fn see(&mut self, event: &Event, end: u64) {
         self.end = self.end.max(end);
         match event {
@@ -318,7 +318,7 @@ pub(super) fn ends(event: &Event, effect: EffectId) -> bool {
     event.seals().is_some_and(tries) || matches!(event, Event::RunEnded(ended) if ended.run == effect.run)
 }
 
-/// The text form that clients keep across upgrades: every later version reads what is written here.
+/// The text form that clients keep across upgrades: every later version must parse it.
 impl fmt::Display for StreamPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { epoch, last, gaps, effects, sessions } = self;

@@ -13,7 +13,7 @@ use protocol::event::{
     UsageLine,
 };
 
-use super::place::{BatchPosition, LinePosition};
+use super::batch_position::{BatchPosition, LinePosition};
 use super::position::StreamPosition;
 use super::shows::Shows;
 use crate::show::names;
@@ -35,7 +35,6 @@ pub struct Line {
 /// The source of the projected lines.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
-    /// The session's key.
     pub(super) key: &'a str,
     /// The batch or entry that is reported.
     pub(super) batch: BatchPosition,
@@ -53,15 +52,14 @@ pub(super) struct Projection {
     calls: BTreeMap<CallId, (String, String)>,
     /// The end of a run, until everything recorded with it is reported.
     end: Option<Line>,
-    /// What messages show.
     shows: Shows,
     /// The model candidates that the run asks.
-    asked: Asked,
+    candidates: Candidates,
 }
 
 /// The candidates of the active run, as far as they are known.
 #[derive(Debug, Default)]
-struct Asked {
+struct Candidates {
     /// The names of the candidates.
     names: Vec<String>,
     /// The candidate that was reported last; `None` if the run began before anything of it was reported.
@@ -70,7 +68,7 @@ struct Asked {
     probe: bool,
 }
 
-impl Asked {
+impl Candidates {
     /// What is reported of a request beside what other lines report.
     fn see(&mut self, source: Source<'_>, event: &Event) -> Option<Stream> {
         match event {
@@ -146,7 +144,7 @@ impl Projection {
     }
 
     /// For a reader at this position.
-    pub(super) fn standing_at(position: StreamPosition) -> Self {
+    pub(super) fn at_position(position: StreamPosition) -> Self {
         Self { position, ..Self::default() }
     }
 
@@ -176,7 +174,7 @@ impl Projection {
             }
             event => self.of_call(source, event).or_else(|| plain(source, event)),
         };
-        let what = self.asked.see(source, event).or(what);
+        let what = self.candidates.see(source, event).or(what);
         let changed = || (!queue.is_empty()).then_some(Stream::Queue(QueueLine::Shows));
         if let Some(what) = what.or_else(changed) {
             let at = LinePosition::new(source.batch, seq, progress);
@@ -193,7 +191,7 @@ impl Projection {
             };
             if let (Event::RunEnded(_), Some(seq)) = (event, record.seq) {
                 // A client that waits for the end has seen everything recorded with it.
-                self.position.owe(seq);
+                self.position.set_pending_end(seq);
                 self.end = Some(line);
             } else {
                 lines.push(line);
@@ -241,7 +239,7 @@ impl Projection {
         line
     }
 
-    /// Reports the end of a run that was held back.
+    /// Reports the end of a run that was deferred.
     pub(super) fn flush(&mut self, lines: &mut Vec<Line>) {
         if let Some(mut line) = self.end.take() {
             self.position.clear_pending_end();
@@ -440,8 +438,8 @@ mod tests {
     #[test]
     fn r51_a_probe_is_reported_again_after_an_answer_in_between() {
         let names = vec!["acme/one".to_owned(), "acme/two".to_owned()];
-        let mut asked = Asked { names, reported: Some(0), probe: false };
-        let mut sent = |candidate, probe| match asked.sent(candidate, probe) {
+        let mut candidates = Candidates { names, reported: Some(0), probe: false };
+        let mut sent = |candidate, probe| match candidates.sent(candidate, probe) {
             Some(Stream::State(StateLine::Asks { model, probe })) => Some((model, probe)),
             _ => None,
         };
@@ -450,6 +448,6 @@ mod tests {
         assert_eq!([sent(0, false), sent(0, true), sent(0, true)], [None, one(), None]);
         assert_eq!([sent(0, false), sent(0, true)], [None, one()]);
         assert_eq!(sent(1, false), Some(("acme/two".to_owned(), false)));
-        assert_eq!(Asked::default().sent(1, true), None, "the candidates were never reported");
+        assert_eq!(Candidates::default().sent(1, true), None, "the candidates were never reported");
     }
 }

@@ -14,7 +14,7 @@ pub(super) const PAGE: usize = 512;
 pub enum Resume {
     /// The unseen entries, in order. If an effect was sealed since, the entry names its whole body.
     Tail(Tail),
-    /// The reader has seen entries that no longer exist: what it has beyond this position never happened.
+    /// The reader has seen entries that no longer exist: anything beyond this position is void.
     Rewound {
         /// The position to resume from.
         to: StreamPosition,
@@ -22,11 +22,11 @@ pub enum Resume {
 }
 
 /// What is left of an effect's output.
-enum Kept {
+enum Remaining {
     /// Everything that any reader saw.
     Whole,
     /// Sealed by a later owner, with less output than was seen.
-    Cut,
+    Truncated,
     /// Not sealed; this much output exists.
     UpTo(Reached),
 }
@@ -58,11 +58,11 @@ impl StreamPosition {
             }
             for open in page.open.iter().flatten() {
                 let (seq, epoch) = open.head;
-                let mut stands = Self::at(epoch, seq);
+                let mut session = Self::at(epoch, seq);
                 for record in &open.progress {
-                    stands.see(record, epoch);
+                    session.see(record, epoch);
                 }
-                position.stand(open.branch, stands);
+                position.set_session(open.branch, session);
             }
             if page.open.is_some() {
                 return Ok(position);
@@ -89,11 +89,11 @@ impl StreamPosition {
         }
         let mut to = self.clone();
         for (effect, reached) in self.effects() {
-            match self.kept(&tail, *effect) {
-                Kept::Whole => {}
-                Kept::UpTo(kept) if kept.end >= reached.end => {}
-                Kept::UpTo(Reached { end: 0, .. }) | Kept::Cut => to.forget(*effect),
-                Kept::UpTo(kept) => to.reach(*effect, kept),
+            match self.remaining(&tail, *effect) {
+                Remaining::Whole => {}
+                Remaining::UpTo(kept) if kept.end >= reached.end => {}
+                Remaining::UpTo(Reached { end: 0, .. }) | Remaining::Truncated => to.forget(*effect),
+                Remaining::UpTo(kept) => to.set_reached(*effect, kept),
             }
         }
         if to != *self {
@@ -102,7 +102,7 @@ impl StreamPosition {
         if let Some(pending) = self.pending_end() {
             tail.entries.splice(0..0, store.range(branch, pending, pending)?);
         }
-        tail.progress.retain(|record| !self.has_shown(record));
+        tail.progress.retain(|record| !self.has_seen_progress(record));
         Ok(Resume::Tail(tail))
     }
 
@@ -122,13 +122,13 @@ impl StreamPosition {
     }
 
     /// What the journal holds of an effect that was open at the position.
-    fn kept(&self, tail: &Tail, effect: EffectId) -> Kept {
+    fn remaining(&self, tail: &Tail, effect: EffectId) -> Remaining {
         if let Some(entry) = tail.entries.iter().find(|entry| ends(&entry.event, effect)) {
             // The effect's own owner sealed all of its output. A later owner sealed what it found, and keeps only the
             // text.
             let text = text_of(&entry.event).map_or(0, |body| body.bytes);
             let is_whole = entry.epoch == self.epoch() || self.reached(effect).is_some_and(|seen| text >= seen.text);
-            return if is_whole { Kept::Whole } else { Kept::Cut };
+            return if is_whole { Remaining::Whole } else { Remaining::Truncated };
         }
         let mut kept = Reached::default();
         for record in &tail.progress {
@@ -136,14 +136,14 @@ impl StreamPosition {
                 kept.see(&record.event, end);
             }
         }
-        Kept::UpTo(kept)
+        Remaining::UpTo(kept)
     }
 
     /// The position from which a reader of the home resumes; `None` if its last entry is still in the journal.
     pub(super) fn rewound_in_home(&self, store: &dyn Read) -> Result<Option<Self>, Error> {
         let Some(behind) = self.head().0.checked_sub(1) else { return Ok(None) };
         let page = store.page(Position(behind), 1)?;
-        // A removed entry is not lost: later entries stand behind it.
+        // A removed entry is not lost: later entries exist.
         let is_there =
             page.entries.first().is_some_and(|placed| placed.position != self.head() || placed.epoch == self.epoch());
         if is_there { Ok(None) } else { Ok(Some(self.back_to(self.last_kept_in_home(store)?))) }

@@ -24,7 +24,7 @@ impl Shows {
     pub(super) fn see(&mut self, source: Source<'_>, record: &Record) -> Vec<MessageShows> {
         let Some(seq) = record.seq else { return vec![] };
         if let Event::Forked(_) = record.event {
-            // The branch continues where its parent stood.
+            // The branch continues in the state of its parent.
             *self = Self::Unknown;
             return vec![];
         }

@@ -10,8 +10,8 @@ use protocol::chat::Chat;
 use protocol::notice::Notice as _;
 use serde::Serialize;
 
-use super::hub::Whose;
-use super::place::{BatchPosition, LinePosition};
+use super::batch_position::{BatchPosition, LinePosition};
+use super::hub::WeakCaller;
 use super::{Chats, Line, StreamPosition, StreamScope};
 use crate::connection::{Chunk, SendBuffer, Slow};
 use protocol::limits::BUFFERED_BYTES;
@@ -24,7 +24,7 @@ const NUMBERS: char = '#';
 pub(crate) enum Target {
     /// The whole home.
     Home,
-    /// A session, by its key.
+    /// The session of this key.
     Session(String),
     /// A run of a session.
     Run(String, RunId),
@@ -44,9 +44,9 @@ impl Target {
 #[derive(Debug, Clone)]
 pub(crate) struct Encoded(Arc<[u8]>);
 
-/// A subscriber.
+/// One subscription of a client.
 pub(crate) struct Subscription {
-    pub(crate) caller: Whose,
+    pub(crate) caller: WeakCaller,
     number: u64,
     target: Target,
     stage: Stage,
@@ -60,10 +60,10 @@ pub(crate) struct Subscription {
 
 /// The phase of a subscription.
 enum Stage {
-    /// Missed lines are being read; live lines are not kept, because a later page holds them.
-    Reads,
-    /// The last missed lines are being read; live lines are kept.
-    Keeps(Kept),
+    /// Missed lines are being read; live lines are dropped, because a later page holds them.
+    Reading,
+    /// The last missed lines are being read; live lines are buffered.
+    Buffering(LiveBuffer),
     /// Live lines are delivered.
     Live(CaughtUp),
 }
@@ -122,9 +122,9 @@ impl CaughtUp {
 /// A line, and its bytes.
 type SharedLine = (Arc<Line>, Encoded);
 
-/// A live notice that is kept while a subscriber catches up.
+/// The live lines that are buffered while a subscriber catches up.
 #[derive(Default)]
-struct Kept {
+struct LiveBuffer {
     buffered: Vec<Buffered>,
     bytes: usize,
 }
@@ -152,14 +152,14 @@ fn behind_cursor(line: &impl Serialize) -> Arc<[u8]> {
 }
 
 impl Subscription {
-    pub(crate) fn new(caller: Whose, number: u64, target: Target, numbers: &str) -> Self {
+    pub(crate) fn new(caller: WeakCaller, number: u64, target: Target, numbers: &str) -> Self {
         let numbers = read_numbers(numbers);
-        Self { caller, number, target, stage: Stage::Reads, numbers, cursor: String::new(), chats: None }
+        Self { caller, number, target, stage: Stage::Reading, numbers, cursor: String::new(), chats: None }
     }
 
-    /// From here on live lines are kept, until the subscription has caught up.
-    pub(crate) fn keep(&mut self) {
-        self.stage = Stage::Keeps(Kept::default());
+    /// From here on live lines are buffered, until the subscription has caught up.
+    pub(crate) fn start_buffering(&mut self) {
+        self.stage = Stage::Buffering(LiveBuffer::default());
     }
 
     /// Whether lines of this session may match the filter.
@@ -178,7 +178,7 @@ impl Subscription {
         }
     }
 
-    /// The subscriber's position.
+    /// The cursor of the last line that was sent.
     pub(crate) fn cursor(&self) -> &str {
         &self.cursor
     }
@@ -195,37 +195,37 @@ impl Subscription {
     }
 
     /// Delivers a live line, or keeps it until the subscription has caught up.
-    pub(crate) fn observe(&mut self, outbox: &SendBuffer, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
+    pub(crate) fn observe(&mut self, buffer: &SendBuffer, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
         match &mut self.stage {
-            Stage::Reads => Ok(()),
-            Stage::Keeps(kept) => {
-                kept.bytes += encoded.0.len();
-                if kept.bytes > BUFFERED_BYTES {
+            Stage::Reading => Ok(()),
+            Stage::Buffering(live) => {
+                live.bytes += encoded.0.len();
+                if live.bytes > BUFFERED_BYTES {
                     return Err(Slow);
                 }
-                kept.buffered.push(Buffered::Line((Arc::clone(line), encoded.clone())));
+                live.buffered.push(Buffered::Line((Arc::clone(line), encoded.clone())));
                 Ok(())
             }
-            Stage::Live(_) => self.notify(outbox, line, encoded),
+            Stage::Live(_) => self.notify(buffer, line, encoded),
         }
     }
 
     /// Marks a batch as delivered: entries without a line count as well.
     pub(crate) fn pass(&mut self, batch: &BatchPosition) {
         match &mut self.stage {
-            Stage::Keeps(kept) if self.target == Target::Home => kept.buffered.push(Buffered::BatchEnd(*batch)),
+            Stage::Buffering(live) if self.target == Target::Home => live.buffered.push(Buffered::BatchEnd(*batch)),
             Stage::Live(caught_up) => caught_up.pass(batch),
-            Stage::Reads | Stage::Keeps(_) => {}
+            Stage::Reading | Stage::Buffering(_) => {}
         }
     }
 
-    /// The subscription has caught up to this position: delivers the kept lines behind it.
-    pub(crate) fn go_live(&mut self, outbox: &SendBuffer, position: StreamPosition) -> Result<(), Slow> {
+    /// The subscription has caught up to this position: delivers the buffered lines behind it.
+    pub(crate) fn go_live(&mut self, buffer: &SendBuffer, position: StreamPosition) -> Result<(), Slow> {
         let stage = std::mem::replace(&mut self.stage, Stage::Live(CaughtUp::new(position)));
-        let Stage::Keeps(kept) = stage else { return Ok(()) };
-        for buffered in kept.buffered {
+        let Stage::Buffering(live) = stage else { return Ok(()) };
+        for buffered in live.buffered {
             match buffered {
-                Buffered::Line((line, encoded)) => self.notify(outbox, &line, &encoded)?,
+                Buffered::Line((line, encoded)) => self.notify(buffer, &line, &encoded)?,
                 Buffered::BatchEnd(batch) => self.pass(&batch),
             }
         }
@@ -233,18 +233,18 @@ impl Subscription {
     }
 
     /// Delivers a line, unless it was read in the journal.
-    fn notify(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
+    fn notify(&mut self, buffer: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
         let Stage::Live(caught_up) = &mut self.stage else { return Ok(()) };
         let Some(cursor) = caught_up.notify(line) else { return Ok(()) };
-        self.send_at(outbox, line, encoded, &cursor)
+        self.send_at(buffer, line, encoded, &cursor)
     }
 
     /// Sends a line under its next number, if it matches the filter.
-    pub(crate) fn send(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
-        self.send_at(outbox, line, encoded, &line.event.cursor)
+    pub(crate) fn send(&mut self, buffer: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
+        self.send_at(buffer, line, encoded, &line.event.cursor)
     }
 
-    fn send_at(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded, cursor: &str) -> Result<(), Slow> {
+    fn send_at(&mut self, buffer: &SendBuffer, line: &Line, encoded: &Encoded, cursor: &str) -> Result<(), Slow> {
         if !self.wants(line) {
             return Ok(());
         }
@@ -267,7 +267,7 @@ impl Subscription {
             r#"{{"type":"event","event":"{name}","seq":{seq},"subscription":{},"payload":{{"cursor":"{cursor}","#,
             self.number
         );
-        let sent = outbox.offer([Chunk::Own(head.into_bytes()), Chunk::Shared(shared)]);
+        let sent = buffer.offer([Chunk::Own(head.into_bytes()), Chunk::Shared(shared)]);
         if sent.is_err() {
             // The subscriber did not receive this line.
             match before {
@@ -317,7 +317,7 @@ mod tests {
 
     use super::*;
 
-    /// A line of the run that stands at this entry.
+    /// A line of the run at this entry.
     fn line(run: Option<RunId>, seq: u64) -> Arc<Line> {
         let branch = BranchId(uuid::Uuid::from_u128(9));
         let batch = BatchPosition::of_entries(branch, Epoch(1), (Seq(seq), 1), Position(seq));
@@ -334,15 +334,15 @@ mod tests {
 
     fn subscription(target: Target, numbers: &str) -> Subscription {
         let mut subscription = Subscription::new(Weak::new(), 5, target, numbers);
-        subscription.keep();
+        subscription.start_buffering();
         subscription
     }
 
     /// What was sent: the number and cursor of each line.
-    async fn sent(outbox: &SendBuffer) -> Vec<(u64, String)> {
-        outbox.finish();
+    async fn sent(buffer: &SendBuffer) -> Vec<(u64, String)> {
+        buffer.finish();
         let mut bytes = vec![];
-        while let Some(more) = outbox.take().await {
+        while let Some(more) = buffer.take().await {
             bytes.extend(more);
         }
         let text = String::from_utf8(bytes).unwrap();
@@ -358,21 +358,21 @@ mod tests {
 
     #[tokio::test]
     async fn r43_live_lines_during_a_catch_up_follow_it_and_are_sent_once() {
-        let (outbox, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let (buffer, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         for seq in 3..6 {
             let line = line(run, seq);
-            subscription.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
+            subscription.observe(&buffer, &line, &Encoded::of(&line)).unwrap();
         }
         // The first two were read back already.
         for seq in 1..5 {
             let line = line(run, seq);
-            subscription.send(&outbox, &line, &Encoded::of(&line)).unwrap();
+            subscription.send(&buffer, &line, &Encoded::of(&line)).unwrap();
         }
-        subscription.go_live(&outbox, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
+        subscription.go_live(&buffer, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         let last = line(run, 6);
-        subscription.observe(&outbox, &last, &Encoded::of(&last)).unwrap();
-        let sent = sent(&outbox).await;
+        subscription.observe(&buffer, &last, &Encoded::of(&last)).unwrap();
+        let sent = sent(&buffer).await;
         assert_eq!(sent.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
         assert!(sent.iter().zip(1..).all(|((_, cursor), seq)| cursor.starts_with(&format!("1.{seq}#"))), "{sent:?}");
         assert_eq!(sent[5].1, subscription.cursor());
@@ -381,40 +381,40 @@ mod tests {
     /// Found by `serve-kills`: the journal is ahead of the commit notices.
     #[tokio::test]
     async fn r43_lines_that_were_read_back_are_not_sent_again_by_a_late_notice() {
-        let (outbox, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let (buffer, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
-        subscription.go_live(&outbox, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
+        subscription.go_live(&buffer, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         for seq in 3..7 {
             let line = line(run, seq);
-            subscription.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
+            subscription.observe(&buffer, &line, &Encoded::of(&line)).unwrap();
         }
-        let cursors: Vec<_> = sent(&outbox).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
+        let cursors: Vec<_> = sent(&buffer).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
         assert_eq!(cursors, ["1.5", "1.6"]);
     }
 
     #[tokio::test]
-    async fn r43_numbers_are_of_each_run_and_go_on_with_the_cursor() {
+    async fn r43_each_run_has_its_own_numbers_and_they_continue_with_the_cursor() {
         let (one, two) = (Some(RunId(uuid::Uuid::from_u128(1))), Some(RunId(uuid::Uuid::from_u128(2))));
-        let outbox = SendBuffer::default();
+        let buffer = SendBuffer::default();
         let mut first = subscription(Target::Home, "");
-        first.go_live(&outbox, StreamPosition::beginning(StreamScope::Home)).unwrap();
+        first.go_live(&buffer, StreamPosition::beginning(StreamScope::Home)).unwrap();
         for (run, seq) in [(one, 1), (two, 2), (None, 3), (one, 4)] {
             let line = line(run, seq);
-            first.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
+            first.observe(&buffer, &line, &Encoded::of(&line)).unwrap();
             first.pass(line.at.batch());
         }
-        let received = sent(&outbox).await;
+        let received = sent(&buffer).await;
         assert_eq!(received.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 1, 1, 2]);
         let (cursor, numbers) = split(&received[3].1);
         assert_eq!(cursor, "home:1.4");
 
-        let outbox = SendBuffer::default();
+        let buffer = SendBuffer::default();
         let mut back = subscription(Target::Run("agent:main:main".to_owned(), one.unwrap()), numbers);
-        back.go_live(&outbox, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
+        back.go_live(&buffer, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         for (run, seq) in [(two, 5), (one, 6)] {
             let line = line(run, seq);
-            back.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
+            back.observe(&buffer, &line, &Encoded::of(&line)).unwrap();
         }
-        assert_eq!(sent(&outbox).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3], "of the one run alone");
+        assert_eq!(sent(&buffer).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3], "of the one run alone");
     }
 }

@@ -20,7 +20,7 @@ use protocol::{EventFrame, Frame};
 use runtime::Published;
 use uuid::Uuid;
 
-use super::place::BatchPosition;
+use super::batch_position::BatchPosition;
 use super::subscription::{Encoded, Subscription, Target, split};
 use super::{CatchUp, Lines, StreamPosition, StreamScope};
 use crate::connection::SendBuffer;
@@ -178,7 +178,7 @@ fn message(request: EffectId, text: &Content, calls: Vec<SealedCall>) -> Message
 /// A follower of the home, and everything that was read with its cursors before.
 struct Reader {
     subscription: Subscription,
-    outbox: SendBuffer,
+    buffer: SendBuffer,
     /// Its lines so far, each with its number.
     lines: Vec<(u64, protocol::Event)>,
 }
@@ -252,7 +252,7 @@ impl Home {
         let lines: Vec<_> = self.lines.of(&published).into_iter().map(Arc::new).collect();
         for reader in &mut self.readers {
             for line in &lines {
-                reader.subscription.observe(&reader.outbox, line, &Encoded::of(line)).unwrap();
+                reader.subscription.observe(&reader.buffer, line, &Encoded::of(line)).unwrap();
             }
             reader.subscription.pass(&batch);
         }
@@ -274,21 +274,21 @@ impl Home {
         let cursor = StreamPosition::parse(StreamScope::Home, cursor).unwrap();
         let mut subscription = Subscription::new(Weak::new(), 5, Target::Home, numbers);
         subscription.begin_at(&cursor.to_string());
-        self.readers.push(Reader { subscription, outbox: SendBuffer::default(), lines: before });
+        self.readers.push(Reader { subscription, buffer: SendBuffer::default(), lines: before });
         let at = self.readers.len() - 1;
         let journal = Arc::clone(&self.journal);
         let mut reading = CatchUp::of_home(journal.as_ref(), &cursor).unwrap();
         while reading.more(journal.as_ref()).unwrap() {}
-        self.readers[at].subscription.keep();
+        self.readers[at].subscription.start_buffering();
         reading.finish(journal.as_ref()).unwrap();
         let position = reading.position().clone();
         let lines = reading.take_lines();
         meanwhile(self);
         let reader = &mut self.readers[at];
         for line in &lines {
-            reader.subscription.send(&reader.outbox, line, &Encoded::of(line)).unwrap();
+            reader.subscription.send(&reader.buffer, line, &Encoded::of(line)).unwrap();
         }
-        reader.subscription.go_live(&reader.outbox, position).unwrap();
+        reader.subscription.go_live(&reader.buffer, position).unwrap();
     }
 
     /// Kills the owner: undelivered batches are in the journal alone, and its followers come back to the next owner.
@@ -325,11 +325,11 @@ impl Home {
 impl Reader {
     /// Takes in what was sent.
     fn read(&mut self) {
-        self.outbox.finish();
-        let outbox = std::mem::take(&mut self.outbox);
+        self.buffer.finish();
+        let buffer = std::mem::take(&mut self.buffer);
         let mut bytes = vec![];
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        while let Some(more) = runtime.block_on(outbox.take()) {
+        while let Some(more) = runtime.block_on(buffer.take()) {
             bytes.extend(more);
         }
         for line in String::from_utf8(bytes).unwrap().lines() {
@@ -449,7 +449,7 @@ proptest! {
 
     /// R11, R43.
     #[test]
-    fn r43_who_follows_the_home_and_comes_back_has_read_what_one_reads_that_never_left(
+    fn r43_a_resumed_reader_of_the_home_reads_the_same_as_a_continuous_one(
         steps in prop::collection::vec(step(), 0..120)
     ) {
         play(&steps);

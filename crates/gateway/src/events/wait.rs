@@ -7,7 +7,7 @@ use protocol::show::{LaneHolder, LaneWait};
 use runtime::LaneUpdate;
 
 use super::Line;
-use super::place::{BatchPosition, LinePosition};
+use super::batch_position::{BatchPosition, LinePosition};
 use super::position::StreamPosition;
 
 /// A wait in the shape of the protocol.
@@ -25,8 +25,8 @@ pub(crate) fn line_now(cursor: &StreamPosition, wait: &engine::LaneWait, at: Tim
 }
 
 /// The waiting session and the line of its wait.
-pub(super) fn queue_line(news: &LaneUpdate) -> (&LaneRequest, Timestamp, QueueLine) {
-    match news {
+pub(super) fn queue_line(update: &LaneUpdate) -> (&LaneRequest, Timestamp, QueueLine) {
+    match update {
         LaneUpdate::Waits { wait, at } => (&wait.request, *at, waiting(wait, *at)),
         LaneUpdate::Entered { request, since, at } => (
             request,

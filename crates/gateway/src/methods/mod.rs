@@ -44,48 +44,52 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
     let result = match method {
         HealthGet::NAME => {
             let NoParams {} = self::params::<HealthGet>(params)?;
-            given::<HealthGet>(acting::health(caller))
+            encoded::<HealthGet>(acting::health(caller))
         }
-        Agent::NAME => given::<Agent>(acting::agent(caller, id, self::params::<Agent>(params)?).await?),
-        AgentWait::NAME => given::<AgentWait>(acting::wait(caller, self::params::<AgentWait>(params)?).await?),
-        RunsAbort::NAME => given::<RunsAbort>(acting::abort(caller, self::params::<RunsAbort>(params)?).await?),
-        RunsPause::NAME => given::<RunsPause>(acting::pause(caller, self::params::<RunsPause>(params)?).await?),
-        RunsResume::NAME => given::<RunsResume>(acting::go_on(caller, self::params::<RunsResume>(params)?).await?),
-        RunsBreak::NAME => given::<RunsBreak>(acting::break_at(caller, self::params::<RunsBreak>(params)?).await?),
+        Agent::NAME => encoded::<Agent>(acting::agent(caller, id, self::params::<Agent>(params)?).await?),
+        AgentWait::NAME => encoded::<AgentWait>(acting::wait(caller, self::params::<AgentWait>(params)?).await?),
+        RunsAbort::NAME => encoded::<RunsAbort>(acting::abort(caller, self::params::<RunsAbort>(params)?).await?),
+        RunsPause::NAME => encoded::<RunsPause>(acting::pause(caller, self::params::<RunsPause>(params)?).await?),
+        RunsResume::NAME => {
+            encoded::<RunsResume>(acting::resume_run(caller, self::params::<RunsResume>(params)?).await?)
+        }
+        RunsBreak::NAME => encoded::<RunsBreak>(acting::break_at(caller, self::params::<RunsBreak>(params)?).await?),
         SessionsResume::NAME => {
-            given::<SessionsResume>(acting::resume(caller, self::params::<SessionsResume>(params)?).await?)
+            encoded::<SessionsResume>(acting::resume(caller, self::params::<SessionsResume>(params)?).await?)
         }
         SessionsCompact::NAME => {
-            given::<SessionsCompact>(acting::compact(caller, self::params::<SessionsCompact>(params)?).await?)
+            encoded::<SessionsCompact>(acting::compact(caller, self::params::<SessionsCompact>(params)?).await?)
         }
         SessionsUncompact::NAME => {
-            given::<SessionsUncompact>(acting::uncompact(caller, self::params::<SessionsUncompact>(params)?).await?)
+            encoded::<SessionsUncompact>(acting::uncompact(caller, self::params::<SessionsUncompact>(params)?).await?)
         }
         SessionsCleanup::NAME => {
-            given::<SessionsCleanup>(acting::cleanup(caller, self::params::<SessionsCleanup>(params)?).await?)
+            encoded::<SessionsCleanup>(acting::cleanup(caller, self::params::<SessionsCleanup>(params)?).await?)
         }
         SessionsEnd::NAME => {
-            given::<SessionsEnd>(acting::terminate(caller, self::params::<SessionsEnd>(params)?).await?)
+            encoded::<SessionsEnd>(acting::terminate(caller, self::params::<SessionsEnd>(params)?).await?)
         }
-        QueueCancel::NAME => given::<QueueCancel>(acting::cancel(caller, self::params::<QueueCancel>(params)?).await?),
-        QueueClear::NAME => given::<QueueClear>(acting::clear(caller, self::params::<QueueClear>(params)?).await?),
-        QueueMode::NAME => given::<QueueMode>(acting::mode(caller, self::params::<QueueMode>(params)?).await?),
+        QueueCancel::NAME => {
+            encoded::<QueueCancel>(acting::cancel(caller, self::params::<QueueCancel>(params)?).await?)
+        }
+        QueueClear::NAME => encoded::<QueueClear>(acting::clear(caller, self::params::<QueueClear>(params)?).await?),
+        QueueMode::NAME => encoded::<QueueMode>(acting::mode(caller, self::params::<QueueMode>(params)?).await?),
         ProfilesUse::NAME => {
-            given::<ProfilesUse>(acting::use_profile(caller, self::params::<ProfilesUse>(params)?).await?)
+            encoded::<ProfilesUse>(acting::use_profile(caller, self::params::<ProfilesUse>(params)?).await?)
         }
         ProfilesClear::NAME => {
-            given::<ProfilesClear>(acting::clear_profiles(caller, self::params::<ProfilesClear>(params)?).await?)
+            encoded::<ProfilesClear>(acting::clear_profiles(caller, self::params::<ProfilesClear>(params)?).await?)
         }
-        BudgetSet::NAME => given::<BudgetSet>(acting::set_budget(caller, self::params::<BudgetSet>(params)?).await?),
-        ApprovalsResolve::NAME => {
-            given::<ApprovalsResolve>(acting::answer(caller, self::params::<ApprovalsResolve>(params)?).await?)
-        }
+        BudgetSet::NAME => encoded::<BudgetSet>(acting::set_budget(caller, self::params::<BudgetSet>(params)?).await?),
+        ApprovalsResolve::NAME => encoded::<ApprovalsResolve>(
+            acting::resolve_approval(caller, self::params::<ApprovalsResolve>(params)?).await?,
+        ),
         EventsSubscribe::NAME => {
             acting::subscribe(caller, id, self::params::<EventsSubscribe>(params)?).await?;
             return Ok(None);
         }
         EventsUnsubscribe::NAME => {
-            given::<EventsUnsubscribe>(acting::unsubscribe(caller, &self::params::<EventsUnsubscribe>(params)?)?)
+            encoded::<EventsUnsubscribe>(acting::unsubscribe(caller, &self::params::<EventsUnsubscribe>(params)?)?)
         }
         method if reading::only_reads(method) => return read(caller, method, params).await.map(Some),
         _ => return Err(unknown(method)),
@@ -95,14 +99,14 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
 
 /// Reads only as fast as the client takes responses, because a response may be large.
 async fn read(caller: &Caller, method: &str, params: Value) -> Result<Value, ErrorShape> {
-    let _turn = caller.reads.acquire().await;
-    caller.outbox.room().await;
+    let _permit = caller.reads.acquire().await;
+    caller.buffer.wait_for_space().await;
     let service = &caller.service;
     let (home, journal) = (Arc::clone(service.home()), Arc::clone(service.runtime.journal()));
     reading::answer(home, journal, service.runtime.waits(), (method.to_owned(), params)).await
 }
 
-fn given<M: Method>(result: M::Result) -> Value {
+fn encoded<M: Method>(result: M::Result) -> Value {
     serde_json::to_value(result).expect("a result is plain data")
 }
 
@@ -111,12 +115,12 @@ pub(crate) fn params<M: Method>(params: Value) -> Result<M::Params, ErrorShape> 
     // Absent parameters are the defaults.
     let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
     serde_json::from_value(params).map_err(|error| {
-        let what = format!("`{}` does not take that: {error}", M::NAME);
-        Error::invalid(what, "docs/protocol.md says what it takes").shape()
+        let what = format!("invalid parameters of `{}`: {error}", M::NAME);
+        Error::invalid(what, "docs/protocol.md lists them").shape()
     })
 }
 
 fn unknown(method: &str) -> ErrorShape {
     let names: Vec<&str> = METHODS.iter().map(|method| method.name).collect();
-    Error::invalid(format!("unknown method `{method}`"), format!("there are: {}", names.join(", "))).shape()
+    Error::invalid(format!("unknown method `{method}`"), format!("the methods are: {}", names.join(", "))).shape()
 }

@@ -1,4 +1,4 @@
-//! The audit log of a session: every entry with time, cause and effect; damaged entries stand in their place.
+//! The audit log of a session: every entry with time, cause and effect; damaged entries are listed too.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
@@ -23,14 +23,14 @@ pub(crate) struct Auditor<'a> {
 
 /// The state of the run and of the session in an audit line.
 #[derive(Clone, Copy)]
-struct Stands {
+struct AuditState {
     run_state: RunState,
     lifecycle: LifecycleKind,
     run: Option<RunId>,
     owner: (Epoch, Left),
 }
 
-impl Stands {
+impl AuditState {
     const BEFORE: Self = Self {
         run_state: RunState::Idle,
         lifecycle: LifecycleKind::Initializing,
@@ -55,7 +55,7 @@ impl<'a> Auditor<'a> {
         Self { models, narrator: Narrator::new(vec![], texts), replay: Replay::default(), failed: None }
     }
 
-    /// Walks through the entries and gives each to `visit`, with what is known after it.
+    /// Walks through the entries and passes each to `visit`, with the state after it.
     pub(crate) fn walk(
         mut self,
         reader: &Reader,
@@ -85,12 +85,12 @@ impl<'a> Auditor<'a> {
             detail: None,
             damage: audited.defects.iter().map(ToString::to_string).collect(),
         };
-        let begins = self.replay.is_empty().then_some(Stands::BEFORE);
-        let before = self.replay.session().map(Stands::of).or(begins);
+        let begins = self.replay.is_empty().then_some(AuditState::BEFORE);
+        let before = self.replay.session().map(AuditState::of).or(begins);
         if let Err(detail) = self.replay.take(reader, audited) {
             line.damage.push(Defect::Order { detail }.to_string());
         }
-        let after = self.replay.session().map(Stands::of);
+        let after = self.replay.session().map(AuditState::of);
         (line.from, line.lifecycle_from) = before.map(|at| (at.run_state, at.lifecycle)).unzip();
         (line.to, line.lifecycle_to) = after.map(|at| (at.run_state, at.lifecycle)).unzip();
         match (&audited.content, before, self.replay.session()) {
@@ -99,7 +99,7 @@ impl<'a> Auditor<'a> {
                 self.notify(audited, event, before, &mut line);
             }
             (content, _, session) => {
-                // The state comes from a snapshot, so it holds names that were given before it.
+                // The state comes from a snapshot, so it holds names from earlier entries.
                 if let Some(session) = session {
                     self.narrator.learn(session);
                     self.narrator.models = session.run().map(|run| (self.models)(run.settings)).unwrap_or_default();
@@ -110,7 +110,7 @@ impl<'a> Auditor<'a> {
         line
     }
 
-    fn notify(&mut self, audited: &Audited, event: &Event, before: Stands, line: &mut AuditLine) {
+    fn notify(&mut self, audited: &Audited, event: &Event, before: AuditState, line: &mut AuditLine) {
         let Some(session) = self.replay.session() else { return };
         let Audited { seq, position, epoch, at, payload_hash, chain, .. } = *audited;
         let entry = Entry { seq, position, epoch, at, event: event.clone(), payload_hash, chain };
@@ -128,8 +128,8 @@ impl<'a> Auditor<'a> {
     }
 }
 
-/// The text for an entry without its payload.
-fn removed(stands: bool) -> String {
-    let stands = if stands { "; a snapshot stands for it and all before it" } else { "" };
-    format!("its payload was removed, its hash remains{stands}")
+/// The text for an entry without its payload. `has_state`: a snapshot replaces the entries up to it.
+fn removed(has_state: bool) -> String {
+    let snapshot = if has_state { "; a snapshot replaces it and all earlier entries" } else { "" };
+    format!("its payload was removed, its hash remains{snapshot}")
 }

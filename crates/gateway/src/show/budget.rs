@@ -48,7 +48,7 @@ pub(crate) fn shared(home: &Path, read: &dyn Read, key: &SessionKey) -> Result<B
 /// The daily limits of an agent and of the home, if there are any: those that were set, else those that are configured.
 fn shared_lines(read: &dyn Read, agent: &str, configured: &Budget) -> Result<Vec<BudgetLine>, Error> {
     // The owner, too, uses a damaged ledger up to the damage.
-    let (ledger, _) = runtime::believed_ledger(read);
+    let (ledger, _) = runtime::readable_ledger(read);
     let of_agent = ledger.allowance(Some(agent)).or(configured.agent);
     let of_day = ledger.allowance(None).or(configured.day);
     if of_agent.is_unlimited() && of_day.is_unlimited() {

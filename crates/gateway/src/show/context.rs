@@ -1,4 +1,4 @@
-//! The context of a session as its model receives it, part by part, and what its last summary stands for.
+//! The context of a session as its model receives it, part by part, and the items that its last summary replaces.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::fold::{fold, walk};
 use super::{Texts, lookup};
 use crate::error::Error;
 
-/// What the last summary of a session stands for.
+/// The items that the last summary of a session replaces.
 pub(crate) struct Dropped {
     /// The compaction that made it.
     pub(crate) compaction: EffectId,
@@ -18,7 +18,7 @@ pub(crate) struct Dropped {
     pub(crate) items: Vec<ItemAt>,
 }
 
-/// What the current summary stands for; `None` without a summary, or if the entries before it were removed.
+/// The items that the current summary replaces; `None` without a summary, or if the entries before it were removed.
 pub(crate) fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
     let mut all = BTreeMap::new();
     let session = walk(
@@ -38,7 +38,7 @@ pub(crate) fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
     Ok(in_force.and_then(|compaction| Some(Dropped { compaction, items: all.remove(&compaction)? })))
 }
 
-/// The content of the next request of a session; with `only_dropped`, what its last summary stands for instead.
+/// The content of the next request of a session; with `only_dropped`, the items that its last summary replaces.
 pub(crate) fn context(
     read: &dyn Read,
     key: Option<&str>,
@@ -117,10 +117,10 @@ fn part(seq: Seq, item: &Item, texts: Texts<'_>) -> Result<ContextPart, Error> {
         Item::User { body, .. } => (ContextKind::User, texts(body)?),
         Item::Note { body } => (ContextKind::Note, texts(body)?),
         Item::Assistant { text, calls, .. } => {
-            let said = text.as_ref().map(texts).transpose()?.into_iter().filter(|said| !said.is_empty());
+            let text = text.as_ref().map(texts).transpose()?.into_iter().filter(|text| !text.is_empty());
             let calls = calls.iter().map(|call| Ok(format!("→ {} {}", call.tool, texts(&call.arguments)?)));
-            let said: Vec<String> = said.map(Ok).chain(calls).collect::<Result<_, Error>>()?;
-            (ContextKind::Assistant, said.join("\n"))
+            let lines: Vec<String> = text.map(Ok).chain(calls).collect::<Result<_, Error>>()?;
+            (ContextKind::Assistant, lines.join("\n"))
         }
         Item::Result { output, .. } => (ContextKind::Tool, texts(output)?),
     };

@@ -12,7 +12,7 @@ use super::waiting::{Owned, waits_for};
 use super::{Source, owner};
 use crate::error::Error;
 
-/// Explains a run.
+/// Explains a run that was found. `until` is absent without an owner, because only an owner keeps time.
 pub(crate) fn explain(source: &Source<'_>, found: &FoundRun) -> Result<Explained, Error> {
     let owned = if owner(source.home).is_some() { Owned::Yes } else { Owned::No };
     let (session, since) = session(source, found)?;
@@ -59,10 +59,10 @@ fn under_way(
     // Times are kept only by an owner.
     let limits = settings.map(|settings| settings.limits).filter(|_| owned == Owned::Yes);
     let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().min());
-    let questions = source.read.approvals(Some(session.id))?;
+    let requests = source.read.approvals(Some(session.id))?;
     let waits = match source.lane_wait(run.id) {
         Some(wait) => format!("{}: queued behind {}", wait.place(), wait.behind_whom()),
-        None => waits_for(session, &questions, owned),
+        None => waits_for(session, &requests, owned),
     };
     Ok(Explained {
         waits_for: Some(waits),
@@ -76,13 +76,13 @@ fn under_way(
 fn consequence(run: &Run, timer: Timer) -> String {
     match timer {
         Timer::RunDeadline => "it ends as timed out".to_owned(),
-        Timer::FirstByte => "the request has failed: no byte came".to_owned(),
-        Timer::Silent => "the request has failed: the stream went idle".to_owned(),
+        Timer::FirstByte => "the request fails: no byte arrived".to_owned(),
+        Timer::Silent => "the request fails: the stream went idle".to_owned(),
         Timer::CallLimit(call) => {
             let tool = run.call(call).map_or("the call", |call| call.tool.as_str());
             format!("`{tool}` is ended")
         }
-        Timer::Compaction => "the compaction is given up and the history stays as it is".to_owned(),
+        Timer::Compaction => "the compaction is abandoned and the history stays as it is".to_owned(),
         Timer::RetryDue => "the request is sent again".to_owned(),
         Timer::QuotaReset => "a cooldown has ended, so its model is asked again".to_owned(),
         Timer::EndGrace => "it ends without waiting for the calls that could not be ended".to_owned(),
@@ -109,10 +109,11 @@ fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
         (_, Owned::No) => vec![way("resume it", format!("limulus resume {key}")), abort],
         (_, Owned::Yes) if run.ending.is_some() => vec![watch],
         (_, Owned::Yes) => {
-            let asks = matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval, .. });
-            let answer = asks.then(|| way("answer it", format!("limulus runs watch {id}")));
-            let spends = matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
-            let raise = spends.then(|| way("see its budget and how to raise it", format!("limulus budget show {key}")));
+            let needs_approval = matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval, .. });
+            let answer = needs_approval.then(|| way("answer it", format!("limulus runs watch {id}")));
+            let needs_budget = matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
+            let raise =
+                needs_budget.then(|| way("see its budget and how to raise it", format!("limulus budget show {key}")));
             let steer = way("steer it", format!("limulus runs steer {id} TEXT"));
             let pause = way("pause it", format!("limulus runs pause {id}"));
             answer.into_iter().chain(raise).chain([steer, pause, abort]).collect()
@@ -140,8 +141,8 @@ fn queued(source: &Source<'_>, found: &FoundRun, session: &Session, owned: Owned
         (Some(wait), ..) => format!("{}: queued behind {}", wait.place(), wait.behind_whom()),
         (None, Some(run), Owned::Yes) => match source.lane_wait(run.id) {
             Some(wait) => {
-                let (place, behind) = (wait.place(), wait.behind_whom());
-                format!("run {} of its session, which waits for {place}: queued behind {behind}", run.id)
+                let (slot, behind) = (wait.place(), wait.behind_whom());
+                format!("run {} of its session, which waits for {slot}: queued behind {behind}", run.id)
             }
             None => format!("run {} of its session, which is {}, to end", run.id, session.run_state().name()),
         },

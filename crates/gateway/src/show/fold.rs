@@ -29,7 +29,7 @@ pub(crate) enum Left {
 }
 
 /// Folds the entries of a branch, then the progress of what is open. If entries were removed, the fold begins with the
-/// snapshot that stands for them.
+/// snapshot that replaces them.
 pub(crate) fn fold(line: &StoredLineage, visit: impl FnMut(&Transition<'_>)) -> Result<Session, RecoverError> {
     walk(line, |_, _| {}, visit)
 }

@@ -32,7 +32,7 @@ pub fn run(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error> {
     }
     let session = session(read, choice.session.as_deref())?;
     last(read, &session)?.ok_or_else(|| {
-        let hint = format!("`limulus agent --session {} -m TEXT` makes one", session.key);
+        let hint = format!("`limulus agent --session {} -m TEXT` starts one", session.key);
         Error::not_found(format!("the session `{}` has no run yet", session.key), hint)
     })
 }
@@ -98,7 +98,7 @@ fn by_id(read: &dyn Read, id: &str) -> Result<FoundRun, Error> {
         }
         _ => {
             let shown: Vec<String> = ids.iter().take(4).map(|(run, _)| run.to_string()).collect();
-            let what = format!("`{id}` may be any of {} runs: {} …", ids.len(), shown.join(", "));
+            let what = format!("`{id}` matches {} runs: {} …", ids.len(), shown.join(", "));
             return Err(Error::invalid(what, "write more of the id, or `--session KEY`"));
         }
     };

@@ -31,7 +31,7 @@ impl Default for Scene {
 }
 
 impl Scene {
-    /// A session without messages.
+    /// A session without messages, opened by its first owner.
     pub fn new() -> Self {
         let journal = Memory::new();
         let epoch = journal.open();
@@ -99,13 +99,13 @@ impl Scene {
         self.offer(Report::Prepared { effect, prompt: Content::text(BodyKind::Prompt, "You are a test.") });
     }
 
-    /// Streams text in.
+    /// Adds text to the response in progress.
     pub fn stream(&mut self, text: &str) {
         let effect = self.effect(EffectKind::Request);
         self.offer(Report::Said { effect, part: Part::Text(text.to_owned()) });
     }
 
-    /// Streams a whole call in.
+    /// Adds a whole call to the response in progress.
     pub fn call(&mut self, tool: &str, arguments: &str) {
         let effect = self.effect(EffectKind::Request);
         let (name, arguments) = (Some(tool.to_owned()), arguments.to_owned());
@@ -119,7 +119,7 @@ impl Scene {
         self.offer(Report::RequestEnded { effect, usage });
     }
 
-    /// Fails the request.
+    /// Ends the request in progress with this failure.
     pub fn fail(&mut self, failure: Failure) {
         let effect = self.effect(EffectKind::Request);
         self.offer(Report::RequestFailed { effect, failure });

@@ -45,7 +45,7 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    /// The sentence; `None` if the event's name says it all.
+    /// The sentence of an entry; `None` if the event's name is enough.
     pub(crate) fn notify(&mut self, transition: &Transition<'_>) -> Result<Option<String>, Error> {
         let event = &transition.entry.event;
         if let Event::MessageSealed(sealed) = event {
@@ -56,7 +56,7 @@ impl<'a> Narrator<'a> {
             Event::MessageSettled(e) => format!("its message is {}", name(&e.state)),
             Event::RunStarted(e) => count(e.inputs.len(), "message"),
             Event::Opened(e) => opened(e, transition.owner),
-            Event::Closed(e) => format!("owner {} left in order", e.epoch),
+            Event::Closed(e) => format!("owner {} shut down in order", e.epoch),
             Event::LifecycleChanged(e) => {
                 let why = e.failure.as_ref().map(|failure| format!(": {failure}")).unwrap_or_default();
                 format!("session {} → {} ({}){why}", e.from, e.to, e.cause)
@@ -96,10 +96,10 @@ impl<'a> Narrator<'a> {
             Event::RequestSent(e) => {
                 let model = self.model(e.candidate);
                 let again = if e.request.try_no > 1 { format!(", try {}", e.request.try_no) } else { String::new() };
-                let probe = if e.probe { ", a probe: it has failed and not answered since" } else { "" };
+                let probe = if e.probe { ", a probe: it failed and has not answered since" } else { "" };
                 format!("request {}{again} to {model}, {}{probe}", e.request.ordinal, count(e.items as usize, "item"))
             }
-            Event::StreamCut(e) => format!("{}; {} had come", name(&e.cause), bytes(e.text.as_ref())),
+            Event::StreamCut(e) => format!("{}; {} received", name(&e.cause), bytes(e.text.as_ref())),
             Event::TextStruck(e) => format!("the partial text of request {} is retracted", e.request.ordinal),
             Event::MessageSealed(e) => self.sealed(e)?,
             Event::Failed(e) => failed(&e.failure, e.text.as_ref()),
@@ -108,18 +108,18 @@ impl<'a> Narrator<'a> {
                 let with = e.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
                 let at = e.thinking.map(|level| format!(" at thinking level {}", name(&level))).unwrap_or_default();
                 let how = match e.compaction_step {
-                    Some(_) if e.as_it_is => " with the history as it is".to_owned(),
-                    Some(compaction_step) => format!(" to make room ({})", compaction_step.name()),
+                    Some(_) if e.as_it_is => " with the history unchanged".to_owned(),
+                    Some(compaction_step) => format!(" to compact the history ({})", compaction_step.name()),
                     None => String::new(),
                 };
                 format!("tries again{with}{at}{how} in {} ms", e.until.since(transition.entry.at))
             }
-            Event::CandidateCleared(e) => format!("{} may be asked again: the user says so", e.model),
+            Event::CandidateCleared(e) => format!("{}: cooldown cleared by the user", e.model),
             Event::CandidateCooled(e) => {
                 let until = e.until.map(|until| format!("for {} s", until.since(transition.entry.at).div_ceil(1000)));
-                let until = until.unwrap_or_else(|| "until another has answered".to_owned());
+                let until = until.unwrap_or_else(|| "until another candidate answers".to_owned());
                 let why = e.class.map(|class| format!(": {}", name(&class))).unwrap_or_default();
-                format!("{} is not asked {until}{why}", e.model)
+                format!("{} is in cooldown {until}{why}", e.model)
             }
             _ => return Ok(None),
         }))
@@ -151,17 +151,17 @@ impl<'a> Narrator<'a> {
                 format!("{} by owner {} ({class})", self.label(e.call), e.epoch)
             }
             Event::CallEnding(e) => match e.why {
-                engine::EndingCause::Limit => format!("{} is past its limit", self.label(e.call)),
+                engine::EndingCause::Limit => format!("{} exceeded its time limit", self.label(e.call)),
                 engine::EndingCause::Run => format!("{} ends with its run", self.label(e.call)),
             },
-            Event::CallLost(e) => format!("{}: its owner was cut off, so it is looked up", self.label(e.call)),
+            Event::CallLost(e) => format!("{}: its owner crashed, so the call is looked up", self.label(e.call)),
             Event::CallFound(e) => format!("{} {}", self.label(e.call), found(e.found)),
             Event::CallSettled(e) => {
-                let said = match e.outcome {
+                let result = match e.outcome {
                     CallOutcome::Done => bytes(Some(&e.output)),
                     _ => self.quoted(&e.output)?,
                 };
-                format!("{} {}: {said}", self.label(e.call), name(&e.outcome))
+                format!("{} {}: {result}", self.label(e.call), name(&e.outcome))
             }
             _ => return Ok(None),
         }))
@@ -193,7 +193,7 @@ impl<'a> Narrator<'a> {
 
 fn opened(e: &Opened, (before, left): (engine::Epoch, Left)) -> String {
     match left {
-        Left::Not => format!("opened by epoch {} — the owner before (epoch {before}) did not close: crash", e.epoch),
+        Left::Not => format!("opened by epoch {} — the previous owner (epoch {before}) did not close: crash", e.epoch),
         Left::InOrder => format!("opened by epoch {}", e.epoch),
     }
 }
@@ -201,7 +201,7 @@ fn opened(e: &Opened, (before, left): (engine::Epoch, Left)) -> String {
 fn of_run(event: &Event) -> Result<Option<String>, Error> {
     Ok(Some(match event {
         Event::WaitBegan(e) => match e.on {
-            WaitFor::Approval => "for leave".to_owned(),
+            WaitFor::Approval => "for approval".to_owned(),
             on => format!("for {}", name(&on)),
         },
         Event::WaitEnded(e) => format!("for {}", name(&e.on)),
@@ -213,13 +213,13 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
             let why = e.failure.as_ref().map(|failure| format!(": {}", failed(failure, None)));
             format!("{}{}; {}", e.outcome.name(), why.unwrap_or_default(), tokens(&e.usage))
         }
-        Event::ProcessAdopted(e) => format!("{} goes on in the background", e.process.process_name()),
+        Event::ProcessAdopted(e) => format!("{} continues in the background", e.process.process_name()),
         Event::ProcessEnding(e) => match e.why {
-            ProcessCause::Limit => format!("{} is past its limit", e.process.process_name()),
+            ProcessCause::Limit => format!("{} exceeded its time limit", e.process.process_name()),
             ProcessCause::Session => format!("{} ends with its session", e.process.process_name()),
         },
         Event::ProcessEnded(e) => format!("{} {}: {}", e.process.process_name(), name(&e.outcome), e.how),
-        Event::ProcessForgotten(e) => format!("{} is not listed any more", e.process.process_name()),
+        Event::ProcessForgotten(e) => format!("{} is no longer listed", e.process.process_name()),
         Event::OverrideSet(e) => e.model.clone().unwrap_or_else(|| "the agent's model".to_owned()),
         _ => return Ok(None),
     }))
@@ -236,15 +236,15 @@ fn of_history(event: &Event) -> String {
             let again = if e.try_no > 1 { format!(", try {}", e.try_no) } else { String::new() };
             format!("{way}{again} ({}); the next request would hold about {} tokens", name(&e.cause), e.tokens)
         }
-        Event::CompactionAsked(_) => "the user asks for a summary before the next request".to_owned(),
+        Event::CompactionAsked(_) => "the user requests a compaction before the next request".to_owned(),
         Event::Compacted(e) => {
             let by = e.by.as_deref().unwrap_or("an extract");
-            format!("{} → {} tokens by {by}; what came from entry {} on stays", e.before, e.after, e.kept_from)
+            format!("{} → {} tokens by {by}; entries from {} on are kept", e.before, e.after, e.kept_from)
         }
         Event::ResultsCut(e) => {
-            format!("{} → {} tokens: {} cut", e.before, e.after, count(e.results.len(), "long result"))
+            format!("{} → {} tokens: {} truncated", e.before, e.after, count(e.results.len(), "long result"))
         }
-        Event::Uncompacted(e) => format!("taken back: {} in force again", count(e.restored.len(), "item")),
+        Event::Uncompacted(e) => format!("undone: {} in force again", count(e.restored.len(), "item")),
         Event::CompactionFailed(e) => failed(&e.failure, None),
         _ => String::new(),
     }
@@ -253,15 +253,15 @@ fn of_history(event: &Event) -> String {
 fn failed(failure: &Failure, kept: Option<&Body>) -> String {
     let status = failure.status.map(|status| format!(" {status}")).unwrap_or_default();
     let class = if failure.class == FailureClass::Unknown { "unclassified".to_owned() } else { name(&failure.class) };
-    let kept = kept.map(|kept| format!("; {} had come", bytes(Some(kept)))).unwrap_or_default();
+    let kept = kept.map(|kept| format!("; {} received", bytes(Some(kept)))).unwrap_or_default();
     format!("{class}{status}: {}{kept}", excerpt(&failure.message, 3 * EXCERPT_CHARS))
 }
 
 fn found(found: Found) -> &'static str {
     match found {
         Found::NeverStarted => "had never started, so it may run",
-        Found::Running => "is still running, so it is attached to",
-        Found::Ended => "has ended, so its result is taken",
+        Found::Running => "is still running, so this owner attaches to it",
+        Found::Ended => "has ended, so its result is read",
         Found::Unknown => "cannot be determined, so the model is informed",
     }
 }

@@ -24,8 +24,8 @@ pub fn trace(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<Vec<
     let lines = project(found.run, &line, Narrator::new(names(&candidates), texts))?;
     match removed_to(&line).filter(|_| lines.is_empty()) {
         Some(at) => Err(Error::not_found(
-            format!("the entries of the run {} are not there any more: all up to {at} were removed", found.run),
-            "`limulus runs show` shows what is known of it",
+            format!("the entries of run {} were removed: no entry up to {at} is left", found.run),
+            "`limulus runs show` shows what is left of it",
         )),
         None => Ok(lines),
     }
@@ -65,7 +65,7 @@ fn inputs(run: RunId, line: &StoredLineage) -> Vec<MessageId> {
     under_way.map(|run| run.inputs.clone()).or(started).unwrap_or_else(|| vec![run.into()])
 }
 
-/// How far the run had come in the state where the entries start.
+/// The stage of the run in the state at which the entries start.
 fn stage(run: RunId, session: &Session) -> Stage {
     match session.messages.get(&run.into()).map(|message| message.state) {
         None => Stage::Before,

@@ -14,9 +14,9 @@ pub fn excerpt(text: &str, most_chars: usize) -> String {
     let mut length = 0;
     for word in &mut words {
         let space = usize::from(length > 0);
-        let room = most_chars.saturating_sub(length + space);
-        if word.chars().count() > room {
-            line.extend([' '].iter().take(space).copied().chain(word.chars().take(room.saturating_sub(1))));
+        let left = most_chars.saturating_sub(length + space);
+        if word.chars().count() > left {
+            line.extend([' '].iter().take(space).copied().chain(word.chars().take(left.saturating_sub(1))));
             line.push('…');
             break;
         }
@@ -36,7 +36,7 @@ pub fn count(number: usize, one: &str) -> String {
 pub fn never_began(state: ReceiptState) -> Option<String> {
     let became = match state {
         ReceiptState::Dropped => "dropped from the full queue",
-        ReceiptState::Cancelled => "taken back",
+        ReceiptState::Cancelled => "cancelled",
         ReceiptState::Refused => "refused",
         ReceiptState::Queued
         | ReceiptState::Started

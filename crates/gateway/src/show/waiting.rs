@@ -11,17 +11,17 @@ pub(crate) enum Owned {
     No,
 }
 
-/// What it waits for. `questions` are its open approval requests.
-pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Owned) -> String {
+/// What the session waits for. `requests` are its open approval requests.
+pub(crate) fn waits_for(session: &Session, requests: &[ApprovalRow], owned: Owned) -> String {
     match (&session.lifecycle, owned) {
         (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; repair it with `{remedy}`"),
-        (Lifecycle::Suspended(run), _) => held(run),
+        (Lifecycle::Suspended(run), _) => paused(run),
         (Lifecycle::Active(_) | Lifecycle::Recovering { .. }, Owned::No) => {
             let then = session.run().filter(|_| waits_until(session).is_some());
-            let then = then.map(|run| format!("; it waits for {}", run_waits_for(run, questions))).unwrap_or_default();
+            let then = then.map(|run| format!("; it waits for {}", run_waits_for(run, requests))).unwrap_or_default();
             format!("an owner: `limulus resume {}` continues it{then}", session.key)
         }
-        (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, questions),
+        (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, requests),
         (Lifecycle::Recovering { .. }, Owned::Yes) => "to be repaired".to_owned(),
         (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if ends_processes(session) => match owned {
             Owned::Yes => "its background processes to end".to_owned(),
@@ -44,20 +44,20 @@ fn ends_processes(session: &Session) -> bool {
 }
 
 /// Why a paused run is paused.
-fn held(run: &Run) -> String {
-    let Some(pause) = run.pause else { return "someone who resumes it".to_owned() };
+fn paused(run: &Run) -> String {
+    let Some(pause) = run.pause else { return "a human to resume it".to_owned() };
     let call = pause.call.and_then(|call| run.call(call)).map(|call| format!(" before `{}`", call.tool));
     let state = pause.state.map(|state| format!(" in `{}`", state.name()));
     let by = match pause.cause {
         PauseCause::User => "it was paused",
         PauseCause::Interrupt => "an interrupting message is answered first",
-        PauseCause::Breakpoint => "a breakpoint holds it",
+        PauseCause::Breakpoint => "a breakpoint paused it",
     };
-    let frozen = if pause.freeze { "; its commands stand still" } else { "" };
-    format!("someone who resumes it: {by}{}{frozen}", call.or(state).unwrap_or_default())
+    let frozen = if pause.freeze { "; its commands are stopped" } else { "" };
+    format!("a human to resume it: {by}{}{frozen}", call.or(state).unwrap_or_default())
 }
 
-fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
+fn run_waits_for(run: &Run, requests: &[ApprovalRow]) -> String {
     if let Some(ending) = run.ending {
         let too = if ending.terminate { ", and its session ends" } else { "" };
         return format!("its calls to end; then it is {}{too}", ending.outcome.name());
@@ -68,7 +68,7 @@ fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
         Phase::Streaming(_) => "the rest of an answer".to_owned(),
         Phase::ToolExec => calls(&run.step.calls),
         Phase::Awaiting { on: WaitFor::Approval, .. } => {
-            let asked: Vec<&str> = questions.iter().map(|question| question.question.as_str()).collect();
+            let asked: Vec<&str> = requests.iter().map(|request| request.question.as_str()).collect();
             format!("approval to {}", asked.join("; and to "))
         }
         Phase::Awaiting { on: WaitFor::Budget, until: None } if run.budget.asked.is_some() => {
@@ -88,7 +88,7 @@ fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
     }
 }
 
-/// Until when it waits, if that is known: an owner changes nothing about it.
+/// Until when the session waits; `None` if no time is known. It is the same with and without an owner.
 pub(crate) fn waits_until(session: &Session) -> Option<Timestamp> {
     let run = session.run().filter(|run| run.ending.is_none())?;
     match (&session.lifecycle, &run.phase) {

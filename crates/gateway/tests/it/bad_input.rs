@@ -38,7 +38,7 @@ fn is_invalid(error: &Value, says: &str) -> bool {
 
 /// R60: before the handshake a client receives the reason why it is closed, and nothing else.
 #[tokio::test]
-async fn r60_what_does_not_begin_with_the_handshake_is_closed() {
+async fn r60_a_connection_without_a_handshake_is_closed() {
     let home = Home::new();
     let long = "a".repeat(FIRST_FRAME_BYTES + 1);
     for (first, says) in [
@@ -77,7 +77,7 @@ async fn r60_a_handshake_in_another_version_or_with_more_in_it_is_refused_by_nam
 
 /// R60: an invalid request gets an error response, and its client continues.
 #[tokio::test]
-async fn r60_a_request_that_makes_no_sense_is_answered_and_the_next_one_carried_out() {
+async fn r60_an_invalid_request_is_refused_and_the_next_one_runs() {
     let home = Home::new();
     let mut raw = home.greeted().await;
     let deep = format!(r#"{}"deep"{}"#, "[".repeat(100), "]".repeat(100));
@@ -85,14 +85,14 @@ async fn r60_a_request_that_makes_no_sense_is_answered_and_the_next_one_carried_
         ("dream", "{}", "unknown method `dream`"),
         ("connect", "{}", "unknown method `connect`"),
         ("agent", "{}", "missing field"),
-        ("agent", "[]", "`agent` does not take that"),
+        ("agent", "[]", "invalid parameters of `agent`"),
         ("agent", r#"{"message":"a","sessionKey":"a b","idempotencyKey":"k"}"#, "not a session key"),
         ("agent", r#"{"message":"a","sessionKey":"main","idempotencyKey":"k","lane":"x"}"#, "unknown field `lane`"),
-        ("agent.wait", r#"{"runId":"x"}"#, "does not take that"),
+        ("agent.wait", r#"{"runId":"x"}"#, "invalid parameters"),
         ("runs.abort", "{}", "name either a run or a session"),
-        ("events.subscribe", r#"{"session":"main","from":"rubbish"}"#, "no cursor"),
+        ("events.subscribe", r#"{"session":"main","from":"rubbish"}"#, "not a cursor"),
         ("events.subscribe", r#"{"session":"main","run":"x"}"#, "a session and a run"),
-        ("health", &deep, "does not take that"),
+        ("health", &deep, "invalid parameters"),
     ] {
         raw.say(&format!(r#"{{"type":"req","id":"1","method":"{method}","params":{params}}}"#)).await;
         let frame = raw.observe().await.unwrap();
@@ -107,7 +107,7 @@ async fn r60_a_request_that_makes_no_sense_is_answered_and_the_next_one_carried_
 
 /// R60: after bytes that are not a frame, no later frame can be found: the client receives the reason and is closed.
 #[tokio::test]
-async fn r60_what_is_no_frame_closes_its_connection_alone() {
+async fn r60_an_invalid_frame_closes_only_its_own_connection() {
     let home = Home::new();
     let deep = format!(r#"{{"type":"req","id":"1","method":"health","params":{}"#, "[".repeat(200_000));
     let long = "a".repeat(FRAME_BYTES + 1);
@@ -132,7 +132,7 @@ async fn r60_what_is_no_frame_closes_its_connection_alone() {
 
 /// R60: a frame that is cut off by the end of the connection is not a request; earlier requests get their responses.
 #[tokio::test]
-async fn r60_who_closes_their_end_still_gets_the_answers_to_what_they_asked() {
+async fn r60_a_half_closed_client_still_receives_its_responses() {
     let home = Home::new();
     let mut raw = home.greeted().await;
     let params = r#"{"message":"Who are you?","sessionKey":"main","idempotencyKey":"k"}"#;
@@ -224,7 +224,7 @@ async fn r60_a_thousand_clients_are_served_and_a_surplus_client_is_refused() {
 
 /// R60: a client that sends nothing, or half a frame, is closed after ten seconds and receives the reason.
 #[tokio::test(start_paused = true)]
-async fn r60_who_does_not_shake_hands_in_ten_seconds_is_closed() {
+async fn r60_a_client_without_a_handshake_within_ten_seconds_is_closed() {
     let home = Home::new();
     for says in ["", &CONNECT[..40]] {
         let began = Instant::now();
@@ -232,13 +232,13 @@ async fn r60_who_does_not_shake_hands_in_ten_seconds_is_closed() {
         silent.write.write_all(says.as_bytes()).await.unwrap();
         let frames = silent.rest().await;
         assert_eq!((frames.len(), &frames[0]["event"]), (1, &json!("closed")), "{frames:?}");
-        assert!(is_invalid(&frames[0]["payload"], "no handshake came within 10 s"), "{frames:?}");
+        assert!(is_invalid(&frames[0]["payload"], "no handshake within 10 s"), "{frames:?}");
         let took = began.elapsed().as_millis() as u64;
         assert!((HANDSHAKE_MS..HANDSHAKE_MS + 1_000).contains(&took), "{took} ms");
     }
     // A client that completed the handshake in time has no further limit.
     let mut greeted = home.greeted().await;
-    // waits: on the paused clock, which goes on by itself; no time passes.
+    // waits: on the paused clock, which advances by itself; no time passes.
     tokio::time::sleep(Duration::from_millis(HANDSHAKE_MS * 2)).await;
     greeted.say(r#"{"type":"req","id":"1","method":"health"}"#).await;
     assert_eq!(greeted.observe().await.unwrap()["ok"], true);

@@ -200,7 +200,7 @@ impl Watched {
 
 /// R11, R43.
 #[tokio::test]
-async fn r11_r43_who_leaves_at_any_line_and_comes_back_has_read_the_same() {
+async fn r11_r43_a_reader_that_resumes_at_any_line_has_read_the_same() {
     let mut watched = Watched::new();
     for published in real_runs().await {
         watched.record(&published);
@@ -289,7 +289,7 @@ fn sealed(text: &Content, reasoning: Option<&Content>, next: Next) -> MessageSea
 
 /// R11: reasoning and text have their own offsets, though both belong to one request.
 #[test]
-fn r11_what_was_missed_of_reasoning_and_of_text_comes_from_the_sealed_message() {
+fn r11_missed_reasoning_and_text_come_from_the_sealed_message() {
     let mut watched = thoughtful();
     let reasoning = Content::text(BodyKind::Reasoning, "Hmm, so");
     let text = Content::text(BodyKind::Message, "Once upon a time");
@@ -300,7 +300,7 @@ fn r11_what_was_missed_of_reasoning_and_of_text_comes_from_the_sealed_message() 
 
 /// R11: the next owner keeps the text alone, which is at least as much as anybody saw.
 #[test]
-fn r11_a_cut_that_drops_the_reasoning_is_no_reason_to_strike_the_text() {
+fn r11_an_interruption_that_drops_the_reasoning_does_not_retract_the_text() {
     let mut watched = thoughtful();
     let text = Content::text(BodyKind::Message, "Once upon a ");
     let opened = Opened { epoch: Epoch(2), last_activity: Timestamp(1) };

@@ -54,7 +54,7 @@ fn assert_grows(chats: &[(u64, Chat)], mut seq: u64, whole: &str) {
 }
 
 #[tokio::test]
-async fn r48_deltas_are_the_whole_text_so_far_and_the_final_is_all_of_it_also_for_who_comes_back() {
+async fn r48_deltas_hold_the_text_so_far_and_the_final_all_of_it_also_for_a_resumed_reader() {
     let home = Home::paced(Duration::from_millis(60));
     let (client, mut events) = home.client().await;
     client.call::<EventsSubscribe>(chat(None)).await.unwrap();
@@ -92,7 +92,7 @@ async fn r48_deltas_are_the_whole_text_so_far_and_the_final_is_all_of_it_also_fo
 }
 
 #[tokio::test]
-async fn r48_a_run_that_is_aborted_says_so_with_what_had_come() {
+async fn r48_an_aborted_run_reports_its_text_so_far() {
     let home = Home::paced(Duration::from_millis(20));
     let (client, mut events) = home.client().await;
     client.call::<EventsSubscribe>(chat(None)).await.unwrap();

@@ -60,7 +60,7 @@ fn assert_numbered(lines: &[(u64, Event)], mut last: u64) {
 
 /// R43: a client that comes back during a response continues at its position: text, entries and numbers.
 #[tokio::test]
-async fn r43_who_comes_back_at_any_line_of_a_live_run_goes_on_without_a_gap_and_nothing_twice() {
+async fn r43_a_reader_resumes_at_any_line_of_a_live_run_without_gap_or_repeat() {
     let home = Home::paced(Duration::from_millis(2));
     let (client, mut events) = home.client().await;
     client.call::<EventsSubscribe>(whole()).await.unwrap();
@@ -99,7 +99,7 @@ async fn r43_who_comes_back_at_any_line_of_a_live_run_goes_on_without_a_gap_and_
 
 /// R43: a reader of the journal alone reads the same, also after another owner took the home over.
 #[tokio::test]
-async fn r43_a_run_that_is_over_is_read_from_its_beginning() {
+async fn r43_an_ended_run_is_read_from_its_beginning() {
     let home = Home::new();
     let (client, mut events) = home.client().await;
     client.call::<EventsSubscribe>(whole()).await.unwrap();

@@ -1,5 +1,5 @@
-//! The gateway through its sockets and streams, in one program. One file a subject. What may not live here: what a module
-//! can show by itself.
+//! The gateway through its sockets and streams, in one program. One file a subject. What may not live here: what a
+//! module can show by itself.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

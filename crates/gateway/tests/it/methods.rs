@@ -131,7 +131,7 @@ async fn r60_a_wait_times_out_and_an_abort_ends_the_run() {
 }
 
 #[tokio::test]
-async fn r60_what_cannot_be_done_is_said_and_nothing_is_recorded() {
+async fn r60_an_impossible_request_is_refused_and_records_nothing() {
     let home = Home::new();
     let (client, _events) = home.client().await;
     let said = |params| {
@@ -189,7 +189,7 @@ async fn r15_waiters_are_notified_when_the_owner_leaves_and_the_next_owner_resum
 /// R35: after a restart, runs queue for lanes in the order in which they were accepted, not in which their sessions
 /// were created.
 #[tokio::test]
-async fn r35_the_next_owner_gives_places_in_the_order_of_acceptance() {
+async fn r35_the_next_owner_queues_runs_in_the_order_of_acceptance() {
     const NAMES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
     let home = Home::new();
     let (client, _events) = home.client().await;
@@ -213,7 +213,7 @@ async fn r35_the_next_owner_gives_places_in_the_order_of_acceptance() {
 
 /// R15: an abort reaches a run that waits for approval: its request closes, and the call never runs.
 #[tokio::test]
-async fn r15_an_abort_withdraws_a_question() {
+async fn r15_an_abort_withdraws_an_approval_request() {
     let home = Home::new();
     let (client, _, mut events) = home.connect(vec![Cap::Asks]).await;
     let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
@@ -228,7 +228,7 @@ async fn r15_an_abort_withdraws_a_question() {
 /// R60: every client that can approve receives the request, also one that connects later; the first answer counts, and
 /// the others are notified.
 #[tokio::test]
-async fn r60_a_question_goes_to_all_who_can_answer_and_the_first_answer_counts() {
+async fn r60_an_approval_request_goes_to_all_approvers_and_the_first_answer_counts() {
     let home = Home::new();
     let (client, _, mut events) = home.connect(vec![Cap::Asks]).await;
     let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
@@ -286,7 +286,7 @@ async fn r60_a_method_is_reached_by_its_old_name_and_the_owner_is_warned_once() 
 }
 
 #[tokio::test]
-async fn r60_where_nobody_can_be_asked_the_answer_is_no() {
+async fn r60_without_an_approver_a_call_is_denied() {
     let home = Home::new();
     let (client, _events) = home.client().await;
     let mut answers = client.ask::<Agent>(message("main", "k2", "run `echo hi > there.txt`")).unwrap();
@@ -313,7 +313,7 @@ async fn r60_health_and_the_handshake_say_who_answers() {
 
 /// R20: a session is terminated together with its run, and accepts nothing more.
 #[tokio::test]
-async fn r20_a_session_is_ended_for_good_over_the_socket() {
+async fn r20_a_session_is_terminated_over_the_socket() {
     let home = Home::paced(Duration::from_hours(1));
     let (client, _events) = home.client().await;
     let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();

@@ -195,7 +195,7 @@ fn r11_another_entry_in_the_same_place_is_not_taken_for_the_one_that_was_seen() 
 
 /// The next owner has sealed less than was seen.
 #[test]
-fn r11_a_body_that_is_shorter_than_what_was_seen_is_told() {
+fn r11_a_body_shorter_than_the_seen_text_is_reported_as_rewound() {
     let (home, disk) = home();
     let mut live = Live::own(home.path(), 0);
     live.begin();
@@ -211,7 +211,7 @@ fn r11_a_body_that_is_shorter_than_what_was_seen_is_told() {
 }
 
 #[test]
-fn what_follows_a_cursor_has_no_gap_and_nothing_twice() {
+fn a_resumed_stream_has_no_gap_and_no_repeat() {
     let (home, _disk) = home();
     let mut live = Live::own(home.path(), 0);
     live.begin();
@@ -260,7 +260,7 @@ fn is_rewound(what: &Stream, to: &StreamPosition) -> bool {
     *what == Stream::State(StateLine::Rewound { to: to.to_string() })
 }
 
-/// R11, R43: entries are lost, of any session, and others may stand in their places.
+/// R11, R43: entries are lost, of any session, and others may take their positions.
 #[test]
 fn r43_a_follower_of_the_home_that_has_seen_lost_entries_receives_rewound() {
     let (home, disk) = home();

@@ -15,7 +15,7 @@ use engine::{
 };
 
 use crate::ends::only_ends;
-use crate::lineage::leave_out_sealed;
+use crate::lineage::drop_sealed;
 use crate::{Append, Done, Entry, Error, Journal, LAST, Page, Read, Segment, Snapshot, Tail};
 use tables::{Logged, Tables};
 
@@ -189,7 +189,7 @@ impl Read for Memory {
         let tables = self.lock().tables.clone();
         let mut progress = tables.progress(branch);
         let segments = [Segment { branch, entries: tables.range(branch, from, LAST) }];
-        leave_out_sealed(&mut progress, &segments);
+        drop_sealed(&mut progress, &segments);
         let [Segment { entries, .. }] = segments;
         Ok(Tail { entries, progress })
     }

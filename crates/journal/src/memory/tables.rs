@@ -22,9 +22,7 @@ pub(super) struct Kept {
 /// An item of the log.
 #[derive(Debug, Clone)]
 pub(super) enum Logged {
-    /// An append.
     Batch(Arc<Kept>),
-    /// A snapshot.
     Snapshot(Arc<Snapshot>),
 }
 

@@ -61,10 +61,10 @@ impl Wal {
     }
 
     /// Runs a checkpoint; never waits for readers.
-    pub(super) fn checkpoint(&mut self, connection: &Connection, reach: CheckpointMode) -> rusqlite::Result<()> {
+    pub(super) fn checkpoint(&mut self, connection: &Connection, mode: CheckpointMode) -> rusqlite::Result<()> {
         self.last = self.pages.load(Ordering::Relaxed);
         let run = |sql: &str| connection.prepare_cached(sql)?.query_row([], |_| Ok(()));
-        match reach {
+        match mode {
             CheckpointMode::Passive => run("PRAGMA wal_checkpoint(PASSIVE)"),
             CheckpointMode::Empty => {
                 connection.busy_timeout(Duration::ZERO)?;

@@ -257,11 +257,11 @@ impl Collection {
 
     fn collect_bodies(&mut self, connection: &Connection, after: i64, path: &Path) -> Result<Stage, Error> {
         let removals = self.collectable.removals.clone();
-        let held = removals.hold();
-        if *held != self.removals {
+        let removals = removals.hold();
+        if *removals != self.removals {
             // Entries were removed since it began: it may have missed what they and their snapshots named, so it starts
             // again.
-            (self.removals, self.position) = (*held, 0);
+            (self.removals, self.position) = (*removals, 0);
             return Ok(Stage::Entries);
         }
         let epoch = self.collectable.epoch;
@@ -281,7 +281,7 @@ impl Collection {
 
     /// Bodies that may be collected if nothing names them.
     ///
-    /// The last body always stays, so that its row number is not reused and row numbers tell the age of a body.
+    /// The last body is always kept, so that its row number is not reused and row numbers show the age of a body.
     fn bodies(&self, connection: &Connection, after: i64) -> rusqlite::Result<Vec<Stored>> {
         let sql = "SELECT rowid, hash, length(content) FROM bodies WHERE rowid > ?1 AND rowid <= ?2 \
                    AND rowid < (SELECT max(rowid) FROM bodies) AND (content IS NOT NULL OR ?4) ORDER BY rowid LIMIT ?3";

@@ -43,10 +43,15 @@ pub(super) struct Encoded {
 /// The bytes of one record.
 #[derive(Debug)]
 pub(super) enum Bytes {
-    /// An entry.
-    Entry { payload: String, hash: Hash },
-    /// Progress.
-    Progress { effect: EffectId, offset: u64, bytes: Vec<u8> },
+    Entry {
+        payload: String,
+        hash: Hash,
+    },
+    Progress {
+        effect: EffectId,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
     /// Progress that a later entry of the same append seals: it is never stored by itself.
     Sealed,
 }
@@ -120,7 +125,6 @@ fn json(row: &impl Serialize) -> String {
 }
 
 impl Bytes {
-    /// Encodes an entry.
     fn of(event: &Event) -> Self {
         let payload = String::from_utf8(event.payload()).expect("JSON is UTF-8");
         Self::Entry { hash: Hash::of(payload.as_bytes()), payload }
@@ -216,7 +220,7 @@ fn progress_bytes(event: &Event) -> Vec<u8> {
     }
 }
 
-/// Decodes progress.
+/// Decodes a row of progress; the inverse of [`Bytes`].
 pub(super) fn progress_event(
     kind: &str,
     effect: EffectId,

@@ -19,13 +19,11 @@ pub enum FileStep<'a> {
     /// Open a file, or create it.
     Open,
     SetMode,
-    /// Take its lock.
+    /// Take the lock of the file; fails if another process has it.
     Lock,
-    /// Read bytes.
     Read,
-    /// Write bytes.
     Write,
-    /// Set its length.
+    /// Set the length of the file.
     Resize,
     /// Allocate blocks for it.
     Reserve,

@@ -46,7 +46,7 @@ impl Default for Quiet {
 enum Background {
     /// Checkpoint the WAL into the database.
     Checkpoint,
-    /// Empty the WAL.
+    /// Truncate the WAL to zero bytes.
     Empty,
     /// Collect what nothing names, if this owner has not done that yet.
     Collect,
@@ -199,12 +199,12 @@ impl Group<'_> {
 
     /// A failed checkpoint ends all acknowledging, even if it loses nothing; only after a lack of space everything
     /// stays in the WAL.
-    fn checkpoint(&mut self, reach: CheckpointMode) {
+    fn checkpoint(&mut self, mode: CheckpointMode) {
         if self.state.poisoned.is_some() {
             return;
         }
         let done =
-            self.state.wal.checkpoint(self.statements.connection(), reach).map_err(failed(&self.state.home.database()));
+            self.state.wal.checkpoint(self.statements.connection(), mode).map_err(failed(&self.state.home.database()));
         if let Err(error) = done
             && !matches!(error, Error::Full { .. })
         {

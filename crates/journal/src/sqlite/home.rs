@@ -39,7 +39,7 @@ pub(super) struct Quarantined {
     pub(super) name: String,
 }
 
-/// The lock, held.
+/// The lock of a home; dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct Lock(Open);
 
@@ -225,7 +225,7 @@ struct Name {
 }
 
 impl Name {
-    /// Reads the name. A lock without a name is held all the same: the name is only for people.
+    /// Reads the name of the holder. A lock without a name is valid too: the name is only for people.
     fn read(path: &Path) -> Self {
         let name = fs::read_to_string(path).unwrap_or_default();
         let mut lines = name.lines();

@@ -13,7 +13,7 @@ use super::files::Open;
 
 const BYTES: usize = 40;
 
-/// The open file.
+/// `journal.mark`, opened for reading and writing.
 #[derive(Debug)]
 pub(super) struct Mark(Open);
 

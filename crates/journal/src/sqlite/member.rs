@@ -16,7 +16,6 @@ use crate::chain::{self, Head, Link};
 pub(super) enum Fault {
     /// It broke a rule of the journal.
     Rule(Error),
-    /// SQLite failed.
     Sqlite(rusqlite::Error),
 }
 

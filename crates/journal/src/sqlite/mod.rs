@@ -74,7 +74,7 @@ pub struct Sqlite {
     collectable: Collectable,
 }
 
-/// `SQLITE_IOERR_SHMSIZE`.
+/// The index of the WAL cannot grow, because the disk is full.
 const SHM_CANNOT_GROW: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
 impl Sqlite {
@@ -90,8 +90,8 @@ impl Sqlite {
     }
 
     /// Like [`Sqlite::own`] without a thread: an append is written and answered before it returns, and the caller does
-    /// background work with [`Sqlite::background_work`]. `has_space` says whether a full disk has space again. This is for
-    /// simulations, which need one fixed order and have their own clock.
+    /// background work with [`Sqlite::background_work`]. `has_space` says whether a full disk has space again. This is
+    /// for simulations, which need one fixed order and have their own clock.
     pub fn own_stepped(home: &Path, has_space: fn(&Path) -> bool) -> Result<Self, Error> {
         Self::own_at(home, Pace::Caller, has_space)
     }
@@ -138,7 +138,7 @@ impl Sqlite {
         Ok(Self { reader, writer, epoch, outlook, home: path, collectable })
     }
 
-    /// Removes bodies that nothing names any more and that came before this owner, and progress of runs that have
+    /// Removes bodies that nothing names any more and that are older than this owner, and progress of runs that have
     /// ended. An append waits for the current piece, some milliseconds. The writer also does this by itself when its
     /// queue was empty for long.
     pub fn collect(&self) -> Result<Collected, Error> {

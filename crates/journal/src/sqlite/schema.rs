@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, TransactionBe
 use super::{failed, home};
 use crate::Error;
 
-/// `LIMU`.
+/// The application id in the header of `journal.db`: `LIMU`.
 pub(super) const APPLICATION_ID: i64 = 0x4C49_4D55;
 /// The format version that this program reads and writes.
 pub(super) const USER_VERSION: i64 = 1;
@@ -74,7 +74,7 @@ pub(super) enum Format {
     Known,
     /// A journal of this older format.
     Older(i64),
-    /// An empty database.
+    /// A database without tables, in which a journal is created.
     Empty,
 }
 

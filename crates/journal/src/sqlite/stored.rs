@@ -80,7 +80,6 @@ impl StoredProgress {
             bytes: row.get(4)?,
         })
     }
-    /// Decodes the progress.
     pub(super) fn record(&self, path: &Path) -> Result<Record, Error> {
         let damaged = |error: String| Error::Damaged {
             path: path.to_owned(),

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::reader::Reader;
 use super::stored::{StoredEntry, StoredProgress};
 use crate::chain::Head;
-use crate::lineage::leave_out_sealed;
+use crate::lineage::drop_sealed;
 use crate::{Entry, Error, LAST, Segment, Tail};
 
 /// Rows that are read before a second thread starts to check them, and rows per message to it.
@@ -32,7 +32,7 @@ pub(super) fn tail(reader: &Reader, branch: BranchId, from: Seq, between: impl F
     let mut progress = records(reader, &progress)?;
     let segments = [Segment { branch, entries: entries? }];
     // A seal is recorded before its progress is removed.
-    leave_out_sealed(&mut progress, &segments);
+    drop_sealed(&mut progress, &segments);
     let [Segment { entries, .. }] = segments;
     Ok(Tail { entries, progress })
 }

@@ -56,7 +56,6 @@ impl fmt::Debug for CommitReply {
 /// What the writer writes.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// An append.
     Append(Encoded),
     /// A snapshot; it is queued behind the append that it covers.
     Snapshot(Packed),
@@ -71,7 +70,7 @@ impl Work {
     }
 }
 
-/// A queued job.
+/// A queued job, and whom to notify when it is written.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) work: Work,
@@ -129,14 +128,14 @@ impl Writer {
         let path = home.database();
         let wal = Wal::watch(&mut connection).map_err(failed(&path))?;
         let pace = start.pace;
-        let mut held = WriterState::new(connection, home, wal, start);
+        let mut state = WriterState::new(connection, home, wal, start);
         if pace == Pace::Caller {
-            return Ok(Self::Caller(Box::new(Mutex::new(held))));
+            return Ok(Self::Caller(Box::new(Mutex::new(state))));
         }
         let (jobs, queued) = channel();
         let spent = Spent::default();
         let left = spent.clone();
-        let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || held.run(&queued, &left));
+        let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || state.run(&queued, &left));
         let thread = thread.map_err(|error| Error::Failed { path, detail: error.to_string() })?;
         Ok(Self::Thread(Queue { jobs: Some(jobs), spent, thread: Some(thread) }))
     }
@@ -149,20 +148,20 @@ impl Writer {
                 drop(jobs.send(job));
             }
             Self::Thread(Queue { jobs: None, .. }) => {}
-            Self::Caller(held) => drop(lock(held).group().serve(vec![job])),
+            Self::Caller(state) => drop(lock(state).group().serve(vec![job])),
         }
     }
 
     /// Does background work if there is no thread that does it.
     pub(super) fn background_work(&self) {
-        if let Self::Caller(held) = self {
-            lock(held).group().background_work();
+        if let Self::Caller(state) = self {
+            lock(state).group().background_work();
         }
     }
 }
 
-fn lock(held: &Mutex<WriterState>) -> MutexGuard<'_, WriterState> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<WriterState>) -> MutexGuard<'_, WriterState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Queue {

@@ -17,7 +17,7 @@ both! {
     r10_progress_is_kept_until_the_entry_that_seals_it
     r10_progress_is_ordered_by_number_and_never_kept_twice
     r18_entries_are_gapless_in_their_branch
-    r18_the_chain_is_what_the_format_says
+    r18_the_chain_follows_the_format
     r18_a_fork_continues_the_chain_of_its_parent
     a_branch_begins_once_and_with_its_beginning
     only_the_owner_appends
@@ -156,7 +156,7 @@ fn chain(previous: &[u8; 32], branch: BranchId, entry: &crate::Entry) -> [u8; 32
     *blake3::hash(&bytes).as_bytes()
 }
 
-fn r18_the_chain_is_what_the_format_says(store: &mut Store) {
+fn r18_the_chain_follows_the_format(store: &mut Store) {
     let mut script = Script::new(1);
     store.append(script.begin()).unwrap();
     let (events, bodies) = every_other_kind();

@@ -47,7 +47,7 @@ fn r11_a_synced_batch_syncs_what_was_written_before_it() {
 }
 
 #[test]
-fn r11_a_power_loss_takes_a_snapshot_only_with_the_batch_that_it_stands_for() {
+fn r11_a_power_loss_takes_a_snapshot_only_with_its_batch() {
     let (memory, script) = written();
     let created = match script.created() {
         engine::Event::Created(created) => created,

@@ -8,7 +8,7 @@ use super::{Script, Store, both, id};
 use crate::{HomeEntry, Open};
 
 both! {
-    r11_what_is_unfinished_is_known_without_reading_any_branch
+    r11_unfinished_sessions_are_known_without_reading_any_branch
     r10_runs_receipts_and_approvals_read_back_and_change
     r10_a_run_under_way_is_in_the_state_that_its_session_is_in
     r43_the_last_entry_of_a_branch_is_its_own
@@ -117,7 +117,7 @@ fn r11_the_latest_time_is_that_of_the_last_entry_or_of_later_progress(store: &mu
     assert_eq!(latest(store), Timestamp(90));
 }
 
-fn r11_what_is_unfinished_is_known_without_reading_any_branch(store: &mut Store) {
+fn r11_unfinished_sessions_are_known_without_reading_any_branch(store: &mut Store) {
     let (mut one, mut two) = (Script::new(1), Script::new(2));
     for (script, unfinished) in [(&mut one, true), (&mut two, false)] {
         let mut batch = script.begin();

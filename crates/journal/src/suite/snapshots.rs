@@ -11,7 +11,7 @@ both! {
     r11_the_fold_from_a_snapshot_is_the_fold_of_everything
     r11_a_snapshot_of_an_entry_that_is_not_there_is_left_out
     r11_a_snapshot_of_another_version_counts_as_absent
-    r11_a_snapshot_that_is_no_state_is_an_error
+    r11_a_snapshot_that_does_not_decode_is_an_error
     r17_the_line_of_a_fork_begins_in_its_parent
     r17_the_line_of_a_fork_starts_at_a_snapshot_before_the_fork_only
     r10_a_result_seals_the_output_of_every_try
@@ -114,7 +114,7 @@ fn r11_a_snapshot_of_another_version_counts_as_absent(store: &mut Store) {
     assert_eq!((line.start.is_none(), line.entries().count() as u64), (true, script.seq));
 }
 
-fn r11_a_snapshot_that_is_no_state_is_an_error(store: &mut Store) {
+fn r11_a_snapshot_that_does_not_decode_is_an_error(store: &mut Store) {
     let (mut script, session) = filled(store);
     let mut strange = session.clone();
     strange.head = Seq(3);

@@ -88,7 +88,7 @@ pub(crate) enum Found {
     /// That, and the batch whose writing failed.
     Doubtful,
     /// Written batches are missing at the end.
-    Shorter,
+    Truncated,
 }
 
 /// Checks a home without faults: with a reader, then as its next owner, which then appends.
@@ -111,33 +111,33 @@ pub(crate) fn check(home: &Path, replies: &Replies, lost: Lost) -> Result<Found,
         read => read.map_err(failed("a reader"))?,
     };
     let owner = Sqlite::own(home).map_err(failed("the next owner"))?;
-    let held = Holdings::of(&owner, &branches).map_err(failed("the next owner"))?;
-    if held != read {
+    let holdings = Holdings::of(&owner, &branches).map_err(failed("the next owner"))?;
+    if holdings != read {
         return Err("the next owner found something else than a reader before it".to_owned());
     }
-    let found = matching(&attempted, least..=attempted.len(), &held)?;
+    let found = matching(&attempted, least..=attempted.len(), &holdings)?;
     workload::append(&owner, Script::begin(LATER)).map_err(failed("the next owner's first batch"))?;
     drop(owner);
     verify_pages(home)?;
     Ok(match found {
-        count if count < replies.kept.len() => Found::Shorter,
+        count if count < replies.kept.len() => Found::Truncated,
         count if count == replies.kept.len() => Found::Acknowledged,
         _ => Found::Doubtful,
     })
 }
 
 /// How many of the attempted batches make exactly this content; the fewest, if several do.
-fn matching(attempted: &[&Batch], counts: RangeInclusive<usize>, held: &Holdings) -> Result<usize, String> {
+fn matching(attempted: &[&Batch], counts: RangeInclusive<usize>, holdings: &Holdings) -> Result<usize, String> {
     let mut expected = Holdings::default();
     for count in 0..=attempted.len() {
-        if counts.contains(&count) && expected == *held {
+        if counts.contains(&count) && expected == *holdings {
             return Ok(count);
         }
         if let Some(batch) = attempted.get(count) {
             expected.add(batch);
         }
     }
-    let entries: usize = held.entries.values().map(Vec::len).sum();
+    let entries: usize = holdings.entries.values().map(Vec::len).sum();
     Err(format!("{entries} entries are there, which are not the first {counts:?} batches of what was attempted"))
 }
 

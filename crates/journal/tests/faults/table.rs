@@ -173,7 +173,7 @@ impl fmt::Display for Found {
         f.write_str(match self {
             Self::Acknowledged => "what was acknowledged",
             Self::Doubtful => "that and the batch in doubt",
-            Self::Shorter => "that except written batches at the end",
+            Self::Truncated => "that except written batches at the end",
         })
     }
 }

@@ -1,5 +1,5 @@
-//! The bounded queue of events that a client received and has not read. If the program reads no events, the client stops
-//! reading from the connection, so that the owner detects a slow client.
+//! The bounded queue of events that a client received and has not read. If the program reads no events, the client
+//! stops reading from the connection, so that the owner detects a slow client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,7 +29,8 @@ pub(super) struct Sender {
 #[derive(Debug, Default)]
 pub(super) struct Unread {
     bytes: AtomicUsize,
-    /// The number of calls that wait for a response. The response may come after events that nobody reads before it arrives.
+    /// The number of calls that wait for a response. The response may come after events that nobody reads before it
+    /// arrives.
     calls: AtomicUsize,
     /// Whether the receiver was dropped.
     closed: AtomicBool,

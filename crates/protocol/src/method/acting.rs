@@ -1,4 +1,5 @@
-//! Parameters and results of the methods that change something. Names are camelCase; times are milliseconds since 1970 UTC.
+//! Parameters and results of the methods that change something. Names are camelCase; times are milliseconds since 1970
+//! UTC.
 
 use engine::{CallId, Hash, MessageId, Outcome, ReceiptState, RunId, Timestamp, Usage};
 #[cfg(feature = "schema")]
@@ -9,7 +10,7 @@ use crate::limits;
 #[cfg(feature = "schema")]
 use crate::show::names;
 
-/// No parameters.
+/// No parameters: an empty object. A request may leave it out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -20,7 +21,7 @@ pub struct NoParams {}
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct NoResult {}
 
-/// Parameters of `connect`.
+/// Parameters of `connect`. The owner refuses a client with which it shares no version of the protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -43,7 +44,7 @@ pub struct ConnectParams {
 pub struct ClientInfo {
     /// The name of the program: `cli`, …
     pub id: String,
-    /// Its version.
+    /// The version of the program.
     pub version: String,
     /// The platform that it runs on.
     pub platform: String,
@@ -60,12 +61,12 @@ pub enum Cap {
     Asks,
 }
 
-/// Result of `connect`.
+/// Result of `connect`: what the owner can do, and the limits of the connection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct HelloOk {
-    /// `hello-ok`.
+    /// Always `hello-ok`.
     #[serde(rename = "type")]
     pub kind: String,
     /// The protocol version of this connection.
@@ -83,11 +84,11 @@ pub struct HelloOk {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerInfo {
-    /// Its version.
+    /// The version of limulus that the owner runs.
     pub version: String,
     /// The id of this connection.
     pub conn_id: String,
-    /// Its process id.
+    /// The process id of the owner.
     pub pid: u32,
     /// The epoch of the owner, which counts how often the home was opened.
     pub epoch: u64,
@@ -126,14 +127,14 @@ impl Default for Policy {
     }
 }
 
-/// Result of `health`.
+/// Result of `health`: whether the owner works, and its load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
     /// Whether the owner can record what it accepts.
     pub ok: bool,
-    /// Why it cannot.
+    /// The error that prevents it; none if `ok`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// How long this owner has owned the home, milliseconds.
@@ -144,7 +145,7 @@ pub struct Health {
     pub open_sessions: u32,
 }
 
-/// Parameters of `agent`.
+/// Parameters of `agent`: a message, and the settings of its run. A session that does not exist is created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -185,7 +186,7 @@ pub struct AgentParams {
 pub struct Attachment {
     /// The name of the file.
     pub name: String,
-    /// The content, base64.
+    /// The content of the file, encoded as base64.
     pub content: String,
 }
 
@@ -203,7 +204,7 @@ pub enum AgentAnswer {
         /// When it was accepted.
         #[cfg_attr(feature = "schema", schemars(with = "i64"))]
         accepted_at: Timestamp,
-        /// The message.
+        /// The id of the message.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
         /// The queue mode that applies.
@@ -243,15 +244,15 @@ pub struct Ended {
     /// The outcome of the run.
     #[cfg_attr(feature = "schema", schemars(with = "names::OutcomeName"))]
     pub outcome: Outcome,
-    /// When it started.
+    /// When it started, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub started_at: Timestamp,
-    /// When it ended.
+    /// When it ended, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub ended_at: Timestamp,
     /// The text of its answer.
     pub text: String,
-    /// Its token usage.
+    /// The token usage of all its requests.
     #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
     pub usage: Usage,
     /// Why the run did not complete; none if it completed.
@@ -259,7 +260,7 @@ pub struct Ended {
     pub error: Option<String>,
 }
 
-/// Parameters of `agent.wait`.
+/// Parameters of `agent.wait`: the run, and how long to wait for its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -276,7 +277,7 @@ const fn wait_ms() -> u64 {
     limits::WAIT_MS
 }
 
-/// Result of `agent.wait`.
+/// Result of `agent.wait`: how the run ended, or that it has not ended in time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -312,8 +313,8 @@ pub enum WaitStatus {
     Timeout,
 }
 
-/// Parameters of `runs.abort`: a run, or a session, which means its active run, else the first in its queue. A run that has
-/// not started is cancelled. Other messages stay queued unless `clear` is set.
+/// Parameters of `runs.abort`: a run, or a session, which means its active run, else the first in its queue. A run that
+/// has not started is cancelled. Other messages stay queued unless `clear` is set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -337,7 +338,7 @@ pub struct Aborted {
     /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
-    /// Its session.
+    /// The key of its session.
     pub session_key: String,
     /// The messages that were cancelled with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -345,7 +346,7 @@ pub struct Aborted {
     pub cancelled: Vec<MessageId>,
 }
 
-/// Parameters of `sessions.resume`.
+/// Parameters of `sessions.resume`: one session, or all.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -358,7 +359,7 @@ pub struct ResumeParams {
     pub force: bool,
 }
 
-/// Result of `sessions.resume`.
+/// Result of `sessions.resume`. It does not wait for the end of the runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -367,12 +368,12 @@ pub struct Resumed {
     pub session_keys: Vec<String>,
 }
 
-/// Parameters of `sessions.end`.
+/// Parameters of `sessions.end`: the session to terminate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndParams {
-    /// The session's key.
+    /// The key of the session: a name, or agent:AGENT:NAME.
     pub session_key: String,
 }
 
@@ -381,13 +382,13 @@ pub struct EndParams {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEnded {
-    /// The session's key.
+    /// The key of the session, agent:AGENT:NAME.
     pub session_key: String,
     /// The background processes that could not be ended.
     pub left: Vec<String>,
 }
 
-/// Parameters of `sessions.cleanup`.
+/// Parameters of `sessions.cleanup`: the age from which on content is erased.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -397,7 +398,7 @@ pub struct CleanupParams {
     pub days: u32,
 }
 
-/// Result of `sessions.cleanup`.
+/// Result of `sessions.cleanup`: how much was erased.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -408,7 +409,7 @@ pub struct CleanedUp {
     pub bytes: u64,
 }
 
-/// Parameters of `queue.cancel`.
+/// Parameters of `queue.cancel`: the waiting message to cancel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -417,33 +418,33 @@ pub struct QueueCancelParams {
     pub message: String,
 }
 
-/// Parameters of `queue.clear`.
+/// Parameters of `queue.clear`: the session whose waiting messages are cancelled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueueClearParams {
-    /// The session's key.
+    /// The key of the session: a name, or agent:AGENT:NAME.
     pub session_key: String,
 }
 
-/// The cancelled messages.
+/// Result of `queue.cancel` and `queue.clear`: the cancelled messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Cancelled {
-    /// The session's key.
+    /// The key of the session, agent:AGENT:NAME.
     pub session_key: String,
     /// The messages, in the order in which they waited.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub messages: Vec<MessageId>,
 }
 
-/// Parameters of `queue.mode`.
+/// Parameters of `queue.mode`: the mode for messages to a session that name none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueueModeParams {
-    /// The session's key.
+    /// The key of the session: a name, or agent:AGENT:NAME.
     pub session_key: String,
     /// The queue mode; without it the session uses the configuration again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -451,19 +452,19 @@ pub struct QueueModeParams {
     pub mode: Option<engine::QueueMode>,
 }
 
-/// Result of `queue.mode`.
+/// Result of `queue.mode`: the mode that applies now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct QueueModeSet {
-    /// The session's key.
+    /// The key of the session, agent:AGENT:NAME.
     pub session_key: String,
     /// The mode of messages that name none.
     #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: engine::QueueMode,
 }
 
-/// Parameters of `approvals.resolve`.
+/// Parameters of `approvals.resolve`: the decision on an approval request. The first decision counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -483,7 +484,7 @@ pub struct AnswerParams {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubscribeParams {
-    /// The session's key.
+    /// The key of the session: a name, or agent:AGENT:NAME.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The id of the run.
@@ -495,8 +496,8 @@ pub struct SubscribeParams {
     /// Send all events from the beginning of the session, the run or the home; excludes `from`.
     #[serde(default)]
     pub whole: bool,
-    /// For a session or a run: send `chat` events instead of `agent` events. They contain the whole answer so far, at most every
-    /// 150 ms and at the end of each run.
+    /// For a session or a run: send `chat` events instead of `agent` events. They contain the whole answer so far, at
+    /// most every 150 ms and at the end of each run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub chat: bool,
 }
@@ -512,7 +513,7 @@ pub struct Subscribed {
     pub cursor: String,
 }
 
-/// Parameters of `events.unsubscribe`.
+/// Parameters of `events.unsubscribe`: the subscription to end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

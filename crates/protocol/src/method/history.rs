@@ -1,12 +1,12 @@
-//! Parameters and results of the methods on the history of a session: compaction, and the content of the next request. Names
-//! are camelCase.
+//! Parameters and results of the methods on the history of a session: compaction, and the content of the next request.
+//! Names are camelCase.
 
 use engine::RunId;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Parameters of `sessions.compact`.
+/// Parameters of `sessions.compact`: an existing session, and the focus of its summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -19,7 +19,7 @@ pub struct CompactParams {
     pub focus: Option<String>,
 }
 
-/// Result of `sessions.compact`.
+/// Result of `sessions.compact`: what the compaction did, or which run will do it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -49,12 +49,12 @@ pub struct Shorter {
 impl Shorter {
     /// Describes the compaction of the session with this key in a sentence.
     pub fn sentence(&self, key: &str) -> String {
-        let by = self.by.as_ref().map_or_else(|| "an extract, without a model".to_owned(), |by| format!("by {by}"));
-        format!("the history of {key} is shorter: about {} → {} tokens, {by}", self.before, self.after)
+        let by = self.by.as_ref().map_or_else(|| "by an extract, without a model".to_owned(), |by| format!("by {by}"));
+        format!("the history of {key} was compacted: about {} → {} tokens, {by}", self.before, self.after)
     }
 }
 
-/// Parameters of `sessions.uncompact`.
+/// Parameters of `sessions.uncompact`: the session whose last compaction is undone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -64,7 +64,7 @@ pub struct UncompactParams {
     pub session_key: Option<String>,
 }
 
-/// Result of `sessions.uncompact`.
+/// Result of `sessions.uncompact`: what is in force again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -77,7 +77,7 @@ pub struct Uncompacted {
     pub tokens: u64,
 }
 
-/// Parameters of `sessions.context`.
+/// Parameters of `sessions.context`: the session, and whether to show its next request or the replaced items.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -20,7 +20,8 @@ pub struct PauseParams {
     /// The session, whose active run is meant; if neither is given, agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Whether its commands and their limits are frozen too; otherwise the commands continue and their results are kept.
+    /// Whether its commands and their limits are frozen too; otherwise the commands continue and their results are
+    /// kept.
     #[serde(default)]
     pub freeze: bool,
 }
@@ -41,8 +42,8 @@ pub struct RunResumeParams {
     pub drop: bool,
 }
 
-/// Parameters of `runs.break`: a run, or a session, which means its active run; and one breakpoint, or none to remove all its
-/// breakpoints.
+/// Parameters of `runs.break`: a run, or a session, which means its active run; and one breakpoint, or none to remove
+/// all its breakpoints.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

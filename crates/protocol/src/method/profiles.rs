@@ -27,7 +27,7 @@ pub struct LeftAlone {
     pub profile: Option<String>,
     /// The model to which the cooldown applies; none means all models.
     pub model: Option<String>,
-    /// Why.
+    /// The class of the failure that caused it.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub class: FailureClass,
     /// The begin of the cooldown, milliseconds since 1970 UTC.
@@ -65,14 +65,15 @@ pub struct ProfileUseParams {
     pub profile: Option<String>,
 }
 
-/// Result of `profiles.use`.
+/// Result of `profiles.use`: the profile that comes first from the next run on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ProfileUsed {
     /// The provider's name in the configuration.
     pub provider: String,
-    /// The profile that comes first; none means the configured order, with the profile that answered last before the others.
+    /// The profile that comes first; none means the configured order, with the profile that answered last before the
+    /// others.
     pub profile: Option<String>,
 }
 
@@ -89,7 +90,7 @@ pub struct ProfileClearParams {
     pub profile: Option<String>,
 }
 
-/// Result of `profiles.clear`.
+/// Result of `profiles.clear`: the profiles that are tried again at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -1,5 +1,5 @@
-//! Parameters and results of the methods that only read. The shapes in `show` have the names that `--json` prints; parameters
-//! and results are camelCase as everywhere.
+//! Parameters and results of the methods that only read. The shapes in `show` have the names that `--json` prints;
+//! parameters and results are camelCase as everywhere.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ pub struct RunParams {
     pub session: Option<String>,
 }
 
-/// Parameters of `runs.list`.
+/// Parameters of `runs.list`: one session or all, and the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -40,14 +40,14 @@ pub struct RunsListParams {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunsListed {
-    /// The runs.
+    /// The runs of the page, the oldest first.
     pub runs: Vec<RunSummary>,
     /// The value to request the next page, with older entries; none if there are no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// Result of `runs.trace`.
+/// Result of `runs.trace`: the run from its acceptance to its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Traced {
@@ -55,7 +55,7 @@ pub struct Traced {
     pub lines: Vec<TraceLine>,
 }
 
-/// Parameters of `sessions.list`.
+/// Parameters of `sessions.list`: the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -72,14 +72,14 @@ pub struct SessionsListParams {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionsListed {
-    /// The sessions.
+    /// The sessions of the page, the oldest first.
     pub sessions: Vec<Listed>,
     /// The value to request the next page, with older entries; none if there are no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// Parameters of `sessions.show`.
+/// Parameters of `sessions.show`: the session, and how much of its conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -92,7 +92,7 @@ pub struct SessionParams {
     pub limit: Option<usize>,
 }
 
-/// Parameters of `sessions.audit`.
+/// Parameters of `sessions.audit`: the session or branch, the range, and whether to verify it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -100,7 +100,8 @@ pub struct AuditParams {
     /// The session; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// A branch that is not the current one of its session, or that belongs to no session; without it the current branch.
+    /// A branch that is not the current one of its session, or that belongs to no session; without it the current
+    /// branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// The first entry of the current branch to return.
@@ -114,12 +115,12 @@ pub struct AuditParams {
     pub verify: bool,
 }
 
-/// Result of `sessions.audit`.
+/// Result of `sessions.audit`: all entries in order, including corrupt ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Audited {
-    /// The session's key.
+    /// The key of the session; `no session` for a branch that belongs to none.
     pub session_key: String,
     /// A line for each entry.
     pub lines: Vec<AuditLine>,
@@ -131,7 +132,7 @@ pub struct Audited {
     pub damaged_from: Option<String>,
 }
 
-/// Parameters of `sessions.state`.
+/// Parameters of `sessions.state`: the session or branch, and the entry after which its state is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -139,7 +140,8 @@ pub struct StateParams {
     /// The session; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// A branch that is not the current one of its session, or that belongs to no session; without it the current branch.
+    /// A branch that is not the current one of its session, or that belongs to no session; without it the current
+    /// branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// The entry, `[BRANCH@]SEQ`.

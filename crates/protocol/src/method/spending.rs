@@ -25,13 +25,13 @@ pub struct BudgetSetParams {
     /// Limit all runs of the home in a day instead of the session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub day: bool,
-    /// Tokens.
+    /// The maximum number of tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// Micro-dollars: a dollar is 1,000,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<u64>,
-    /// Tool calls.
+    /// The maximum number of tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
     /// Milliseconds of working time of runs.
@@ -46,7 +46,7 @@ pub struct BudgetSetParams {
     pub lift: Vec<Resource>,
 }
 
-/// Parameters of `budget.show`.
+/// Parameters of `budget.show`: the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -56,7 +56,7 @@ pub struct BudgetShowParams {
     pub session_key: Option<String>,
 }
 
-/// Result of `budget.set` and `budget.show`.
+/// Result of `budget.set` and `budget.show`: the use and the limits after the call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -68,8 +68,8 @@ pub struct BudgetStory {
     pub run_id: Option<RunId>,
     /// Whether that run waits for budget.
     pub waits: bool,
-    /// The use and the limit of each resource for the run and the session; for the agent and the day (UTC) only if they are
-    /// limited.
+    /// The use and the limit of each resource for the run and the session; for the agent and the day (UTC) only if they
+    /// are limited.
     pub lines: Vec<BudgetLine>,
 }
 
@@ -104,7 +104,7 @@ impl BudgetSetParams {
     }
 }
 
-/// Parameters of `usage`.
+/// Parameters of `usage`: which runs, and how they are grouped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -131,7 +131,7 @@ pub enum UsageBy {
     Day,
 }
 
-/// Result of `usage`.
+/// Result of `usage`: a row for each group, and their sum.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -154,6 +154,7 @@ pub struct UsageRow {
     /// Their token usage, as the providers report it.
     #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
     pub usage: Usage,
-    /// Their cost in micro-dollars: a dollar is 1,000,000. A request with an unknown outcome counts with its reservation.
+    /// Their cost in micro-dollars: a dollar is 1,000,000. A request with an unknown outcome counts with its
+    /// reservation.
     pub cost_micros: u64,
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "schema")]
 use super::names;
 
-/// One entry of the audit log. Times are milliseconds since 1970 UTC. Fields that cannot be known after a corrupt entry are
-/// null.
+/// One entry of the audit log. Times are milliseconds since 1970 UTC. Fields that cannot be known after a corrupt entry
+/// are null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AuditLine {
@@ -50,7 +50,7 @@ pub struct AuditLine {
     /// The state after the entry.
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::LifecycleName>"))]
     pub lifecycle_to: Option<LifecycleKind>,
-    /// A short description.
+    /// A short description; none if the kind says enough.
     pub detail: Option<String>,
     /// The defects of the entry; normally empty.
     pub damage: Vec<String>,
@@ -60,7 +60,7 @@ pub struct AuditLine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Verification {
-    /// The session's key.
+    /// The key of the session, agent:AGENT:NAME.
     pub key: String,
     /// The number of entries.
     pub entries: u64,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextStory {
-    /// The session's key.
+    /// The key of the session, agent:AGENT:NAME.
     pub key: String,
     /// The model of its last run, `PROVIDER/MODEL`; none if it has had no run.
     pub model: Option<String>,

@@ -26,7 +26,7 @@ pub struct Explained {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub until: Option<Timestamp>,
-    /// What happens then.
+    /// What happens at `until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
     /// The actions that the user can take.

@@ -42,13 +42,13 @@ impl LaneWait {
     /// Describes what it waits for.
     pub fn place(&self) -> String {
         let of = self.agent.as_ref().map(|agent| format!(" of the agent {agent}")).unwrap_or_default();
-        format!("a place{of} in the lane {}", self.lane.name())
+        format!("a slot{of} in the lane {}", self.lane.name())
     }
 
     /// Describes the runs that it waits for.
     pub fn behind_whom(&self) -> String {
         match &self.behind[..] {
-            [] => format!("who had a place in the lane {}", self.lane.name()),
+            [] => format!("a run that has left the lane {}", self.lane.name()),
             [one] => one.session.clone(),
             [one, others @ ..] => format!("{} and {} more", one.session, others.len()),
         }

@@ -1,5 +1,5 @@
-//! The shapes of runs, sessions, traces, the audit log and receipts, as methods return them and `--json` prints them. The
-//! gateway builds them from the journal, and the command line formats them for people.
+//! The shapes of runs, sessions, traces, the audit log and receipts, as methods return them and `--json` prints them.
+//! The gateway builds them from the journal, and the command line formats them for people.
 
 mod audit;
 mod context;

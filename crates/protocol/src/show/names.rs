@@ -1,5 +1,5 @@
-//! The schemas of the engine's enums. Each enum is repeated here for its schema only; if the engine gets another variant,
-//! this does not compile.
+//! The schemas of the engine's enums. Each enum is repeated here for its schema only; if the engine gets another
+//! variant, this does not compile.
 #![allow(dead_code, reason = "serde's remote types check that no variant is missing; nothing is written through them")]
 #![allow(missing_docs, reason = "the engine documents its enums; comments here go into the schema")]
 

@@ -21,12 +21,12 @@ pub struct ReceiptStory {
     /// The id of its session.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub session: SessionId,
-    /// The session's key.
+    /// The key of the session, agent:AGENT:NAME.
     pub session_key: String,
     /// The state of the receipt.
     #[cfg_attr(feature = "schema", schemars(with = "names::ReceiptStateName"))]
     pub state: ReceiptState,
-    /// Its queue mode.
+    /// The queue mode of the message.
     #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: QueueMode,
     /// Its queue state, one of the states of its mode.

@@ -14,13 +14,13 @@ use super::names;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunSummary {
-    /// The id.
+    /// The id of the run.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
     /// The id of its session.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub session: SessionId,
-    /// The session's key.
+    /// The key of the session, agent:AGENT:NAME.
     pub key: String,
     /// The id of its branch.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -77,9 +77,9 @@ pub struct StepStory {
     /// The id of the request that it answers.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub request: EffectId,
-    /// Its text.
+    /// The text of the message; empty if it has none.
     pub text: String,
-    /// Its calls.
+    /// The calls of the message, in order.
     pub calls: Vec<CallStory>,
 }
 
@@ -87,7 +87,7 @@ pub struct StepStory {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CallStory {
-    /// The id.
+    /// The id of the call.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub id: CallId,
     /// The name of the tool.
@@ -115,9 +115,9 @@ pub enum CallStage {
     Guarding,
     /// It waits for approval.
     Asking,
-    /// It may start.
+    /// It is allowed and has not started.
     Ready,
-    /// It runs.
+    /// It is running.
     Started,
     /// It is being ended.
     Ending,

@@ -24,7 +24,7 @@ pub type Shown = SessionSummary<RunStory, QueuedStory>;
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "SessionWith{R}"))]
 pub struct SessionSummary<R, Q> {
-    /// The id.
+    /// The id of the session.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub session: SessionId,
     /// The key of the session.
@@ -34,7 +34,7 @@ pub struct SessionSummary<R, Q> {
     /// The id of its current branch.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub branch: BranchId,
-    /// The lifecycle state.
+    /// The lifecycle state of the session.
     #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
     pub lifecycle: LifecycleKind,
     /// The state of its run.
@@ -43,7 +43,7 @@ pub struct SessionSummary<R, Q> {
     /// The flags, derived from its state.
     #[cfg_attr(feature = "schema", schemars(with = "names::FlagsShape"))]
     pub flags: Flags,
-    /// When it was created or started.
+    /// When it was created.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub created_at: Timestamp,
     /// The time of its last entry.
@@ -70,12 +70,12 @@ pub struct SessionSummary<R, Q> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProcessStory {
-    /// The name.
+    /// The name of the process.
     pub id: String,
     /// The id of the call that started it.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub call: CallId,
-    /// The command.
+    /// The command line, as the model wrote it.
     pub command: String,
     /// Whether the command still runs.
     pub state: ProcessStage,
@@ -84,7 +84,7 @@ pub struct ProcessStory {
     pub outcome: Option<CallOutcome>,
     /// A description of how it ended.
     pub how: Option<String>,
-    /// When it was created or started.
+    /// When it was started.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub started_at: Timestamp,
     /// When the owner ends it at the latest.
@@ -130,7 +130,7 @@ impl ProcessStage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct QueuedSummary {
-    /// The id.
+    /// The id of the message.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub message: MessageId,
     /// The id of the run that will answer it.
@@ -138,7 +138,7 @@ pub struct QueuedSummary {
     pub run: RunId,
     /// The idempotency key of the sender.
     pub key: Option<String>,
-    /// Its queue mode.
+    /// The queue mode of the message.
     #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: QueueMode,
     /// Its queue state, one of the states of its mode.
@@ -168,9 +168,9 @@ pub struct ItemStory {
     /// The entry that it comes from; null if that entry was removed.
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub seq: Option<Seq>,
-    /// The author of an item.
+    /// The author of the item.
     pub role: Role,
-    /// The text.
+    /// The text; empty if the item has none.
     pub text: String,
     /// The calls in a message of the assistant.
     pub calls: Vec<AskedCall>,
@@ -194,7 +194,7 @@ pub struct ItemStory {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AttachedFile {
-    /// The name.
+    /// The name of the file.
     pub name: String,
     /// The media type.
     pub media_type: String,
@@ -233,7 +233,7 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AskedCall {
-    /// The id.
+    /// The id of the call.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub id: CallId,
     /// The name of the tool.

@@ -36,7 +36,7 @@ pub struct Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Owner {
-    /// The process id.
+    /// The process id of the owner.
     pub pid: u32,
     /// Since when it owns the home: RFC 3339, UTC.
     pub since: Option<String>,
@@ -51,7 +51,7 @@ pub struct Owner {
 pub struct Unfinished {
     /// The key of the session.
     pub key: String,
-    /// The lifecycle state.
+    /// The lifecycle state of the session.
     #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
     pub lifecycle: LifecycleKind,
     /// The state of its run.

@@ -45,9 +45,10 @@ pub struct TraceLine {
     pub trigger: Option<Trigger>,
     /// Whether it records an opening after a crash.
     pub crash: bool,
-    /// A short description.
+    /// A short description; none if the kind says enough.
     pub detail: Option<String>,
-    /// Whether the command line hides the line, because it repeats the line before. `--json` prints all lines, without this field.
+    /// Whether the command line hides the line, because it repeats the line before. `--json` prints all lines, without
+    /// this field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub echo: bool,
 }

@@ -31,7 +31,7 @@ impl Actor<'_> {
             settings: self.pump.machine().settings(),
             conversation: &mut self.effects.conversation,
             data: &self.mail.reports,
-            ticket: self.lane.turn_of(effect.id()),
+            ticket: self.lane.ticket_of(effect.id()),
         };
         let underway = perform::start(effect, &mut job)?;
         self.effects.underway.insert(effect.id(), underway);

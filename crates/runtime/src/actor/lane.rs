@@ -10,7 +10,7 @@ use crate::perform::home::{self, SettingsRequest};
 /// The lane state of an actor.
 pub(super) struct LaneSide<'a> {
     /// What its resumed run waits for: until then the actor accepts only commands.
-    pub(super) place: &'a mut Option<LaneAdmission>,
+    pub(super) admission: &'a mut Option<LaneAdmission>,
     /// The ticket of the next message, requested before the session was opened.
     pub(super) ticket: Option<LaneTicket>,
     /// The run that holds a slot of the lane before its message is decided on.
@@ -18,19 +18,19 @@ pub(super) struct LaneSide<'a> {
 }
 
 impl<'a> LaneSide<'a> {
-    pub(super) fn new(place: &'a mut Option<LaneAdmission>, ticket: Option<LaneTicket>) -> Self {
-        Self { place, ticket, granted: None }
+    pub(super) fn new(admission: &'a mut Option<LaneAdmission>, ticket: Option<LaneTicket>) -> Self {
+        Self { admission, ticket, granted: None }
     }
 
     /// Returns the ticket that was already requested, if this is the effect that would request it.
-    pub(super) fn turn_of(&mut self, effect: EffectId) -> Option<LaneTicket> {
+    pub(super) fn ticket_of(&mut self, effect: EffectId) -> Option<LaneTicket> {
         self.ticket.take_if(|ticket| effect.kind == EffectKind::Lane && effect.run == ticket.run())
     }
 
     /// Completes when the run has the slot that it waits for; never if it waits for none.
-    pub(super) async fn has_come(&mut self) {
-        match self.place {
-            Some(place) => place.await,
+    pub(super) async fn admitted(&mut self) {
+        match self.admission {
+            Some(admission) => admission.await,
             None => std::future::pending().await,
         }
     }
@@ -72,19 +72,19 @@ impl Actor<'_> {
     }
 
     /// Whether its run waits for a slot that it no longer needs: the run is to end, or it is paused.
-    pub(super) fn needs_no_place(&self) -> bool {
-        !self.closing && self.lane.place.is_some() && !self.pump.session().is_some_and(Session::goes_on)
+    pub(super) fn needs_no_slot(&self) -> bool {
+        !self.closing && self.lane.admission.is_some() && !self.pump.session().is_some_and(Session::goes_on)
     }
 
-    /// A run that is paused, held or waiting for a human blocks no other run; a resumed run counts again.
+    /// A run that is paused or waits for a human blocks no other run; a resumed run counts again.
     pub(super) fn move_in_lane(&mut self, to: LifecycleKind) {
         let Some(session) = self.pump.session() else { return };
         match (session.run(), to) {
             (Some(run), LifecycleKind::Error | LifecycleKind::Suspended) => self.shared.lanes.leave(run.id),
             (Some(run), LifecycleKind::Active) => {
-                if let Some(place) = self.lane.place {
+                if let Some(admission) = self.lane.admission {
                     // It was paused and resumed before it had the slot that it waited for, so that wait is over.
-                    *place = Box::pin(std::future::ready(()));
+                    *admission = Box::pin(std::future::ready(()));
                 }
                 self.shared.keep_lane(run.id, session.into());
             }

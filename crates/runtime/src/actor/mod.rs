@@ -37,7 +37,7 @@ pub(crate) enum Exit {
     /// It shut down in order.
     Closed,
     /// Its session is idle, and nobody needs the actor.
-    Rested,
+    Idle,
     /// The journal has no space: the machine is ahead of the journal and is rebuilt once there is space. This run may
     /// hold a slot of the lane that no entry records.
     Full(Error, Option<RunId>),
@@ -78,7 +78,7 @@ impl<'a> Actor<'a> {
     pub(crate) fn new(
         shared: &'a Arc<Shared>,
         (present, agent): (&'a Present<'a>, &'a str),
-        (mail, place): (&'a mut Mailboxes, &'a mut Option<LaneAdmission>),
+        (mail, admission): (&'a mut Mailboxes, &'a mut Option<LaneAdmission>),
         (recovered, ticket): (Recovered, Option<LaneTicket>),
     ) -> Self {
         Self {
@@ -89,8 +89,8 @@ impl<'a> Actor<'a> {
             pump: Pump::new(recovered.machine),
             journal: JournalSide::new(shared.journal.epoch(), recovered.unsaved),
             effects: Effects::default(),
-            lane: LaneSide::new(place, ticket),
-            ledger: LedgerSide::new(shared.ledger.when_cleared()),
+            lane: LaneSide::new(admission, ticket),
+            ledger: LedgerSide::new(shared.ledger.cooldowns_cleared()),
             timers: Timers::default(),
             asked: BTreeSet::new(),
             leaving: shared.sessions.leaving(),
@@ -124,11 +124,11 @@ impl<'a> Actor<'a> {
             if self.closing && self.pump.is_quiet() {
                 return Exit::Closed;
             }
-            if self.needs_no_place() {
-                self.go_on();
+            if self.needs_no_slot() {
+                self.resume_run();
                 continue;
             }
-            self.rest();
+            self.set_idle_timer();
             if let Err(exit) = self.wait().await {
                 return exit;
             }
@@ -151,17 +151,17 @@ impl<'a> Actor<'a> {
     }
 
     /// The run no longer waits for a slot.
-    fn go_on(&mut self) {
-        *self.lane.place = None;
+    fn resume_run(&mut self) {
+        *self.lane.admission = None;
         self.offer(Offer::report(Report::Opened { epoch: self.journal.epoch, cooling: vec![] }));
     }
 
     /// Starts or stops the idle timer.
-    fn rest(&mut self) {
+    fn set_idle_timer(&mut self) {
         if self.closing || !self.pump.is_at_rest() {
-            self.timers.stay = None;
-        } else if self.timers.stay.is_none() {
-            self.timers.stay = Some(self.shared.places.begin());
+            self.timers.idle = None;
+        } else if self.timers.idle.is_none() {
+            self.timers.idle = Some(self.shared.idle_slots.begin());
         }
     }
 
@@ -181,13 +181,13 @@ impl<'a> Actor<'a> {
                 self.timers.due = None;
                 self.offer(Offer::report(Report::Due));
             }
-            () = self.lane.has_come() => self.go_on(),
+            () = self.lane.admitted() => self.resume_run(),
             // The consequences are checked after each of these.
             Ok(()) = self.leaving.changed() => {}
             // A run may wait for a profile whose cooldown a user has cleared.
             Ok(()) = self.ledger.cleared.changed() => self.observe_ledger(self.shared.clock.moment()),
             () = self.timers.is_over() => {
-                return if self.present.leave(&self.mail.control) { Err(Exit::Rested) } else { Ok(()) };
+                return if self.present.leave(&self.mail.control) { Err(Exit::Idle) } else { Ok(()) };
             }
         }
         Ok(())

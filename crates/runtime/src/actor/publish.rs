@@ -21,7 +21,7 @@ impl Actor<'_> {
             crashpoint::hit("sealed");
         }
         for record in &batch.records {
-            self.let_go(&record.event);
+            self.release(&record.event);
         }
         let Some(session) = self.pump.session() else { return };
         self.shared.budget_pool.saw(session, &batch, self.shared.clock.now());
@@ -39,7 +39,7 @@ impl Actor<'_> {
     }
 
     /// Releases what the runtime holds for a run, a call or a process that has ended.
-    fn let_go(&mut self, event: &Event) {
+    fn release(&mut self, event: &Event) {
         let Some(session) = self.pump.session() else { return };
         match event {
             Event::RunEnded(ended) => {
@@ -65,8 +65,8 @@ impl Actor<'_> {
         {
             let Some(fingerprint) = call.fingerprint.filter(|_| self.asked.insert(call.id)) else { continue };
             let text = call.question.clone().unwrap_or_default();
-            let question = ApprovalRequest { key: session.key.clone(), call: call.id, fingerprint, text };
-            answers.extend(self.shared.ask(question));
+            let request = ApprovalRequest { key: session.key.clone(), call: call.id, fingerprint, text };
+            answers.extend(self.shared.ask(request));
         }
         for answer in answers {
             self.offer(Offer::command(answer, None));

@@ -11,7 +11,7 @@ pub(super) struct Timers {
     /// The time that the pump has armed.
     pub(super) due: Option<Timestamp>,
     /// Set while the session is idle.
-    pub(super) stay: Option<IdleTimer>,
+    pub(super) idle: Option<IdleTimer>,
 }
 
 impl Timers {
@@ -25,8 +25,8 @@ impl Timers {
 
     /// Completes when the session has been idle for as long as its actor stays.
     pub(super) async fn is_over(&self) {
-        match &self.stay {
-            Some(stay) => tokio::time::sleep_until(stay.until).await,
+        match &self.idle {
+            Some(timer) => tokio::time::sleep_until(timer.until).await,
             None => std::future::pending().await,
         }
     }

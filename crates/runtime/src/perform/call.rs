@@ -23,8 +23,11 @@ pub(super) async fn check(settings: Arc<Settings>, context: Context, request: Ca
     let read_only = settings.tool(&request.tool).is_some_and(|tool| tool.class == ToolClass::ReadOnly);
     // A check of a read-only call is a few look-ups of microseconds, less than a hop to another thread; others may hash
     // a file.
-    let checked =
-        if read_only { tools::check(&settings, &context, &request) } else { aside(settings, context, request).await };
+    let checked = if read_only {
+        tools::check(&settings, &context, &request)
+    } else {
+        check_blocking(settings, context, request).await
+    };
     let report = Report::CallChecked {
         effect,
         decision: checked.decision,
@@ -35,7 +38,7 @@ pub(super) async fn check(settings: Arc<Settings>, context: Context, request: Ca
     reporter.report(report).await;
 }
 
-async fn aside(settings: Arc<Settings>, context: Context, request: CallRequest) -> Checked {
+async fn check_blocking(settings: Arc<Settings>, context: Context, request: CallRequest) -> Checked {
     let check = tokio::task::spawn_blocking(move || tools::check(&settings, &context, &request));
     check.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }

@@ -24,7 +24,7 @@ const CHARS_PER_TOKEN: u64 = 3;
 /// A history that is to be compacted.
 pub(super) struct Order {
     pub(super) compaction_step: CompactionStep,
-    /// The number of items that a summary stands for.
+    /// The number of items that a summary replaces.
     pub(super) items: usize,
     pub(super) transcript: Transcript,
     pub(super) candidate: Candidate,
@@ -33,7 +33,7 @@ pub(super) struct Order {
     pub(super) grant: Option<BudgetRequest>,
 }
 
-/// Why there is no compaction, and what was spent all the same.
+/// Why the compaction failed, and what it has spent.
 struct Failed {
     failure: Failure,
     usage: Usage,
@@ -47,34 +47,35 @@ impl From<Failure> for Failed {
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
-    let report = match shorten(&shared, order).await {
+    let report = match compact(&shared, order).await {
         Ok(made) => Report::Compacted { effect, made },
         Err(Failed { failure, usage }) => Report::NotCompacted { effect, failure, usage },
     };
     reporter.report(report).await;
 }
 
-async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<CompactionResult, Failed> {
+async fn compact(shared: &Arc<Shared>, order: Order) -> Result<CompactionResult, Failed> {
     let Order { compaction_step, items, transcript, candidate, focus, grant } = order;
     let of = Arc::clone(shared);
     if compaction_step == CompactionStep::Truncate {
-        return Ok(beside(move || results(&of, &transcript)).await?);
+        return Ok(blocking(move || results(&of, &transcript)).await?);
     }
     let endpoint =
         if compaction_step == CompactionStep::Summarise { Some(shared.resolver.endpoint(&candidate)?) } else { None };
     if let Some(endpoint) = endpoint.filter(|endpoint| endpoint.api != models::Api::Offline) {
-        let history = beside(move || history(&of, &transcript, items)).await?;
+        let history = blocking(move || history(&of, &transcript, items)).await?;
         if let Some(request) = grant {
             request_grant(shared, &request)?;
         }
         return ask(shared, candidate, endpoint, history, focus.as_deref()).await;
     }
-    let text = beside(move || Ok(summary::extract(&history(&of, &transcript, items)?))).await?;
+    let text = blocking(move || Ok(summary::extract(&history(&of, &transcript, items)?))).await?;
     let text = Content::text(BodyKind::Message, &text);
     Ok(CompactionResult::Summary { text, by: None, usage: Usage::default() })
 }
 
-/// The effect does not wait for a denied summary: there are other ways, and the following request asks for itself.
+/// The effect does not wait if a summary is denied: there are other compaction steps, and the next request needs its
+/// own grant.
 fn request_grant(shared: &Shared, request: &BudgetRequest) -> Result<(), Failure> {
     let denied = |why: String| Err(Failure::new(FailureClass::Refused, why));
     match shared.ask_to_spend(request) {
@@ -84,8 +85,8 @@ fn request_grant(shared: &Shared, request: &BudgetRequest) -> Result<(), Failure
     }
 }
 
-/// Works through what may be megabytes, off the threads that serve others.
-async fn beside<T: Send + 'static>(
+/// Processes what may be megabytes on a thread that may block.
+async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, journal::Error> + Send + 'static,
 ) -> Result<T, Failure> {
     let worked = tokio::task::spawn_blocking(work).await;
@@ -97,7 +98,7 @@ fn history(shared: &Shared, transcript: &Transcript, items: usize) -> Result<Vec
     let (mark, store) = (shared.resolver.mark(), shared.journal.as_ref());
     let mut conversation = Conversation::default();
     let messages = conversation.render(transcript, items, &mark, store)?;
-    // Notes of limulus to the model were for their time, and are no request of the user.
+    // Notes of limulus to the model are outdated, and are not requests of the user.
     let notes = transcript.items().iter().take(items).filter_map(|item| match item {
         Item::Note { body } => Some(conversation.text(body, store)),
         _ => None,
@@ -111,12 +112,12 @@ fn history(shared: &Shared, transcript: &Transcript, items: usize) -> Result<Vec
 fn results(shared: &Shared, transcript: &Transcript) -> Result<CompactionResult, journal::Error> {
     let store = shared.journal.as_ref();
     let long = transcript.items().iter().filter_map(Item::long_result);
-    let cut = |(call, output): (engine::CallId, engine::Body)| {
+    let truncate = |(call, output): (engine::CallId, engine::Body)| {
         let text = Conversation::default().text(&output, store)?;
         let hash = output.hash.to_string();
-        Ok((call, Content::text(BodyKind::Output, &summary::cut(&text, &hash[..12]))))
+        Ok((call, Content::text(BodyKind::Output, &summary::truncate(&text, &hash[..12]))))
     };
-    Ok(CompactionResult::Results(long.map(cut).collect::<Result<_, journal::Error>>()?))
+    Ok(CompactionResult::Results(long.map(truncate).collect::<Result<_, journal::Error>>()?))
 }
 
 /// Asks a model for a summary, piece by piece if the history is too large for one request.
@@ -129,10 +130,10 @@ async fn ask(
 ) -> Result<CompactionResult, Failed> {
     let candidate = Candidate { max_output: candidate.max_output.min(SUMMARY_TOKENS), ..candidate };
     // A request also holds the summary so far and the instructions.
-    let room =
+    let piece_tokens =
         (candidate.context_window / 2).saturating_sub(2 * candidate.max_output.min(candidate.context_window / 8));
-    let chars = (room * CHARS_PER_TOKEN) as usize;
-    let (history, chunks) = beside(move || {
+    let chars = (piece_tokens * CHARS_PER_TOKEN) as usize;
+    let (history, chunks) = blocking(move || {
         let chunks = summary::chunks(&history, chars);
         Ok((history, chunks))
     })
@@ -157,7 +158,7 @@ async fn ask(
             Err(failure) => return Err(Failed { failure: named(failure, &candidate), usage }),
         }
     }
-    let text = beside(move || Ok(summary::completed(&before.unwrap_or_default(), &history))).await?;
+    let text = blocking(move || Ok(summary::completed(&before.unwrap_or_default(), &history))).await?;
     let by = Some(format!("{}/{}", candidate.provider, candidate.model));
     Ok(CompactionResult::Summary { text: Content::text(BodyKind::Message, &text), by, usage })
 }
@@ -171,8 +172,8 @@ fn named(failure: Failure, candidate: &Candidate) -> Failure {
 async fn answer(shared: &Shared, request: Request) -> Result<(String, Usage), Failure> {
     let mut stream = shared.models.stream(request);
     let mut text = String::new();
-    while let Some(said) = stream.next().await {
-        match said? {
+    while let Some(event) = stream.next().await {
+        match event? {
             ModelEvent::Part(Part::Text(part)) => text.push_str(&part),
             ModelEvent::Ended { usage, .. } => return Ok((text, usage)),
             ModelEvent::Opened | ModelEvent::Part(_) => {}

@@ -22,7 +22,7 @@ impl Freezing {
         Arc::new(Self { calls, started, is_over: Mutex::new(false) })
     }
 
-    /// Thaws it.
+    /// Thaws the command, and keeps it from being frozen later.
     pub(super) fn end(&self) {
         let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
         *is_over = true;

@@ -37,7 +37,7 @@ impl SettingsRequest {
 /// `lane`: gets a slot of the lane for the head of the queue, then the settings of its run.
 pub(super) async fn lane(shared: Arc<Shared>, (request, ticket): (SettingsRequest, LaneTicket), reporter: Reporter) {
     let effect = reporter.effect();
-    ticket.come().await;
+    ticket.admitted().await;
     reporter.report(entered(&shared, request, effect)).await;
 }
 
@@ -49,8 +49,8 @@ pub(crate) fn enter_free(
     session: &str,
 ) -> Option<Report> {
     let run = RunId::from(message);
-    let is_in = shared.enter_free_lane(run, Of { session, agent: &request.agent });
-    is_in.then(|| entered(shared, request, Effect::lane(message).id()))
+    let is_admitted = shared.enter_free_lane(run, Of { session, agent: &request.agent });
+    is_admitted.then(|| entered(shared, request, Effect::lane(message).id()))
 }
 
 fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Report {
@@ -72,14 +72,14 @@ fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Repor
 /// has changed, until it is granted.
 pub(super) async fn reserve(shared: Arc<Shared>, request: BudgetRequest, reporter: Reporter) {
     let effect = reporter.effect();
-    let mut is_told = false;
+    let mut is_reported = false;
     loop {
         let changed = shared.budget_pool.changed();
-        match shared.ask_to_go_on(&request) {
+        match shared.ask_to_continue(&request) {
             Ok(Grant::Granted { near }) => return reporter.report(Report::Reserved { effect, near }).await,
             Ok(Grant::Denied { limit, until }) => {
-                if !is_told {
-                    is_told = true;
+                if !is_reported {
+                    is_reported = true;
                     reporter.report(Report::Denied { effect, limit, until }).await;
                 }
             }

@@ -54,7 +54,7 @@ impl Reporter {
     }
 }
 
-/// A running effect.
+/// A running effect, with what stops it.
 pub(crate) struct Underway {
     task: AbortHandle,
     freezing: Option<Arc<Freezing>>,
@@ -101,7 +101,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             spawn(reporter.clone(), request::perform(shared, order, reporter))
         }
         Effect::Compact { compaction_step, items, focus, candidate, .. } => {
-            let order = shortening(job, *compaction_step, *items as usize, focus.as_ref(), *candidate)?;
+            let order = compaction(job, *compaction_step, *items as usize, focus.as_ref(), *candidate)?;
             spawn(reporter.clone(), compact::perform(shared, order, reporter))
         }
         Effect::CheckCall { id, call } => {
@@ -157,7 +157,7 @@ fn settings(job: &Job<'_>) -> Arc<Settings> {
 fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Result<request::Order, journal::Error> {
     let store = job.shared.journal.as_ref();
     let settings = settings(job);
-    job.conversation.go_on_from(|| job.shared.conversations.take(job.session.branch));
+    job.conversation.resume_from(|| job.shared.conversations.take(job.session.branch));
     let head = job.conversation.head(prompt, &settings, &job.shared.latest, store)?;
     let (system, tools) = (head.system.clone(), head.tools.clone());
     let mark = job.shared.resolver.mark();
@@ -168,7 +168,7 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
     Ok(request::Order { candidate, alone, system, messages, tools, cache_key: cache_key(job.session) })
 }
 
-fn shortening(
+fn compaction(
     job: &Job<'_>,
     compaction_step: CompactionStep,
     items: usize,
@@ -193,7 +193,7 @@ fn cache_key(session: &Session) -> Arc<str> {
 
 /// The background processes of the session, for the tool that manages them.
 fn processes(job: &Job<'_>) -> Result<Vec<tools::HeldProcess>, journal::Error> {
-    let held = job.session.processes.iter().map(|process| {
+    let listed = job.session.processes.iter().map(|process| {
         let arguments = job.conversation.text(&process.arguments, job.shared.journal.as_ref())?;
         let ended = match &process.state {
             ProcessState::Ended { how, .. } => Some(how.clone()),
@@ -202,7 +202,7 @@ fn processes(job: &Job<'_>) -> Result<Vec<tools::HeldProcess>, journal::Error> {
         let (effect, command) = (process.effect, tools::command_of(&arguments));
         Ok(tools::HeldProcess { effect, command, started_at: process.started_at, ended })
     });
-    held.collect()
+    listed.collect()
 }
 
 fn call_request(

@@ -10,7 +10,7 @@ use super::Reporter;
 
 pub(super) async fn perform(settings: Arc<Settings>, reporter: Reporter) {
     let effect = reporter.effect();
-    let report = match stand(Path::new(&settings.workspace)) {
+    let report = match create_workspace(Path::new(&settings.workspace)) {
         Ok(()) => {
             let prompt = Content::text(BodyKind::Prompt, &system(&settings));
             Report::Prepared { effect, prompt }
@@ -20,7 +20,7 @@ pub(super) async fn perform(settings: Arc<Settings>, reporter: Reporter) {
     reporter.report(report).await;
 }
 
-fn stand(workspace: &Path) -> Result<(), Failure> {
+fn create_workspace(workspace: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(workspace).map_err(|error| {
         let message = format!(
             "the workspace {} cannot be used as a folder ({error}); set `agents.main.workspace` or `--workspace`",

@@ -40,8 +40,8 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
     let request = Request { candidate, system, messages, tools, endpoint, cache_key: Some(cache_key) };
     let mut stream = shared.models.stream(request);
     crashpoint::hit("request_sent");
-    while let Some(said) = stream.next().await {
-        let report = match said {
+    while let Some(event) = stream.next().await {
+        let report = match event {
             Ok(ModelEvent::Opened) => Report::RequestOpened { effect },
             Ok(ModelEvent::Part(part)) => Report::Said { effect, part },
             Ok(ModelEvent::Ended { usage, .. }) => {

@@ -9,28 +9,28 @@ use super::Shared;
 
 /// A client that can be asked for approval.
 pub trait Approver: Send + Sync {
-    /// Sends a request. Returns false if nobody can answer now; then the answer is no.
-    fn ask(&self, question: ApprovalRequest) -> bool;
+    /// Sends a request. Returns false if nobody can answer now; then the call is denied.
+    fn ask(&self, request: ApprovalRequest) -> bool;
 }
 
 impl<T: Approver> Approver for Arc<T> {
-    fn ask(&self, question: ApprovalRequest) -> bool {
-        T::ask(self, question)
+    fn ask(&self, request: ApprovalRequest) -> bool {
+        T::ask(self, request)
     }
 }
 
 impl Approver for mpsc::UnboundedSender<ApprovalRequest> {
-    fn ask(&self, question: ApprovalRequest) -> bool {
-        self.send(question).is_ok()
+    fn ask(&self, request: ApprovalRequest) -> bool {
+        self.send(request).is_ok()
     }
 }
 
 /// A call that needs approval.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
-    /// The session's key.
+    /// The key of the session.
     pub key: String,
-    /// The call.
     pub call: CallId,
     /// The fingerprint that the answer is bound to.
     pub fingerprint: Hash,
@@ -39,10 +39,10 @@ pub struct ApprovalRequest {
 }
 
 impl Shared {
-    /// Sends a request to the terminal; without one, answers no.
-    pub(crate) fn ask(&self, question: ApprovalRequest) -> Option<Command> {
-        let ApprovalRequest { call, fingerprint, .. } = question;
-        if self.questions.as_ref().is_some_and(|questions| questions.ask(question)) {
+    /// Sends a request to the approver; without one, returns the denial.
+    pub(crate) fn ask(&self, request: ApprovalRequest) -> Option<Command> {
+        let ApprovalRequest { call, fingerprint, .. } = request;
+        if self.approver.as_ref().is_some_and(|approver| approver.ask(request)) {
             return None;
         }
         let by =

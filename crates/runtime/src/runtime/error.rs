@@ -9,13 +9,9 @@ pub enum Error {
     #[error(transparent)]
     Journal(#[from] journal::Error),
     /// The entries that were read do not fold.
-    #[error("session {key} cannot be read ({error}), nothing was changed: `limulus doctor` says what can be done")]
-    Damaged {
-        /// The session's key.
-        key: String,
-        /// What is wrong.
-        error: engine::RecoverError,
-    },
+    #[error("session {key} cannot be read ({error}), nothing was changed: `limulus doctor` shows what can be repaired")]
+    #[allow(missing_docs, reason = "the variant's fields say it themselves")]
+    Damaged { key: String, error: engine::RecoverError },
     /// The engine refused the command.
     #[error(transparent)]
     Refused(#[from] Refusal),

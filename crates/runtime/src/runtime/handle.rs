@@ -10,12 +10,12 @@ use uuid::Uuid;
 use super::{Error, Shared};
 use crate::actor::Offer;
 use crate::sessions::Reading;
-use crate::supervise::{Name, keep_running};
+use crate::supervise::{Name, supervise};
 
 /// The handle of a session. Its actor may end while the session is idle; the next command starts another one.
 #[derive(Clone)]
 pub struct Handle {
-    /// Its key.
+    /// The key of the session.
     pub key: String,
     agent: String,
     /// A weak reference, so that a handle keeps no runtime and no home open.
@@ -71,7 +71,7 @@ fn enter(shared: &Arc<Shared>, key: &str, agent: &str, offers: Vec<Offer>) -> Re
     if let Some(new) = new {
         shared.commit_relay.start();
         let name = Name { key: key.to_owned(), agent: agent.to_owned() };
-        tokio::spawn(keep_running(Arc::clone(shared), name, new));
+        tokio::spawn(supervise(Arc::clone(shared), name, new));
     }
     Ok(reading)
 }

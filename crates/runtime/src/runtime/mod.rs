@@ -21,7 +21,7 @@ use crate::budget_pool::BudgetHandle;
 use crate::clock::Clock;
 use crate::conversation_cache::ConversationCache;
 use crate::disk_full::DiskFullWait;
-use crate::idle::Places;
+use crate::idle::IdleSlots;
 use crate::lanes::LaneHandle;
 use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
@@ -61,28 +61,28 @@ impl Runtime {
             latest: Latest::default(),
             conversations: ConversationCache::default(),
             sessions: Sessions::default(),
-            places: Places::new(options.idle),
+            idle_slots: IdleSlots::new(options.idle),
             commit_relay: CommitRelay::new(),
             events: options.events,
-            questions: options.questions,
+            approver: options.questions,
             lanes: LaneHandle::new(options.waits),
             broken: watch::Sender::new(None),
-            parked: watch::Sender::new(BTreeMap::new()),
+            disk_full_waits: watch::Sender::new(BTreeMap::new()),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// The journal.
+    /// The journal of the home.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.shared.journal
     }
 
-    /// The configuration.
+    /// Resolves the configuration, as it is now.
     pub fn resolver(&self) -> &dyn Resolver {
         self.shared.resolver.as_ref()
     }
 
-    /// The clock.
+    /// The clock whose times are recorded: wall time that never runs back.
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
     }
@@ -109,12 +109,12 @@ impl Runtime {
     }
 
     /// The sessions that wait for disk space, by key.
-    pub fn parked(&self) -> watch::Receiver<BTreeMap<String, DiskFullWait>> {
-        self.shared.parked.subscribe()
+    pub fn disk_full_waits(&self) -> watch::Receiver<BTreeMap<String, DiskFullWait>> {
+        self.shared.disk_full_waits.subscribe()
     }
 
-    /// Why the ledger of this home could not be read to its end, if it could not. What it says of profiles after that
-    /// is then unknown, and what is learned is not stored.
+    /// Why the ledger of this home could not be read to its end, if it could not. The
+    /// cooldowns after the damage are unknown then, and new ones are not stored.
     pub fn ledger_damage(&self) -> Option<&journal::Error> {
         self.shared.ledger.damage()
     }

@@ -9,21 +9,20 @@ use crate::idle::IdlePolicy;
 use crate::lanes::LaneUpdate;
 
 /// The options of a runtime.
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Options {
-    /// The home's folder.
     pub home: PathBuf,
     /// The program whose subcommand `supervise` runs commands.
     pub supervisor: PathBuf,
-    /// The configuration.
+    /// Resolves the configuration for each run.
     pub resolver: Box<dyn Resolver>,
-    /// The model adapters.
     pub models: models::ModelSet,
     /// Receives every committed batch.
     pub events: Option<mpsc::UnboundedSender<Published>>,
     /// Receives reports of runs that wait for a lane.
     pub waits: Option<mpsc::UnboundedSender<LaneUpdate>>,
-    /// The approver; without it every request is answered no.
+    /// The approver; without it every request is denied.
     pub questions: Option<Box<dyn Approver>>,
-    /// How long actors of idle sessions stay.
+    /// How long actors of idle sessions are kept.
     pub idle: IdlePolicy,
 }

@@ -1,4 +1,4 @@
-//! What the runtime asks of the configuration.
+//! What the runtime needs from the configuration.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::conversation::STEER_MARK;
 /// A session's overrides of the configuration of its runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ModelPreferences<'a> {
-    /// `PROVIDER/MODEL`.
+    /// The model, `PROVIDER/MODEL`; `None` = as configured.
     pub model: Option<&'a str>,
-    /// The thinking level.
+    /// The thinking level; `None` = as configured.
     pub thinking: Option<Thinking>,
 }
 

@@ -14,7 +14,7 @@ use crate::budget_pool::BudgetHandle;
 use crate::clock::Clock;
 use crate::conversation_cache::ConversationCache;
 use crate::disk_full::DiskFullWait;
-use crate::idle::Places;
+use crate::idle::IdleSlots;
 use crate::lanes::LaneHandle;
 use crate::latest::Latest;
 use crate::ledger::HomeLedger;
@@ -33,27 +33,27 @@ pub(crate) struct Shared {
     pub(crate) budget_pool: BudgetHandle,
     pub(crate) conversations: ConversationCache,
     pub(crate) sessions: Sessions,
-    pub(crate) places: Places,
+    pub(crate) idle_slots: IdleSlots,
     pub(crate) commit_relay: CommitRelay,
     pub(super) events: Option<mpsc::UnboundedSender<Published>>,
-    pub(super) questions: Option<Box<dyn Approver>>,
+    pub(super) approver: Option<Box<dyn Approver>>,
     pub(crate) lanes: LaneHandle,
     pub(crate) broken: watch::Sender<Option<journal::Error>>,
-    pub(super) parked: watch::Sender<BTreeMap<String, DiskFullWait>>,
+    pub(super) disk_full_waits: watch::Sender<BTreeMap<String, DiskFullWait>>,
 }
 
 impl Shared {
     /// Reports that a session waits for disk space.
-    pub(crate) fn park(&self, key: &str, error: &journal::Error, next_look: Timestamp) {
-        self.parked.send_modify(|all| {
-            let since = all.get(key).map_or_else(|| self.clock.now(), |parked| parked.since);
+    pub(crate) fn record_disk_full(&self, key: &str, error: &journal::Error, next_look: Timestamp) {
+        self.disk_full_waits.send_modify(|all| {
+            let since = all.get(key).map_or_else(|| self.clock.now(), |wait| wait.since);
             all.insert(key.to_owned(), DiskFullWait { error: error.clone(), since, next_look });
         });
     }
 
     /// Reports that a session no longer waits.
-    pub(crate) fn unpark(&self, key: &str) {
-        self.parked.send_if_modified(|all| all.remove(key).is_some());
+    pub(crate) fn clear_disk_full(&self, key: &str) {
+        self.disk_full_waits.send_if_modified(|all| all.remove(key).is_some());
     }
 
     /// Where `read` finds the whole of an output: in the journal.

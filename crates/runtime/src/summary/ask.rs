@@ -1,12 +1,12 @@
 //! The request to a model for a summary: what it receives of the conversation, in how many pieces, and with which
 //! instructions.
 
-use super::cut::ends;
 use super::extract::left_out;
 use super::history::HistoryItem;
+use super::truncate::ends;
 
 /// Characters of one message or result of a call that the summarising model receives.
-const SAID_CHARS: usize = 8_000;
+const MESSAGE_CHARS: usize = 8_000;
 const RESULT_CHARS: usize = 2_000;
 const ARGUMENT_CHARS: usize = 600;
 
@@ -69,13 +69,13 @@ pub(crate) fn completed(summary: &str, items: &[HistoryItem]) -> String {
 }
 
 fn written(item: &HistoryItem) -> String {
-    let said = |who: &str, text: &str| {
-        format!("[{who}]\n{}\n\n", ends(text.trim(), SAID_CHARS / 2, SAID_CHARS / 2, "\n[…]\n"))
+    let paragraph = |who: &str, text: &str| {
+        format!("[{who}]\n{}\n\n", ends(text.trim(), MESSAGE_CHARS / 2, MESSAGE_CHARS / 2, "\n[…]\n"))
     };
     match item {
-        HistoryItem::Summary(text) => said("summary of what was before", text),
-        HistoryItem::User(text) => said("user", text),
-        HistoryItem::Model(text) => said("agent", text),
+        HistoryItem::Summary(text) => paragraph("summary of what was before", text),
+        HistoryItem::User(text) => paragraph("user", text),
+        HistoryItem::Model(text) => paragraph("agent", text),
         HistoryItem::Call { tool, arguments } => {
             format!("[the agent calls {tool}]\n{}\n\n", ends(arguments, ARGUMENT_CHARS / 2, ARGUMENT_CHARS / 2, " … "))
         }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn r25_the_question_names_the_piece_the_summary_so_far_and_the_focus() {
+    fn r25_the_summary_prompt_has_the_piece_the_summary_so_far_and_the_focus() {
         let request = PieceRequest { focus: Some("the tide table"), piece: (2, 3), before: Some("They began.") };
         let (_, text) = question(request, "[user]\nhello\n\n");
         for part in ["They began.", "piece 2 of 3", "[user]\nhello", "kept above all: the tide table", "## Goal"] {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_blank_stays_blank() {
+    fn blank_text_stays_blank() {
         let items = [HistoryItem::Call { tool: "read".into(), arguments: r#"{"path":"a.txt"}"#.into() }];
         assert_eq!(completed("  \n", &items), "");
         assert!(completed(" Read. ", &items).starts_with("Read.\n\n## Files\n- a.txt"));

@@ -1,13 +1,13 @@
 //! Extracts the main facts of a conversation without a model: what was asked, the last answer, what was done, which
 //! files were touched, and the names and numbers that must stay exact. Each part has its share of the space, so that
-//! the whole is shorter than what it stands for.
+//! the whole is shorter than its source.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::cut::{ends, first_line};
 use super::history::HistoryItem;
+use super::truncate::{ends, first_line};
 
 /// The minimum and maximum characters of an extract.
 const LEAST_CHARS: usize = 1_000;
@@ -18,7 +18,7 @@ const LINE_CHARS: usize = 160;
 const EXACT_LEAST: usize = 7;
 const EXACT_MOST: usize = 120;
 
-/// An extract: at most a quarter of what it stands for.
+/// An extract: at most a quarter of its source.
 pub(crate) fn extract(items: &[HistoryItem]) -> String {
     let chars: usize = items.iter().map(|item| texts(item).iter().map(|text| text.len()).sum::<usize>()).sum();
     let share = (chars / 4).clamp(LEAST_CHARS, MOST_CHARS) / 5;
@@ -168,15 +168,15 @@ fn named(arguments: &str) -> Vec<String> {
 
 /// Names and numbers that must stay exact (ids, hashes, addresses), each once, in the order of their last use.
 fn exact(items: &[HistoryItem]) -> Vec<String> {
-    let mut said_last = BTreeMap::new();
+    let mut last_used = BTreeMap::new();
     let words = items.iter().flat_map(texts).flat_map(|text| {
         let words = text.split(|c: char| c.is_whitespace() || "\"'`()[]{}<>,;|".contains(c));
         words.map(|word| word.trim_matches(|c: char| ".:!?*=".contains(c)))
     });
     for (at, word) in words.filter(|word| is_exact(word)).enumerate() {
-        said_last.insert(word, at);
+        last_used.insert(word, at);
     }
-    let mut names: Vec<_> = said_last.into_iter().collect();
+    let mut names: Vec<_> = last_used.into_iter().collect();
     names.sort_unstable_by_key(|(_, at)| *at);
     names.into_iter().map(|(name, _)| format!("- {name}")).collect()
 }
@@ -222,7 +222,7 @@ mod tests {
 
     fn conversation() -> Vec<HistoryItem> {
         vec![
-            HistoryItem::User("Mend the tide table of build 7f3a9c21, see https://tides.example/bugs/77".into()),
+            HistoryItem::User("Repair the tide table of build 7f3a9c21, see https://tides.example/bugs/77".into()),
             HistoryItem::Model("I look first.".into()),
             call("read", r#"{"path":"src/tide.rs"}"#),
             call("exec", r#"{"command":"cargo test"}"#),
@@ -233,17 +233,17 @@ mod tests {
             result("edited"),
             result("patched"),
             HistoryItem::User("And the moon?".into()),
-            HistoryItem::Model("Both are mended.".into()),
+            HistoryItem::Model("Both are repaired.".into()),
         ]
     }
 
     #[test]
-    fn r25_an_extract_holds_what_was_asked_done_touched_and_named() {
+    fn r25_an_extract_holds_requests_calls_files_and_names() {
         let extract = extract(&conversation());
         for part in [
-            "## Asked first\nMend the tide table",
+            "## Asked first\nRepair the tide table",
             "## Asked since, newest last\n- And the moon?",
-            "## Answered last\nBoth are mended.",
+            "## Answered last\nBoth are repaired.",
             "- exec cargo test → failed: no such test",
             "- src/tide.rs (changed)",
             "- src/moon.rs (changed)",
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn r14_an_extract_is_shorter_than_what_it_stands_for() {
+    fn r14_an_extract_is_shorter_than_its_source() {
         let mut long = conversation();
         for n in 0..200 {
             long.push(HistoryItem::User(format!("question {n} {}", "and so on ".repeat(30))));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn r25_what_an_earlier_extract_has_is_kept_in_the_next() {
+    fn r25_an_extract_keeps_the_content_of_the_earlier_one() {
         let first = extract(&conversation());
         let items = [
             HistoryItem::Summary(first),
@@ -285,8 +285,8 @@ mod tests {
     }
 
     #[test]
-    fn r25_what_a_summary_leaves_out_is_appended_to_it() {
-        let behind = left_out(&conversation(), "They mended src/tide.rs (bug https://tides.example/bugs/77).");
+    fn r25_names_missing_from_a_summary_are_appended_to_it() {
+        let behind = left_out(&conversation(), "They repaired src/tide.rs (bug https://tides.example/bugs/77).");
         assert!(behind.contains("- src/moon.rs (changed)") && behind.contains("- 7f3a9c21"), "{behind}");
         assert!(!behind.contains("src/tide.rs") && !behind.contains("https"), "{behind}");
         assert_eq!(left_out(&[], "anything"), "");

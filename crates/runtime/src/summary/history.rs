@@ -7,7 +7,7 @@ use super::OPENING;
 /// One message, call or result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HistoryItem {
-    /// An earlier summary.
+    /// The summary of an earlier compaction.
     Summary(String),
     /// A message of the user.
     User(String),

@@ -102,7 +102,7 @@ impl Home {
 }
 
 #[tokio::test]
-async fn r35_a_wait_names_what_it_is_behind_and_a_long_wait_is_reported_again_and_at_its_end() {
+async fn r35_a_wait_names_the_runs_ahead_and_a_long_wait_is_reported_again_and_at_its_end() {
     let mut home = home(1);
     let (first, _) = home.send("a").await;
     home.until_started("a").await;
@@ -120,7 +120,7 @@ async fn r35_a_wait_names_what_it_is_behind_and_a_long_wait_is_reported_again_an
 }
 
 #[tokio::test]
-async fn r35_a_message_that_is_taken_back_waits_no_more_and_takes_no_place() {
+async fn r35_a_cancelled_message_leaves_the_lane_queue() {
     let mut home = home(1);
     let (first, _) = home.send("a").await;
     home.until_started("a").await;
@@ -137,7 +137,7 @@ async fn r35_a_message_that_is_taken_back_waits_no_more_and_takes_no_place() {
 }
 
 #[tokio::test]
-async fn r35_a_paused_run_gives_its_place_up_and_takes_one_again_without_waiting() {
+async fn r35_a_paused_run_gives_up_its_slot_and_takes_one_again_without_waiting() {
     let mut home = home(1);
     let (first, _) = home.send("a").await;
     home.until_started("a").await;
@@ -178,7 +178,7 @@ async fn r35_a_changed_bound_is_for_the_next_run() {
 /// R11, R16: three runs were active when their owner shut down or was killed, and the next owner has one slot. The
 /// waiting runs accept commands meanwhile, and do not continue.
 #[tokio::test]
-async fn r11_r35_a_run_that_waits_for_its_place_after_a_restart_takes_what_is_asked() {
+async fn r11_r35_a_run_that_queues_for_its_lane_after_a_restart_accepts_commands() {
     for killed in [false, true] {
         let mut before = home(3);
         for name in ["a", "b", "c"] {

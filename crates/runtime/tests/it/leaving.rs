@@ -62,7 +62,7 @@ impl Home {
 
 /// R20: a command to a session whose actor is just ending is taken once, by that actor or by the next.
 #[tokio::test]
-async fn r20_what_is_sent_while_an_actor_leaves_is_neither_lost_nor_taken_twice() {
+async fn r20_a_command_sent_while_an_actor_ends_is_neither_lost_nor_taken_twice() {
     const SENDERS: usize = 6;
     const EACH: usize = 200;
     const MESSAGES: usize = 5;
@@ -111,7 +111,7 @@ async fn r20_what_is_sent_while_an_actor_leaves_is_neither_lost_nor_taken_twice(
 
 /// R20: idle sessions are rows; only a few keep their actor for a while.
 #[tokio::test]
-async fn r20_sessions_that_rest_hold_no_actors_but_those_that_may_linger() {
+async fn r20_idle_sessions_hold_no_actors_beyond_the_idle_policy() {
     let mut home = home(IdlePolicy { stay: Duration::from_hours(1), at_once: 3 }, Duration::ZERO);
     for session in 0..30 {
         home.runtime.open(&format!("agent:main:{session}"), "main", vec![message("tokens=1 go")]).await.unwrap();
@@ -158,9 +158,9 @@ async fn r15_a_stream_that_does_not_end_in_time_is_interrupted_and_resumes_with_
     assert!(home.kinds(KEY).ends_with(&["closed"]));
 }
 
-/// R20: a run that is held for a human gives its slot of the lane to others.
+/// R20: a run that waits for a human gives its slot of the lane to others.
 #[tokio::test]
-async fn r20_a_session_that_waits_for_its_place_can_be_aborted_and_does_not_keep_the_process() {
+async fn r20_a_session_that_queues_for_a_lane_can_be_aborted_and_does_not_keep_the_process() {
     let mut home = home(IdlePolicy::default(), Duration::from_hours(1));
     for session in 0..6 {
         home.runtime.open(&format!("agent:main:{session}"), "main", vec![message("tokens=20 go")]).await.unwrap();
@@ -188,5 +188,5 @@ async fn r20_a_session_that_waits_for_its_place_can_be_aborted_and_does_not_keep
     let ended = |event: &Event| matches!(event, Event::RunEnded(ended) if ended.outcome == Outcome::Aborted);
     let branch = home.journal.session("agent:main:2").unwrap().unwrap().branch;
     assert!(home.journal.read(branch, Seq(1)).unwrap().iter().any(|entry| ended(&entry.event)));
-    assert_eq!(home.count("agent:main:1", "opened"), 1, "what waits for its place is left as it is");
+    assert_eq!(home.count("agent:main:1", "opened"), 1, "a session that queues for a slot is left as it is");
 }

@@ -1,5 +1,5 @@
-//! The runtime over a journal and the offline model, in one program. One file a subject. What may not live here: what a
-//! module can show by itself.
+//! The runtime over a journal and the offline model, in one program. There is one file for each subject. Tests of
+//! a single module do not belong here.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

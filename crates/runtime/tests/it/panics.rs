@@ -1,5 +1,5 @@
-//! A defect in one session affects only that session: it is held or reported, and the process and the other sessions
-//! continue.
+//! A defect in one session affects only that session: it is stopped or reported, and the process and the other
+//! sessions continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,14 +27,14 @@ struct Defect {
 impl Resolver for Defect {
     fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        assert!(asked != self.settings_at, "a planted defect");
+        assert!(asked != self.settings_at, "an injected defect");
         let candidate = Candidate { model: agent.into(), ..testkit::candidate() };
         let workspace = std::env::temp_dir().display().to_string();
         Ok(Settings { agent: agent.into(), workspace, candidates: vec![candidate], ..Settings::default() })
     }
 
     fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {
-        assert!(candidate.model != self.endpoint_of, "a planted defect");
+        assert!(candidate.model != self.endpoint_of, "an injected defect");
         Ok(Endpoint::offline())
     }
 }
@@ -75,7 +75,7 @@ impl Home {
 }
 
 #[tokio::test]
-async fn r20_a_panic_in_an_effect_holds_its_session_and_no_other() {
+async fn r20_a_panic_in_an_effect_stops_only_its_session() {
     let mut home = home(Defect { endpoint_of: "broken", ..Defect::default() });
     home.send("agent:broken:main", "broken").await.unwrap();
     home.until("agent:broken:main", LifecycleKind::Error).await;

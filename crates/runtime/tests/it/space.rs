@@ -40,12 +40,12 @@ impl Home {
             self.runtime.open(KEY, "main", vec![message()]).await.expect("a session that reads");
         answers.remove(0).await.expect("an answer").expect("there is space");
         self.journal.fill();
-        self.until_parked().await;
+        self.until_disk_full().await;
         handle
     }
 
-    async fn until_parked(&self) {
-        self.runtime.parked().wait_for(|parked| parked.contains_key(KEY)).await.expect("the runtime is there");
+    async fn until_disk_full(&self) {
+        self.runtime.disk_full_waits().wait_for(|parked| parked.contains_key(KEY)).await.expect("the runtime is there");
     }
 
     async fn until_ended(&mut self) -> Outcome {
@@ -73,7 +73,7 @@ impl Home {
 async fn r10_b8_a_run_without_space_waits_and_resumes_by_itself() {
     let mut home = home();
     let handle = home.run_that_fills_the_disk().await;
-    let parked = home.runtime.parked().borrow()[KEY].clone();
+    let parked = home.runtime.disk_full_waits().borrow()[KEY].clone();
     assert!(matches!(parked.error, journal::Error::Full { .. }) && parked.next_look >= parked.since, "{parked:?}");
     // What cannot be recorded is refused, and leaves no trace.
     let before = home.kinds();
@@ -83,7 +83,7 @@ async fn r10_b8_a_run_without_space_waits_and_resumes_by_itself() {
 
     home.journal.free();
     assert_eq!(home.until_ended().await, Outcome::Completed);
-    assert!(home.runtime.parked().borrow().is_empty());
+    assert!(home.runtime.disk_full_waits().borrow().is_empty());
     handle.command(message()).await.unwrap();
     assert_eq!(home.until_ended().await, Outcome::Completed);
     let kinds = home.kinds();
@@ -106,12 +106,12 @@ async fn r15_b8_an_abort_is_recorded_from_the_reserve() {
 }
 
 #[tokio::test]
-async fn r10_b8_a_message_that_found_no_space_leaves_no_place_in_the_lane_behind() {
+async fn r10_b8_a_message_refused_for_lack_of_space_leaves_no_lane_request() {
     let mut home = home();
     home.journal.fill();
     let (handle, mut answers) = home.runtime.open(KEY, "main", vec![message()]).await.unwrap();
     assert!(is_no_space(&answers.remove(0).await.unwrap()));
-    home.until_parked().await;
+    home.until_disk_full().await;
     home.journal.free();
     // A retry finds space at once, so nobody waits for the next check.
     handle.command(message()).await.unwrap();

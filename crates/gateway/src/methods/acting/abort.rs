@@ -79,7 +79,7 @@ fn which(service: &Service, params: &AbortParams) -> Result<Meant, Error> {
                 None => (waits()?, false),
             };
             let hint = "`limulus runs list` shows them";
-            let run = run.ok_or_else(|| Error::not_found(format!("no run is under way in {}", session.key), hint))?;
+            let run = run.ok_or_else(|| Error::not_found(format!("no run is active in {}", session.key), hint))?;
             Ok(Meant { session, run, has_begun })
         }
         (Some(run), None) => {

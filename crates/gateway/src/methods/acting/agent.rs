@@ -11,12 +11,12 @@ use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
 use runtime::ModelPreferences;
 use uuid::Uuid;
 
-use super::chat::{self, Spoken};
+use super::chat::{self, Handled};
 use super::end::{self, ended, observed};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::events::is_over;
-use crate::methods::given;
+use crate::methods::encoded;
 use crate::service::Service;
 use crate::session_key::SessionKey;
 
@@ -27,29 +27,29 @@ pub(in crate::methods) async fn agent(
 ) -> Result<AgentAnswer, Error> {
     let service = &caller.service;
     let key = SessionKey::parse(Some(&params.session_key))?;
-    match chat::spoken(caller, &key, &params).await? {
-        Some(Spoken::Answer(text)) => return Ok(AgentAnswer::Command { text }),
-        Some(Spoken::Message(text)) => params.message = text,
+    match chat::handle(caller, &key, &params).await? {
+        Some(Handled::Answer(text)) => return Ok(AgentAnswer::Command { text }),
+        Some(Handled::Message(text)) => params.message = text,
         None => {}
     }
     let message = MessageId(Uuid::now_v7());
-    // Begins before the message is sent: its run may have ended before the next look.
+    // The wait begins before the message is sent, because the run may end before the response arrives.
     let waiting = service.hub.wait_for(message.into());
     let command = command(service, &key, message, params).await?;
     let key = key_of(&key);
     let Acknowledgement::Receipt(receipt) = super::command_to(service, &key.0, &key.1, command).await? else {
-        return Err(Error::Bug { what: "a message was answered without a receipt".to_owned() });
+        return Err(Error::Bug { what: "a message was accepted without a receipt".to_owned() });
     };
     let accepted_at = receipt.accepted_at;
     let Receipt { message: accepted, mode, state, ahead, verbose, .. } = receipt;
     let run_id = receipt.run;
     let accepted = AgentAnswer::Accepted { run_id, accepted_at, message: accepted, mode, state, ahead, verbose };
-    caller.respond(Response::ok(id, given::<Agent>(accepted)));
+    caller.respond(Response::ok(id, encoded::<Agent>(accepted)));
     if is_over(receipt.state) {
         return Ok(AgentAnswer::Error(end::never_began(receipt.run, receipt.state, accepted_at)));
     }
     let is_new = receipt.run == message.into();
-    Ok(end::answer(if is_new { observed(service, waiting).await? } else { ended(service, receipt.run).await? }))
+    Ok(end::response(if is_new { observed(service, waiting).await? } else { ended(service, receipt.run).await? }))
 }
 
 fn key_of(key: &SessionKey) -> (String, String) {
@@ -79,10 +79,10 @@ async fn command(
     let settings = service.runtime.resolver().settings(&key.agent, ModelPreferences::default(), &overrides).map_err(
         |failure| {
             if failure.code.as_deref() == Some(runtime::NO_SPACE) {
-                let hint = "nothing was recorded of the message: send it again then".to_owned();
+                let hint = "the message was not recorded: send it again when there is space".to_owned();
                 return Error::State { what: failure.message, hint };
             }
-            let hint = "`limulus config check` says what is wrong, `limulus models list` what can be used".to_owned();
+            let hint = "`limulus config check` shows the errors, `limulus models list` the usable models".to_owned();
             Error::Config { what: failure.to_string(), hint }
         },
     )?;

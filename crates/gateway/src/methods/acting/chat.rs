@@ -11,7 +11,7 @@ use protocol::method::{AbortParams, AgentParams, CompactParams, PauseParams, Run
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{abort, end, hold};
+use super::{abort, end, pause};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::session_key::SessionKey;
@@ -33,7 +33,7 @@ enum SlashCommand {
     Usage,
 }
 
-const WORDS: [(&str, SlashCommand); 12] = [
+const COMMANDS: [(&str, SlashCommand); 12] = [
     ("/new", SlashCommand::New),
     ("/reset", SlashCommand::New),
     ("/stop", SlashCommand::Stop),
@@ -52,7 +52,7 @@ const LEVELS: [Thinking; 6] =
     [Thinking::Off, Thinking::Minimal, Thinking::Low, Thinking::Medium, Thinking::High, Thinking::Xhigh];
 
 /// The result of a command.
-pub(super) enum Spoken {
+pub(super) enum Handled {
     /// The command is done; this is its response.
     Answer(String),
     /// The rest of the text is a message to the model.
@@ -60,27 +60,27 @@ pub(super) enum Spoken {
 }
 
 /// Runs the command in a message; `None` if the message is not a command.
-pub(super) async fn spoken(
+pub(super) async fn handle(
     caller: &Arc<Caller>,
     key: &SessionKey,
     params: &AgentParams,
-) -> Result<Option<Spoken>, Error> {
+) -> Result<Option<Handled>, Error> {
     let Some((word, rest)) = parse(&params.message) else { return Ok(None) };
     let chat = Chat { caller, key };
     if word == SlashCommand::New && !rest.is_empty() {
-        chat.begin_anew(Some(&params.idempotency_key)).await?;
-        return Ok(Some(Spoken::Message(rest.to_owned())));
+        chat.start_new(Some(&params.idempotency_key)).await?;
+        return Ok(Some(Handled::Message(rest.to_owned())));
     }
     if !params.attachments.is_empty() {
         return Err(Error::invalid("a command takes no attachments", "send them with a message"));
     }
-    chat.answer(word, rest).await.map(|text| Some(Spoken::Answer(text)))
+    chat.respond(word, rest).await.map(|text| Some(Handled::Answer(text)))
 }
 
 /// The command that a message begins with, and the text behind it.
 fn parse(text: &str) -> Option<(SlashCommand, &str)> {
     let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let (_, word) = WORDS.iter().find(|(name, _)| first.eq_ignore_ascii_case(name))?;
+    let (_, word) = COMMANDS.iter().find(|(name, _)| first.eq_ignore_ascii_case(name))?;
     Some((*word, rest.trim()))
 }
 
@@ -91,12 +91,12 @@ struct Chat<'a> {
 }
 
 impl Chat<'_> {
-    async fn answer(&self, word: SlashCommand, rest: &str) -> Result<String, Error> {
+    async fn respond(&self, word: SlashCommand, rest: &str) -> Result<String, Error> {
         match word {
-            SlashCommand::New => self.begin_anew(None).await,
+            SlashCommand::New => self.start_new(None).await,
             SlashCommand::Stop => self.stop().await,
             SlashCommand::Pause => self.pause(one_of(rest, &["freeze"])?.is_some()).await,
-            SlashCommand::Resume => self.go_on(one_of(rest, &["drop"])?.is_some()).await,
+            SlashCommand::Resume => self.resume(one_of(rest, &["drop"])?.is_some()).await,
             SlashCommand::Compact => self.compact(rest).await,
             SlashCommand::Queue => self.queue(rest).await,
             SlashCommand::Model => self.model(rest).await,
@@ -131,8 +131,8 @@ impl Chat<'_> {
         })
     }
 
-    /// Whether a message with this key has already started a new conversation.
-    async fn begin_anew(&self, key: Option<&str>) -> Result<String, Error> {
+    /// Starts a new conversation, unless a message with this key already did.
+    async fn start_new(&self, key: Option<&str>) -> Result<String, Error> {
         let journal = self.caller.service.runtime.journal();
         if let (Some(key), Some(row)) = (key, journal.session(&self.key.to_string())?)
             && journal.receipts(row.session)?.iter().any(|receipt| receipt.key.as_deref() == Some(key))
@@ -158,8 +158,8 @@ impl Chat<'_> {
             end::observed(service, waiting).await?;
         }
         let left = self.row()?.queued as usize;
-        let behind = if left > 0 { format!("; {} behind it: next", count(left, "message")) } else { String::new() };
-        Ok(format!("run {} has ended; its output so far is kept{behind}", aborted.run_id))
+        let queued = if left > 0 { format!("; next: {}", count(left, "queued message")) } else { String::new() };
+        Ok(format!("run {} has ended; its output so far is kept{queued}", aborted.run_id))
     }
 
     /// The session, if it has an active run.
@@ -171,25 +171,25 @@ impl Chat<'_> {
 
     async fn pause(&self, freeze: bool) -> Result<String, Error> {
         let session = self.under_way()?;
-        let asked = hold::pause(self.caller, PauseParams { run: None, session, freeze }).await?;
-        let frozen = if freeze { ", and its commands stand still" } else { "" };
+        let asked = pause::pause(self.caller, PauseParams { run: None, session, freeze }).await?;
+        let frozen = if freeze { ", and its commands are stopped" } else { "" };
         Ok(format!("run {} is paused{frozen}; /resume continues it", asked.run_id))
     }
 
-    async fn go_on(&self, drop: bool) -> Result<String, Error> {
+    async fn resume(&self, drop: bool) -> Result<String, Error> {
         let session = self.under_way()?;
-        let asked = hold::go_on(self.caller, RunResumeParams { run: None, session, drop }).await?;
+        let asked = pause::resume_run(self.caller, RunResumeParams { run: None, session, drop }).await?;
         Ok(format!("run {} {}", asked.run_id, if drop { "has ended as interrupted" } else { "continues" }))
     }
 
     async fn queue(&self, rest: &str) -> Result<String, Error> {
         let names = || MODES.map(|mode| name(&mode)).join(", ");
         let mode = match rest {
-            "" => return self.queue_as_it_is(),
+            "" => return self.queue_status(),
             "default" => None,
-            _ => Some(word(&rest.replace(['-', '+'], "_")).ok_or_else(|| {
+            _ => Some(named(&rest.replace(['-', '+'], "_")).ok_or_else(|| {
                 let hint = format!("there are: {}, default", names());
-                Error::invalid(format!("`{rest}` is no mode of the queue"), hint)
+                Error::invalid(format!("`{rest}` is not a queue mode"), hint)
             })?),
         };
         self.command(Command::Override(Override::QueueMode(mode))).await?;
@@ -201,7 +201,7 @@ impl Chat<'_> {
         set_or_default(mode.map(|mode| name(&mode)), || name(&configured()))
     }
 
-    fn queue_as_it_is(&self) -> Result<String, Error> {
+    fn queue_status(&self) -> Result<String, Error> {
         let (row, session) = (self.row()?, self.session()?);
         let waits = count(row.queued as usize, "message");
         Ok(format!("messages are queued as {}; {waits} waiting", self.mode_label(session.queue_mode)))
@@ -214,9 +214,9 @@ impl Chat<'_> {
             "default" => None,
             model => Some(model.to_owned()),
         };
-        let said = self.model_label(model.clone())?;
+        let label = self.model_label(model.clone())?;
         self.command(Command::Override(Override::Model(model))).await?;
-        Ok(format!("from the next run on the model is {said}"))
+        Ok(format!("from the next run on the model is {label}"))
     }
 
     fn model_label(&self, model: Option<String>) -> Result<String, Error> {
@@ -225,7 +225,7 @@ impl Chat<'_> {
         let settings = resolver.settings(&self.key.agent, wants, &Overrides::default()).map_err(|failure| {
             Error::invalid(
                 failure.to_string(),
-                "`limulus models list` shows those that can be used, `default` is yours",
+                "`limulus models list` shows the usable models, `default` is the configured one",
             )
         })?;
         let configured = || {
@@ -239,9 +239,9 @@ impl Chat<'_> {
         let level = match rest {
             "" => return Ok(format!("thinking is {}", thinking_label(self.session()?.thinking))),
             "default" => None,
-            _ => Some(word::<Thinking>(rest).ok_or_else(|| {
+            _ => Some(named::<Thinking>(rest).ok_or_else(|| {
                 let hint = format!("there are: {}, default", LEVELS.map(|level| name(&level)).join(", "));
-                Error::invalid(format!("`{rest}` is no level of thinking"), hint)
+                Error::invalid(format!("`{rest}` is not a thinking level"), hint)
             })?),
         };
         self.command(Command::Override(Override::Thinking(level))).await?;
@@ -317,11 +317,11 @@ fn verbose_label(verbose: Option<bool>) -> &'static str {
 }
 
 /// A name of the engine, as people type it.
-fn word<T: DeserializeOwned>(text: &str) -> Option<T> {
+fn named<T: DeserializeOwned>(text: &str) -> Option<T> {
     serde_json::from_value(Value::String(text.to_ascii_lowercase())).ok()
 }
 
-/// The value behind a command that accepts only a few.
+/// The argument of a command that accepts only these values.
 fn one_of<'a>(rest: &str, known: &[&'a str]) -> Result<Option<&'a str>, Error> {
     if rest.is_empty() {
         return Ok(None);
@@ -347,12 +347,12 @@ mod tests {
         }
     }
 
-    /// R62: words are read as they are typed.
+    /// R62: values are parsed as people type them.
     #[test]
-    fn r62_what_follows_a_command_is_read_or_refused() {
-        assert_eq!(word::<QueueMode>("steer_backlog"), Some(QueueMode::SteerBacklog));
-        assert_eq!(word::<Thinking>("XHIGH"), Some(Thinking::Xhigh));
-        assert_eq!(word::<Thinking>("enormous"), None);
+    fn r62_the_argument_of_a_command_is_parsed_or_refused() {
+        assert_eq!(named::<QueueMode>("steer_backlog"), Some(QueueMode::SteerBacklog));
+        assert_eq!(named::<Thinking>("XHIGH"), Some(Thinking::Xhigh));
+        assert_eq!(named::<Thinking>("enormous"), None);
         assert_eq!(one_of("Freeze", &["freeze"]).unwrap(), Some("freeze"));
         assert!(one_of("hard", &["freeze"]).unwrap_err().to_string().contains("hard"));
     }

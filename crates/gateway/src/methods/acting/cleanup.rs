@@ -20,7 +20,7 @@ pub(in crate::methods) async fn cleanup(caller: &Arc<Caller>, params: CleanupPar
     Ok(CleanedUp { bodies, bytes })
 }
 
-/// Erases what is older than this time. May block.
+/// Erases content that is older than this time. May block.
 pub(crate) fn erase(service: &Service, before: Timestamp) -> Result<Collected, Error> {
     let journal = service.runtime.journal();
     Ok(journal.erase(&Old { before, states: &states(&**journal)? })?)
@@ -31,10 +31,10 @@ pub fn before(now: Timestamp, days: u32) -> Timestamp {
     Timestamp(now.0 - i64::from(days) * 24 * 3_600_000)
 }
 
-/// The states of all sessions that may continue; what they name is not old. A session that cannot be read is an error,
-/// because nobody knows what it needs.
+/// The states of all sessions that may continue; content that they name is kept. A session that cannot be read is an
+/// error, because its content is unknown.
 pub fn states(read: &dyn Read) -> Result<Vec<Vec<u8>>, Error> {
     let rows = read.sessions()?;
-    let may_go_on = rows.iter().filter(|row| row.lifecycle != LifecycleKind::Terminated);
-    may_go_on.map(|row| Ok(fold_branch(read, row)?.to_snapshot())).collect()
+    let may_continue = rows.iter().filter(|row| row.lifecycle != LifecycleKind::Terminated);
+    may_continue.map(|row| Ok(fold_branch(read, row)?.to_snapshot())).collect()
 }

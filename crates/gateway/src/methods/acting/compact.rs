@@ -1,5 +1,5 @@
-//! `sessions.compact` and `sessions.uncompact`: compact a history on request, or restore what its last summary stands
-//! for.
+//! `sessions.compact` and `sessions.uncompact`: compact a history on request, or restore the items that the last
+//! summary replaced.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(in crate::methods) async fn compact(caller: &Arc<Caller>, params: CompactPar
     // A session that does not exist is not created only to be summarised.
     let row = super::session(service, &SessionKey::parse(params.session_key.as_deref())?.to_string())?;
     let message = MessageId(Uuid::now_v7());
-    // Begins before the request: the compaction may be done before the next look.
+    // The wait begins before the request, because the compaction may be done before the response arrives.
     let waiting = service.hub.wait_for(message.into());
     let focus = Content::text(BodyKind::Message, params.focus.as_deref().unwrap_or_default().trim());
     let queue = service.runtime.resolver().queue(&row.agent);
@@ -59,13 +59,13 @@ pub(in crate::methods) async fn uncompact(caller: &Arc<Caller>, params: Uncompac
     let journal = Arc::clone(service.runtime.journal());
     let line = journal.history(row.branch)?;
     let dropped = context::dropped(&line)?.ok_or_else(|| Error::State {
-        what: format!("there is no summary in {} that could be undone", row.key),
+        what: format!("{} has no compaction that can be undone", row.key),
         hint: format!("`limulus sessions context {}` shows what the model sees", row.key),
     })?;
     let hashes: Vec<_> = dropped.items.iter().flat_map(|at| at.item.bodies()).map(|body| body.hash).collect();
     if journal.bodies(&hashes)?.iter().any(Option::is_none) {
         return Err(Error::State {
-            what: "what the last summary stands for has been erased since then (`retention.keep_days`)".to_owned(),
+            what: "the items that the last summary replaced were erased (`retention.keep_days`)".to_owned(),
             hint: format!("`limulus sessions context {} --dropped` shows what is left", row.key),
         });
     }

@@ -13,7 +13,7 @@ use crate::show;
 pub(super) async fn ended(service: &Service, run: RunId) -> Result<Ended, Error> {
     let waiting = service.hub.wait_for(run);
     let journal = service.runtime.journal();
-    // The order matters: an end after the look is notified.
+    // The order matters: an end that is recorded after this read is notified.
     if let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) {
         return of_row(journal.as_ref(), &row);
     }
@@ -38,7 +38,7 @@ pub(super) async fn observed(service: &Service, waiting: Waiting<'_>) -> Result<
 }
 
 /// The second response of `agent`.
-pub(super) fn answer(ended: Ended) -> AgentAnswer {
+pub(super) fn response(ended: Ended) -> AgentAnswer {
     match ended.outcome {
         Outcome::Completed => AgentAnswer::Ok(ended),
         Outcome::TimedOut => AgentAnswer::Timeout(ended),
@@ -76,7 +76,7 @@ fn content(journal: &dyn Journal, batch: Option<&Batch>, body: &Body) -> Result<
     }
 }
 
-/// A run that ended earlier. Its text is in its end, wherever that stands behind its beginning.
+/// A run that ended earlier. Its text is in the entry of its end.
 fn of_row(journal: &dyn Journal, row: &RunRow) -> Result<Ended, Error> {
     // If its first entries were removed, the remaining ones are searched for its end.
     let entries = match journal.read(row.branch, row.first_seq) {
@@ -90,8 +90,8 @@ fn of_row(journal: &dyn Journal, row: &RunRow) -> Result<Ended, Error> {
     let Some((ended, at)) = end else {
         let run = row.run;
         return Err(Error::State {
-            what: format!("run {run} has answered this key before, and its answer was removed since"),
-            hint: format!("`limulus runs show {run}` shows what is known of it; another key asks again"),
+            what: format!("run {run} answered the message with this key, and its answer was removed"),
+            hint: format!("`limulus runs show {run}` shows what is left of it; use another key to ask again"),
         });
     };
     of_event(journal, None, ended, at)

@@ -10,7 +10,7 @@ use protocol::method::{EventsSubscribe, NoResult, SubscribeParams, Subscribed, U
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::events::{CatchUp, Chats, Line, StreamPosition, StreamScope, Target, split, wait};
-use crate::methods::given;
+use crate::methods::encoded;
 use crate::service::Service;
 use crate::session_key::SessionKey;
 
@@ -69,8 +69,8 @@ impl Subscribing<'_> {
     async fn subscribe(&self, from: From, chat: bool) -> Result<(), Error> {
         let at_once = from.is_read_at_once(&self.target);
         if at_once {
-            // The order matters: what is recorded after the look arrives live.
-            self.keep();
+            // The order matters: what is recorded after this read arrives live.
+            self.start_buffering();
         }
         let target = self.target.clone();
         let read = self.read(move |journal| {
@@ -109,7 +109,7 @@ impl Subscribing<'_> {
             });
             (reading, more) = read.await?;
         }
-        self.keep();
+        self.start_buffering();
         let read = self.read(move |journal| {
             reading.finish(journal)?;
             Ok(reading)
@@ -124,9 +124,9 @@ impl Subscribing<'_> {
         Some(wait::line_now(position, &wait, runtime.clock().now()))
     }
 
-    /// Live lines are kept from here on, until the subscription has caught up.
-    fn keep(&self) {
-        self.caller.service.hub.keep(self.caller.number, self.number);
+    /// Live lines are buffered from here on, until the subscription has caught up.
+    fn start_buffering(&self) {
+        self.caller.service.hub.start_buffering(self.caller.number, self.number);
     }
 
     /// The response was sent already, and the missed lines cannot be read: closes the client with the reason. The
@@ -144,13 +144,13 @@ impl Subscribing<'_> {
         let reading = tokio::task::spawn_blocking(move || read(journal.as_ref()));
         reading
             .await
-            .unwrap_or_else(|error| Err(Error::Bug { what: format!("what was missed could not be read: {error}") }))
+            .unwrap_or_else(|error| Err(Error::Bug { what: format!("the missed lines could not be read: {error}") }))
     }
 
     fn answer(&self, cursor: &str) {
         let cursor = self.caller.service.hub.begin_at(self.caller.number, self.number, cursor);
         let subscribed = Subscribed { subscription: self.number, cursor };
-        self.caller.respond(Response::ok(self.id, given::<EventsSubscribe>(subscribed)));
+        self.caller.respond(Response::ok(self.id, encoded::<EventsSubscribe>(subscribed)));
     }
 
     async fn go_live(&self, lines: &[Line], position: StreamPosition) {
@@ -166,19 +166,19 @@ pub(in crate::methods) fn unsubscribe(caller: &Arc<Caller>, params: &Unsubscribe
         return Ok(NoResult {});
     }
     let what = format!("there is no subscription {}", params.subscription);
-    Err(Error::not_found(what, "`events.subscribe` gives its number"))
+    Err(Error::not_found(what, "`events.subscribe` returns the number"))
 }
 
 fn target(service: &Service, params: &SubscribeParams) -> Result<Target, Error> {
     match (&params.session, &params.run) {
         (Some(_), Some(_)) => {
-            Err(Error::invalid("a session and a run were both named", "name one of them, or neither"))
+            Err(Error::invalid("a session and a run exclude each other", "name one of them, or neither"))
         }
         (Some(key), None) => Ok(Target::Session(SessionKey::parse(Some(key))?.to_string())),
         (None, Some(run)) => {
             let id: RunId = run
                 .parse()
-                .map_err(|_| Error::invalid(format!("`{run}` is no id of a run"), "`limulus runs list` shows them"))?;
+                .map_err(|_| Error::invalid(format!("`{run}` is not a run id"), "`limulus runs list` shows them"))?;
             let row = super::session_of_run(service, id)?;
             let row = row
                 .ok_or_else(|| Error::not_found(format!("there is no run {run}"), "`limulus runs list` shows them"))?;
@@ -198,14 +198,14 @@ fn from<'a>(target: &Target, params: &'a SubscribeParams) -> Result<(From, &'a s
         Target::Session(_) | Target::Run(..) => StreamScope::Session,
     };
     match (&params.from, params.whole) {
-        (Some(_), true) => Err(Error::invalid("`from` and `whole` were given", "give one of them, or neither")),
+        (Some(_), true) => Err(Error::invalid("`from` and `whole` exclude each other", "give one of them, or neither")),
         (None, true) => Ok((From::Beginning, "")),
         (None, false) => Ok((From::Now, "")),
         (Some(from), false) => {
             let (cursor, numbers) = split(from);
             let position = StreamPosition::parse(scope, cursor).map_err(|error| {
                 let hint =
-                    "give the cursor as it was received, to the stream that it came from: a session or the whole home";
+                    "pass the cursor as it was received, to the stream that it came from: a session or the whole home";
                 Error::invalid(error.to_string(), hint)
             })?;
             Ok((From::Position(position), numbers))
@@ -213,7 +213,7 @@ fn from<'a>(target: &Target, params: &'a SubscribeParams) -> Result<(From, &'a s
     }
 }
 
-/// Reads what was missed: everything at once, or the first page.
+/// Reads the missed lines: all at once, or the first page.
 fn begin(journal: &dyn Journal, target: &Target, from: From) -> Result<Begun, Error> {
     let at_once = from.is_read_at_once(target);
     let (at, mut reading) = match target.key() {

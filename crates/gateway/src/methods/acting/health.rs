@@ -7,7 +7,7 @@ use crate::connection::Caller;
 pub(in crate::methods) fn health(caller: &Caller) -> Health {
     let service = &caller.service;
     let broken = service.runtime.broken().borrow().as_ref().map(ToString::to_string);
-    let parked = || service.runtime.parked().borrow().values().next().map(|parked| parked.error.to_string());
+    let parked = || service.runtime.disk_full_waits().borrow().values().next().map(|parked| parked.error.to_string());
     let trouble = broken.or_else(parked);
     Health {
         ok: trouble.is_none(),

@@ -2,7 +2,7 @@
 
 mod abort;
 mod agent;
-mod answer;
+mod approvals;
 mod budget;
 mod chat;
 mod cleanup;
@@ -10,7 +10,7 @@ mod compact;
 mod end;
 mod events;
 mod health;
-mod hold;
+mod pause;
 mod profiles;
 mod queue;
 mod resume;
@@ -19,7 +19,7 @@ mod wait;
 
 pub(super) use abort::abort;
 pub(super) use agent::agent;
-pub(super) use answer::answer;
+pub(super) use approvals::resolve_approval;
 pub(super) use budget::set_budget;
 pub(super) use cleanup::cleanup;
 pub(crate) use cleanup::erase;
@@ -27,7 +27,7 @@ pub use cleanup::{before, states};
 pub(super) use compact::{compact, uncompact};
 pub(super) use events::{subscribe, unsubscribe};
 pub(super) use health::health;
-pub(super) use hold::{break_at, go_on, pause};
+pub(super) use pause::{break_at, pause, resume_run};
 pub(super) use profiles::{clear_profiles, use_profile};
 pub(super) use queue::{cancel, clear, mode};
 pub(super) use resume::resume;
@@ -46,7 +46,7 @@ async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Ac
     command_to(service, &row.key, &row.agent, command).await
 }
 
-/// Sends two commands to an existing session in one go: nothing comes between them. Each has its own answer.
+/// Sends two commands to an existing session without anything between them. Returns a result for each.
 async fn ask_both(
     service: &Service,
     row: &SessionRow,
@@ -72,9 +72,9 @@ async fn command_to(service: &Service, key: &str, agent: &str, command: Command)
     answer.await.unwrap_or_else(|_| Err(gone())).map_err(|refusal| stored(service, key, refusal))
 }
 
-/// If the store failed, its own error is returned, because it says more than that no answer came.
+/// If the store failed, returns the error of the store, which says more than the refusal.
 fn stored(service: &Service, key: &str, refusal: Refusal) -> Error {
-    let parked = || service.runtime.parked().borrow().get(key).map(|parked| parked.error.clone());
+    let parked = || service.runtime.disk_full_waits().borrow().get(key).map(|parked| parked.error.clone());
     let broken = service.runtime.broken().borrow().clone();
     match (refusal, broken.or_else(parked)) {
         (Refusal::Unavailable { .. }, Some(error)) => error.into(),

@@ -1,4 +1,4 @@
-//! `sessions.end`: terminates a session. The response comes when nothing of it runs any more.
+//! `sessions.end`: terminates a session. The response comes when all of its processes have ended.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(crate) async fn terminate_idle(
 async fn until_over(service: &Service, key: &str) -> Result<SessionRow, Error> {
     let (mut observed, mut broken, mut leaving) = (service.hub.observed(), service.runtime.broken(), service.leaving());
     loop {
-        // An end that is recorded after this look is notified.
+        // An end that is recorded after this read is notified.
         let row = super::session(service, key)?;
         if row.lifecycle == LifecycleKind::Terminated && !row.unfinished {
             return Ok(row);

@@ -1,4 +1,4 @@
-//! `agent.wait`: waits for the end of a run. The run continues whatever becomes of the wait.
+//! `agent.wait`: waits for the end of a run. The run continues if the wait ends early.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ async fn until_ended(service: &Service, run: RunId) -> Result<Waited, Error> {
             // This may be the run that took the message.
             Some(End::Ran { ended, .. }) => match journal.run(ended.run)? {
                 Some(row) => Ok(of_row(row)),
-                None => Err(Error::Bug { what: format!("run {} has ended and is not there", ended.run) }),
+                None => Err(Error::Bug { what: format!("run {} has ended and has no row", ended.run) }),
             },
             Some(End::NeverBegan { state, at }) => Ok(never_began(run, state, at)),
             None => Err(runtime::Error::Leaving.into()),

@@ -39,7 +39,7 @@ impl Reads for SessionsState {
 /// The branches that a session went through, with its key.
 fn line(reader: &Reader, key: Option<&str>, branch: Option<&str>) -> Result<(String, Vec<BranchSpan>), Error> {
     let branch = branch.map(str::parse::<BranchId>).transpose();
-    let branch = branch.map_err(|error| Error::invalid(error.to_string(), "`limulus audit` names the branches"))?;
+    let branch = branch.map_err(|error| Error::invalid(error.to_string(), "`limulus audit` shows the branches"))?;
     let (key, branch) = match (lookup::session(reader, key), branch) {
         (Ok(row), branch) => (row.key, branch.unwrap_or(row.branch)),
         // Quarantined branches belong to no session any more.
@@ -75,8 +75,8 @@ fn models(reader: &Reader, settings: Hash) -> Vec<String> {
 fn state(reader: &Reader, line: &[BranchSpan], at: &str) -> Result<StateAt, Error> {
     let (branch, seq) = at.rsplit_once('@').map_or((None, at), |(branch, seq)| (Some(branch), seq));
     let seq = seq.parse().map(Seq).map_err(|_| {
-        let hint = "write its number, or BRANCH@NUMBER, as `limulus audit` shows them";
-        Error::invalid(format!("`{at}` is no entry"), hint)
+        let hint = "give its number, or BRANCH@NUMBER, as `limulus audit` shows them";
+        Error::invalid(format!("`{at}` is not an entry"), hint)
     })?;
     let current = line.last().map(|segment| segment.branch);
     let nothing = |_: &Body| Ok(String::new());
@@ -103,7 +103,7 @@ fn state_at(here: Checkpoint, replay: &Replay) -> Result<StateAt, Error> {
             Ok(StateAt { checkpoint: here.to_string(), state_hash: state_hash(session), session: session.clone() })
         }
         (None, Some(removed)) => Err(Error::not_found(
-            format!("{not_known}: {removed} was removed, and no snapshot up to there stands for it"),
+            format!("{not_known}: {removed} was removed, and no snapshot up to there replaces it"),
             "a later entry may have a snapshot: `limulus audit` shows it",
         )),
         (None, None) => Err(Error::Damaged {
@@ -117,8 +117,8 @@ fn state_at(here: Checkpoint, replay: &Replay) -> Result<StateAt, Error> {
 fn no_entry(at: &str, seq: Seq, first: Option<Checkpoint>) -> Error {
     match first.filter(|first| (Seq(1)..first.seq).contains(&seq)) {
         Some(first) => Error::not_found(
-            format!("the state after {at} is not there any more: the entries before {first} were removed"),
-            "the state after that one is the first: a snapshot stands for all before it",
+            format!("the state after {at} is lost: the entries before {first} were removed"),
+            "the first state left is the one after that entry: a snapshot replaces all entries before it",
         ),
         None => Error::not_found(format!("this session has no entry {at}"), "`limulus audit` shows the entries"),
     }

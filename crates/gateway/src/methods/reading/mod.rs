@@ -54,7 +54,7 @@ macro_rules! reading {
         fn read(source: &Source<'_>, name: &str, params: Value) -> Result<Value, Error> {
             match name {
                 $(<$method as Method>::NAME => answered::<$method>(source, params),)+
-                _ => Err(Error::bug(format!("`{name}` does not only read"))),
+                _ => Err(Error::bug(format!("`{name}` is not a read-only method"))),
             }
         }
     };
@@ -96,7 +96,7 @@ fn answered<M: Reads>(source: &Source<'_>, params: Value) -> Result<Value, Error
     // Absent parameters are the defaults.
     let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
     let params = serde_json::from_value(params).map_err(|error| {
-        Error::invalid(format!("`{}` does not take that: {error}", M::NAME), "docs/protocol.md says what it takes")
+        Error::invalid(format!("invalid parameters of `{}`: {error}", M::NAME), "docs/protocol.md lists them")
     })?;
     let result = M::read(source, params)?;
     // The size is checked before the result is serialised a second time.
@@ -105,7 +105,7 @@ fn answered<M: Reads>(source: &Source<'_>, params: Value) -> Result<Value, Error
 }
 
 fn plain(result: &impl Serialize) -> Value {
-    serde_json::to_value(result).expect("what is shown is plain data")
+    serde_json::to_value(result).expect("a result is plain data")
 }
 
 /// Accepts this many bytes and no more, and keeps none.
@@ -113,7 +113,7 @@ struct PageBudget(usize);
 
 impl io::Write for PageBudget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.checked_sub(bytes.len()).ok_or_else(|| io::Error::other("no room"))?;
+        self.0 = self.0.checked_sub(bytes.len()).ok_or_else(|| io::Error::other("no space"))?;
         Ok(bytes.len())
     }
 

@@ -1,5 +1,5 @@
 //! Pages of lists. A list is ordered by when its rows were created. The first page has the last rows, and the next page
-//! the rows before them, so rows that are added meanwhile change no page that was already given.
+//! the rows before them, so rows that are added meanwhile change no page that was already sent.
 
 use std::str::FromStr;
 
@@ -8,8 +8,8 @@ use crate::error::Error;
 /// The position from which a page continues.
 pub(super) fn cursor<I: FromStr>(after: &str) -> Result<I, Error> {
     after.parse().map_err(|_| {
-        let what = format!("`{after}` is no cursor of this list");
-        Error::invalid(what, "give `next` of the page before as it was received, or nothing for the first page")
+        let what = format!("`{after}` is not a cursor of this list");
+        Error::invalid(what, "pass `next` of the previous page as it was received, or nothing for the first page")
     })
 }
 
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r22_a_page_says_how_to_go_on_only_where_there_is_more() {
+    fn r22_a_page_has_a_cursor_only_if_there_are_more_rows() {
         let of = |found: &[u8], limit| page(found.to_vec(), limit, u8::to_string);
         assert_eq!(of(&[1, 2, 3], Some(2)), (vec![2, 3], Some("2".to_owned())));
         assert_eq!(of(&[2, 3], Some(2)), (vec![2, 3], None));

@@ -22,7 +22,7 @@ impl Reads for RunsList {
         let before: Option<RunId> = params.after.as_deref().map(pages::cursor).transpose()?;
         let waiting = waiting_before(source, chosen, before)?;
         let wanted = pages::wanted(params.limit);
-        // A waiting run has no row: everything that has one comes before it.
+        // A waiting run has no row: all runs with a row come before it.
         let before = before.filter(|run| source.waits.iter().all(|wait| wait.request.run != *run));
         let rows = read.runs_before(chosen, before, wanted.saturating_sub(waiting.len()))?;
         let keys = keys(read, &rows, params.limit)?;

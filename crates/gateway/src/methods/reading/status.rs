@@ -49,10 +49,10 @@ fn nothing(home: &Path) -> Status {
 }
 
 fn unfinished(source: &Source<'_>, row: &SessionRow, owned: Owned) -> Result<Unfinished, Error> {
-    let questions = source.read.approvals(Some(row.session))?;
+    let requests = source.read.approvals(Some(row.session))?;
     // One unreadable session must not hide the others.
     let (waits_for, waits_until) = match fold_branch(source.read, row) {
-        Ok(session) => (waits_for(&session, &questions, owned), waits_until(&session)),
+        Ok(session) => (waits_for(&session, &requests, owned), waits_until(&session)),
         Err(error) => (format!("a readable journal: {}", error.shape().message), None),
     };
     let lane_wait = source.waits.iter().find(|wait| *wait.request.session == *row.key).map(wait::shape);

@@ -141,7 +141,7 @@ pub enum Repair {
     Ledger,
     /// Accepts the loss: sets the mark to the last entry that exists.
     Loss,
-    /// Quarantines the WAL.
+    /// Renames the WAL, so that the journal continues from `journal.db` alone.
     Wal,
     /// Copies every readable row into a new file.
     Export,

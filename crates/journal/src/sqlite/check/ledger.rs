@@ -38,7 +38,7 @@ impl VerifiedLedger {
 }
 
 impl Reader {
-    /// Checks the ledger.
+    /// Verifies the entries of the ledger and folds them up to the first corrupt one.
     pub fn verify_ledger(&self) -> VerifiedLedger {
         let mut verified = VerifiedLedger::default();
         verified.unread = self.walk_ledger(&mut verified).err().map(|error| error.cause());

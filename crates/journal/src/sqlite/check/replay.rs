@@ -18,9 +18,8 @@ enum Known {
     /// No entry was folded yet.
     #[default]
     Nothing,
-    /// The folded state.
     State(Box<Session>),
-    /// The entry at this place was removed, and no snapshot has covered it since.
+    /// The entry at this point was removed, and no snapshot has covered it since.
     Removed(Checkpoint),
     /// An entry was corrupt, so the state after it is unknown.
     Lost,
@@ -96,7 +95,7 @@ fn folded(mut session: Box<Session>, branch: BranchId, event: &Event, at: Timest
 }
 
 impl Reader {
-    /// The state of a valid snapshot at this place, if there is one that this version can read.
+    /// The state of a valid snapshot at this point, if there is one that this version can read.
     fn state_at(&self, Checkpoint { branch, seq }: Checkpoint) -> Option<Session> {
         let snapshot: Snapshot = self.snapshot(branch, seq).ok().flatten()?;
         snapshot.session().ok().flatten()

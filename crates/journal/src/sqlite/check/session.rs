@@ -10,7 +10,7 @@ use crate::sqlite::reader::Reader;
 /// How many faults of one line are listed; the others are counted.
 const FAULTS: usize = 16;
 
-/// The place and chain value of an entry.
+/// The point and the chain value of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct EntryAnchor {

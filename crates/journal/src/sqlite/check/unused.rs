@@ -64,7 +64,7 @@ impl Check {
             let named = named.join(", ");
             self.note(format!("no session uses {named}{more}: `limulus audit --branch` shows them"));
         }
-        // If some data cannot be read, nobody knows what that data needs.
+        // If some data cannot be read, it is unknown what that data needs.
         if !self.report.findings.is_empty() {
             return;
         }

@@ -15,7 +15,7 @@ const PAGE: usize = 256;
 /// Most forks in one line: a line whose parents form a cycle is reported, not followed for ever.
 const FORKS: usize = 10_000;
 
-/// A place in a branch, written `BRANCH@SEQ`.
+/// A point in a branch, written `BRANCH@SEQ`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Checkpoint {
@@ -99,9 +99,9 @@ pub enum Defect {
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Audited {
     pub branch: BranchId,
-    /// Its place in the branch, from 1.
+    /// The number of the entry in its branch, from 1.
     pub seq: Seq,
-    /// Its place in the home, from 1.
+    /// The number of the entry in the home, from 1.
     pub position: Position,
     /// The epoch of the owner that appended it.
     pub epoch: Epoch,
@@ -353,7 +353,7 @@ impl Walk {
     }
 }
 
-/// Why this event cannot stand at this place of the branch; `None` if it can.
+/// Why this event cannot have this seq in the branch; `None` if it can.
 fn misplaced(event: &Event, branch: BranchId, expected: Seq) -> Option<String> {
     match event {
         Event::Created(created) if created.branch != branch => Some("it starts another branch".to_owned()),

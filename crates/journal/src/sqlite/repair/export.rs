@@ -145,7 +145,7 @@ impl Export<'_> {
 
 /// Formats numbers as ranges; shows only the first few.
 fn ranges(numbers: &[i64]) -> String {
-    const SHOWN: usize = 8;
+    const MAX_RANGES: usize = 8;
     let mut numbers = numbers.to_vec();
     numbers.sort_unstable();
     let mut ranges: Vec<(i64, i64)> = vec![];
@@ -157,8 +157,12 @@ fn ranges(numbers: &[i64]) -> String {
     }
     let text =
         |(first, last): &(i64, i64)| if first == last { first.to_string() } else { format!("{first} to {last}") };
-    let more = if ranges.len() > SHOWN { format!(" and {} more ranges", ranges.len() - SHOWN) } else { String::new() };
-    ranges.iter().take(SHOWN).map(text).collect::<Vec<_>>().join(", ") + &more
+    let more = if ranges.len() > MAX_RANGES {
+        format!(" and {} more ranges", ranges.len() - MAX_RANGES)
+    } else {
+        String::new()
+    };
+    ranges.iter().take(MAX_RANGES).map(text).collect::<Vec<_>>().join(", ") + &more
 }
 
 fn insert(target: &Connection, table: &str, values: &[Value]) -> rusqlite::Result<usize> {

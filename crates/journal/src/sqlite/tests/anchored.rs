@@ -85,7 +85,7 @@ pub(super) fn fork(home: &Path, script: &Script, at: Seq) -> Script {
 }
 
 #[test]
-fn r10_r17_r18_what_was_removed_is_verified_and_folded_from_its_snapshot() {
+fn r10_r17_r18_removed_entries_are_verified_and_folded_from_their_snapshot() {
     for (name, make) in [("anchored", anchored as fn() -> _), ("redacted", || redacted("2, 3"))] {
         let (_folder, home, script): (_, PathBuf, Script) = make();
         let before = state(&home, script.branch, Seq(8));
@@ -103,7 +103,7 @@ fn r10_r17_r18_what_was_removed_is_verified_and_folded_from_its_snapshot() {
 }
 
 #[test]
-fn r18_the_chain_is_verified_over_what_was_removed() {
+fn r18_the_chain_is_verified_across_removed_entries() {
     let (_folder, home, script) = redacted("2, 3");
     database(&home).execute("UPDATE entries SET at = at + 1 WHERE branch = 1 AND seq = 2", []).unwrap();
     let verified = verify(&home, script.branch);
@@ -127,7 +127,7 @@ fn r18_the_chain_is_verified_over_what_was_removed() {
 }
 
 #[test]
-fn r10_no_salvage_is_offered_into_what_was_removed() {
+fn r10_no_salvage_is_offered_into_removed_entries() {
     let salvage = |script: &Script| Some(Repair::Session(script.key.clone()));
     let flip = |home: &Path, seq: u64| {
         let sql = "UPDATE entries SET payload = replace(payload, 'request', 'requesT') WHERE branch = 1 AND seq = ?1";
@@ -139,7 +139,7 @@ fn r10_no_salvage_is_offered_into_what_was_removed() {
     let finding = look(&home).findings.remove(0);
     assert!(finding.detail.contains(&format!("good up to {}@6", script.branch)), "{}", finding.detail);
     assert_eq!(finding.repair, salvage(&script));
-    // Between a removed entry and its snapshot nobody knows the state: the last good entry is the one before.
+    // Between a removed entry and its snapshot the state is unknown: the last good entry is the one before.
     let (_folder, home, script) = redacted("2");
     flip(&home, 3);
     let finding = look(&home).findings.remove(0);
@@ -147,7 +147,7 @@ fn r10_no_salvage_is_offered_into_what_was_removed() {
 }
 
 #[test]
-fn r10_what_was_removed_without_a_snapshot_is_found() {
+fn r10_entries_removed_without_a_snapshot_are_reported() {
     let (_folder, home, script) = redacted("6");
     let findings = look(&home).findings;
     assert_eq!((findings.len(), findings[0].what), (1, What::Entry), "{findings:#?}");

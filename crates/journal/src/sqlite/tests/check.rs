@@ -49,7 +49,7 @@ pub(super) fn three() -> (tempfile::TempDir, std::path::PathBuf, Vec<Script>) {
 }
 
 #[test]
-fn a_good_home_has_nothing_to_find() {
+fn an_intact_home_has_no_findings() {
     let (_folder, home, _) = three();
     let mut steps = vec![];
     check(&home, &mut |progress| steps.push(progress.step)).unwrap();

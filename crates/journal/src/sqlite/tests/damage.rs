@@ -60,7 +60,7 @@ fn garbage_and_a_truncated_file_are_damage() {
 }
 
 #[test]
-fn r10_loss_of_what_was_acknowledged_is_loud() {
+fn r10_loss_of_acknowledged_entries_is_reported() {
     let (_folder, home, script) = filled();
     let head = Position(script.seq);
     database(&home).execute("DELETE FROM entries WHERE position = ?1", [head.0 as i64]).unwrap();
@@ -74,7 +74,7 @@ fn r10_loss_of_what_was_acknowledged_is_loud() {
 }
 
 #[test]
-fn r10_a_journal_that_was_replaced_is_loud() {
+fn r10_a_replaced_journal_is_reported() {
     let (_folder, home, script) = filled();
     fs::remove_file(home.join("journal.db")).unwrap();
     let error = Sqlite::own(&home).unwrap_err();
@@ -103,7 +103,7 @@ fn r10_no_journal_is_made_where_an_older_one_was() {
 }
 
 #[test]
-fn r18_whatever_is_changed_in_an_entry_is_found() {
+fn r18_any_change_in_an_entry_is_found() {
     let changes = [
         "payload = replace(payload, 'acme', 'evil')",
         "payload = NULL",

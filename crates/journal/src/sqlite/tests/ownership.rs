@@ -45,7 +45,7 @@ fn a_second_owner_is_refused_by_name() {
 }
 
 /// Holds the lock under this name, as a child does before its exec.
-fn held(home: &Path, pid: u32) -> fs::File {
+fn lock_of(home: &Path, pid: u32) -> fs::File {
     fs::create_dir_all(home).unwrap();
     fs::write(home.join("owner.lock"), format!("{pid}\n2026-11-21T03:00:00Z\n{}\n", lock::host())).unwrap();
     let lock = fs::File::open(home.join("owner.lock")).unwrap();
@@ -58,7 +58,7 @@ fn r10_a_lock_that_a_killed_owner_left_to_a_child_for_a_moment_is_waited_for() {
     let (_folder, home) = home();
     let mut ended = Command::new("true").spawn().unwrap();
     ended.wait().unwrap();
-    let lock = RefCell::new(Some(held(&home, ended.id())));
+    let lock = RefCell::new(Some(lock_of(&home, ended.id())));
     let waited = Cell::new(0);
     let wait = |tried| {
         waited.set(tried);
@@ -70,7 +70,7 @@ fn r10_a_lock_that_a_killed_owner_left_to_a_child_for_a_moment_is_waited_for() {
     assert_eq!(waited.get(), 3);
 
     // The wait for it ends.
-    let _lock = held(&home, ended.id());
+    let _lock = lock_of(&home, ended.id());
     let error = lock::lock_or_wait(&home, |tried| waited.set(tried)).unwrap_err();
     assert!(matches!(error, Error::Owned { pid: Some(pid), .. } if pid == ended.id()), "{error}");
     assert_eq!(waited.get(), 99);
@@ -79,7 +79,7 @@ fn r10_a_lock_that_a_killed_owner_left_to_a_child_for_a_moment_is_waited_for() {
 #[test]
 fn an_owner_that_lives_is_not_waited_for() {
     let (_folder, home) = home();
-    let _lock = held(&home, std::process::id());
+    let _lock = lock_of(&home, std::process::id());
     let error = lock::lock_or_wait(&home, |_| panic!("it waits")).unwrap_err();
     assert!(matches!(error, Error::Owned { .. }), "{error}");
 }
@@ -175,12 +175,12 @@ fn a_read_only_home_is_read_and_not_owned() {
 }
 
 #[test]
-fn r10_r11_what_a_killed_owner_acknowledged_is_there() {
+fn r10_r11_entries_that_a_killed_owner_acknowledged_exist() {
     if let Some(home) = std::env::var_os(CHILD).map(PathBuf::from) {
         append_until_killed(&home);
     }
     let (_folder, home) = home();
-    let mut command = child("r10_r11_what_a_killed_owner_acknowledged_is_there", &home);
+    let mut command = child("r10_r11_entries_that_a_killed_owner_acknowledged_exist", &home);
     let mut script = Script::new(1);
     for round in 1..=5 {
         let mut owner = command.stdout(Stdio::piped()).spawn().unwrap();

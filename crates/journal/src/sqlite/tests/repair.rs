@@ -28,7 +28,7 @@ fn kept(home: &Path, beginning: &str) -> Vec<u8> {
 }
 
 #[test]
-fn r10_accepting_a_loss_sets_the_mark_and_keeps_the_old_one() {
+fn r10_accepting_a_loss_sets_the_mark_and_keeps_a_copy_of_the_old_one() {
     let (_folder, home) = killed(&mut Script::new(1));
     let mark = fs::read(home.join("journal.mark")).unwrap();
     fs::remove_file(home.join("journal.db-wal")).unwrap();

@@ -53,7 +53,7 @@ fn has(sqlite: &Sqlite, content: &Content) -> bool {
 }
 
 #[test]
-fn r10_what_nothing_names_is_collected_and_nothing_else() {
+fn r10_only_unreferenced_content_is_collected() {
     let (_folder, home) = home();
     let (sqlite, mut script, named) = talked(&home, 3);
     let gone = [orphan(&home, "one"), orphan(&home, "another")];
@@ -84,7 +84,7 @@ fn r10_what_nothing_names_is_collected_and_nothing_else() {
 }
 
 #[test]
-fn r10_thousands_are_collected_in_pieces() {
+fn r10_thousands_of_bodies_are_collected_in_batches() {
     let (_folder, home) = home();
     let (sqlite, mut script, _) = talked(&home, 1);
     let bodies: Vec<Content> = (0..2500).map(|n| text(&format!("named {n}"))).collect();
@@ -115,7 +115,7 @@ fn r10_progress_of_a_run_that_has_ended_is_collected() {
 }
 
 #[test]
-fn a_collection_that_entries_are_removed_under_begins_anew() {
+fn a_collection_starts_again_if_entries_are_removed_meanwhile() {
     let (_folder, home) = home();
     let (sqlite, script, _) = talked(&home, 3);
     let named_by_snapshot = orphan(&home, "named by what is removed");
@@ -137,7 +137,7 @@ fn a_collection_that_entries_are_removed_under_begins_anew() {
 }
 
 #[test]
-fn r10_r18_what_is_before_an_anchor_goes_and_the_chain_goes_on() {
+fn r10_r18_entries_before_an_anchor_are_removed_and_the_chain_continues() {
     let (_folder, home) = home();
     let (sqlite, mut script, bodies) = talked(&home, 6);
     let whole = sqlite.read(script.branch, Seq(1)).unwrap();
@@ -205,7 +205,7 @@ fn r10_a_mark_that_lags_names_nothing_that_was_removed() {
 }
 
 #[test]
-fn r10_r11_a_kill_while_entries_are_removed_leaves_all_or_what_is_to_stay() {
+fn r10_r11_a_kill_while_entries_are_removed_leaves_all_or_the_retained_ones() {
     let (mut all, mut rest) = (0, 0);
     for at in 1.. {
         let (folder, home) = home();
@@ -264,7 +264,7 @@ fn erase(sqlite: &Sqlite, before: i64, states: &[&Content]) -> Result<Collected,
 }
 
 #[test]
-fn r21_what_only_old_entries_name_is_erased_and_nothing_else() {
+fn r21_only_content_named_by_old_entries_alone_is_erased() {
     let (_folder, home) = home();
     let (sqlite, mut script, bodies) = talked(&home, 6);
     let before = script.at + 1;

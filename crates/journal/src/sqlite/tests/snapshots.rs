@@ -46,7 +46,7 @@ fn r10_a_damaged_snapshot_is_named_and_the_entries_are_not_harmed() {
 }
 
 #[test]
-fn r18_behind_removed_entries_the_line_starts_at_their_snapshot_which_stays() {
+fn r18_after_removed_entries_the_line_starts_at_their_snapshot_which_stays() {
     let (_folder, home, mut script) = filled();
     let sqlite = own(&home);
     keep(&sqlite, &script, 9);
@@ -93,7 +93,7 @@ fn r18_an_erased_entry_needs_a_snapshot_behind_it() {
 }
 
 #[test]
-fn r10_entries_that_are_missing_before_the_first_one_asked_for_are_damage() {
+fn r10_missing_entries_before_the_requested_one_are_damage() {
     let (_folder, home, script) = filled();
     change(&home, "DELETE FROM entries WHERE seq < 9");
     let sqlite = own(&home);

@@ -218,7 +218,7 @@ fn a_quiet_writer_empties_the_wal() {
 }
 
 #[test]
-fn a_writer_that_is_quiet_for_long_collects_what_nothing_names() {
+fn an_idle_writer_collects_unreferenced_content() {
     let (_folder, home) = home();
     drop(own(&home));
     let other = rusqlite::Connection::open(home.join("journal.db")).unwrap();

@@ -12,7 +12,7 @@ use crate::{Read as _, StoredLineage};
 /// R43: a subscriber that comes back resumes after the last entry of the tail. Progress before that entry would count
 /// as seen.
 #[test]
-fn r43_a_tail_is_of_one_moment_whatever_is_recorded_while_it_is_read() {
+fn r43_a_tail_is_one_consistent_read_while_entries_are_added() {
     let (_folder, home) = home();
     let sqlite = own(&home);
     let reader = Reader::open(&home).unwrap();

@@ -19,7 +19,7 @@ fn change(home: &Path, sql: &str) {
 }
 
 #[test]
-fn r18_what_a_session_has_left_is_looked_at_and_closes_nothing() {
+fn r18_an_abandoned_branch_is_checked_and_closes_no_session() {
     let (_folder, home, script) = kept();
     fork(&home, &script, Seq(3));
     let looked = look(&home);
@@ -38,7 +38,7 @@ fn r18_what_a_session_has_left_is_looked_at_and_closes_nothing() {
 }
 
 #[test]
-fn r10_what_would_be_collected_is_counted_and_is_what_is_collected() {
+fn r10_the_count_of_unused_content_equals_what_is_collected() {
     let (_folder, home, mut script) = kept();
     let sqlite = own(&home);
     let piece = |run: u128, ordinal: u32, try_no: u32| -> Event {

@@ -9,7 +9,7 @@ use crate::suite::samples::{retracted, run, run_row, session_row};
 use crate::{Read as _, views};
 
 #[test]
-fn r11_what_is_unfinished_or_held_is_looked_up_by_its_index() {
+fn r11_unfinished_and_suspended_sessions_are_found_by_index() {
     let (_folder, home, _) = filled();
     let connection = Connection::open(home.join("journal.db")).unwrap();
     for tail in ["unfinished AND unfinished = 1", "unfinished AND unfinished = 2"] {

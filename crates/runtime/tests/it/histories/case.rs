@@ -1,56 +1,56 @@
-//! A history as it is drawn: who says what, how calls end, and what comes in between. Numbers choose among what there is
-//! when it happens, so that shrinking keeps a case valid.
+//! A generated history: the messages of the user, the responses of models, the results of calls, and the disturbances
+//! in between. Numbers choose among what exists at the time, so that shrinking keeps a case valid.
 
 use engine::{FailureClass, ResumeMode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::says::{Id, Piece};
 use super::served::SERVED;
+use super::speaker::{Id, Piece};
 
 /// One history.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// What becomes of a cut stream.
+    /// How a run resumes an interrupted stream.
     pub(crate) resume: ResumeMode,
-    /// The system prompt.
+    /// The system prompt of every run.
     pub(crate) system: &'static str,
-    /// The messages of the user, each sent when the run before has ended or something sends it earlier.
-    pub(crate) messages: Vec<Asked>,
-    /// What is said, request by request, over again.
-    pub(crate) turns: Vec<Turn>,
-    /// How calls go, one after the other, over again.
-    pub(crate) calls: Vec<Called>,
-    /// Which of the effects that run goes on next, over again.
+    /// The messages of the user. Each is sent when the run before has ended, or earlier by a disturbance.
+    pub(crate) messages: Vec<UserMessage>,
+    /// The response to each request; repeated from the first.
+    pub(crate) responses: Vec<ScriptedResponse>,
+    /// The result of each call; repeated from the first.
+    pub(crate) calls: Vec<ScriptedCall>,
+    /// Which of the running effects reports next; repeated from the first.
     pub(crate) picks: Vec<usize>,
-    /// What comes in between, and after how many steps.
+    /// The disturbances, and the steps after which they occur.
     pub(crate) disturbances: Vec<(usize, Disturbance)>,
-    /// The request that is judged; fewer may come.
+    /// The number of the request that is checked. The history may have fewer.
     pub(crate) request: usize,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct UserMessage {
     pub(crate) text: &'static str,
-    pub(crate) files: Vec<Shown>,
-    /// Who answers: a place in [`SERVED`].
+    pub(crate) files: Vec<SampleFile>,
+    /// The model that answers: an index into [`SERVED`].
     pub(crate) model: usize,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Turn {
+pub(crate) struct ScriptedResponse {
     pub(crate) pieces: Vec<Piece>,
-    /// None: whole.
+    /// How the response ends; `None` = complete.
     pub(crate) failure: Option<FailureClass>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Called {
+pub(crate) struct ScriptedCall {
     pub(crate) decision: Decision,
     pub(crate) fails: bool,
     pub(crate) output: &'static str,
-    pub(crate) files: Vec<Shown>,
+    pub(crate) files: Vec<SampleFile>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -61,9 +61,9 @@ pub(crate) enum Decision {
     AskedAndDenied,
 }
 
-/// A file that is shown.
+/// A file that is attached.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shown {
+pub(crate) struct SampleFile {
     pub(crate) media_type: &'static str,
     pub(crate) bytes: &'static [u8],
 }
@@ -73,13 +73,13 @@ pub(crate) enum Disturbance {
     Message,
     Abort,
     Pause,
-    /// A pause, and its run is ended.
+    /// A pause, after which the run is ended.
     Drop,
     /// The process is killed, and the next one opens.
     Crash,
-    /// The process leaves in order, and the next one opens.
+    /// The process shuts down in order, and the next one opens.
     HandOver,
-    /// The run's own limit, or another that is due.
+    /// A timer is due: the run's limit, or another one.
     Late,
 }
 
@@ -114,22 +114,22 @@ fn text() -> impl Strategy<Value = &'static str> {
     select(TEXTS)
 }
 
-fn files() -> impl Strategy<Value = Vec<Shown>> {
-    let file = select(FILES).prop_map(|(media_type, bytes)| Shown { media_type, bytes });
+fn files() -> impl Strategy<Value = Vec<SampleFile>> {
+    let file = select(FILES).prop_map(|(media_type, bytes)| SampleFile { media_type, bytes });
     prop_oneof![4 => Just(vec![]), 1 => vec(file, 1..4)]
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
-    // A message of the command line has text; one that comes with files may have none.
+fn asked() -> impl Strategy<Value = UserMessage> {
+    // A message without files has text.
     let message = (text(), files()).prop_map(|(text, files)| {
-        let says_nothing = text.trim().is_empty() && files.is_empty();
-        (if says_nothing { "go on" } else { text }, files)
+        let is_blank = text.trim().is_empty() && files.is_empty();
+        (if is_blank { "go on" } else { text }, files)
     });
-    (message, 0..SERVED.len()).prop_map(|((text, files), model)| Asked { text, files, model })
+    (message, 0..SERVED.len()).prop_map(|((text, files), model)| UserMessage { text, files, model })
 }
 
 fn piece() -> impl Strategy<Value = Piece> {
-    let id = select(vec![Id::Own, Id::Own, Id::Own, Id::Missing, Id::ByPlace, Id::Odd, Id::Long, Id::Same]);
+    let id = select(vec![Id::Own, Id::Own, Id::Own, Id::Missing, Id::ByIndex, Id::Odd, Id::Long, Id::Same]);
     prop_oneof![
         4 => (text(), any::<bool>()).prop_map(|(text, is_signed)| Piece::Text { text, is_signed }),
         3 => (text(), any::<bool>()).prop_map(|(text, is_signed)| Piece::Reasoning { text, is_signed }),
@@ -140,7 +140,7 @@ fn piece() -> impl Strategy<Value = Piece> {
     ]
 }
 
-fn turn() -> impl Strategy<Value = Turn> {
+fn response() -> impl Strategy<Value = ScriptedResponse> {
     let failure = prop_oneof![
         8 => Just(None),
         1 => select(vec![
@@ -153,10 +153,10 @@ fn turn() -> impl Strategy<Value = Turn> {
         .prop_map(Some),
     ];
     let pieces = prop_oneof![8 => vec(piece(), 1..6), 1 => vec(piece(), 6..14)];
-    (pieces, failure).prop_map(|(pieces, failure)| Turn { pieces, failure })
+    (pieces, failure).prop_map(|(pieces, failure)| ScriptedResponse { pieces, failure })
 }
 
-fn called() -> impl Strategy<Value = Called> {
+fn called() -> impl Strategy<Value = ScriptedCall> {
     let decision = prop_oneof![
         6 => Just(Decision::Allowed),
         1 => Just(Decision::Denied),
@@ -164,7 +164,7 @@ fn called() -> impl Strategy<Value = Called> {
         1 => Just(Decision::AskedAndDenied),
     ];
     let output = prop_oneof![1 => Just(""), 4 => text()];
-    (decision, prop::bool::weighted(0.3), output, files()).prop_map(|(decision, fails, output, files)| Called {
+    (decision, prop::bool::weighted(0.3), output, files()).prop_map(|(decision, fails, output, files)| ScriptedCall {
         decision,
         fails,
         output,
@@ -184,14 +184,14 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
     ]
 }
 
-/// A drawn history.
+/// Generates histories.
 pub(crate) fn case() -> impl Strategy<Value = Case> {
-    let said = (vec(asked(), 1..5), vec(turn(), 1..6), vec(called(), 1..6));
+    let dialogue = (vec(asked(), 1..5), vec(response(), 1..6), vec(called(), 1..6));
     let order = (vec(0..8_usize, 1..12), vec((0..80_usize, disturbance()), 0..5), 1..10_usize);
     let resume = select(vec![ResumeMode::Restart, ResumeMode::Continue]);
     let system = select(vec!["", "be brief", " \n"]);
-    (resume, system, said, order).prop_map(|(resume, system, said, order)| {
-        let ((messages, turns, calls), (picks, disturbances, request)) = (said, order);
-        Case { resume, system, messages, turns, calls, picks, disturbances, request }
+    (resume, system, dialogue, order).prop_map(|(resume, system, dialogue, order)| {
+        let ((messages, responses, calls), (picks, disturbances, request)) = (dialogue, order);
+        Case { resume, system, messages, responses, calls, picks, disturbances, request }
     })
 }

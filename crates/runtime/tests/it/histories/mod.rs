@@ -1,13 +1,13 @@
-//! Ten thousand histories as the engine leaves them, after cuts, aborts, refusals, crashes and changes of the model, each
-//! rendered for each wire format and held against what its provider's documentation asks for (`rules/`); and for each rule a
-//! request that breaks it, which it must see.
+//! Ten thousand histories that the engine produces after interruptions, aborts, refusals, crashes and changes of the
+//! model. Each is rendered for each wire format and checked against the documentation of its provider (`rules/`). For
+//! each rule there is a request that breaks it, which the rule must detect.
 
 mod case;
 mod mutants;
 mod rules;
-mod says;
 mod sdks;
 mod served;
+mod speaker;
 mod world;
 
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ use self::case::Case;
 use self::served::SERVED;
 use self::world::{History, play};
 
-/// Judges so many histories, which are the same in every run; one that fails is made small.
+/// Checks this many histories, the same ones each time. A failing history is shrunk.
 fn each_history(count: u32, judge: impl Fn(&Case, &History) -> Result<(), TestCaseError>) {
     let config = Config { cases: count, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
@@ -35,7 +35,7 @@ fn each_history(count: u32, judge: impl Fn(&Case, &History) -> Result<(), TestCa
     }
 }
 
-/// Whether the history, rendered for every model, keeps to all rules.
+/// Checks that the history, rendered for every model, follows all rules.
 fn judge(case: &Case, history: &History) -> Result<(), TestCaseError> {
     let tools = Cached::from(Arc::from(&tools::specs()[..2]));
     for served in SERVED {
@@ -46,7 +46,7 @@ fn judge(case: &Case, history: &History) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// R41: what a run sends is a history that its provider takes, whatever has happened in the conversation.
+/// R41: whatever happened in a conversation, its provider accepts the history that a run sends.
 #[test]
 fn r41_no_history_makes_a_request_that_a_provider_refuses() {
     let seen: RefCell<BTreeMap<&str, u32>> = RefCell::default();
@@ -61,7 +61,7 @@ fn r41_no_history_makes_a_request_that_a_provider_refuses() {
     }
 }
 
-/// R41: the results of an answer stand in the order of its calls, in whatever order they ended.
+/// R41: the results of a response are in the order of its calls, in whatever order the calls ended.
 #[test]
 fn r41_results_stand_in_the_order_of_their_calls() {
     let mut orders = BTreeSet::new();
@@ -82,7 +82,7 @@ fn r41_results_stand_in_the_order_of_their_calls() {
     assert!(orders.len() >= 3, "they ended in other orders: {orders:?}");
 }
 
-/// A rule that refuses nothing proves nothing: each refuses the request that breaks it, and none refuses a good one.
+/// Each rule refuses the request that breaks it, and none refuses a valid one.
 #[test]
 fn r41_each_rule_refuses_the_request_that_breaks_it() {
     for (at, served) in SERVED.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Histories through the official clients of two providers (`sdks/`, in Python) to a server of our own, which holds what
-//! arrives against the rules; the clients' own types are held against it before. What may not live here: rules.
+//! Sends histories through the official clients of two providers (`sdks/`, in Python) to a local server, which checks
+//! the requests against the rules. The clients check them against their own types before.
 //!
-//! It wants Python with three modules. `SDKS_PYTHON` names one that has them, as `.ci/run` does; else `python3` is tried.
-//! `SDKS_HISTORIES` says how many histories are sent; all ten thousand take minutes.
+//! It needs Python with three modules: `SDKS_PYTHON`, which `.ci/run` sets, else `python3`. `SDKS_HISTORIES` sets the
+//! number of histories; all ten thousand take minutes.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 use super::served::{SERVED, Sent};
 use super::{each_history, mutants, rules};
 
-/// Histories that are sent if nobody says how many.
+/// The default number of histories.
 const HISTORIES: u32 = 500;
 
-/// The models whose requests are sent: DeepSeek's have a field that OpenAI does not know.
+/// The models whose requests are sent. DeepSeek's requests have a field that OpenAI does not know.
 const MODELS: [&str; 4] = ["claude-sonnet-5", "claude-haiku-4-5", "gpt-4.1", "gpt-5.4"];
 
-/// The Python to use, if there is one with the modules; where it was promised, its lack is a failure.
+/// The Python to use; `None` if none has the modules. If `SDKS_PYTHON` is set, that is a failure.
 fn python() -> Option<String> {
     let named = std::env::var("SDKS_PYTHON").ok();
     let python = named.clone().unwrap_or_else(|| "python3".to_owned());
@@ -39,46 +39,46 @@ fn python() -> Option<String> {
     None
 }
 
-/// What is sent, by its number.
-struct Given {
+/// The requests to send, by number.
+struct Requests {
     sent: Vec<(Sent, bool)>,
-    /// How many of them have arrived.
+    /// How many have arrived.
     arrived: AtomicUsize,
-    /// What the clients have changed.
+    /// The requests that the clients have changed.
     changed: Mutex<Vec<String>>,
 }
 
-/// R41: each history is sent by the official clients as it is, by their own types it is a request, and by the rules its
-/// provider takes it; a request that breaks a rule is refused.
+/// R41: the official clients send each history unchanged, their own types accept it, and the rules accept it. A request
+/// that breaks a rule is refused.
 #[test]
 fn r41_third_party_the_official_clients_send_each_history() {
     let Some(python) = python() else { return };
-    let given = Arc::new(Given { sent: requests(), arrived: AtomicUsize::new(0), changed: Mutex::default() });
+    let pending = Arc::new(Requests { sent: requests(), arrived: AtomicUsize::new(0), changed: Mutex::default() });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
-    let shared = Arc::clone(&given);
+    let shared = Arc::clone(&pending);
     thread::spawn(move || listener.incoming().for_each(|socket| connect(socket.unwrap(), Arc::clone(&shared))));
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/histories/sdks");
     let mut child = Command::new(python);
     child.arg(program).arg(server).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = child.env("NO_PROXY", "127.0.0.1").spawn().unwrap();
     let mut lines = child.stdin.take().unwrap();
-    for (number, (sent, is_bad)) in given.sent.iter().enumerate() {
+    for (number, (sent, is_bad)) in pending.sent.iter().enumerate() {
         let line = json!({ "number": number, "api": sent.served.api.name(), "body": sent.body, "is_bad": is_bad });
         if writeln!(lines, "{line}").is_err() {
-            break; // It has died, and its words say why.
+            break; // It has exited, and its output says why.
         }
     }
     drop(lines);
     let output = child.wait_with_output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(printed.lines().last(), Some(&*format!("{} sent, 0 wrong", given.sent.len())), "{printed}");
-    assert!(given.changed.lock().unwrap().is_empty(), "the clients changed {:?}", given.changed);
-    let good = given.sent.iter().filter(|(_, is_bad)| !is_bad).count();
-    assert!(given.arrived.load(Ordering::SeqCst) >= good, "not all of them have arrived");
+    assert_eq!(printed.lines().last(), Some(&*format!("{} sent, 0 wrong", pending.sent.len())), "{printed}");
+    assert!(pending.changed.lock().unwrap().is_empty(), "the clients changed {:?}", pending.changed);
+    let good = pending.sent.iter().filter(|(_, is_bad)| !is_bad).count();
+    assert!(pending.arrived.load(Ordering::SeqCst) >= good, "not all of them have arrived");
 }
 
-/// The histories as requests of the models, and for each rule of their formats one that breaks it.
+/// The histories as requests to the models, and for each rule of their formats a request that breaks it.
 fn requests() -> Vec<(Sent, bool)> {
     let histories = std::env::var("SDKS_HISTORIES").ok().map_or(HISTORIES, |count| count.parse().unwrap());
     let tools = Cached::from(Arc::from(&tools::specs()[..2]));
@@ -96,13 +96,13 @@ fn requests() -> Vec<(Sent, bool)> {
     sent
 }
 
-/// Takes requests from a connection until it ends.
-fn connect(socket: TcpStream, given: Arc<Given>) {
+/// Serves the requests of a connection until it ends.
+fn connect(socket: TcpStream, pending: Arc<Requests>) {
     thread::spawn(move || {
         let mut reader = BufReader::new(socket.try_clone().unwrap());
         let mut socket = socket;
         while let Some((number, body)) = request(&mut reader) {
-            let answer = answer(&given, number, &body);
+            let answer = answer(&pending, number, &body);
             if socket.write_all(&answer).is_err() {
                 return;
             }
@@ -130,12 +130,12 @@ fn request(reader: &mut impl BufRead) -> Option<(usize, Value)> {
     Some((number, serde_json::from_slice(&body).ok()?))
 }
 
-/// Takes the request, or says which rules it breaks.
-fn answer(given: &Given, number: usize, body: &Value) -> Vec<u8> {
-    let (sent, is_bad) = &given.sent[number];
-    given.arrived.fetch_add(1, Ordering::SeqCst);
+/// Accepts the request, or responds with the rules that it breaks.
+fn answer(pending: &Requests, number: usize, body: &Value) -> Vec<u8> {
+    let (sent, is_bad) = &pending.sent[number];
+    pending.arrived.fetch_add(1, Ordering::SeqCst);
     if *body != sent.body && !is_bad {
-        given.changed.lock().unwrap().push(format!("{number}: {body}"));
+        pending.changed.lock().unwrap().push(format!("{number}: {body}"));
     }
     let broken = rules::broken(&Sent { served: sent.served, body: body.clone() });
     if broken.is_empty() {

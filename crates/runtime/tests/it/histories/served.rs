@@ -1,5 +1,5 @@
-//! The models that answer in a history and that its request is written for: for each wire format those between which it
-//! is written differently. What may not live here: what they say.
+//! The models that answer in a history and that its request is rendered for: for each wire format, the models whose
+//! requests differ.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const fn served(
     Served { api, provider, model, base_url, thinking }
 }
 
-/// All of them.
+/// All models of the histories.
 pub(crate) const SERVED: [Served; 9] = [
     served(Api::Anthropic, "anthropic", "claude-sonnet-5", "https://api.anthropic.com/v1", Some(Thinking::Medium)),
     served(Api::Anthropic, "anthropic", "claude-haiku-4-5", "https://api.anthropic.com/v1", Some(Thinking::Low)),
@@ -47,7 +47,7 @@ pub(crate) const SERVED: [Served; 9] = [
 ];
 
 impl Served {
-    /// It as a run may try it.
+    /// The model as a candidate of a run.
     pub(crate) fn candidate(&self) -> Candidate {
         Candidate {
             provider: self.provider.to_owned(),
@@ -69,7 +69,7 @@ impl Served {
         format!("{}/{}", self.provider, self.model)
     }
 
-    /// What it is sent.
+    /// The request that it receives.
     pub(crate) fn sent(&self, system: &str, messages: &[Cached<Message>], tools: &Cached<Arc<[ToolSpec]>>) -> Sent {
         let request = Request {
             candidate: self.candidate(),
@@ -84,7 +84,7 @@ impl Served {
     }
 }
 
-/// The body of a request, and whom it is for.
+/// The body of a request, and its model.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) served: Served,

@@ -1,5 +1,5 @@
-//! The real engine over the real journal in memory, driven through a drawn case: what comes out is the conversation of a
-//! request as the runtime would send it. What may not live here: what any provider wants.
+//! Drives the real engine over the in-memory journal through a generated case. The result is the conversation of a
+//! request as the runtime would send it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use journal::{Append, Journal as _, Memory, Read as _};
 use models::{Cached, Message};
 use uuid::Uuid;
 
-use super::case::{Called, Case, Decision, Disturbance, Shown};
-use super::says::Speaker;
+use super::case::{Case, Decision, Disturbance, SampleFile, ScriptedCall};
 use super::served::SERVED;
+use super::speaker::Speaker;
 
 const SESSION: SessionId = SessionId(Uuid::from_u128(0x5e55));
 const BRANCH: BranchId = BranchId(Uuid::from_u128(0xb4a9));
 
-/// Steps after which a case that has not come to its request is left where it is.
+/// Steps after which a case that has not reached its request is stopped.
 const STEPS: usize = 400;
 
 /// The conversation of one request, and what happened on the way to it.
 pub(crate) struct History {
     pub(crate) messages: Vec<Cached<Message>>,
-    /// Kinds of events.
+    /// The kinds of events that were recorded.
     pub(crate) events: BTreeSet<&'static str>,
-    /// The calls that ended by themselves, by their effects, in the order in which they did.
+    /// The effects of the calls that ended by themselves, in the order in which they ended.
     pub(crate) ended: Vec<EffectId>,
 }
 
-/// Plays the case up to the request that is judged, or to the last one that comes; none if none does.
+/// Plays the case up to the request that is checked, or up to its last request; `None` if it has none.
 pub(crate) fn play(case: &Case) -> Option<History> {
     let mut world = World::new(case);
     for step in 0..STEPS {
         let due = case.disturbances.iter().filter(|(at, _)| *at == step);
         due.for_each(|(_, disturbance)| world.disturb(*disturbance));
-        if world.requests >= case.request || !world.go_on(case.picks[step % case.picks.len()]) {
+        if world.requests >= case.request || !world.step(case.picks[step % case.picks.len()]) {
             break;
         }
     }
@@ -55,15 +55,15 @@ struct World<'a> {
     journal: Memory,
     now: i64,
     armed: Option<Timestamp>,
-    /// What each effect that runs is still to report.
+    /// The reports that each running effect has not sent yet.
     running: BTreeMap<EffectId, VecDeque<Report>>,
     asked: usize,
     begun: usize,
     requests: usize,
     calls: usize,
-    /// Blocks that were said.
+    /// The number of blocks that were sent.
     spoken: u32,
-    /// Those that the last request holds.
+    /// The number of items in the last request.
     items: Option<usize>,
     events: BTreeSet<&'static str>,
     ended: Vec<EffectId>,
@@ -122,10 +122,10 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets something happen; nothing if there is nothing left.
-    fn go_on(&mut self, pick: usize) -> bool {
+    /// Plays one step. Returns false if nothing is left to do.
+    fn step(&mut self, pick: usize) -> bool {
         if self.session().closed {
-            self.open_again();
+            self.reopen();
             return true;
         }
         match self.session().lifecycle.kind() {
@@ -157,7 +157,7 @@ impl<'a> World<'a> {
                 self.ended.extend(matches!(report, Report::CallEnded { .. }).then_some(*effect));
                 self.take(report);
             }
-            // It has said all that it had to say: it hangs until its limit.
+            // It has no reports left: it hangs until its limit.
             None => return self.is_due(),
         }
         true
@@ -197,7 +197,7 @@ impl<'a> World<'a> {
                 self.take(Command::Pause { run: None, freeze: false });
                 self.take(Command::Resume { run: None, drop: true });
             }
-            Disturbance::Crash => self.open_again(),
+            Disturbance::Crash => self.reopen(),
             Disturbance::HandOver => self.take(Report::Closing),
             Disturbance::Late => {
                 self.is_due();
@@ -205,8 +205,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The process is gone: what the journal has is all that is left.
-    fn open_again(&mut self) {
+    /// Kills the process and recovers the session from the journal.
+    fn reopen(&mut self) {
         self.journal.crash_process();
         let epoch = self.journal.open();
         let settings = |hash: Hash| {
@@ -221,7 +221,7 @@ impl<'a> World<'a> {
         self.take(Report::Opened { epoch, cooling: vec![] });
     }
 
-    /// What this effect is going to report.
+    /// The reports of this effect.
     fn begin(&mut self, effect: &Effect) -> VecDeque<Report> {
         let id = effect.id();
         match effect {
@@ -236,7 +236,7 @@ impl<'a> World<'a> {
             Effect::Request { items, .. } => {
                 self.items = Some(*items as usize);
                 self.requests += 1;
-                self.says(id)
+                self.respond(id)
             }
             Effect::Reserve { .. } => [Report::Reserved { effect: id, near: None }].into(),
             Effect::Compact { .. } => {
@@ -255,17 +255,17 @@ impl<'a> World<'a> {
             }
             Effect::RunCall { .. } => {
                 self.calls += 1;
-                [Report::CallEnded { effect: id, given: self.given() }].into()
+                [Report::CallEnded { effect: id, given: self.tool_result() }].into()
             }
             Effect::FindCall { .. } => {
                 let found = [Found::NeverStarted, Found::Ended, Found::Unknown][self.calls % 3];
-                let ended = (found == Found::Ended).then(|| self.given());
+                let ended = (found == Found::Ended).then(|| self.tool_result());
                 [Report::CallFound { effect: id, found, ended }].into()
             }
-            Effect::EndCall { .. } => [Report::CallEnded { effect: id, given: self.given() }].into(),
+            Effect::EndCall { .. } => [Report::CallEnded { effect: id, given: self.tool_result() }].into(),
             Effect::Report { .. } => [Report::Reported { effect: id }].into(),
             Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => {
-                unreachable!("nothing goes on in the background")
+                unreachable!("no command runs in the background")
             }
         }
     }
@@ -282,32 +282,32 @@ impl<'a> World<'a> {
         }
     }
 
-    fn says(&mut self, effect: EffectId) -> VecDeque<Report> {
-        let turn = &self.case.turns[(self.requests - 1) % self.case.turns.len()];
+    fn respond(&mut self, effect: EffectId) -> VecDeque<Report> {
+        let response = &self.case.responses[(self.requests - 1) % self.case.responses.len()];
         let model = self.case.messages[(self.begun.max(1) - 1) % self.case.messages.len()].model;
         let mut speaker = Speaker::new(SERVED[model], &mut self.spoken);
-        let parts = turn.pieces.iter().flat_map(|piece| speaker.say(piece));
+        let parts = response.pieces.iter().flat_map(|piece| speaker.say(piece));
         let mut reports: VecDeque<Report> = parts.map(|part| Report::Said { effect, part }).collect();
-        reports.push_back(match turn.failure {
+        reports.push_back(match response.failure {
             Some(class) => Report::RequestFailed { effect, failure: Failure::new(class, "cut") },
             None => Report::RequestEnded { effect, usage: Usage::default() },
         });
         reports
     }
 
-    fn planned(&self, index: u32) -> &'a Called {
+    fn planned(&self, index: u32) -> &'a ScriptedCall {
         &self.case.calls[index as usize % self.case.calls.len()]
     }
 
-    fn given(&self) -> ToolResult {
-        let Called { fails, output, files, .. } = &self.case.calls[self.calls % self.case.calls.len()];
+    fn tool_result(&self) -> ToolResult {
+        let ScriptedCall { fails, output, files, .. } = &self.case.calls[self.calls % self.case.calls.len()];
         let outcome = if *fails { CallOutcome::Failed } else { CallOutcome::Done };
         let output = Content::text(BodyKind::Output, output);
         ToolResult { attachments: attached(files), ..ToolResult::new(outcome, output) }
     }
 }
 
-fn attached(files: &[Shown]) -> Vec<Attached> {
-    let attach = |(at, file): (usize, &Shown)| Attached::new(file.media_type, &format!("file {at}"), file.bytes);
+fn attached(files: &[SampleFile]) -> Vec<Attached> {
+    let attach = |(at, file): (usize, &SampleFile)| Attached::new(file.media_type, &format!("file {at}"), file.bytes);
     files.iter().enumerate().map(attach).collect()
 }

@@ -42,7 +42,7 @@ where
 }
 
 #[test]
-fn r60_what_is_printed_reads_back_equal() {
+fn r60_printed_results_parse_back_equal() {
     let scene = busy();
     let waits = reads_back::<StatusGet>(&scene, json!({}));
     assert_eq!((&waits["unfinished"][0]["queued"], &waits["sessions"]["active"]), (&json!(1), &json!(1)));
@@ -57,7 +57,7 @@ fn r60_what_is_printed_reads_back_equal() {
 }
 
 #[test]
-fn r18_lines_that_say_the_same_again_are_marked_and_none_is_left_out() {
+fn r18_repeated_lines_are_marked_and_none_is_left_out() {
     let scene = busy();
     let lines = RunsTrace::read(&Source::of(&scene.journal), RunParams::default()).unwrap().lines;
     let echoes: Vec<&str> = lines.iter().filter(|line| line.echo).filter_map(|line| line.detail.as_deref()).collect();
@@ -65,7 +65,7 @@ fn r18_lines_that_say_the_same_again_are_marked_and_none_is_left_out() {
 }
 
 #[test]
-fn r60_only_the_last_are_given_where_a_limit_is_named() {
+fn r60_a_limit_returns_only_the_last_rows() {
     let scene = busy();
     let asked = |name: &str, params: Value| read(&Source::of(&scene.journal), name, params).unwrap();
     let texts = |limit: usize| {
@@ -83,7 +83,7 @@ fn r60_only_the_last_are_given_where_a_limit_is_named() {
 }
 
 #[test]
-fn r60_an_answer_that_does_not_fit_is_refused_before_its_texts_are_read() {
+fn r60_a_response_that_is_too_large_is_refused_before_its_texts_are_read() {
     let scene = busy();
     let small = Source { most_bytes: 8, ..Source::of(&scene.journal) };
     let refused = |name: &str, params: Value| read(&small, name, params).unwrap_err();
@@ -96,21 +96,21 @@ fn r60_an_answer_that_does_not_fit_is_refused_before_its_texts_are_read() {
 }
 
 #[test]
-fn r60_what_makes_no_sense_says_what_is_wrong() {
+fn r60_an_invalid_request_is_refused_with_the_reason() {
     let scene = busy();
     let check = |name: &str, params: Value, exit: u8, says: &str| {
         let shape = read(&Source::of(&scene.journal), name, params).unwrap_err().shape();
         let details = shape.details.unwrap();
         assert!(details.exit == exit && shape.message.contains(says), "{name}: {}, {}", details.exit, shape.message);
     };
-    check("runs.show", json!({ "runn": "x" }), 2, "`runs.show` does not take that: unknown field `runn`");
+    check("runs.show", json!({ "runn": "x" }), 2, "invalid parameters of `runs.show`: unknown field `runn`");
     check("runs.list", json!({ "limit": -1 }), 2, "invalid value");
-    check("status", json!([1]), 2, "`status` does not take that");
+    check("status", json!([1]), 2, "invalid parameters of `status`");
     check("sessions.show", json!({ "sessionKey": "a b" }), 2, "not a session key");
     check("sessions.show", json!({ "sessionKey": "nobody" }), 4, "no session `agent:main:nobody`");
     check("receipts.get", Value::Null, 2, "an id or a key");
     check("receipts.get", json!({ "id": "x" }), 2, "`x` is not a message id");
-    check("agent", Value::Null, 70, "does not only read");
+    check("agent", Value::Null, 70, "is not a read-only method");
     assert!(only_reads("status") && !only_reads("agent"));
     let table = protocol::method::METHODS;
     assert!(table.iter().any(|method| method.name == SessionsShow::NAME));

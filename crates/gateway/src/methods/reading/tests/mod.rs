@@ -35,7 +35,7 @@ fn status(scene: &Scene, owner: Option<u32>) -> Status {
 }
 
 #[test]
-fn r21_what_is_unfinished_says_what_it_waits_for() {
+fn r21_an_unfinished_session_says_what_it_waits_for() {
     let mut scene = Scene::new();
     scene.start("look around");
     scene.stream("Here is ");
@@ -66,7 +66,7 @@ fn r21_until_when_a_session_waits_is_a_time() {
 }
 
 #[test]
-fn r21_a_question_is_shown_as_it_is_asked() {
+fn r21_an_approval_request_is_shown_with_its_text() {
     let mut scene = Scene::new();
     scene.start("clean up");
     scene.call("exec", r#"{"command":"rm -r old"}"#);
@@ -76,7 +76,7 @@ fn r21_a_question_is_shown_as_it_is_asked() {
 }
 
 #[test]
-fn r10_the_open_stream_is_shown_as_far_as_it_came() {
+fn r10_the_open_stream_is_shown_up_to_its_last_piece() {
     let mut scene = Scene::new();
     scene.start("hello");
     scene.stream("Hel");
@@ -92,7 +92,7 @@ fn r10_the_open_stream_is_shown_as_far_as_it_came() {
 }
 
 #[test]
-fn r12_struck_text_is_not_shown_and_kept_text_is() {
+fn r12_retracted_text_is_hidden_and_kept_text_is_shown() {
     let mut scene = Scene::new();
     scene.start("hello");
     scene.stream("Half");
@@ -142,7 +142,7 @@ fn r13_a_call_is_shown_at_each_stage_and_once() {
 }
 
 #[test]
-fn r18_an_orderly_restart_is_no_crash() {
+fn r18_an_orderly_restart_is_not_a_crash() {
     let mut scene = Scene::new();
     scene.start("hello");
     scene.restart();
@@ -150,7 +150,7 @@ fn r18_an_orderly_restart_is_no_crash() {
     scene.end_stream();
     let lines = lines(&scene);
     let details: Vec<&str> = lines.iter().filter_map(|line| line.detail.as_deref()).collect();
-    assert!(details.contains(&"owner 1 left in order") && details.contains(&"opened by epoch 2"), "{details:?}");
+    assert!(details.contains(&"owner 1 shut down in order") && details.contains(&"opened by epoch 2"), "{details:?}");
     assert!(lines.iter().all(|line| !line.crash));
 }
 
@@ -206,9 +206,7 @@ fn a_run_is_found_by_a_unique_beginning_or_by_its_session() {
     check(&RunParams::default(), Ok("00000000-0000-0000-0000-000000000101"));
     check(
         &by_id("0000"),
-        Err(
-            "`0000` may be any of 2 runs: 00000000-0000-0000-0000-000000000101, 00000000-0000-0000-0000-000000000102 …",
-        ),
+        Err("`0000` matches 2 runs: 00000000-0000-0000-0000-000000000101, 00000000-0000-0000-0000-000000000102 …"),
     );
     check(&by_id("f00"), Err("there is no run `f00`"));
     let other = RunParams { run: None, session: Some("other".to_owned()) };

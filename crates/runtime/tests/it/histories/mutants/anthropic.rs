@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Planted;
+use super::Mutant;
 
-pub(super) const PLANTED: &[Planted] = &[
+pub(super) const MUTANTS: &[Mutant] = &[
     ("the_first_message_is_the_users", |body| drop(messages(body).remove(0))),
     ("roles_alternate", |body| messages(body).push(json!({ "role": "user", "content": [text("and")] }))),
     ("the_last_message_is_the_users", |body| drop(messages(body).pop())),

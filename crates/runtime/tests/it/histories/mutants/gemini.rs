@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Planted;
+use super::Mutant;
 
-pub(super) const PLANTED: &[Planted] = &[
+pub(super) const MUTANTS: &[Mutant] = &[
     ("roles_alternate", |body| {
         let last = contents(body)[4].clone();
         contents(body).push(last);
@@ -30,7 +30,7 @@ pub(super) const PLANTED: &[Planted] = &[
     }),
     ("files_are_of_known_types", |body| parts(body, 0)[1]["inlineData"]["mimeType"] = json!("image/gif")),
     ("ids_pair", |body| call(body)["id"] = json!("other")),
-    ("thinking_is_said_in_one_way", |body| {
+    ("thinking_is_set_in_one_way", |body| {
         body["generationConfig"]["thinkingConfig"]["thinkingBudget"] = json!(1_024);
     }),
     ("the_output_is_limited", |body| body["generationConfig"]["maxOutputTokens"] = json!(0)),

@@ -1,5 +1,5 @@
-//! For each rule a request that breaks it: a good one, as an adapter writes it, and what is changed in it. What may not live
-//! here: rules.
+//! For each rule a request that breaks it: a valid one, as an adapter writes it, and the change that breaks the rule.
+//! Rules do not belong here.
 
 mod anthropic;
 mod gemini;
@@ -11,13 +11,13 @@ use engine::ResumeMode;
 use models::{Api, Cached};
 use serde_json::Value;
 
-use crate::histories::case::{Asked, Called, Case, Decision, Shown, Turn};
-use crate::histories::says::{Id, Piece};
+use crate::histories::case::{Case, Decision, SampleFile, ScriptedCall, ScriptedResponse, UserMessage};
 use crate::histories::served::{SERVED, Sent};
+use crate::histories::speaker::{Id, Piece};
 use crate::histories::world::play;
 
-/// The rule, and how a good request is made to break it.
-pub(crate) type Planted = (&'static str, fn(&mut Value));
+/// The name of a rule, and the change that makes a valid request break it.
+pub(crate) type Mutant = (&'static str, fn(&mut Value));
 
 /// A request that breaks a rule.
 pub(crate) struct Bad {
@@ -25,17 +25,17 @@ pub(crate) struct Bad {
     pub(crate) sent: Sent,
 }
 
-/// For every rule of a format a request that breaks it.
+/// Returns, for every rule of a format, a request that breaks it.
 pub(crate) fn bad(api: Api) -> Vec<Bad> {
     let mutants = match api {
         Api::Offline => &[],
-        Api::Anthropic => anthropic::PLANTED,
-        Api::OpenAiChat => openai_chat::PLANTED,
-        Api::OpenAiResponses => openai_responses::PLANTED,
-        Api::Gemini => gemini::PLANTED,
-        Api::Ollama => ollama::PLANTED,
+        Api::Anthropic => anthropic::MUTANTS,
+        Api::OpenAiChat => openai_chat::MUTANTS,
+        Api::OpenAiResponses => openai_responses::MUTANTS,
+        Api::Gemini => gemini::MUTANTS,
+        Api::Ollama => ollama::MUTANTS,
     };
-    let bad = |(rule, change): &Planted| {
+    let bad = |(rule, change): &Mutant| {
         let mut sent = good(model(api));
         change(&mut sent.body);
         Bad { rule, sent }
@@ -43,7 +43,7 @@ pub(crate) fn bad(api: Api) -> Vec<Bad> {
     mutants.iter().map(bad).collect()
 }
 
-/// The model of a format that most is asked of.
+/// The model of a format to which most rules apply.
 fn model(api: Api) -> usize {
     match api {
         Api::Anthropic => 1,
@@ -52,46 +52,49 @@ fn model(api: Api) -> usize {
     }
 }
 
-/// A question that is answered with three calls that run beside each other, and the request with their results.
+/// A message that is answered with three concurrent calls, and the request with their results.
 pub(crate) fn three_calls(picks: Vec<usize>) -> Case {
     let call = Piece::Call { id: Id::Own, tool: "ls", arguments: "{}" };
     Case {
-        messages: vec![Asked { text: "look", files: vec![], model: 0 }],
-        turns: vec![Turn { pieces: vec![call; 3], failure: None }],
+        messages: vec![UserMessage { text: "look", files: vec![], model: 0 }],
+        responses: vec![ScriptedResponse { pieces: vec![call; 3], failure: None }],
         picks,
         request: 2,
         ..quiet()
     }
 }
 
-/// A case of nothing yet, in which all goes well.
+/// An empty case without failures.
 fn quiet() -> Case {
     Case {
         resume: ResumeMode::Restart,
         system: "be brief",
         messages: vec![],
-        turns: vec![],
-        calls: vec![Called { decision: Decision::Allowed, fails: false, output: "a.rs", files: vec![] }],
+        responses: vec![],
+        calls: vec![ScriptedCall { decision: Decision::Allowed, fails: false, output: "a.rs", files: vec![] }],
         picks: vec![0],
         disturbances: vec![],
         request: 1,
     }
 }
 
-/// A question with an image and a document; reasoning, text and two calls; their results; an answer; another question.
+/// A message with an image and a document; reasoning, text and two calls; their results; an answer; another message.
 pub(crate) fn good(model: usize) -> Sent {
-    let asked = |text, files| Asked { text, files, model };
-    let shown = |media_type, bytes| Shown { media_type, bytes };
+    let message = |text, files| UserMessage { text, files, model };
+    let file = |media_type, bytes| SampleFile { media_type, bytes };
     let call = |tool| Piece::Call { id: Id::Own, tool, arguments: "{\"path\":\"a\"}" };
-    let said = |text| Piece::Text { text, is_signed: true };
+    let answer = |text| Piece::Text { text, is_signed: true };
     let first =
-        vec![Piece::Reasoning { text: "Two places.", is_signed: true }, said("I look."), call("ls"), call("read")];
+        vec![Piece::Reasoning { text: "Two places.", is_signed: true }, answer("I look."), call("ls"), call("read")];
     let case = Case {
         messages: vec![
-            asked("look", vec![shown("image/png", b"png"), shown("application/pdf", b"%PDF")]),
-            asked("thanks", vec![]),
+            message("look", vec![file("image/png", b"png"), file("application/pdf", b"%PDF")]),
+            message("thanks", vec![]),
         ],
-        turns: vec![Turn { pieces: first, failure: None }, Turn { pieces: vec![said("Done.")], failure: None }],
+        responses: vec![
+            ScriptedResponse { pieces: first, failure: None },
+            ScriptedResponse { pieces: vec![answer("Done.")], failure: None },
+        ],
         request: 3,
         ..quiet()
     };

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Planted;
+use super::Mutant;
 
-pub(super) const PLANTED: &[Planted] = &[
+pub(super) const MUTANTS: &[Mutant] = &[
     ("roles_are_known", |body| messages(body)[1]["role"] = json!("human")),
     ("the_last_message_is_not_the_models", |body| drop(messages(body).pop())),
     ("calls_are_answered_next_in_their_order", |body| messages(body).swap(3, 4)),

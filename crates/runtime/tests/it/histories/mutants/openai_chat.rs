@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Planted;
+use super::Mutant;
 
-pub(super) const PLANTED: &[Planted] = &[
+pub(super) const MUTANTS: &[Mutant] = &[
     ("the_system_prompt_comes_first_and_once", |body| {
         let system = messages(body).remove(0);
         messages(body).push(system);

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Planted;
+use super::Mutant;
 
 /// Items: a question, reasoning, a text, two calls, two outputs, a text, a question.
-pub(super) const PLANTED: &[Planted] = &[
+pub(super) const MUTANTS: &[Mutant] = &[
     ("items_are_known", |body| input(body)[0]["type"] = json!("question")),
     ("the_last_item_is_not_the_models", |body| drop(input(body).pop())),
     ("each_call_has_one_output_behind_it", |body| drop(input(body).remove(6))),

@@ -1,5 +1,5 @@
-//! Anthropic Messages, by the provider's documentation (platform.claude.com/docs) and, where that is silent, by the words
-//! with which the API refuses.
+//! Anthropic Messages, by the provider's documentation (platform.claude.com/docs) and, where that is silent, by the
+//! words with which the API refuses.
 
 use serde_json::Value;
 
@@ -62,8 +62,8 @@ fn the_first_message_is_the_users(sent: &Sent) -> bool {
     messages(sent).first().is_some_and(|message| message["role"] == "user")
 }
 
-/// `/docs/en/api/messages`, `messages`: models are trained on turns of user and assistant that alternate; there is no other
-/// role.
+/// `/docs/en/api/messages`, `messages`: models are trained on turns of user and assistant that alternate; there is no
+/// other role.
 fn roles_alternate(sent: &Sent) -> bool {
     let known = |message: &Value| message["role"] == "user" || message["role"] == "assistant";
     messages(sent).iter().all(known) && messages(sent).windows(2).all(|pair| pair[0]["role"] != pair[1]["role"])
@@ -128,7 +128,8 @@ fn no_text_is_blank(sent: &Sent) -> bool {
     system.chain(inner_blocks(sent)).all(|block| !is(block, "text") || !text(&block["text"]).trim().is_empty())
 }
 
-/// The API: "content cannot be empty if `is_error` is true", and "all content must be type `text` if `is_error` is true".
+/// The API: "content cannot be empty if `is_error` is true", and "all content must be type `text` if `is_error` is
+/// true".
 fn an_error_is_text(sent: &Sent) -> bool {
     let mut errors = all_blocks(sent).filter(|block| is(block, "tool_result") && block["is_error"] == true);
     errors.all(|result| !blocks(result).is_empty() && blocks(result).iter().all(|block| is(block, "text")))
@@ -147,8 +148,8 @@ fn documents_are_pdf(sent: &Sent) -> bool {
     inner_blocks(sent).filter(|block| is(block, "document")).all(|document| fits(&document["source"]))
 }
 
-/// `/docs/en/build-with-claude/extended-thinking`: thinking goes back as it came, with its signature, to the model that made
-/// it.
+/// `/docs/en/build-with-claude/extended-thinking`: thinking goes back as it came, with its signature, to the model that
+/// made it.
 fn signatures_are_the_models_own(sent: &Sent) -> bool {
     let own = format!("{}#", sent.served.name());
     all_blocks(sent).filter(|block| is_thinking(block)).all(|block| {
@@ -162,8 +163,8 @@ fn no_turn_ends_with_thinking(sent: &Sent) -> bool {
     messages(sent).iter().all(|message| !blocks(message).last().is_some_and(is_thinking))
 }
 
-/// `/docs/en/build-with-claude/extended-thinking`: with a budget, the turn that is gone on with, up to the results that come
-/// last, begins with thinking.
+/// `/docs/en/build-with-claude/extended-thinking`: with a budget, the turn that is continued, up to the results that
+/// come last, begins with thinking.
 fn a_turn_with_a_budget_begins_with_thinking(sent: &Sent) -> bool {
     let has_results = |message: &Value| blocks(message).iter().any(|block| is(block, "tool_result"));
     let turn = messages(sent).iter().rev().take_while(|message| message["role"] == "assistant" || has_results(message));
@@ -191,7 +192,8 @@ fn thinking_is_not_marked(sent: &Sent) -> bool {
     all_blocks(sent).all(|block| !is_thinking(block) || block["cache_control"].is_null())
 }
 
-/// `/docs/en/agents-and-tools/tool-use/define-tools`: the schema of the input is one of an object; a name is there once.
+/// `/docs/en/agents-and-tools/tool-use/define-tools`: the schema of the input is one of an object; a name is there
+/// once.
 fn tools_are_named_once_and_have_a_schema(sent: &Sent) -> bool {
     let tools = list(&sent.body["tools"]);
     are_unique(tools.iter().map(|tool| text(&tool["name"])))

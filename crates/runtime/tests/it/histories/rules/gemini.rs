@@ -20,7 +20,7 @@ pub(super) const RULES: &[Rule] = rules![
     signatures_are_the_models_own,
     files_are_of_known_types,
     ids_pair,
-    thinking_is_said_in_one_way,
+    thinking_is_set_in_one_way,
     the_output_is_limited,
     tools_are_named_once,
 ];
@@ -38,12 +38,12 @@ fn inner_parts(sent: &Sent) -> impl Iterator<Item = &Value> {
     parts(sent).flat_map(|part| std::iter::once(part).chain(list(&part["functionResponse"]["parts"])))
 }
 
-fn held<'a>(content: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a Value> {
-    list(&content["parts"]).iter().map(move |part| &part[kind]).filter(|held| !held.is_null())
+fn parts_of<'a>(content: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a Value> {
+    list(&content["parts"]).iter().map(move |part| &part[kind]).filter(|part| !part.is_null())
 }
 
 fn names<'a>(content: &'a Value, kind: &'static str) -> Vec<&'a str> {
-    held(content, kind).map(|held| text(&held["name"])).collect()
+    parts_of(content, kind).map(|part| text(&part["name"])).collect()
 }
 
 /// Whether the model signs its calls.
@@ -51,7 +51,8 @@ fn is_by_level(sent: &Sent) -> bool {
     sent.served.model.starts_with("gemini-3")
 }
 
-/// `/api/caching#Content`, `role`: `user` or `model`; `/gemini-api/docs/text-generation`: turns of both in a conversation.
+/// `/api/caching#Content`, `role`: `user` or `model`; `/gemini-api/docs/text-generation`: turns of both in a
+/// conversation.
 fn roles_alternate(sent: &Sent) -> bool {
     let known = |content: &Value| content["role"] == "user" || content["role"] == "model";
     contents(sent).iter().all(known) && contents(sent).windows(2).all(|pair| pair[0]["role"] != pair[1]["role"])
@@ -63,12 +64,12 @@ fn the_user_begins_and_ends(sent: &Sent) -> bool {
         == 2
 }
 
-/// The API: "the number of function response parts is equal to the number of function call parts of the function call turn",
-/// which comes directly before it.
+/// The API: "the number of function response parts is equal to the number of function call parts of the function call
+/// turn", which comes directly before it.
 fn each_call_has_its_response_in_the_next_content(sent: &Sent) -> bool {
     let nothing = Value::Null;
     let next = contents(sent).iter().skip(1).chain([&nothing]);
-    let count = |content: &Value, kind| held(content, kind).count();
+    let count = |content: &Value, kind| parts_of(content, kind).count();
     contents(sent).first().is_none_or(|content| count(content, "functionResponse") == 0)
         && contents(sent)
             .iter()
@@ -76,8 +77,8 @@ fn each_call_has_its_response_in_the_next_content(sent: &Sent) -> bool {
             .all(|(content, next)| count(content, "functionCall") == count(next, "functionResponse"))
 }
 
-/// `/gemini-api/docs/function-calling`: a response names its function; without ids their order tells the calls of one name
-/// apart.
+/// `/gemini-api/docs/function-calling`: a response names its function; without ids their order tells the calls of one
+/// name apart.
 fn responses_keep_the_order_of_their_calls(sent: &Sent) -> bool {
     contents(sent).windows(2).all(|pair| names(&pair[0], "functionCall") == names(&pair[1], "functionResponse"))
 }
@@ -99,12 +100,12 @@ fn no_text_is_empty(sent: &Sent) -> bool {
     system.chain(inner_parts(sent)).all(|part| part["text"] != "" || part["thoughtSignature"].is_string())
 }
 
-/// `/api/caching#FunctionDeclaration`, `name`: begins with a letter or `_`, then letters, digits, `_`, `-`, `.` and `:`, at
-/// most 64.
+/// `/api/caching#FunctionDeclaration`, `name`: begins with a letter or `_`, then letters, digits, `_`, `-`, `.` and
+/// `:`, at most 64.
 fn names_fit(sent: &Sent) -> bool {
     let called = parts(sent).flat_map(|part| [&part["functionCall"], &part["functionResponse"]]);
     let declared = list(&sent.body["tools"]).iter().flat_map(|tool| list(&tool["functionDeclarations"]));
-    called.filter(|held| !held.is_null()).chain(declared).all(|named| {
+    called.filter(|part| !part.is_null()).chain(declared).all(|named| {
         let name = text(&named["name"]);
         let rest = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.len() <= 64 && name.chars().all(rest)
@@ -114,8 +115,8 @@ fn names_fit(sent: &Sent) -> bool {
 /// `/api/caching#FunctionCall`, `args`, and `#FunctionResponse`, `response`: objects.
 fn arguments_and_responses_are_objects(sent: &Sent) -> bool {
     contents(sent).iter().all(|content| {
-        held(content, "functionCall").all(|call| call["args"].is_object())
-            && held(content, "functionResponse").all(|response| response["response"].is_object())
+        parts_of(content, "functionCall").all(|call| call["args"].is_object())
+            && parts_of(content, "functionResponse").all(|response| response["response"].is_object())
     })
 }
 
@@ -135,8 +136,8 @@ fn signatures_are_the_models_own(sent: &Sent) -> bool {
     parts(sent).all(|part| part["thoughtSignature"].as_str().is_none_or(known))
 }
 
-/// `/gemini-api/docs/image-understanding` and `/gemini-api/docs/document-processing`: PNG, JPEG, WebP, HEIC, HEIF and PDF.
-/// `/gemini-api/docs/function-calling`: only Gemini 3 looks into a response.
+/// `/gemini-api/docs/image-understanding` and `/gemini-api/docs/document-processing`: PNG, JPEG, WebP, HEIC, HEIF and
+/// PDF. `/gemini-api/docs/function-calling`: only Gemini 3 looks into a response.
 fn files_are_of_known_types(sent: &Sent) -> bool {
     let known = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf"];
     let fits = |file: &Value| known.contains(&text(&file["mimeType"])) && is_base64(&file["data"]);
@@ -148,7 +149,7 @@ fn files_are_of_known_types(sent: &Sent) -> bool {
 /// `/api/caching#FunctionResponse`, `id`: that of its call, where the call has one.
 fn ids_pair(sent: &Sent) -> bool {
     let ids = |content: &'_ Value, kind| {
-        held(content, kind).map(|held| held["id"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+        parts_of(content, kind).map(|part| part["id"].as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
     contents(sent).windows(2).all(|pair| ids(&pair[0], "functionCall") == ids(&pair[1], "functionResponse"))
         && contents(sent)
@@ -157,7 +158,7 @@ fn ids_pair(sent: &Sent) -> bool {
 }
 
 /// `/gemini-api/docs/thinking`: a budget or a level, not both; Gemini 3 takes a level.
-fn thinking_is_said_in_one_way(sent: &Sent) -> bool {
+fn thinking_is_set_in_one_way(sent: &Sent) -> bool {
     let thinking = &sent.body["generationConfig"]["thinkingConfig"];
     let (budget, level) = (!thinking["thinkingBudget"].is_null(), !thinking["thinkingLevel"].is_null());
     thinking.is_null() || (budget != level && level == is_by_level(sent))

@@ -1,5 +1,5 @@
-//! What each provider refuses, one file a provider: each rule is a function with the page that it comes from. What may not
-//! live here: anything of ours; a rule looks at the bytes that are sent and at nothing else.
+//! What each provider refuses, one file for each provider: each rule is a function, with the page that it comes from. A
+//! rule reads only the request that is sent; code of this program does not belong here.
 
 mod anthropic;
 mod gemini;
@@ -12,10 +12,10 @@ use models::Api;
 
 use crate::histories::served::Sent;
 
-/// A rule: its name, and whether a request keeps to it.
+/// A rule: its name, and whether a request follows it.
 pub(crate) type Rule = (&'static str, fn(&Sent) -> bool);
 
-/// Names functions as rules.
+/// Lists functions as rules, with their names.
 macro_rules! rules {
     ($($rule:ident,)*) => { &[$((stringify!($rule), $rule)),*] };
 }

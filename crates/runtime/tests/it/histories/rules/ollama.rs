@@ -31,13 +31,13 @@ fn roles_are_known(sent: &Sent) -> bool {
     messages(sent).iter().all(|message| known.contains(&text(&message["role"])))
 }
 
-/// `/api/chat`: a message of the assistant at the end is gone on with as a beginning of the answer.
+/// `/api/chat`: a message of the assistant at the end is continued as the beginning of the answer.
 fn the_last_message_is_not_the_models(sent: &Sent) -> bool {
     messages(sent).last().is_some_and(|last| last["role"] != "assistant")
 }
 
-/// `/capabilities/tool-calling`: behind a message with calls there is a message of the role `tool` for each, with its name; the
-/// templates of most models pair them by their order.
+/// `/capabilities/tool-calling`: behind a message with calls there is a message of the role `tool` for each, with its
+/// name; the templates of most models pair them by their order.
 fn calls_are_answered_next_in_their_order(sent: &Sent) -> bool {
     let mut rest = messages(sent);
     while let Some((message, behind)) = rest.split_first() {
@@ -81,8 +81,8 @@ fn content_is_text(sent: &Sent) -> bool {
     messages(sent).iter().all(|message| message["content"].is_string())
 }
 
-/// `/capabilities/vision`: base64 without a `data:` address. The server: "image: unknown format" for what is not JPEG, PNG or
-/// WebP; these tests' images say what they are.
+/// `/capabilities/vision`: base64 without a `data:` address. The server: "image: unknown format" for what is not JPEG,
+/// PNG or WebP; these tests' images say what they are.
 fn images_are_of_known_types(sent: &Sent) -> bool {
     let known = ["cG5n", "anBlZw==", "d2VicA=="];
     let mut images = messages(sent).iter().flat_map(|message| list(&message["images"]));

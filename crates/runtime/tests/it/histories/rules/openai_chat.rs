@@ -1,5 +1,5 @@
-//! OpenAI chat completions, by the provider's documentation (platform.openai.com/docs) and by the words with which it, and
-//! the strictest of those that speak the same, refuse.
+//! OpenAI chat completions, by the provider's documentation (platform.openai.com/docs) and by the words with which it,
+//! and the strictest of those that speak the same, refuse.
 
 use serde_json::Value;
 
@@ -37,21 +37,22 @@ fn parts(sent: &Sent) -> impl Iterator<Item = &Value> {
     messages(sent).iter().flat_map(|message| list(&message["content"]))
 }
 
-/// `/docs/api-reference/chat/create`, `messages`: roles. Servers with a template of their own (vLLM, llama.cpp) refuse a system
-/// message that is not the first.
+/// `/docs/api-reference/chat/create`, `messages`: roles. Servers with a template of their own (vLLM, llama.cpp) refuse
+/// a system message that is not the first.
 fn the_system_prompt_comes_first_and_once(sent: &Sent) -> bool {
     let known = ["system", "user", "assistant", "tool"];
     messages(sent).iter().all(|message| known.contains(&text(&message["role"])))
         && messages(sent).iter().skip(1).all(|message| message["role"] != "system")
 }
 
-/// Mistral (docs.mistral.ai, chat completions): the last message is a user's or a tool's, unless it is marked as a prefix.
+/// Mistral (docs.mistral.ai, chat completions): the last message is a user's or a tool's, unless it is marked as a
+/// prefix.
 fn the_last_message_is_not_the_models(sent: &Sent) -> bool {
     messages(sent).last().is_some_and(|last| last["role"] == "user" || last["role"] == "tool")
 }
 
-/// `/docs/guides/function-calling`: behind a message with `tool_calls` there is one tool message for each id, before anything
-/// else, and nowhere else is there one.
+/// `/docs/guides/function-calling`: behind a message with `tool_calls` there is one tool message for each id, before
+/// anything else, and nowhere else is there one.
 fn calls_are_answered_next(sent: &Sent) -> bool {
     let mut rest = messages(sent);
     while let Some((message, behind)) = rest.split_first() {
@@ -66,8 +67,8 @@ fn calls_are_answered_next(sent: &Sent) -> bool {
     true
 }
 
-/// The API: "string too long. Expected a string with maximum length 40". Relays to other providers refuse characters beside
-/// letters, digits, `_` and `-`.
+/// The API: "string too long. Expected a string with maximum length 40". Relays to other providers refuse characters
+/// beside letters, digits, `_` and `-`.
 fn ids_fit(sent: &Sent) -> bool {
     calls(sent).all(|call| is_plain(text(&call["id"]), 40))
 }
@@ -83,14 +84,14 @@ fn names_are_plain(sent: &Sent) -> bool {
     named.into_iter().all(|named| is_plain(text(&named["function"]["name"]), 64))
 }
 
-/// `/docs/api-reference/chat/create`, `function.arguments`: JSON. Servers with a template of their own read it, and fail where
-/// it is no object.
+/// `/docs/api-reference/chat/create`, `function.arguments`: JSON. Servers with a template of their own read it, and
+/// fail where it is no object.
 fn arguments_are_an_object(sent: &Sent) -> bool {
     calls(sent).all(|call| is_object_text(&call["function"]["arguments"]))
 }
 
-/// `/docs/api-reference/chat/create`, `messages`: content is required but for an assistant that calls. The API takes an empty
-/// text, others (Moonshot, relays to Anthropic) do not; the result of a call may be one.
+/// `/docs/api-reference/chat/create`, `messages`: content is required but for an assistant that calls. The API takes an
+/// empty text, others (Moonshot, relays to Anthropic) do not; the result of a call may be one.
 fn no_message_is_empty(sent: &Sent) -> bool {
     messages(sent).iter().all(|message| {
         let says = !text(&message["content"]).is_empty() || !list(&message["content"]).is_empty();
@@ -137,8 +138,8 @@ fn usage_is_asked_of_a_stream(sent: &Sent) -> bool {
     sent.body["stream_options"].is_null() || sent.body["stream"] == true
 }
 
-/// DeepSeek (api-docs.deepseek.com/guides/thinking_mode): the reasoning of a message with calls goes back with it, or the
-/// request is refused, also where it is empty. OpenAI knows no such field.
+/// DeepSeek (api-docs.deepseek.com/guides/thinking_mode): the reasoning of a message with calls goes back with it, or
+/// the request is refused, also where it is empty. OpenAI knows no such field.
 fn reasoning_goes_where_it_is_wanted(sent: &Sent) -> bool {
     let is_wanted = sent.served.base_url.contains("api.deepseek.com");
     messages(sent).iter().all(|message| {

@@ -1,4 +1,5 @@
-//! OpenAI responses, by the provider's documentation (platform.openai.com/docs) and by the words with which the API refuses.
+//! OpenAI responses, by the provider's documentation (platform.openai.com/docs) and by the words with which the API
+//! refuses.
 
 use serde_json::Value;
 
@@ -57,8 +58,8 @@ fn the_last_item_is_not_the_models(sent: &Sent) -> bool {
     items(sent).last().is_some_and(|last| !is_models(last))
 }
 
-/// `/docs/guides/function-calling`: an output names its call by `call_id`; the API refuses a call without ("No tool output
-/// found for function call") and an output without ("No tool call found for function call output").
+/// `/docs/guides/function-calling`: an output names its call by `call_id`; the API refuses a call without ("No tool
+/// output found for function call") and an output without ("No tool call found for function call output").
 fn each_call_has_one_output_behind_it(sent: &Sent) -> bool {
     let mut open: Vec<&str> = vec![];
     for item in items(sent) {
@@ -96,8 +97,8 @@ fn names_are_plain(sent: &Sent) -> bool {
     named.into_iter().all(|named| is_plain(text(&named["name"]), 64))
 }
 
-/// `/docs/api-reference/responses/create`, `function_call.arguments`: JSON. Servers that make messages of the items fail where
-/// it is no object.
+/// `/docs/api-reference/responses/create`, `function_call.arguments`: JSON. Servers that make messages of the items
+/// fail where it is no object.
 fn arguments_are_an_object(sent: &Sent) -> bool {
     of(sent, "function_call").all(|call| is_object_text(&call["arguments"]))
 }
@@ -114,15 +115,16 @@ fn item_ids_fit_and_are_unique(sent: &Sent) -> bool {
         && are_unique(items(sent).iter().filter(known).map(|item| text(&item["id"])))
 }
 
-/// `/docs/guides/reasoning`: reasoning goes back with what came after it; the API: "was provided without its required following
-/// item".
+/// `/docs/guides/reasoning`: reasoning goes back with what came after it; the API: "was provided without its required
+/// following item".
 fn reasoning_is_followed_by_its_item(sent: &Sent) -> bool {
     let rest = |at: usize| items(sent)[at + 1..].iter().find(|item| !is(item, "reasoning"));
     let is_followed = |at: usize| rest(at).is_some_and(|next| is_models(next) && next["id"].is_string());
     (0..items(sent).len()).all(|at| !is(&items(sent)[at], "reasoning") || is_followed(at))
 }
 
-/// The same: "was provided without its required 'reasoning' item". Items of these tests say in their ids that they reasoned.
+/// The same: "was provided without its required 'reasoning' item". Items of these tests say in their ids that they
+/// reasoned.
 fn items_of_reasoning_follow_it(sent: &Sent) -> bool {
     (0..items(sent).len()).all(|at| {
         let has_reasoned = text(&items(sent)[at]["id"]).ends_with("_reasoned");
@@ -130,7 +132,8 @@ fn items_of_reasoning_follow_it(sent: &Sent) -> bool {
     })
 }
 
-/// `/docs/guides/reasoning`: where nothing is stored, reasoning is its `encrypted_content`, which only its model can read.
+/// `/docs/guides/reasoning`: where nothing is stored, reasoning is its `encrypted_content`, which only its model can
+/// read.
 fn reasoning_is_readable_and_its_own(sent: &Sent) -> bool {
     let own = format!("{}#", sent.served.name());
     of(sent, "reasoning").all(|item| item["summary"].is_array() && text(&item["encrypted_content"]).starts_with(&own))
@@ -145,8 +148,8 @@ fn no_content_is_empty(sent: &Sent) -> bool {
         && parts(sent).all(has_text)
 }
 
-/// `/docs/api-reference/responses/create`: the model's message is of `output_text` if it has its id and status, else a text; a
-/// user's and an output are of `input_…`.
+/// `/docs/api-reference/responses/create`: the model's message is of `output_text` if it has its id and status, else a
+/// text; a user's and an output are of `input_…`.
 fn content_is_of_its_role(sent: &Sent) -> bool {
     let is_input = |part: &Value| ["input_text", "input_image", "input_file"].contains(&text(&part["type"]));
     items(sent).iter().all(|item| {
@@ -175,7 +178,8 @@ fn files_are_pdf(sent: &Sent) -> bool {
     parts(sent).filter(|part| is(part, "input_file")).all(fits)
 }
 
-/// `/docs/guides/reasoning`: without `store` all that is needed is in the request; nothing in it refers to what the server has.
+/// `/docs/guides/reasoning`: without `store` all that is needed is in the request; nothing in it refers to what the
+/// server has.
 fn nothing_is_kept_by_the_server(sent: &Sent) -> bool {
     let refers = ["previous_response_id", "conversation"].iter().any(|name| !sent.body[*name].is_null());
     sent.body["store"] == false && !refers

@@ -1,4 +1,4 @@
-//! Questions that the rules of several providers ask of JSON.
+//! Checks of JSON that the rules of several providers share.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ pub(super) fn are_unique<'a>(texts: impl IntoIterator<Item = &'a str>) -> bool {
     texts.into_iter().all(|text| seen.insert(text))
 }
 
-/// Whether both hold the same texts, each as often.
+/// Whether both contain the same texts, each the same number of times.
 pub(super) fn are_the_same<'a>(one: impl Iterator<Item = &'a str>, other: impl Iterator<Item = &'a str>) -> bool {
     let (mut one, mut other): (Vec<_>, Vec<_>) = (one.collect(), other.collect());
     one.sort_unstable();

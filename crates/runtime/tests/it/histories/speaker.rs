@@ -1,5 +1,5 @@
-//! What a model says, piece by piece, as the adapter of its format hands it on: signatures in that adapter's form, with the
-//! name of the model in them, so that a rule can see whose they are.
+//! The response of a model, piece by piece, as the adapter of its format returns it. Signatures have that adapter's
+//! form and contain the name of the model, so that a rule can tell where they come from.
 
 use engine::{Attached, BlockOf, Part};
 use models::Api;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::served::Served;
 
-/// A block of an answer, whatever the format.
+/// A block of a response, in any format.
 #[derive(Debug, Clone)]
 pub(crate) enum Piece {
     Text {
@@ -30,29 +30,29 @@ pub(crate) enum Piece {
     },
 }
 
-/// The id that a provider gives a call.
+/// The kind of id that a provider gives a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Id {
-    /// As its provider writes them, another for each call.
+    /// In the form of its provider, unique for each call.
     Own,
-    /// None.
+    /// The call has no id.
     Missing,
-    /// By the place in the answer, so that it comes again with the next answer.
-    ByPlace,
-    /// With characters that others refuse.
+    /// From the index in the response, so that the next response repeats it.
+    ByIndex,
+    /// With characters that other providers refuse.
     Odd,
-    /// Longer than others take.
+    /// Longer than other providers accept.
     Long,
-    /// The same as that of every other such call.
+    /// The same for every call of this kind.
     Same,
 }
 
-/// A provider that speaks, and how many blocks of a session it has spoken.
+/// A responding provider, and how many blocks of the session it has sent.
 pub(crate) struct Speaker<'a> {
     pub(crate) served: Served,
     pub(crate) spoken: &'a mut u32,
     calls: u32,
-    /// The item of the reasoning that came last, for the next one.
+    /// Whether the last item was reasoning, which the next item names.
     reasoned: bool,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Speaker<'a> {
     }
 
     fn mark(&mut self, prefix: &str) -> String {
-        // Models that reason name in their items that they did; the provider wants both or neither.
+        // An item that follows reasoning names it: the provider requires both or neither.
         let after = if std::mem::take(&mut self.reasoned) { "_reasoned" } else { "" };
         json!({ "id": format!("{prefix}_{}{after}", self.spoken) }).to_string()
     }
@@ -156,7 +156,7 @@ impl<'a> Speaker<'a> {
         match id {
             Id::Own => Some(format!("{prefix}_01{}", self.spoken)),
             Id::Missing => None,
-            Id::ByPlace => Some(format!("call_{index}")),
+            Id::ByIndex => Some(format!("call_{index}")),
             Id::Odd => Some(format!("functions.ls:潮 {index}")),
             Id::Long => Some(format!("{prefix}_{}{}", "x".repeat(60), self.spoken)),
             Id::Same => Some("call".to_owned()),

@@ -8,7 +8,10 @@ use protocol::method::{AnswerParams, NoResult};
 use crate::connection::Caller;
 use crate::error::Error;
 
-pub(in crate::methods) async fn answer(caller: &Arc<Caller>, params: AnswerParams) -> Result<NoResult, Error> {
+pub(in crate::methods) async fn resolve_approval(
+    caller: &Arc<Caller>,
+    params: AnswerParams,
+) -> Result<NoResult, Error> {
     let AnswerParams { call, fingerprint, allow } = params;
     let service = &caller.service;
     let by = if caller.client.mode == "cli" {
@@ -17,7 +20,7 @@ pub(in crate::methods) async fn answer(caller: &Arc<Caller>, params: AnswerParam
         format!("the user, in {}", caller.client.id)
     };
     // A request of an earlier owner is in the journal alone.
-    let key = match service.asks.session_of(call) {
+    let key = match service.approvals.session_of(call) {
         Some(key) => key,
         None => service.runtime.journal().session_of_run(call.run)?.ok_or(Refusal::Stale)?.key,
     };

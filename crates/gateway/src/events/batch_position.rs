@@ -1,4 +1,4 @@
-//! Where batches and their lines stand in the journal. Positions of readers are compared with these.
+//! The positions of batches and their lines in the journal. Positions of readers are compared with these.
 
 use engine::{BranchId, EffectId, Epoch, Position, Seq};
 use journal::Entry;
@@ -18,7 +18,7 @@ pub(crate) struct BatchPosition {
 /// The anchor of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinePosition {
-    /// The record that it comes from.
+    /// The batch that it comes from.
     batch: BatchPosition,
     /// The entry; for progress and states, the entry before it.
     seq: Seq,
@@ -50,8 +50,8 @@ impl BatchPosition {
         Self { branch, epoch, entries: Some(entries), position }
     }
 
-    /// Whether a reader that has read everything up to this position has read the batch; `None` if positions do not
-    /// tell.
+    /// Whether a reader that has read everything up to this position has read the batch; `None` if it cannot
+    /// be decided from positions.
     pub(super) fn was_read(&self, until: Position) -> Option<bool> {
         match self.entries {
             Some(_) => Some(self.position <= until),

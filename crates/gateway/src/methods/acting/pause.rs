@@ -15,7 +15,7 @@ pub(in crate::methods) async fn pause(caller: &Arc<Caller>, params: PauseParams)
     ask(caller, RunParams { run, session }, |run| Command::Pause { run: Some(run), freeze }).await
 }
 
-pub(in crate::methods) async fn go_on(caller: &Arc<Caller>, params: RunResumeParams) -> Result<RunAsked, Error> {
+pub(in crate::methods) async fn resume_run(caller: &Arc<Caller>, params: RunResumeParams) -> Result<RunAsked, Error> {
     let RunResumeParams { run, session, drop } = params;
     ask(caller, RunParams { run, session }, |run| Command::Resume { run: Some(run), drop }).await
 }

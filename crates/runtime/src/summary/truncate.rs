@@ -4,7 +4,7 @@
 const RESULT_CHARS: usize = 1_500;
 
 /// The result of a call as its beginning and end, with a line between that says what is missing and where it is.
-pub(crate) fn cut(text: &str, kept_as: &str) -> String {
+pub(crate) fn truncate(text: &str, kept_as: &str) -> String {
     let left = text.chars().count().saturating_sub(2 * RESULT_CHARS);
     let between =
         format!("\n[… {left} characters were left out to make room; the whole output is kept as {kept_as} …]\n");
@@ -34,10 +34,10 @@ mod tests {
     #[test]
     fn r52_a_long_result_keeps_its_beginning_and_its_end() {
         let text = format!("first{}last", "潮".repeat(10_000));
-        let cut = cut(&text, "abc");
+        let cut = truncate(&text, "abc");
         assert!(cut.starts_with("first潮") && cut.ends_with("潮last") && cut.contains("7009 characters"), "{cut}");
         assert!(cut.contains("kept as abc") && cut.chars().count() < 3_200);
-        assert_eq!(super::cut("short", "abc"), "short");
+        assert_eq!(super::truncate("short", "abc"), "short");
     }
 
     #[test]
