@@ -342,7 +342,7 @@ fn all_failed(
             return Some(format!("\n{candidate}: not asked (it sees {sees} tokens, {WINDOW_LEAST} are needed)"));
         }
         let (_, class, until) = skipped.iter().find(|(skipped, ..)| *skipped == at)?;
-        let minutes = until.map(|until| format!(", left alone for {} min", until.since(now).div_ceil(60_000)));
+        let minutes = until.map(|until| format!(", in cooldown for {} min", until.since(now).div_ceil(60_000)));
         Some(format!("\n{candidate}: not asked ({}{})", class.name(), minutes.unwrap_or_default()))
     });
     let lines: Vec<String> = lines.chain(not_asked).collect();

@@ -97,7 +97,7 @@ impl Machine {
         let run = match &session.lifecycle {
             Lifecycle::Active(run) => run,
             Lifecycle::Suspended(run) => {
-                let reason = format!("it is paused already; `limulus runs resume {}` lets it go on", run.id);
+                let reason = format!("it is paused already; `limulus runs resume {}` resumes it", run.id);
                 return Err(state_refusal(session, &reason));
             }
             Lifecycle::Initializing
@@ -148,7 +148,7 @@ impl Machine {
         moment: Moment,
     ) -> Result<Acknowledgement, Refusal> {
         if let Some(session) = self.session.as_ref().filter(|s| matches!(s.lifecycle, Lifecycle::Error { .. })) {
-            return Err(state_refusal(session, "its run is held; `limulus resume KEY --force` takes it up again"));
+            return Err(state_refusal(session, "its run needs a human; `limulus resume KEY --force` resumes it"));
         }
         let asked = self.call(call);
         if !asked.is_some_and(|asked| {
@@ -188,7 +188,7 @@ impl Machine {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         match &session.lifecycle {
             Lifecycle::Terminated => {
-                return Err(state_refusal(session, "it was ended for good; use another session key"));
+                return Err(state_refusal(session, "it was terminated; use another session key"));
             }
             Lifecycle::Error { .. } => {
                 let reason = "a human is needed first: `limulus resume KEY --force`";
@@ -280,7 +280,7 @@ impl Machine {
 
 fn not_under_way(run: Option<RunId>) -> Refusal {
     let what = match run {
-        Some(run) => format!("run {run} is not under way; `limulus runs show {run}` says what became of it"),
+        Some(run) => format!("run {run} is not under way; `limulus runs show {run}` shows its outcome"),
         None => "no run is under way in this session".to_owned(),
     };
     Refusal::NotFound { what }

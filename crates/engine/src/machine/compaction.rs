@@ -177,7 +177,7 @@ impl Machine {
         let said =
             self.session.as_ref().and_then(|s| s.run()).and_then(|run| run.trace.last()).map(ToString::to_string);
         let message = format!(
-            "the conversation is longer than the model's window, and cannot be made shorter ({}): begin anew with `/new`, or use a model with a larger window",
+            "the conversation is longer than the model's window and cannot be compacted further ({}): start a new conversation with `/new`, or use a model with a larger window",
             said.unwrap_or_default()
         );
         Failure::new(FailureClass::ContextOverflow, message)
@@ -337,14 +337,14 @@ impl Machine {
             return Err(state_refusal(session, "its run must have ended first; `limulus runs wait`"));
         }
         if session.transcript.compaction() != Some(compaction) || restored.is_empty() {
-            return Err(state_refusal(session, "there is no compaction that could be taken back"));
+            return Err(state_refusal(session, "there is no compaction to undo"));
         }
         self.emit(Uncompacted { compaction, restored }, moment.now);
         Ok(Acknowledgement::Done)
     }
 }
 
-const NOTHING_TO_SUMMARISE: &str = "there is nothing yet that could be summarised";
+const NOTHING_TO_SUMMARISE: &str = "there is nothing to summarise yet";
 
 fn has_history(transcript: &Transcript) -> bool {
     transcript.cut(transcript.tokens() / 3).is_some()
@@ -379,7 +379,7 @@ fn no_gain(is_blank: bool, before: u64, after: u64) -> Option<Failure> {
     let message = if is_blank {
         "the summary is empty".to_owned()
     } else if after + before / 20 > before {
-        format!("nothing is gained: the history would have {after} tokens, it has {before}")
+        format!("the compaction would not reduce the history: {after} tokens instead of {before}")
     } else {
         return None;
     };

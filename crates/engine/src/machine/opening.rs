@@ -49,7 +49,7 @@ impl Machine {
 
     fn hold_poison(&mut self, moment: Moment) {
         let openings = self.session.as_ref().and_then(Session::run).map_or(0, |run| run.openings);
-        let message = format!("its run was cut off {openings} times in a row without getting any further; it is held");
+        let message = format!("the run crashed {openings} times in a row without progress and needs a human");
         self.escalate(Failure::new(FailureClass::Unknown, message), moment);
     }
 

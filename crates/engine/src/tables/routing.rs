@@ -161,15 +161,15 @@ impl Route {
             Self::ThisRequest => "into this request if it is not sent, else at the next boundary",
             Self::NextBoundary => "when the answer ends (`queue.cut`: now, its text is kept)",
             Self::SkipCalls => "running calls finish, the others are skipped, then delivered",
-            Self::Withdraw => "what is asked is withdrawn, its calls are skipped, delivered",
-            Self::Deliver => "delivered; what the run waits for goes on",
+            Self::Withdraw => "the approval request is withdrawn, its calls are skipped, then delivered",
+            Self::Deliver => "delivered; the wait continues",
             Self::Keep => "kept for the next request, else a followup",
             Self::Queue => "waits for its turn",
             Self::Gather => "gathered into one followup",
             Self::Both => "as a steer, and as a followup",
-            Self::Ahead => "starts before all that waits",
-            Self::Interrupt => "the run ends as interrupted, or is held; starts",
-            Self::EndHeld => "the held run ends as interrupted; starts",
+            Self::Ahead => "starts before all waiting messages",
+            Self::Interrupt => "the run ends as interrupted, or is paused; the message starts",
+            Self::EndHeld => "the paused run ends as interrupted; the message starts",
             Self::Hold => "waits until the session has settled",
             Self::RefuseError | Self::RefuseTerminated => "refused",
         }
@@ -196,8 +196,8 @@ impl Route {
                 QueueMode::SteerBacklog => QueuePlace::Both,
                 QueueMode::Interrupt => QueuePlace::Front,
             },
-            Self::RefuseError => return Err("it needs a human; `limulus resume KEY --force` takes it up again"),
-            Self::RefuseTerminated => return Err("it was ended for good; use another session key"),
+            Self::RefuseError => return Err("it needs a human; `limulus resume KEY --force` resumes it"),
+            Self::RefuseTerminated => return Err("it was terminated; use another session key"),
         })
     }
 }

@@ -348,10 +348,10 @@ fn r51_when_all_have_failed_each_is_named_with_its_reason() {
     let ended = ended.expect("the run ended with a failure");
     let expected = "All models failed (9):\nacme/model-0 (profile-0): wrong key\nacme/model-0 (profile-1): not there\n\
                     acme/model-1 (profile-1): no credit\nacme/model-1 (profile-2): revoked\n\
-                    acme/model-0 (profile-2): not asked (auth_permanent, left alone for 300 min)\n\
-                    acme/model-1 (profile-0): not asked (auth, left alone for 1 min)\n\
-                    acme/model-2 (profile-0): not asked (auth, left alone for 1 min)\n\
-                    acme/model-2 (profile-1): not asked (billing, left alone for 300 min)\n\
-                    acme/model-2 (profile-2): not asked (auth_permanent, left alone for 300 min)";
+                    acme/model-0 (profile-2): not asked (auth_permanent, in cooldown for 300 min)\n\
+                    acme/model-1 (profile-0): not asked (auth, in cooldown for 1 min)\n\
+                    acme/model-2 (profile-0): not asked (auth, in cooldown for 1 min)\n\
+                    acme/model-2 (profile-1): not asked (billing, in cooldown for 300 min)\n\
+                    acme/model-2 (profile-2): not asked (auth_permanent, in cooldown for 300 min)";
     assert_eq!((ended.message.as_str(), ended.class), (expected, FailureClass::AuthPermanent));
 }
