@@ -163,7 +163,7 @@ impl Machine {
             }
             Strategy::Retry { delay_ms } => self.try_again(delay_ms, TryWith::Same, moment),
             Strategy::LowerThinking { level } => self.try_again(0, TryWith::Thinking(level), moment),
-            Strategy::MakeRoom { delay_ms, compaction_step, as_it_is } => {
+            Strategy::Compact { delay_ms, compaction_step, as_it_is } => {
                 self.try_again(delay_ms, TryWith::Room { compaction_step, as_it_is }, moment);
             }
             Strategy::Rotate { candidate, cooling } => {

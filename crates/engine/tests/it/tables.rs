@@ -15,8 +15,9 @@ use engine::{Candidate, Failure, FailureClass, Limits, Moment, Thinking, Timesta
 use crate::support::script::run;
 use crate::support::{World, render};
 
-/// The design's transitions, and one more (`preparing | all_cooling`: the ledger says so before anything is asked): from | by | to. `live` is every state of a run that is under way; `same` stays; `inside` is
-/// any live state but streaming.
+/// The design's transitions, and one more (`preparing | all_cooling`: the ledger says so before anything is asked):
+/// from | by | to. `live` is every state of a run that is under way; `same` stays; `inside` is any live state but
+/// streaming.
 const TRANSITIONS: &str = "
     idle                    | user_input         | preparing
     preparing               | model_started      | streaming
@@ -212,7 +213,7 @@ const STRATEGY: &str = "
     auth                                             | refresh once   | next profile | fail
     auth_permanent, billing                          |                | next profile | fail
     timeout, stalled, network, server, malformed     | retry          | next profile | fail
-    context_overflow                                 | make room      |              | end
+    context_overflow                                 | compact        |              | end
     thinking_unsupported                             | lower thinking |              | end
     model_not_found                                  |                | next model   | fail
     invalid_request, refused, tool, deadline, aborted, budget, loop | |              | end
