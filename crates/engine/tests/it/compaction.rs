@@ -86,7 +86,7 @@ fn reach(point: Point, message: Option<&str>, then: Then) -> World {
         (Point::Compacting, &[]),
         (Point::Retry, &["fail server \"503\""]),
         (Point::Again, &["due +500"]),
-        (Point::Compacted, &["shortened summary \"in short\" by=acme/one"]),
+        (Point::Compacted, &["compacted summary \"in short\" by=acme/one"]),
         (Point::Sent, &[]),
         (Point::Streaming, &["first-byte", "say text \"So \""]),
     ];

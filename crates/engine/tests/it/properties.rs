@@ -218,7 +218,7 @@ const STARTS: [(Start, &[&str]); 7] = [
             "end",
             "compact",
             "lane",
-            "shortened summary \"in short\"",
+            "compacted summary \"in short\"",
         ],
     ),
     (
