@@ -48,14 +48,14 @@ impl BodyKind {
 /// Finished content, named by its hash and kept outside the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Body {
     /// BLAKE3-256 of the bytes.
     pub hash: Hash,
-    /// Length in bytes.
+    /// The length in bytes.
     pub bytes: u64,
     /// Estimated length in tokens.
     pub tokens: u64,
-    /// What it holds.
     pub kind: BodyKind,
 }
 
@@ -93,8 +93,8 @@ impl fmt::Debug for Content {
 /// An image or a file that belongs to a message or a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Attachment {
-    /// Its bytes.
     pub body: Body,
     /// The media type, detected from the bytes: `image/png`.
     pub media_type: String,
@@ -104,8 +104,8 @@ pub struct Attachment {
 
 /// An attachment with its bytes, on the way to the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Attached {
-    /// Its bytes.
     pub content: Content,
     /// The media type: `image/png`.
     pub media_type: String,

@@ -13,9 +13,9 @@ const DAY_MS: i64 = 86_400_000;
 /// The daily limits of an agent and of the home.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharedBudget {
-    /// Of the agent.
+    /// The limits of all runs of the agent.
     pub agent: Allowance,
-    /// Of the home.
+    /// The limits of all runs of the home.
     pub day: Allowance,
     /// Percent of a limit from which on the model is asked to wrap up; 0 = off.
     pub wrap_up: u32,

@@ -38,7 +38,6 @@ pub enum Effect {
         candidate: u32,
         /// The thinking level, if it is not the candidate's own.
         thinking: Option<Thinking>,
-        /// The system prompt.
         prompt: Body,
         /// The number of transcript items in it.
         items: u32,

@@ -11,8 +11,8 @@ use uuid::Uuid;
 /// A text that is not the id it was taken for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}")]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct InvalidId {
-    /// What was given.
     pub text: String,
     /// What was expected, with its article.
     pub what: &'static str,
@@ -102,8 +102,8 @@ impl Timestamp {
 
 /// The engine's view of now: the time, and a random number for jitter. Both are inputs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Moment {
-    /// The time.
     pub now: Timestamp,
     /// A uniformly distributed random number; backoff takes its jitter from it.
     pub random: u64,
@@ -211,10 +211,10 @@ impl EffectKind {
 /// An effect, written `RUN/KIND/ORDINAL/TRY`. A retry is a new id; a wait that is resumed after a restart has the same
 /// id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct EffectId {
     /// The run that it belongs to (for `lane`: that will be).
     pub run: RunId,
-    /// What it does.
     pub kind: EffectKind,
     /// Which one of its kind in the run: the request's number, the call's number.
     pub ordinal: u32,

@@ -43,7 +43,7 @@ pub enum Command {
         /// Its key, `agent:AGENT:NAME`.
         key: String,
         agent: String,
-        /// Its first branch.
+        /// The first branch of the session.
         branch: BranchId,
     },
     /// Accept a message.
@@ -56,7 +56,7 @@ pub enum Command {
         mode: Option<QueueMode>,
         /// How messages are queued by default.
         queue: QueueSettings,
-        /// The sender's key.
+        /// The idempotency key of the sender.
         key: Option<String>,
         /// The overrides for its run.
         overrides: Overrides,
@@ -127,7 +127,7 @@ pub enum Command {
     },
     /// Undo the last compaction.
     Uncompact {
-        /// The expected compaction.
+        /// The compaction to undo; it must be the last one.
         compaction: EffectId,
         /// What its summary stood for, with the entries, from the state before it.
         restored: Vec<ItemAt>,
@@ -148,10 +148,8 @@ pub enum Command {
     /// Terminate the session.
     Terminate,
     /// Terminate it only if nothing has happened in it since this time.
-    TerminateIdle {
-        /// The time.
-        before: Timestamp,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    TerminateIdle { before: Timestamp },
 }
 
 /// A setting of a session, in place of the agent's; none = the agent's.
@@ -175,12 +173,11 @@ pub enum Part {
     /// Reasoning.
     Reasoning(String),
     /// A part of a call: id and name come with its first part, arguments are what is added.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Call {
         /// The call's place in the answer, from 0.
         index: u32,
-        /// The provider's id.
         provider_id: Option<String>,
-        /// The tool's name.
         name: Option<String>,
         /// What is added to its arguments.
         arguments: String,
@@ -227,7 +224,7 @@ pub enum CompactionResult {
         text: Content,
         /// The model that wrote it, `PROVIDER/MODEL`; none = it is an extract.
         by: Option<String>,
-        /// What it cost.
+        /// The tokens that it used.
         usage: Usage,
     },
     /// Long results, each as the model receives it from now on.
@@ -302,10 +299,10 @@ pub enum Report {
         effect: EffectId,
     },
     /// The workspace exists and the system prompt is made.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Prepared {
         /// The `prepare` effect.
         effect: EffectId,
-        /// The system prompt.
         prompt: Content,
     },
     /// A request's first byte came.
@@ -324,14 +321,14 @@ pub enum Report {
     RequestEnded {
         /// The `request` effect.
         effect: EffectId,
-        /// What it cost.
+        /// The tokens that it used.
         usage: Usage,
     },
     /// A compaction is complete.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Compacted {
         /// The `compact` effect.
         effect: EffectId,
-        /// What was made.
         made: CompactionResult,
     },
     /// A compaction failed after some of its requests were answered.
@@ -414,7 +411,7 @@ pub enum Report {
     },
     /// The session cannot continue without a human, for example because its actor failed.
     Escalated {
-        /// What is wrong.
+        /// Why a human is needed.
         failure: Failure,
     },
     /// The store has no disk space.
@@ -489,7 +486,7 @@ pub enum Refusal {
     /// This version cannot do it.
     #[error("{what} is not in this version")]
     Unsupported {
-        /// The command.
+        /// The name of the command.
         what: &'static str,
     },
     /// The record could not be written, so nothing was done.

@@ -23,12 +23,10 @@ pub enum Lane {
 
 /// How many runs execute at once in each lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct LaneBounds {
-    /// In `main`.
     pub main: usize,
-    /// In `subagent`.
     pub subagent: usize,
-    /// In `cron`.
     pub cron: usize,
     /// The limit of one agent in each lane; none = the lane's.
     pub agent: Option<usize>,
@@ -57,10 +55,9 @@ pub enum LaneAnswer {
 
 /// A run that waits for a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct LaneWait {
-    /// Who waits.
     pub request: LaneRequest,
-    /// Since when.
     pub since: Timestamp,
     /// What it waits for.
     pub bound: Bound,

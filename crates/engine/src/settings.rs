@@ -118,13 +118,13 @@ pub struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Read fresh.
+    /// Prompt tokens that no cache had.
     pub input: u64,
-    /// Read from the provider's cache.
+    /// Prompt tokens from the provider's cache.
     pub cached: u64,
-    /// Written to it.
+    /// Prompt tokens written to the provider's cache.
     pub cache_written: u64,
-    /// Written by the model.
+    /// Tokens of the answer, including reasoning.
     pub output: u64,
 }
 
@@ -204,7 +204,7 @@ pub struct Limits {
     pub first_byte_ms: u64,
     /// Between two pieces of a stream.
     pub silent_ms: u64,
-    /// One call.
+    /// The run time of one call.
     pub call_ms: u64,
     /// The longest wait that a retry may take.
     pub max_wait_ms: u64,
@@ -248,7 +248,7 @@ impl Default for Limits {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// The agent's name.
+    /// The name of the agent.
     pub agent: String,
     /// The absolute path of the folder that the agent works in.
     pub workspace: String,
@@ -260,7 +260,7 @@ pub struct Settings {
     pub limits: Limits,
     /// What happens to an interrupted stream.
     pub resume: ResumeMode,
-    /// Policy for commands.
+    /// The policy for commands.
     pub exec: Policy,
     /// Policy for paths outside the workspace.
     pub outside: Policy,

@@ -216,7 +216,7 @@ pub enum Next {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
-    /// Read fresh.
+    /// Prompt tokens that no cache had.
     pub input: u64,
     /// Read from the provider's cache.
     pub cached: u64,
@@ -224,7 +224,7 @@ pub struct Usage {
     pub cache_written: u64,
     /// Written by the model, reasoning included.
     pub output: u64,
-    /// Of these, reasoning.
+    /// The part of `output` that is reasoning.
     pub reasoning: u64,
 }
 
@@ -247,8 +247,8 @@ impl Usage {
 /// A call as the model asked for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct SealedCall {
-    /// Our id.
     pub id: CallId,
     /// The provider's id, for that provider.
     pub provider_id: String,

@@ -65,7 +65,6 @@ pub struct CooldownLifted {
 pub struct CooldownSet {
     /// Its place in the settings.
     pub candidate: u32,
-    /// Until when.
     pub until: Timestamp,
     pub class: FailureClass,
 }

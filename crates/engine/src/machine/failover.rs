@@ -14,10 +14,8 @@ use crate::tables::limits::{BACKOFF_BASE_MS, BACKOFF_MOST_MS, WINDOW_LEAST};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
     /// The same request again after this many milliseconds.
-    Retry {
-        /// From now.
-        delay_ms: u64,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Retry { delay_ms: u64 },
     /// The same candidate at a lower thinking level, at once.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     LowerThinking { level: Thinking },
@@ -30,7 +28,7 @@ pub enum Strategy {
     },
     /// The history is compacted, or the request is sent with it as it is.
     Compact {
-        /// When, from now.
+        /// Milliseconds from now.
         delay_ms: u64,
         /// The compaction step that is tried next.
         compaction_step: CompactionStep,

@@ -20,8 +20,8 @@ pub enum BlockOf {
 /// One block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Block {
-    /// What it is.
     pub of: BlockOf,
     /// Bytes of the message's text or reasoning that it has; 0 for others.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -46,7 +46,7 @@ pub struct BlockList(Vec<Block>);
 pub struct Blocks {
     /// The model that made them, `PROVIDER/MODEL`: no other can read the signatures.
     pub model: String,
-    /// In order.
+    /// The blocks in the order of the answer.
     pub blocks: Vec<Block>,
 }
 

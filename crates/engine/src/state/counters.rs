@@ -25,7 +25,7 @@ pub struct Counters {
     pub cooling: Vec<Cooling>,
     /// Milliseconds spent waiting for cooldowns.
     pub waited_ms: u64,
-    /// The compaction state.
+    /// The compaction steps so far, and what is known of the length of the history.
     pub room: CompactionProgress,
 }
 

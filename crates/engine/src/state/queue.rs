@@ -14,7 +14,6 @@ use crate::mutant;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Queued {
-    /// Which message.
     pub message: MessageId,
     pub body: Body,
     /// The overrides for its run.
@@ -39,7 +38,7 @@ pub struct Message {
     /// What came with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
-    /// The sender's key.
+    /// The idempotency key of the sender.
     pub key: Option<String>,
     /// The mode that it was accepted with.
     pub mode: QueueMode,
