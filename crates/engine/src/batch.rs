@@ -11,7 +11,7 @@ use crate::tables::budget::Spent;
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
 
-/// One recorded event.
+/// An event with its time and, unless it is progress, its position in the branch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// Its position in the branch; `None` for progress.
@@ -65,20 +65,20 @@ pub struct SessionRow {
     pub key: String,
     pub agent: String,
     pub branch: BranchId,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When something last happened in it.
+    /// The time of its last event.
     pub last_activity: Timestamp,
     pub lifecycle: LifecycleKind,
-    /// The run that is active or held.
+    /// The state of its unfinished run.
     pub run_state: RunState,
-    /// The number of waiting messages.
+    /// The unfinished run: active, paused, or waiting for a repair.
     pub run: Option<RunId>,
-    /// Whether someone must resume it: a run is active, a message waits, or a process is being ended.
+    /// The number of waiting messages.
     pub queued: u32,
-    /// What is wrong, and the command that repairs it.
+    /// Whether an owner must resume it: a run is active, a message waits, a report is pending, or a process is being
+    /// ended.
     pub unfinished: bool,
-    /// What is wrong, and the command that mends it.
+    /// Why a human is needed, and the command that repairs it.
     pub trouble: Option<String>,
 }
 

@@ -155,7 +155,7 @@ pub enum EffectKind {
     Reserve,
     /// Send a request to a model and report what streams in.
     Request,
-    /// Summarise the history.
+    /// Compact the history.
     Compact,
     /// Check a call against its schema and the policy.
     CheckCall,
@@ -175,7 +175,7 @@ pub enum EffectKind {
     Child,
     /// Follow a command that was put into the background.
     HoldProcess,
-    /// End one.
+    /// End a command in the background.
     EndProcess,
     /// Freeze the commands of a call.
     FreezeCall,
@@ -202,7 +202,7 @@ impl EffectKind {
         (Self::FreezeCall, "freeze_call"),
     ];
 
-    /// The kind's name.
+    /// The name, as it stands in an [`EffectId`].
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }

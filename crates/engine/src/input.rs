@@ -15,9 +15,9 @@ use crate::tables::budget::{Allowance, Limit, Scope};
 /// Something for the machine to decide on.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// A command.
+    /// A command, which has a caller.
     Command(Command),
-    /// A report.
+    /// A report, which has no caller.
     Report(Report),
 }
 
@@ -33,7 +33,7 @@ impl From<Report> for Input {
     }
 }
 
-/// The commands.
+/// A command of a user or a client; it may be refused.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// Begin a session. The first input of a new machine.
@@ -142,7 +142,7 @@ pub enum Command {
     Fork,
     /// Repair a session that needs a human.
     Recover {
-        /// Resume the held run, also a poison run.
+        /// Resume the run that needs a human, also a poison run.
         force: bool,
     },
     /// Terminate the session.
@@ -157,7 +157,7 @@ pub enum Command {
 pub enum Override {
     /// The model of its next runs, `PROVIDER/MODEL`.
     Model(Option<String>),
-    /// The thinking level.
+    /// The thinking level of its next runs.
     Thinking(Option<Thinking>),
     /// Whether its runs are shown in detail.
     Verbose(Option<bool>),
@@ -168,9 +168,9 @@ pub enum Override {
 /// A piece of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Text.
+    /// A piece of text.
     Text(String),
-    /// Reasoning.
+    /// A piece of reasoning.
     Reasoning(String),
     /// A part of a call: id and name come with its first part, arguments are what is added.
     #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -189,7 +189,7 @@ pub enum Part {
         /// The provider's own text, in the adapter's form.
         signature: String,
     },
-    /// An image, whole.
+    /// A complete image.
     Image(Attached),
 }
 
@@ -218,7 +218,7 @@ impl ToolResult {
 /// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompactionResult {
-    /// A summary of the items before the cut.
+    /// A summary of the items before the split.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Summary {
         text: Content,
@@ -248,7 +248,7 @@ pub enum Report {
     },
     /// A user has cleared the cooldowns of these candidates: a run that only waits for one continues.
     CooldownLifted {
-        /// All cleared candidates, also those that the run does not hold in cooldown.
+        /// All cleared candidates, also those that are not in cooldown for the run.
         cleared: Vec<CooldownLifted>,
     },
     /// An owner opened the session, and its run waits for its slot of the lane: commands are decided on, and nothing

@@ -32,7 +32,7 @@ pub enum InvariantViolation {
         state: ReceiptState,
         /// How often it is in the queue.
         queued: usize,
-        /// Whether it is in the run that is under way or held.
+        /// Whether it is in the unfinished run.
         in_run: bool,
     },
     /// The queue holds a message that was never accepted.

@@ -18,7 +18,7 @@ pub enum ToolClass {
     ReadOnly,
     /// May run again with the key that it is given.
     Idempotent,
-    /// Never runs twice.
+    /// Runs at most once.
     Once,
 }
 
@@ -26,12 +26,12 @@ pub enum ToolClass {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// Do it.
+    /// Allow it.
     Allow,
     /// Ask for approval; without an approver it is denied.
     #[default]
     Ask,
-    /// Never do it.
+    /// Deny it.
     Deny,
 }
 
@@ -64,17 +64,17 @@ pub struct ToolSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thinking {
-    /// Not at all, where it can be switched off.
+    /// No thinking, if it can be switched off.
     Off,
-    /// As little as it can.
+    /// The least that the model offers.
     Minimal,
-    /// A little.
+    /// A low level.
     Low,
-    /// Some.
+    /// A medium level.
     Medium,
-    /// Much.
+    /// A high level.
     High,
-    /// As much as it can.
+    /// The most that the model offers.
     Xhigh,
 }
 
@@ -95,15 +95,15 @@ pub struct Candidate {
     /// How much it is to think before it answers; none = as the provider does by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
-    /// The levels that it is asked for in words of their own, the most first; empty = each is such a one. When it refuses one,
-    /// the next lower of these is asked for.
+    /// The levels that it is asked for in words of their own, the most first; empty = each is such a one. When it
+    /// refuses one, the next lower of these is asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<Thinking>,
     /// Whether it sees images; other models receive a line of text instead.
     #[serde(default = "seen", skip_serializing_if = "Clone::clone")]
     pub images: bool,
-    /// Tokens of its own for each thousand that a text is taken to have: families of models write the same text with more
-    /// or fewer.
+    /// Tokens of its own for each thousand that a text is taken to have: families of models write the same text with
+    /// more or fewer.
     #[serde(default = "as_estimated")]
     pub token_rate: u32,
     /// Whether its key is an access token that can be refreshed.

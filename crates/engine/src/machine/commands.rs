@@ -222,7 +222,7 @@ impl Machine {
         Ok(Acknowledgement::Done)
     }
 
-    /// Repairs a session and resumes its held run. Nobody supervised the calls of that run meanwhile.
+    /// Repairs a session and resumes its unfinished run, whose calls nobody supervised meanwhile.
     fn repair(&mut self, held: bool, moment: Moment) {
         self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
         self.change_lifecycle(LifecycleKind::Ready, LifecycleCause::Recovered, moment);

@@ -44,8 +44,8 @@ impl Machine {
     /// changed.
     pub(super) fn compact_first(&mut self, candidate: u32, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        let by_wish = run.summary.is_some().then(|| self.plan_of_request(candidate)).flatten();
-        if let Some(plan) = by_wish {
+        let by_request = run.summary.is_some().then(|| self.plan_of_request(candidate)).flatten();
+        if let Some(plan) = by_request {
             self.begin_compaction(plan, CompactionCause::Command, candidate, moment);
             return true;
         }
@@ -84,7 +84,6 @@ impl Machine {
 
     /// Whether the next request is to ask the model to write down what must not be lost: a summary is due soon or now,
     /// and there is space for the request.
-    /// there is room to ask.
     fn flush_wanted(&self, run: &Run, candidate: u32) -> bool {
         let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return false };
         let Some(Window { flush: Some(from), most, .. }) = self.window(candidate) else { return false };
@@ -140,7 +139,7 @@ impl Machine {
         self.check_summary(moment);
     }
 
-    /// The reservation for a summary, if a budget is limited. It reads about as much as the request would have held.
+    /// The reservation for a summary, if a budget is limited. It reads about as much as the request would have.
     fn reserved_for_summary(
         &self,
         compaction_step: CompactionStep,
@@ -216,7 +215,7 @@ impl Machine {
     }
 
     /// A compaction is complete: a result that is not shorter is not used.
-    pub(super) fn shortened(&mut self, effect: EffectId, made: CompactionResult, moment: Moment) {
+    pub(super) fn compacted(&mut self, effect: EffectId, made: CompactionResult, moment: Moment) {
         let Some(Compacting { compaction_step, items, .. }) = self.compacting() else { return };
         match made {
             CompactionResult::Summary { text, by, usage } if compaction_step != CompactionStep::Truncate => {

@@ -44,7 +44,7 @@ pub enum Strategy {
     },
     /// The run ends with this failure.
     Fail,
-    /// The run is held for a human.
+    /// The run waits until a human resumes it.
     Hold,
 }
 
@@ -159,9 +159,9 @@ pub fn given_up(failure: &Failure, counters: &Counters, chain: &[Candidate]) -> 
 /// The candidate that is asked next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
-    /// This candidate.
+    /// Ask this candidate, by its index.
     Ask(u32),
-    /// No candidate before this time.
+    /// Ask no candidate before this time.
     Wait(Timestamp),
 }
 

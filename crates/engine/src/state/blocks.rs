@@ -1,23 +1,23 @@
-//! The blocks of an answer in the order in which they came, with the provider's signatures. Texts are kept whole elsewhere;
-//! a block says how many bytes of them are its own.
+//! The blocks of an answer in the order in which they came, with the provider's signatures. Texts are kept whole
+//! elsewhere; a block says how many bytes of them are its own.
 
 use serde::{Deserialize, Serialize};
 
 use crate::body::{BodyKind, Content};
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockOf {
-    /// Reasoning.
+    /// A block of reasoning.
     Reasoning,
-    /// Text.
+    /// A block of text.
     Text,
     /// The call of this index: while it streams the provider's, in a message its place among the calls.
     Call(u32),
 }
 
-/// One block.
+/// A block of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "the fields say it themselves")]

@@ -15,7 +15,7 @@ named! {
         Waiting = "waiting",
         /// A steer: it goes in at the boundary that comes next, or is in a request that has no answer yet.
         Steering = "steering",
-        /// A steer: its run is held, or ends without it.
+        /// A steer: its run is paused, or ends without it.
         Interrupted = "interrupted",
         /// A steer: the model has it.
         Delivered = "delivered",

@@ -43,7 +43,7 @@ impl QueueWatch {
         Self { session, open: BTreeMap::new() }
     }
 
-    /// Of this one.
+    /// Follows this session.
     pub fn of(session: Session) -> Self {
         let waits = session.queue.iter().map(|queued| queued.message);
         let runs = session.run().map(|run| run.inputs.clone()).unwrap_or_default();

@@ -27,7 +27,7 @@ named! {
 named! {
     /// The scope of a limit.
     Scope {
-        /// One run alone.
+        /// The limits of one run.
         Run = "run",
         /// All runs of a session.
         Session = "session",

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::{Candidate, Compaction};
 use crate::tables::limits::OVERFLOW_SUMMARIES;
 
-/// A compaction step.
+/// A step of a compaction; each is tried if the one before it was not enough.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionStep {

@@ -41,7 +41,7 @@ pub enum Then {
     NextProfile,
     /// The next model: no other key would help.
     NextModel,
-    /// No other candidate.
+    /// No other candidate is tried.
     Nothing,
 }
 

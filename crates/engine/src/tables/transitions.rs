@@ -135,7 +135,7 @@ named! {
 pub enum To {
     /// One of these states.
     States(&'static [RunState]),
-    /// The same state.
+    /// The state does not change.
     Same,
     /// The state before the pause or the escalation: any live state but streaming.
     Inside,

@@ -1,6 +1,7 @@
-//! A chain of three profiles of three models whose owner is gone in the middle of it: before any input, with any batch lost, twice in a
-//! row, in the middle of a wait, in order. Whatever it is, the same candidates are tried, fail, cool down and are waited for, at the
-//! same times, with the same end. What may not live here: which these are; `failover.rs` has a second model for that.
+//! A chain of three profiles of three models whose owner is gone in the middle of it: before any input, with any batch
+//! lost, twice in a row, in the middle of a wait, in order. Whatever it is, the same candidates are tried, fail, cool
+//! down and are waited for, at the same times, with the same end. What may not live here: which these are;
+//! `failover.rs` has a second model for that.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
@@ -142,8 +143,8 @@ fn go(world: &mut World, how: Gone, provider: &Provider) {
     world.crash_and_open();
 }
 
-/// All that was decided about the chain, with its times. A request that was out when its owner went is sent once more: the same
-/// try of the same candidate, which stands here once.
+/// All that was decided about the chain, with its times. A request that was out when its owner went is sent once more:
+/// the same try of the same candidate, which stands here once.
 fn trace(world: &World, resume: ResumeMode) -> Vec<String> {
     let mut trace: Vec<String> = vec![];
     let (mut is_out, mut again) = (false, false);
@@ -163,7 +164,8 @@ fn trace(world: &World, resume: ResumeMode) -> Vec<String> {
             }
             Event::RequestSent(e) => {
                 is_out = true;
-                // What is kept of an answer that went with its owner is sent back: it stands in the request that follows.
+                // What is kept of an answer that went with its owner is sent back: it stands in the request that
+                // follows.
                 let items = if resume == ResumeMode::Restart { e.items } else { 0 };
                 format!("asked {} items {items}", e.candidate)
             }
@@ -263,8 +265,8 @@ fn r54_a_chain_of_all_classes_is_the_same_whenever_its_owner_goes() {
     }
 }
 
-/// The inputs of a chain that was written by hand. Before input `gone` its owner goes; none where that is in the middle of an
-/// answer, which the next input speaks of, or where no run is under way.
+/// The inputs of a chain that was written by hand. Before input `gone` its owner goes; none where that is in the middle
+/// of an answer, which the next input speaks of, or where no run is under way.
 fn played(inputs: &[&str], gone: Option<usize>) -> Option<Vec<String>> {
     let mut world = World::new();
     for (at, input) in inputs.iter().enumerate() {
@@ -282,7 +284,7 @@ fn played(inputs: &[&str], gone: Option<usize>) -> Option<Vec<String>> {
 }
 
 #[test]
-fn r50_r54_a_crash_before_any_line_of_a_chain_that_was_written_by_hand_changes_nothing_of_it() {
+fn r50_r54_a_crash_before_any_line_of_a_chain_script_changes_nothing() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
     let (mut chains, mut times) = (0, 0);
     for entry in std::fs::read_dir(folder).expect("the scripts") {

@@ -33,7 +33,7 @@ fn inside(lanes: &Lanes, lane: Lane) -> Vec<u128> {
 }
 
 #[test]
-fn r35_the_lanes_let_in_4_8_and_1_unless_told_otherwise() {
+fn r35_the_lanes_have_4_8_and_1_slots_by_default() {
     for (lane, bound) in Lane::ALL.into_iter().zip([4, 8, 1]) {
         assert_eq!(LaneBounds::default().of(lane), bound);
         let mut lanes = Lanes::default();
@@ -45,7 +45,7 @@ fn r35_the_lanes_let_in_4_8_and_1_unless_told_otherwise() {
 }
 
 #[test]
-fn r35_whoever_waits_is_let_in_in_its_turn_and_says_behind_whom_it_waits() {
+fn r35_waiting_runs_get_slots_in_order_and_name_the_runs_before_them() {
     let mut lanes = Lanes::new(BOUNDS);
     for number in 1..=5 {
         ask(&mut lanes, number, Lane::Main);
@@ -78,7 +78,7 @@ fn r35_who_asks_twice_has_one_place_and_one_turn() {
 }
 
 #[test]
-fn r35_a_free_place_is_not_taken_past_those_that_wait() {
+fn r35_a_free_slot_is_not_taken_before_waiting_runs() {
     let mut lanes = Lanes::new(BOUNDS);
     for number in 1..=3 {
         ask(&mut lanes, number, Lane::Main);
@@ -91,7 +91,7 @@ fn r35_a_free_place_is_not_taken_past_those_that_wait() {
 
 /// A held or paused run gives its place up; when a human takes it up again it does not wait, and the next one does.
 #[test]
-fn r35_a_run_that_is_taken_up_again_does_not_wait_and_keeps_the_next_one_out() {
+fn r35_a_resumed_run_does_not_wait_and_delays_the_next_one() {
     let mut lanes = Lanes::new(BOUNDS);
     for number in 1..=4 {
         ask(&mut lanes, number, Lane::Main);

@@ -69,7 +69,8 @@ impl Home {
         }
     }
 
-    /// What the ledger decided is kept before anyone acts on it; nothing is left alone for less than before, but by an answer.
+    /// What the ledger decided is kept before anyone acts on it; nothing is left alone for less than before, but by an
+    /// answer.
     fn keep(&mut self, before: &Ledger) {
         let Some(batch) = self.ledger.take_batch() else { return };
         let answered = batch.records.iter().any(|record| matches!(record.event, Event::ProfileAnswered(_)));
@@ -168,7 +169,8 @@ impl Home {
         self.keep(&before);
     }
 
-    /// No run asks whom the ledger said to leave alone when it was last told, before that time; but as a probe, and says so.
+    /// No run asks whom the ledger said to leave alone when it was last told, before that time; but as a probe, and
+    /// says so.
     fn check_asked(&self) {
         for (at, world) in self.sessions.iter().enumerate() {
             let (since, told) = self.told.get(&at).map_or((0, &[][..]), |(since, told)| (*since, told));
@@ -199,7 +201,7 @@ impl Home {
 }
 
 #[test]
-fn r50_what_one_session_learns_is_told_and_kept_whatever_happens() {
+fn r50_what_one_session_learns_is_reported_and_kept_whatever_happens() {
     let (mut probes, mut skipped) = (0, 0);
     for seed in 0..150 {
         let (mut home, mut chance) = (Home::new(), Chance(seed));

@@ -285,7 +285,7 @@ fn r31_r32_a_steer_is_kept_while_a_quota_or_a_budget_holds_the_run() {
 
 /// While a session is made or mended nothing starts; once it is, all goes its way.
 #[test]
-fn r31_messages_are_held_until_a_session_has_settled() {
+fn r31_messages_wait_until_a_session_is_ready() {
     for (name, session) in later_states().into_iter().filter(|(name, _)| ["initializing", "recovering"].contains(name))
     {
         for mode in MODES {

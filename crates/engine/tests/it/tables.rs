@@ -321,7 +321,7 @@ fn r21_the_truth_table_of_the_flags() {
 }
 
 #[test]
-fn r11_a_session_is_unfinished_as_long_as_something_of_it_goes_on_by_itself() {
+fn r11_a_session_is_unfinished_as_long_as_an_owner_must_resume_it() {
     let check = |script: &str, expected: bool| {
         let row = run(script).row.expect("something was recorded");
         assert_eq!(row.unfinished, expected, "after\n{script}");
@@ -362,7 +362,7 @@ fn limit_of(world: &World, index: usize) -> Timer {
 }
 
 #[test]
-fn r11_each_timer_is_armed_when_it_should_be_and_by_a_restart_again() {
+fn r11_each_timer_is_armed_when_it_should_be_also_by_a_restart() {
     const MINUTE: i64 = 60_000;
     let deadline = (10 * MINUTE, Timer::RunDeadline);
     let after = |rest: &str, expected: &[(i64, Timer)]| check_timers(&format!("{BEGUN}{rest}"), expected);
