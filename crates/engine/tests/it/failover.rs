@@ -1,5 +1,6 @@
-//! Failover against a second model that knows nothing of the engine's tables: loops and locals. Fourteen classes of failure, three
-//! profiles of three models: one class again and again, two classes at each place, any in any order; and the same with a crash.
+//! Failover against an oracle that shares nothing with the engine's tables: loops and local variables. Fourteen classes
+//! of failure, three profiles of three models: one class repeatedly, two classes in every position, random orders; and
+//! all of them with a crash.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{Candidate, EffectKind, Event, Failure, FailureClass, Outcome, Part, Phase, Report, Run, Thinking, Usage};
@@ -7,14 +8,14 @@ use engine::{Candidate, EffectKind, Event, Failure, FailureClass, Outcome, Part,
 use crate::support::script::run_line;
 use crate::support::{World, invariants};
 
-/// What was done for a run, in order.
+/// The actions of a run, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Act {
-    /// A request to this candidate, at this time.
+    /// It sends a request to this candidate, at this time.
     Asked { candidate: usize, at: i64 },
-    /// The run ended so, at this time.
+    /// It ends with this outcome, at this time.
     Ended { outcome: Outcome, at: i64 },
-    /// It is held for a human.
+    /// It waits for a human.
     Held,
 }
 
@@ -37,23 +38,23 @@ const CLASSES: [FailureClass; 14] = [
     FailureClass::InvalidRequest,
     FailureClass::Unknown,
 ];
-/// Every backoff: what the jitter is drawn from is always this.
+/// The random number of every backoff.
 const BACKOFF_MS: i64 = 500;
 const MAX_WAIT_MS: i64 = 3_600_000;
 const MINUTE_MS: i64 = 60_000;
 
-/// What a provider says to a request: how it fails, and how long it asks to wait.
+/// A failure of a request, and the time that the provider asks to wait.
 type Says = Option<(FailureClass, Option<i64>)>;
 
-/// What the provider says, by how many requests of the run have failed before and who is asked.
+/// The provider's response by the number of earlier failed requests of the run, and the candidate.
 type Provider<'a> = &'a dyn Fn(usize, usize) -> Says;
 
-/// Of the three profiles of each model the second one is logged in.
+/// The second of the three profiles of each model is logged in.
 fn can_refresh(candidate: usize) -> bool {
     candidate % PROFILES == 1
 }
 
-/// What a failure says of others than the request: what is left alone for a while, and for how long when it comes again.
+/// The cooldown that a failure begins, and its length when it is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A quota of this key with this model.
@@ -75,7 +76,7 @@ fn kind_of(class: FailureClass) -> Kind {
     }
 }
 
-/// One that is left alone: until when (for ever is later than any time), for what, for the how manieth time.
+/// A candidate in cooldown: its end (never is later than any time), its class, and how often in a row.
 #[derive(Debug, Clone, Copy)]
 struct Left {
     until: i64,
@@ -83,7 +84,7 @@ struct Left {
     times: usize,
 }
 
-/// What a person would do who reads the table of failures.
+/// The expected actions, as a reader of the failover table would take them.
 #[expect(clippy::too_many_lines, reason = "one loop with locals, which shares nothing with the tables")]
 fn expected(provider: Provider<'_>) -> Vec<Act> {
     let (mut acts, mut now, mut waited, mut current) = (vec![], 0, 0, 0);
@@ -145,7 +146,7 @@ fn expected(provider: Provider<'_>) -> Vec<Act> {
         for other in (0..ALL).filter(|other| goes(*other)) {
             let before = left[other].filter(|before| before.until > now && other != current);
             let times = left[other].filter(|left| left.kind == kind).map_or(0, |left| left.times) + 1;
-            // Nobody is asked sooner than was said of it before, where that was a time.
+            // An earlier cooldown with a time is never shortened.
             let until = now + by_itself.max(says.unwrap_or(0).min(i64::MAX - now));
             let until = match before {
                 Some(before) if before.until == i64::MAX || until == i64::MAX => before.until.min(until),
@@ -171,7 +172,7 @@ fn expected(provider: Provider<'_>) -> Vec<Act> {
     }
 }
 
-/// A session with a run whose first request is out.
+/// A session with a run whose first request was sent.
 fn begun() -> World {
     let mut world = World::new();
     let one = world.settings.candidates.remove(0);
@@ -192,7 +193,7 @@ fn begun() -> World {
     world
 }
 
-/// What the engine does; before step `crash_at` its process is gone, and the next one goes on.
+/// The engine's actions. The process crashes before step `crash_at`, and the next one continues.
 fn done(provider: Provider<'_>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
     let mut world = begun();
     world.checks_steps = false;
@@ -229,7 +230,7 @@ fn is_waiting(run: &Run) -> bool {
     matches!(run.phase, Phase::Retry { .. } | Phase::Awaiting { .. })
 }
 
-/// A request that a crash has sent once more is the same try of the same candidate.
+/// A request that is sent again after a crash is the same try of the same candidate.
 fn acts(world: &World) -> Vec<Act> {
     let mut acts: Vec<Act> = vec![];
     let (mut is_out, mut cut) = (false, false);
@@ -256,7 +257,7 @@ const FAILURES: [usize; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 17, 18, 19, 26, 27
 /// Nothing; at once; soon; longer than there is patience for while another can be asked, and than there is at all.
 const SAYS_MS: [Option<i64>; 5] = [None, Some(0), Some(700), Some(60_001), Some(3_600_001)];
 
-/// The engine does what the second model expects, with no crash and with one before each of these steps.
+/// The engine does what the oracle expects, without a crash and with one before each of these steps.
 fn check(provider: Provider<'_>, crashes: impl Fn(usize) -> Vec<usize>, what: &dyn std::fmt::Debug) {
     let (whole, steps) = done(provider, None);
     assert_eq!(whole, expected(provider), "{what:?}");
@@ -265,7 +266,7 @@ fn check(provider: Provider<'_>, crashes: impl Fn(usize) -> Vec<usize>, what: &d
     }
 }
 
-/// One class for all, so many times.
+/// One class for all candidates, this many times.
 #[test]
 fn r50_r51_r53_r54_a_chain_of_one_class_is_what_a_second_model_expects_also_with_a_crash_anywhere() {
     for class in CLASSES {
@@ -280,14 +281,15 @@ fn r50_r51_r53_r54_a_chain_of_one_class_is_what_a_second_model_expects_also_with
     }
 }
 
-/// Every class at every place, behind candidates that all fail of another: the others answer, or fail as those before it.
+/// Every class in every position, behind candidates that all fail with another class: the others answer, or fail like
+/// those.
 #[test]
 fn r50_r51_r53_r54_a_class_at_any_place_is_what_a_second_model_expects_also_with_a_crash_anywhere() {
     let mut cases = 0;
     for before in CLASSES {
         let is_last_word =
             matches!(before, FailureClass::ThinkingUnsupported | FailureClass::InvalidRequest | FailureClass::Unknown);
-        // Nobody is asked behind those.
+        // No candidate behind those is asked.
         let places = if is_last_word { 1 } else { ALL };
         for class in CLASSES {
             for place in 0..places {
@@ -306,7 +308,7 @@ fn r50_r51_r53_r54_a_class_at_any_place_is_what_a_second_model_expects_also_with
     }
 }
 
-/// Any class after any other, whoever is asked.
+/// Any class after any other, for any candidate.
 #[test]
 fn r50_r51_r53_r54_a_chain_of_any_classes_is_what_a_second_model_expects_also_with_a_crash_anywhere() {
     for seed in 0..6_000_u64 {
@@ -317,7 +319,7 @@ fn r50_r51_r53_r54_a_chain_of_any_classes_is_what_a_second_model_expects_also_wi
         };
         let most = random(900, 40);
         let provider = |failures: usize, _: usize| {
-            // Half of the seeds have none that ends or holds the run, so that their chains are long.
+            // Half of the seeds have no class that ends or escalates the run, so that their chains are long.
             let classes = if seed % 2 == 0 { &CLASSES[..11] } else { &CLASSES[..] };
             let says = SAYS_MS[random(400 + failures, SAYS_MS.len())];
             (failures < most).then(|| (classes[random(failures, classes.len())], says))
