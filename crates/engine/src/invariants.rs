@@ -43,7 +43,7 @@ pub enum InvariantViolation {
     #[error("INV-A6: {count} messages wait for a session that has ended")]
     #[allow(missing_docs, reason = "the fields say it themselves")]
     EndedQueue { count: usize },
-    /// The request that is out does not have exactly one result for each call.
+    /// The request in flight does not have exactly one result for each call.
     #[error("INV-D4: {0}")]
     Pairing(Unpaired),
     /// Two calls of a step share an id.
@@ -216,7 +216,7 @@ mod tests {
         session.apply(&accepted.into(), Timestamp(2));
     }
 
-    /// A run is under way for the first of two messages.
+    /// The first of two messages has an unfinished run.
     fn good() -> Session {
         let id = Uuid::from_u128(7);
         let created = Created {

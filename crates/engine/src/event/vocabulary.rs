@@ -182,7 +182,7 @@ impl ReceiptState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CutCause {
-    /// The process that read it is gone.
+    /// The process that read it crashed.
     Crash,
     /// The process that read it shut down in order.
     Shutdown,

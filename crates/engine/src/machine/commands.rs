@@ -247,7 +247,7 @@ impl Machine {
         let rests =
             matches!(session.lifecycle, Lifecycle::Idle) && session.queue.is_empty() && session.processes.is_empty();
         if !rests || session.last_activity >= before {
-            return Err(state_refusal(session, "it is under way, or was not long ago"));
+            return Err(state_refusal(session, "it is active, or was active recently"));
         }
         self.change_lifecycle(LifecycleKind::Terminated, LifecycleCause::IdleTimeout, moment);
         Ok(Acknowledgement::Done)

@@ -52,7 +52,7 @@ pub enum RecoverError {
     #[error("entry {seq} (`{event}`) leads from {from} to {to}, which no run can do")]
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Edge { seq: Seq, event: &'static str, from: RunState, to: RunState },
-    /// The settings of the active run are gone.
+    /// The settings of the unfinished run are missing.
     #[error("the settings {hash} of the active run are not in the store")]
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Settings { hash: Hash },
