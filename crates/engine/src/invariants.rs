@@ -80,7 +80,7 @@ impl Session {
     /// Checks every invariant that a state alone can break, as it must hold between two batches. It looks at the whole
     /// history: it is for debug builds, the simulator and `limulus doctor`.
     pub fn check(&self) -> Result<(), InvariantViolation> {
-        if let Some(run) = &self.held {
+        if let Some(run) = &self.run_in_transition {
             return Err(InvariantViolation::Lane { run: run.id });
         }
         self.check_keys()?;
@@ -271,11 +271,11 @@ mod tests {
 
     #[test]
     fn a1_a_run_is_in_the_lifecycle() {
-        let held = |session: &mut Session| {
+        let in_transition = |session: &mut Session| {
             let Lifecycle::Active(run) = std::mem::replace(&mut session.lifecycle, Lifecycle::Idle) else { panic!() };
-            session.held = Some(run);
+            session.run_in_transition = Some(run);
         };
-        assert_eq!(broken(held), "INV-A1");
+        assert_eq!(broken(in_transition), "INV-A1");
     }
 
     #[test]

@@ -132,7 +132,7 @@ pub struct Pause {
 #[serde(rename_all = "snake_case")]
 pub enum Then {
     /// It is resumed.
-    GoesOn,
+    Resumed,
     /// It is ended.
     Dropped,
     /// It stays paused.

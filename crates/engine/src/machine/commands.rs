@@ -174,9 +174,9 @@ impl Machine {
         if !force {
             return Err(state_refusal(session, &format!("repair it with `{remedy}`")));
         }
-        let held = run.is_some();
-        self.repair(held, moment);
-        if held {
+        let has_run = run.is_some();
+        self.repair(has_run, moment);
+        if has_run {
             self.send_again(moment);
         }
         self.advance(moment);
@@ -223,10 +223,10 @@ impl Machine {
     }
 
     /// Repairs a session and resumes its unfinished run, whose calls nobody supervised meanwhile.
-    fn repair(&mut self, held: bool, moment: Moment) {
+    fn repair(&mut self, has_run: bool, moment: Moment) {
         self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
         self.change_lifecycle(LifecycleKind::Ready, LifecycleCause::Recovered, moment);
-        if held {
+        if has_run {
             self.change_lifecycle(LifecycleKind::Active, LifecycleCause::Task, moment);
             self.lose_calls(moment);
         }

@@ -111,7 +111,7 @@ impl Message {
 impl Session {
     /// The next run's start, whether it may start yet or not; none while a run is unfinished.
     pub fn head(&self) -> Option<&Queued> {
-        let is_free = matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.held.is_none();
+        let is_free = matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.run_in_transition.is_none();
         self.queue.iter().find(|queued| is_free && !queued.is_extra())
     }
 

@@ -35,7 +35,8 @@ pub struct Session {
     /// Its lifecycle, with the run in it.
     pub lifecycle: Lifecycle,
     /// The run between two lifecycle edges of one batch; `None` after the batch.
-    pub(crate) held: Option<Box<Run>>,
+    #[serde(rename = "held")]
+    pub(crate) run_in_transition: Option<Box<Run>>,
     /// The waiting legs, in order. A message with two legs is in it twice.
     pub queue: VecDeque<Queued>,
     /// Every message ever accepted.
@@ -135,11 +136,11 @@ impl Lifecycle {
 impl Session {
     /// The unfinished run: active, paused, or waiting for a repair.
     pub fn run(&self) -> Option<&Run> {
-        self.lifecycle.run().or(self.held.as_deref())
+        self.lifecycle.run().or(self.run_in_transition.as_deref())
     }
 
     pub(crate) fn run_mut(&mut self) -> Option<&mut Run> {
-        self.lifecycle.run_mut().or(self.held.as_deref_mut())
+        self.lifecycle.run_mut().or(self.run_in_transition.as_deref_mut())
     }
 
     /// Whether a run is active; a paused one is not.
@@ -173,7 +174,9 @@ impl Session {
             | Lifecycle::Idle
             | Lifecycle::Terminated
             | Lifecycle::Error { run: None, .. }
-            | Lifecycle::Recovering { run: None } => self.held.as_ref().map_or(RunState::Idle, |run| run.state()),
+            | Lifecycle::Recovering { run: None } => {
+                self.run_in_transition.as_ref().map_or(RunState::Idle, |run| run.state())
+            }
         }
     }
 }

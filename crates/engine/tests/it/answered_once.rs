@@ -44,13 +44,13 @@ const POINTS: [Point; 8] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     /// It is recorded, and the run continues.
-    GoesOn,
+    Continues,
     /// It is recorded, and then the process crashes.
     Crash,
     /// It cannot be recorded: the process restarts, and the sender sends again.
     Lost,
     /// It is recorded, the process crashes before it answers the sender, and the sender sends again.
-    Unheard,
+    Unanswered,
 }
 
 const SENT: MessageId = MessageId(Uuid::from_u128(2));
@@ -91,10 +91,10 @@ fn send(world: &mut World, point: Point, message: &str, then: Then) {
     world.append_fails = then == Then::Lost;
     world.settle();
     assert_eq!(world.broken, then == Then::Lost);
-    if then != Then::GoesOn {
+    if then != Then::Continues {
         world.crash_and_open();
     }
-    if matches!(then, Then::Lost | Then::Unheard) {
+    if matches!(then, Then::Lost | Then::Unanswered) {
         run_line(world, message);
     }
 }
@@ -174,7 +174,7 @@ fn r32_r33_r34_a_message_at_any_point_of_a_run_is_always_answered_once() {
             let resume = format!("set resume {resume}");
             let settings: Vec<&str> = settings.iter().copied().chain([resume.as_str()]).collect();
             for point in POINTS {
-                for then in [Then::GoesOn, Then::Crash, Then::Lost, Then::Unheard] {
+                for then in [Then::Continues, Then::Crash, Then::Lost, Then::Unanswered] {
                     check(mode, point, then, &settings);
                 }
             }

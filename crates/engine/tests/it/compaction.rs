@@ -44,14 +44,14 @@ const POINTS: [Point; 8] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     /// It is recorded, and the run continues.
-    GoesOn,
+    Continues,
     /// It is recorded, and then the process crashes.
     Crash,
     /// It cannot be recorded: the process restarts.
     Lost,
 }
 
-const THENS: [Then; 3] = [Then::GoesOn, Then::Crash, Then::Lost];
+const THENS: [Then; 3] = [Then::Continues, Then::Crash, Then::Lost];
 
 const SENT: MessageId = MessageId(Uuid::from_u128(2));
 
@@ -110,7 +110,7 @@ fn reach(point: Point, message: Option<&str>, then: Then) -> World {
     if !world.broken {
         world.settle();
     }
-    if then != Then::GoesOn {
+    if then != Then::Continues {
         world.crash_and_open();
     }
     // A sender without a response sends again.
@@ -219,7 +219,7 @@ fn r14_the_points_are_where_they_say() {
         (Point::Sent, "preparing"),
         (Point::Streaming, "streaming"),
     ] {
-        let world = reach(point, None, Then::GoesOn);
+        let world = reach(point, None, Then::Continues);
         assert_eq!(world.session().run_state().name(), state, "{point:?}");
     }
 }

@@ -375,17 +375,17 @@ fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> 
     let cuts =
         matches!(world.running.get(&effect), Some(Effect::Compact { compaction_step: CompactionStep::Truncate, .. }));
     let made = match how % 6 {
-        3 | 4 if cuts => cut_results(world),
+        3 | 4 if cuts => truncated_results(world),
         0 => return Report::RequestFailed { effect, failure: failure(class) },
         1 => summary(""),
         2 => summary(&"no shorter ".repeat(400)),
-        5 => cut_results(world),
+        5 => truncated_results(world),
         _ => summary("in short"),
     };
     Report::Compacted { effect, made }
 }
 
-fn cut_results(world: &World) -> CompactionResult {
+fn truncated_results(world: &World) -> CompactionResult {
     let items = world.session().transcript.items().iter();
     let results = items.filter_map(Item::long_result).map(|(call, _)| (call, text(BodyKind::Output, "cut")));
     CompactionResult::Results(results.collect())

@@ -224,8 +224,8 @@ fn users_of(script: &mut Script, mode: Mode, rng: &mut Rng) {
     script.cancel = rng.one_in(8);
     if rng.one_in(4) {
         let then = match mode {
-            Mode::Random | Mode::Disk => rng.of(&[Then::GoesOn, Then::GoesOn, Then::Dropped]),
-            Mode::Liveness => rng.of(&[Then::GoesOn, Then::Dropped, Then::Stays]),
+            Mode::Random | Mode::Disk => rng.of(&[Then::Resumed, Then::Resumed, Then::Dropped]),
+            Mode::Liveness => rng.of(&[Then::Resumed, Then::Dropped, Then::Stays]),
         };
         script.pause = Some(Pause { when: rng.of(&signs), then });
     }

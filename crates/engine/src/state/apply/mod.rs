@@ -33,7 +33,7 @@ impl Session {
             created_at: at,
             last_activity: at,
             lifecycle: Lifecycle::Initializing,
-            held: None,
+            run_in_transition: None,
             queue: [].into(),
             messages: [].into(),
             keys: [].into(),
@@ -269,7 +269,9 @@ impl Session {
         let run = match std::mem::replace(&mut self.lifecycle, Lifecycle::Idle) {
             Lifecycle::Active(run) | Lifecycle::Suspended(run) => Some(run),
             Lifecycle::Error { run, .. } | Lifecycle::Recovering { run } => run,
-            Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated => self.held.take(),
+            Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated => {
+                self.run_in_transition.take()
+            }
         };
         self.lifecycle = match (e.to, run) {
             (LifecycleKind::Active, Some(mut run)) => {
@@ -289,7 +291,7 @@ impl Session {
             },
             (LifecycleKind::Recovering, run) => Lifecycle::Recovering { run },
             (LifecycleKind::Ready, run) => {
-                self.held = run;
+                self.run_in_transition = run;
                 Lifecycle::Ready
             }
             (LifecycleKind::Terminated, _) => Lifecycle::Terminated,
