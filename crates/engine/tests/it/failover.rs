@@ -16,7 +16,7 @@ enum Act {
     /// It ends with this outcome, at this time.
     Ended { outcome: Outcome, at: i64 },
     /// It waits for a human.
-    Held,
+    Escalated,
 }
 
 const MODELS: usize = 3;
@@ -44,10 +44,10 @@ const MAX_WAIT_MS: i64 = 3_600_000;
 const MINUTE_MS: i64 = 60_000;
 
 /// A failure of a request, and the time that the provider asks to wait.
-type Says = Option<(FailureClass, Option<i64>)>;
+type Response = Option<(FailureClass, Option<i64>)>;
 
 /// The provider's response by the number of earlier failed requests of the run, and the candidate.
-type Provider<'a> = &'a dyn Fn(usize, usize) -> Says;
+type Provider<'a> = &'a dyn Fn(usize, usize) -> Response;
 
 /// The second of the three profiles of each model is logged in.
 fn can_refresh(candidate: usize) -> bool {
@@ -78,7 +78,7 @@ fn kind_of(class: FailureClass) -> Kind {
 
 /// A candidate in cooldown: its end (never is later than any time), its class, and how often in a row.
 #[derive(Debug, Clone, Copy)]
-struct Left {
+struct CoolingDown {
     until: i64,
     kind: Kind,
     times: usize,
@@ -89,10 +89,10 @@ struct Left {
 fn expected(provider: Provider<'_>) -> Vec<Act> {
     let (mut acts, mut now, mut waited, mut current) = (vec![], 0, 0, 0);
     let (mut failures, mut in_a_row, mut refused, mut lowered) = (0, 0, 0, 0);
-    let mut left: [Option<Left>; ALL] = [None; ALL];
+    let mut cooldowns: [Option<CoolingDown>; ALL] = [None; ALL];
     loop {
         acts.push(Act::Asked { candidate: current, at: now });
-        let Some((class, says)) = provider(failures, current) else {
+        let Some((class, retry_after)) = provider(failures, current) else {
             acts.push(Act::Ended { outcome: Outcome::Completed, at: now });
             return acts;
         };
@@ -100,10 +100,12 @@ fn expected(provider: Provider<'_>) -> Vec<Act> {
         in_a_row += 1;
         refused += usize::from(class == FailureClass::Auth);
         let kind = kind_of(class);
-        let is_free = |left: &[Option<Left>; ALL], other: usize, now| left[other].is_none_or(|left| left.until <= now);
+        let is_free = |cooldowns: &[Option<CoolingDown>; ALL], other: usize, now| {
+            cooldowns[other].is_none_or(|cooldown| cooldown.until <= now)
+        };
         let tries = match class {
             FailureClass::Unknown => {
-                acts.push(Act::Held);
+                acts.push(Act::Escalated);
                 return acts;
             }
             // Five levels are below the highest.
@@ -121,54 +123,59 @@ fn expected(provider: Provider<'_>) -> Vec<Act> {
             _ => 3,
         };
         if in_a_row < tries {
-            let delay = says.unwrap_or(BACKOFF_MS);
+            let delay = retry_after.unwrap_or(BACKOFF_MS);
             let mut others = (0..ALL).filter(|other| *other != current);
             let is_sooner = |other: usize| {
-                is_free(&left, other, now)
-                    || left[other].is_some_and(|left| left.kind == Kind::Quota && left.until < now + delay)
+                is_free(&cooldowns, other, now)
+                    || cooldowns[other]
+                        .is_some_and(|cooldown| cooldown.kind == Kind::Quota && cooldown.until < now + delay)
             };
             if delay <= if kind == Kind::Quota || others.any(is_sooner) { MINUTE_MS } else { MAX_WAIT_MS } {
                 now += delay;
                 continue;
             }
         }
-        let times = left[current].filter(|left| left.kind == kind).map_or(0, |left| left.times);
+        let times = cooldowns[current].filter(|cooldown| cooldown.kind == kind).map_or(0, |cooldown| cooldown.times);
         let by_itself = match kind {
             Kind::Quota | Kind::Key => [1, 5, 25, 60][times.min(3)] * MINUTE_MS,
             Kind::Account => [300, 600, 1_200, 1_440][times.min(3)] * MINUTE_MS,
             Kind::Nothing => i64::MAX - now,
         };
-        let goes = |other: usize| match class {
+        let is_given_up = |other: usize| match class {
             _ if other == current => true,
             FailureClass::ModelNotFound => other / PROFILES == current / PROFILES,
             _ => matches!(kind, Kind::Key | Kind::Account) && other % PROFILES == current % PROFILES,
         };
-        for other in (0..ALL).filter(|other| goes(*other)) {
-            let before = left[other].filter(|before| before.until > now && other != current);
-            let times = left[other].filter(|left| left.kind == kind).map_or(0, |left| left.times) + 1;
+        for other in (0..ALL).filter(|other| is_given_up(*other)) {
+            let before = cooldowns[other].filter(|before| before.until > now && other != current);
+            let times =
+                cooldowns[other].filter(|cooldown| cooldown.kind == kind).map_or(0, |cooldown| cooldown.times) + 1;
             // An earlier cooldown with a time is never shortened.
-            let until = now + by_itself.max(says.unwrap_or(0).min(i64::MAX - now));
+            let until = now + by_itself.max(retry_after.unwrap_or(0).min(i64::MAX - now));
             let until = match before {
                 Some(before) if before.until == i64::MAX || until == i64::MAX => before.until.min(until),
                 Some(before) => before.until.max(until),
                 None => until,
             };
-            left[other] = Some(Left { until, kind, times });
+            cooldowns[other] = Some(CoolingDown { until, kind, times });
         }
         (in_a_row, refused, lowered) = (0, 0, 0);
-        if let Some(next) = (0..ALL).find(|other| *other != current && !goes(*other) && is_free(&left, *other, now)) {
+        if let Some(next) =
+            (0..ALL).find(|other| *other != current && !is_given_up(*other) && is_free(&cooldowns, *other, now))
+        {
             current = next;
             continue;
         }
-        let waits = left.iter().flatten().filter(|left| left.kind == Kind::Quota && left.until > now);
-        let soonest = waits.map(|left| left.until).min().filter(|soonest| soonest - now + waited <= MAX_WAIT_MS);
+        let waits = cooldowns.iter().flatten().filter(|cooldown| cooldown.kind == Kind::Quota && cooldown.until > now);
+        let soonest =
+            waits.map(|cooldown| cooldown.until).min().filter(|soonest| soonest - now + waited <= MAX_WAIT_MS);
         let Some(soonest) = soonest else {
             acts.push(Act::Ended { outcome: Outcome::Failed, at: now });
             return acts;
         };
         waited += soonest - now;
         now = soonest;
-        current = (0..ALL).find(|other| is_free(&left, *other, now)).expect("the soonest");
+        current = (0..ALL).find(|other| is_free(&cooldowns, *other, now)).expect("the soonest");
     }
 }
 
@@ -212,9 +219,9 @@ fn done(provider: Provider<'_>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
             continue;
         };
         let candidate = world.session().run().expect("a run").counters.candidate as usize;
-        if let Some((class, says)) = provider(failures, candidate) {
+        if let Some((class, retry_after)) = provider(failures, candidate) {
             failures += 1;
-            let retry_after_ms = says.map(|ms| ms as u64);
+            let retry_after_ms = retry_after.map(|ms| ms as u64);
             let failure = Failure { retry_after_ms, ..Failure::new(class, "it is so") };
             world.step(Report::RequestFailed { effect, failure });
         } else {
@@ -233,29 +240,30 @@ fn is_waiting(run: &Run) -> bool {
 /// A request that is sent again after a crash is the same try of the same candidate.
 fn acts(world: &World) -> Vec<Act> {
     let mut acts: Vec<Act> = vec![];
-    let (mut is_out, mut cut) = (false, false);
+    let (mut in_flight, mut was_interrupted) = (false, false);
     for record in &world.journal {
         let at = record.at.0;
         match &record.event {
-            Event::Opened(_) => cut = is_out,
-            Event::RequestSent(_) if std::mem::take(&mut cut) => {}
+            Event::Opened(_) => was_interrupted = in_flight,
+            Event::RequestSent(_) if std::mem::take(&mut was_interrupted) => {}
             Event::RequestSent(e) => {
                 acts.push(Act::Asked { candidate: e.candidate as usize, at });
-                is_out = true;
+                in_flight = true;
             }
-            Event::Failed(_) => is_out = false,
+            Event::Failed(_) => in_flight = false,
             Event::RunEnded(e) => acts.push(Act::Ended { outcome: e.outcome, at }),
-            Event::LifecycleChanged(e) if e.to == LifecycleKind::Error => acts.push(Act::Held),
+            Event::LifecycleChanged(e) if e.to == LifecycleKind::Error => acts.push(Act::Escalated),
             _ => {}
         }
     }
     acts
 }
 
-/// Of failures in a row: through the first candidates, about the end of the chain, and more than any takes.
+/// Numbers of failures in a row: through the first candidates, around the end of the chain, and more than any chain
+/// takes.
 const FAILURES: [usize; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 17, 18, 19, 26, 27, 10_000];
-/// Nothing; at once; soon; longer than there is patience for while another can be asked, and than there is at all.
-const SAYS_MS: [Option<i64>; 5] = [None, Some(0), Some(700), Some(60_001), Some(3_600_001)];
+/// None; at once; soon; longer than the maximum while another candidate is free, and than the maximum at all.
+const RETRY_AFTER_MS: [Option<i64>; 5] = [None, Some(0), Some(700), Some(60_001), Some(3_600_001)];
 
 /// The engine does what the oracle expects, without a crash and with one before each of these steps.
 fn check(provider: Provider<'_>, crashes: impl Fn(usize) -> Vec<usize>, what: &dyn std::fmt::Debug) {
@@ -270,12 +278,13 @@ fn check(provider: Provider<'_>, crashes: impl Fn(usize) -> Vec<usize>, what: &d
 #[test]
 fn r50_r51_r53_r54_a_chain_of_one_class_is_what_a_second_model_expects_also_with_a_crash_anywhere() {
     for class in CLASSES {
-        for says in SAYS_MS {
+        for retry_after in RETRY_AFTER_MS {
             for most in FAILURES {
-                let provider = |failures: usize, _: usize| (failures < most).then_some((class, says));
-                let is_walked = matches!((most, says), (3, None) | (7, Some(700 | 60_001)) | (10_000, Some(700)));
+                let provider = |failures: usize, _: usize| (failures < most).then_some((class, retry_after));
+                let is_walked =
+                    matches!((most, retry_after), (3, None) | (7, Some(700 | 60_001)) | (10_000, Some(700)));
                 let crashes = |steps| if is_walked { (1..=steps).collect() } else { vec![1 + most % steps] };
-                check(&provider, crashes, &(class, most, says));
+                check(&provider, crashes, &(class, most, retry_after));
             }
         }
     }
@@ -321,8 +330,8 @@ fn r50_r51_r53_r54_a_chain_of_any_classes_is_what_a_second_model_expects_also_wi
         let provider = |failures: usize, _: usize| {
             // Half of the seeds have no class that ends or escalates the run, so that their chains are long.
             let classes = if seed % 2 == 0 { &CLASSES[..11] } else { &CLASSES[..] };
-            let says = SAYS_MS[random(400 + failures, SAYS_MS.len())];
-            (failures < most).then(|| (classes[random(failures, classes.len())], says))
+            let retry_after = RETRY_AFTER_MS[random(400 + failures, RETRY_AFTER_MS.len())];
+            (failures < most).then(|| (classes[random(failures, classes.len())], retry_after))
         };
         check(&provider, |steps| vec![1 + random(901, steps)], &seed);
     }
