@@ -11,14 +11,14 @@ use crate::tables::budget::Spent;
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
 
-/// One recorded event.
+/// An event with its time and, unless it is progress, its position in the branch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// Its position in the branch; `None` for progress.
     pub seq: Option<Seq>,
     /// When it was decided.
     pub at: Timestamp,
-    /// The decision.
+    /// The event that was decided.
     pub event: Event,
 }
 
@@ -47,7 +47,7 @@ impl Batch {
 /// Rows for the views: what lists and a restart need without folding a branch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Views {
-    /// The session's row.
+    /// The row of the session; none if it did not change.
     pub session: Option<SessionRow>,
     /// Rows of runs, in order. A run that only changed its state is not among them: see [`RunRow::within`].
     pub runs: Vec<RunRow>,
@@ -64,23 +64,21 @@ pub struct SessionRow {
     pub session: SessionId,
     pub key: String,
     pub agent: String,
-    /// Its current branch.
     pub branch: BranchId,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When something last happened in it.
+    /// The time of its last event.
     pub last_activity: Timestamp,
-    /// Its lifecycle.
     pub lifecycle: LifecycleKind,
-    /// The run that is active or held.
+    /// The state of its unfinished run.
     pub run_state: RunState,
-    /// The number of waiting messages.
+    /// The unfinished run: active, paused, or waiting for a repair.
     pub run: Option<RunId>,
-    /// Whether someone must resume it: a run is active, a message waits, or a process is being ended.
+    /// The number of waiting messages.
     pub queued: u32,
-    /// What is wrong, and the command that repairs it.
+    /// Whether an owner must resume it: a run is active, a message waits, a report is pending, or a process is being
+    /// ended.
     pub unfinished: bool,
-    /// What is wrong, and the command that mends it.
+    /// Why a human is needed, and the command that repairs it.
     pub trouble: Option<String>,
 }
 
@@ -92,11 +90,9 @@ pub struct RunRow {
     pub session: SessionId,
     pub branch: BranchId,
     pub state: RunState,
-    /// How it ended.
+    /// The outcome; none while it is unfinished.
     pub outcome: Option<Outcome>,
-    /// When it started.
     pub started_at: Timestamp,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
     /// The settings of the run.
     pub settings: Hash,
@@ -118,7 +114,7 @@ pub struct RunRow {
     pub wall_ms: u64,
     /// The seq of its `run_started`.
     pub first_seq: Seq,
-    /// Why it failed.
+    /// The reason, if it failed.
     pub error: Option<String>,
 }
 
@@ -143,7 +139,7 @@ impl RunRow {
 pub struct ReceiptRow {
     pub message: MessageId,
     pub session: SessionId,
-    /// The sender's key.
+    /// The idempotency key of the sender.
     pub key: Option<String>,
     pub body: Body,
     /// The mode that it was accepted with.

@@ -1,4 +1,5 @@
-//! Finished content by reference. The engine keeps a [`Body`]; the bytes go to the journal with the batch that names it.
+//! Finished content by reference. The engine keeps a [`Body`]; the bytes go to the journal with the batch that names
+//! it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub enum BodyKind {
     Output,
     /// A system prompt, UTF-8.
     Prompt,
-    /// Resolved settings, JSON.
+    /// The resolved settings of a run, JSON.
     Settings,
     /// The order and the signatures of a message's blocks, JSON ([`crate::Blocks`]).
     Blocks,
@@ -48,14 +49,14 @@ impl BodyKind {
 /// Finished content, named by its hash and kept outside the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Body {
     /// BLAKE3-256 of the bytes.
     pub hash: Hash,
-    /// Length in bytes.
+    /// The length in bytes.
     pub bytes: u64,
     /// Estimated length in tokens.
     pub tokens: u64,
-    /// What it holds.
     pub kind: BodyKind,
 }
 
@@ -69,7 +70,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Names these bytes.
+    /// Hashes these bytes and estimates their tokens.
     pub fn new(kind: BodyKind, bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes = bytes.into();
         let length = bytes.len() as u64;
@@ -78,7 +79,7 @@ impl Content {
         Self { body, bytes }
     }
 
-    /// Names this text.
+    /// Hashes this text and estimates its tokens.
     pub fn text(kind: BodyKind, text: &str) -> Self {
         Self::new(kind, text.as_bytes())
     }
@@ -93,8 +94,8 @@ impl fmt::Debug for Content {
 /// An image or a file that belongs to a message or a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Attachment {
-    /// Its bytes.
     pub body: Body,
     /// The media type, detected from the bytes: `image/png`.
     pub media_type: String,
@@ -104,8 +105,8 @@ pub struct Attachment {
 
 /// An attachment with its bytes, on the way to the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Attached {
-    /// Its bytes.
     pub content: Content,
     /// The media type: `image/png`.
     pub media_type: String,
@@ -114,7 +115,7 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// Names these bytes.
+    /// Hashes these bytes and estimates their tokens.
     pub fn new(media_type: &str, name: &str, bytes: impl Into<Arc<[u8]>>) -> Self {
         let content = Content::new(BodyKind::File, bytes);
         Self { content, media_type: media_type.to_owned(), name: name.to_owned() }
@@ -126,9 +127,9 @@ pub fn estimate_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(4)
 }
 
-/// Tokens for each thousand letters, blanks, digits, other signs, letters of two bytes, and of three or more. Fitted to what the
-/// tokenizer `o200k_base` makes of English, Chinese and Russian prose, code, JSON, logs, listings, hashes and base64: 5 % off in the
-/// mean for pieces of 1,500 bytes.
+/// Tokens for each thousand letters, blanks, digits, other signs, letters of two bytes, and of three or more. Fitted to
+/// what the tokenizer `o200k_base` makes of English, Chinese and Russian prose, code, JSON, logs, listings, hashes and
+/// base64: 5 % off in the mean for pieces of 1,500 bytes.
 const PER_MILLE: [u64; 6] = [300, 166, 1_043, 191, 323, 881];
 
 /// Estimates the tokens of a text. Families of models differ by a factor ([`crate::Candidate::token_rate`]), and a

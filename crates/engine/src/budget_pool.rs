@@ -13,9 +13,9 @@ const DAY_MS: i64 = 86_400_000;
 /// The daily limits of an agent and of the home.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharedBudget {
-    /// Of the agent.
+    /// The limits of all runs of the agent.
     pub agent: Allowance,
-    /// Of the home.
+    /// The limits of all runs of the home.
     pub day: Allowance,
     /// Percent of a limit from which on the model is asked to wrap up; 0 = off.
     pub wrap_up: u32,
@@ -95,7 +95,7 @@ impl BudgetPool {
         }
     }
 
-    /// This run waits, is held, or has ended.
+    /// This run waits, is paused, or has ended.
     pub fn rests(&mut self, run: RunId) {
         self.at_work.remove(&run);
     }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn r21_where_the_process_has_as_much_in_memory_as_it_may_one_run_goes_on_at_a_time() {
+    fn r21_at_the_memory_limit_one_run_continues_at_a_time() {
         let tight = SharedBudget { memory: Some(500), resident: 500, ..SharedBudget::default() };
         let (mut budget_pool, ample) = (BudgetPool::default(), SharedBudget { resident: 499, ..tight });
         let ask = |budget_pool: &mut BudgetPool, run, budget| budget_pool.ask(&request(run, "a", 1), &budget, NOON);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn r23_another_day_begins_with_nothing_and_a_run_that_goes_on_counts_from_there() {
+    fn r23_another_day_starts_at_zero_and_an_unfinished_run_counts_from_there() {
         let (mut budget_pool, budget) = (BudgetPool::default(), budget(1_000, 1_000));
         budget_pool.saw(run(1), "main", tokens(950), true, NOON);
         assert!(!is_granted(budget_pool.ask(&request(1, "main", 100), &budget, NOON)));

@@ -38,7 +38,6 @@ pub enum Effect {
         candidate: u32,
         /// The thinking level, if it is not the candidate's own.
         thinking: Option<Thinking>,
-        /// The system prompt.
         prompt: Body,
         /// The number of transcript items in it.
         items: u32,
@@ -55,7 +54,7 @@ pub enum Effect {
         /// The index in the settings of the candidate that summarises if no other model does.
         candidate: u32,
     },
-    /// Check a call.
+    /// Check a call against its schema and the policy.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     CheckCall { id: EffectId, call: CallId },
     /// Run a call, or attach to it if it is already running.
@@ -96,7 +95,7 @@ pub enum Effect {
         /// The effect that started the process.
         process: EffectId,
     },
-    /// End a process.
+    /// End a process with all of its children.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     EndProcess {
         id: EffectId,
@@ -117,7 +116,7 @@ impl Effect {
         Self::Report { id: EffectId { kind: EffectKind::Report, ..failure_report.request }, failure_report }
     }
 
-    /// Its id.
+    /// The id, which is stable as long as the effect is wanted.
     pub fn id(&self) -> EffectId {
         match self {
             Self::Lane { id, .. }

@@ -16,7 +16,7 @@ pub enum FailureClass {
     Auth,
     /// The key will never be accepted.
     AuthPermanent,
-    /// No credit.
+    /// The account has no credit.
     Billing,
     /// No first byte within the limit.
     Timeout,
@@ -40,17 +40,17 @@ pub enum FailureClass {
     Refused,
     /// A tool failed; the model receives the error.
     Tool,
-    /// The run's own limit.
+    /// The run exceeded its time limit.
     Deadline,
-    /// The user's abort.
+    /// The user aborted the run.
     Aborted,
-    /// A budget's limit.
+    /// The limit of a budget was reached.
     Budget,
     /// The same call came with the same result too often.
     Loop,
     /// The journal cannot be written.
     Store,
-    /// Anything else.
+    /// A failure that no other class describes.
     Unknown,
 }
 

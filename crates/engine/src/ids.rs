@@ -1,4 +1,4 @@
-//! Names for things, and the values that come in from outside: ids, times, hashes. Nothing here makes one up.
+//! Ids, times and hashes. They come in from outside: nothing here generates one.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,11 +8,11 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// A text that is not the id it was taken for.
+/// A text that is not a valid id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}")]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct InvalidId {
-    /// What was given.
     pub text: String,
     /// What was expected, with its article.
     pub what: &'static str,
@@ -78,7 +78,7 @@ macro_rules! number {
 }
 
 number! {
-    /// The number of a process that owned the home: one higher at each opening.
+    /// The number of an owner of the home, one higher at each opening: a fencing token.
     Epoch(u64);
     /// The place of an entry in its branch: gapless, from 1.
     Seq(u64);
@@ -89,12 +89,12 @@ number! {
 }
 
 impl Timestamp {
-    /// This time and so many milliseconds more, at most the end of time.
+    /// This time plus milliseconds, saturating.
     pub fn plus(self, ms: u64) -> Self {
         Self(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)))
     }
 
-    /// Milliseconds from `earlier` to this time; 0 when the clock went backwards.
+    /// Milliseconds from `earlier` to this time; 0 if the clock went backwards.
     pub fn since(self, earlier: Self) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
@@ -102,8 +102,8 @@ impl Timestamp {
 
 /// The engine's view of now: the time, and a random number for jitter. Both are inputs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Moment {
-    /// The time.
     pub now: Timestamp,
     /// A uniformly distributed random number; backoff takes its jitter from it.
     pub random: u64,
@@ -112,11 +112,11 @@ pub struct Moment {
 /// A tool call, written `RUN/STEP/INDEX`. The provider's own id is kept beside it, for that provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {
-    /// The run that asks for it.
+    /// The run that makes it.
     pub run: RunId,
     /// The step of the run, from 1.
     pub step: u32,
-    /// Its place in the answer of the model, from 0.
+    /// Its index in the answer of the model, from 0.
     pub index: u32,
 }
 
@@ -155,7 +155,7 @@ pub enum EffectKind {
     Reserve,
     /// Send a request to a model and report what streams in.
     Request,
-    /// Summarise the history.
+    /// Compact the history.
     Compact,
     /// Check a call against its schema and the policy.
     CheckCall,
@@ -175,7 +175,7 @@ pub enum EffectKind {
     Child,
     /// Follow a command that was put into the background.
     HoldProcess,
-    /// End one.
+    /// End a command in the background.
     EndProcess,
     /// Freeze the commands of a call.
     FreezeCall,
@@ -202,7 +202,7 @@ impl EffectKind {
         (Self::FreezeCall, "freeze_call"),
     ];
 
-    /// The kind's name.
+    /// The name, as it stands in an [`EffectId`].
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
@@ -211,10 +211,10 @@ impl EffectKind {
 /// An effect, written `RUN/KIND/ORDINAL/TRY`. A retry is a new id; a wait that is resumed after a restart has the same
 /// id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct EffectId {
     /// The run that it belongs to (for `lane`: that will be).
     pub run: RunId,
-    /// What it does.
     pub kind: EffectKind,
     /// Which one of its kind in the run: the request's number, the call's number.
     pub ordinal: u32,
@@ -223,7 +223,8 @@ pub struct EffectId {
 }
 
 impl EffectId {
-    /// Whether the other is this effect or an earlier try of it: what seals this one's progress seals that one's.
+    /// Whether the other is this effect or an earlier try of it: an entry that seals the progress of this one seals
+    /// that of the other.
     pub fn covers(self, other: Self) -> bool {
         Self { try_no: self.try_no, ..other } == self && other.try_no <= self.try_no
     }
@@ -279,7 +280,7 @@ impl fmt::Display for Hash {
         for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
             pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
         }
-        // In one piece: a hash is written into every payload that names a body.
+        // In one write: every payload that names a body contains a hash.
         f.write_str(std::str::from_utf8(&text).expect("hex digits are ASCII"))
     }
 }

@@ -15,9 +15,9 @@ use crate::tables::budget::{Allowance, Limit, Scope};
 /// Something for the machine to decide on.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// A command.
+    /// A command, which has a caller.
     Command(Command),
-    /// A report.
+    /// A report, which has no caller.
     Report(Report),
 }
 
@@ -33,7 +33,7 @@ impl From<Report> for Input {
     }
 }
 
-/// The commands.
+/// A command of a user or a client; it may be refused.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// Begin a session. The first input of a new machine.
@@ -43,7 +43,7 @@ pub enum Command {
         /// Its key, `agent:AGENT:NAME`.
         key: String,
         agent: String,
-        /// Its first branch.
+        /// The first branch of the session.
         branch: BranchId,
     },
     /// Accept a message.
@@ -56,7 +56,7 @@ pub enum Command {
         mode: Option<QueueMode>,
         /// How messages are queued by default.
         queue: QueueSettings,
-        /// The sender's key.
+        /// The idempotency key of the sender.
         key: Option<String>,
         /// The overrides for its run.
         overrides: Overrides,
@@ -127,7 +127,7 @@ pub enum Command {
     },
     /// Undo the last compaction.
     Uncompact {
-        /// The expected compaction.
+        /// The compaction to undo; it must be the last one.
         compaction: EffectId,
         /// What its summary stood for, with the entries, from the state before it.
         restored: Vec<ItemAt>,
@@ -142,16 +142,14 @@ pub enum Command {
     Fork,
     /// Repair a session that needs a human.
     Recover {
-        /// Resume the held run, also a poison run.
+        /// Resume the run that needs a human, also a poison run.
         force: bool,
     },
     /// Terminate the session.
     Terminate,
     /// Terminate it only if nothing has happened in it since this time.
-    TerminateIdle {
-        /// The time.
-        before: Timestamp,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    TerminateIdle { before: Timestamp },
 }
 
 /// A setting of a session, in place of the agent's; none = the agent's.
@@ -159,7 +157,7 @@ pub enum Command {
 pub enum Override {
     /// The model of its next runs, `PROVIDER/MODEL`.
     Model(Option<String>),
-    /// The thinking level.
+    /// The thinking level of its next runs.
     Thinking(Option<Thinking>),
     /// Whether its runs are shown in detail.
     Verbose(Option<bool>),
@@ -170,17 +168,16 @@ pub enum Override {
 /// A piece of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Text.
+    /// A piece of text.
     Text(String),
-    /// Reasoning.
+    /// A piece of reasoning.
     Reasoning(String),
     /// A part of a call: id and name come with its first part, arguments are what is added.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Call {
         /// The call's place in the answer, from 0.
         index: u32,
-        /// The provider's id.
         provider_id: Option<String>,
-        /// The tool's name.
         name: Option<String>,
         /// What is added to its arguments.
         arguments: String,
@@ -192,7 +189,7 @@ pub enum Part {
         /// The provider's own text, in the adapter's form.
         signature: String,
     },
-    /// An image, whole.
+    /// A complete image.
     Image(Attached),
 }
 
@@ -221,13 +218,13 @@ impl ToolResult {
 /// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompactionResult {
-    /// A summary of the items before the cut.
+    /// A summary of the items before the split.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Summary {
         text: Content,
         /// The model that wrote it, `PROVIDER/MODEL`; none = it is an extract.
         by: Option<String>,
-        /// What it cost.
+        /// The tokens that it used.
         usage: Usage,
     },
     /// Long results, each as the model receives it from now on.
@@ -251,7 +248,7 @@ pub enum Report {
     },
     /// A user has cleared the cooldowns of these candidates: a run that only waits for one continues.
     CooldownLifted {
-        /// All cleared candidates, also those that the run does not hold in cooldown.
+        /// All cleared candidates, also those that are not in cooldown for the run.
         cleared: Vec<CooldownLifted>,
     },
     /// An owner opened the session, and its run waits for its slot of the lane: commands are decided on, and nothing
@@ -302,10 +299,10 @@ pub enum Report {
         effect: EffectId,
     },
     /// The workspace exists and the system prompt is made.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Prepared {
         /// The `prepare` effect.
         effect: EffectId,
-        /// The system prompt.
         prompt: Content,
     },
     /// A request's first byte came.
@@ -324,14 +321,14 @@ pub enum Report {
     RequestEnded {
         /// The `request` effect.
         effect: EffectId,
-        /// What it cost.
+        /// The tokens that it used.
         usage: Usage,
     },
     /// A compaction is complete.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Compacted {
         /// The `compact` effect.
         effect: EffectId,
-        /// What was made.
         made: CompactionResult,
     },
     /// A compaction failed after some of its requests were answered.
@@ -414,7 +411,7 @@ pub enum Report {
     },
     /// The session cannot continue without a human, for example because its actor failed.
     Escalated {
-        /// What is wrong.
+        /// Why a human is needed.
         failure: Failure,
     },
     /// The store has no disk space.
@@ -489,7 +486,7 @@ pub enum Refusal {
     /// This version cannot do it.
     #[error("{what} is not in this version")]
     Unsupported {
-        /// The command.
+        /// The name of the command.
         what: &'static str,
     },
     /// The record could not be written, so nothing was done.

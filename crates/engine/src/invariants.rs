@@ -14,65 +14,50 @@ use crate::tables::limits::ENDED_PROCESSES;
 pub enum InvariantViolation {
     /// A run is in no lifecycle state.
     #[error("INV-A1: run {run} is in no state of the session's lifecycle")]
-    Lane {
-        /// The run.
-        run: RunId,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Lane { run: RunId },
     /// A sender's key does not lead to the message that was sent with it.
     #[error("INV-A3: the key `{key}` does not name the message that was sent with it")]
-    Key {
-        /// The key.
-        key: String,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Key { key: String },
     /// A leg of a message is not in the one place that its receipt names.
     #[error(
         "INV-A6: the {leg:?} leg of message {message} is {state:?}, {queued} times in the queue, in the run: {in_run}"
     )]
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Leg {
-        /// The message.
         message: MessageId,
-        /// The leg.
         leg: Leg,
         /// What its receipt says.
         state: ReceiptState,
         /// How often it is in the queue.
         queued: usize,
-        /// Whether it is in the run that is under way or held.
+        /// Whether it is in the unfinished run.
         in_run: bool,
     },
     /// The queue holds a message that was never accepted.
     #[error("INV-A6: message {message} waits and was never accepted")]
-    Unaccepted {
-        /// The message.
-        message: MessageId,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Unaccepted { message: MessageId },
     /// A message waits for a session that has ended.
     #[error("INV-A6: {count} messages wait for a session that has ended")]
-    EndedQueue {
-        /// How many.
-        count: usize,
-    },
-    /// The request that is out does not have exactly one result for each call.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    EndedQueue { count: usize },
+    /// The request in flight does not have exactly one result for each call.
     #[error("INV-D4: {0}")]
     Pairing(Unpaired),
     /// Two calls of a step share an id.
     #[error("INV-D4: call {call} is in its step twice")]
-    SameCall {
-        /// The call.
-        call: CallId,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    SameCall { call: CallId },
     /// Every call of a step has its result, and the results are not in the history.
     #[error("INV-D6: all calls of step {step} are settled, and their results are not in the history")]
-    Results {
-        /// The step.
-        step: u32,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Results { step: u32 },
     /// A call asks for approval, and nothing binds the approval to it.
     #[error("INV-D9: call {call} asks for approval without a fingerprint")]
-    Approval {
-        /// The call.
-        call: CallId,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Approval { call: CallId },
     /// A session that has ended holds a running process.
     #[error("INV-D7: process {process} runs in a session that has ended")]
     Process {
@@ -81,10 +66,8 @@ pub enum InvariantViolation {
     },
     /// More ended processes are listed than the limit.
     #[error("INV-D8: {count} ended processes are listed, at most {most} may be", most = ENDED_PROCESSES)]
-    EndedProcesses {
-        /// How many.
-        count: usize,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    EndedProcesses { count: usize },
     /// A candidate is in cooldown twice: one of the times would be forgotten.
     #[error("INV-F3: candidate {candidate} is in cooldown twice")]
     Cooldown {
@@ -97,7 +80,7 @@ impl Session {
     /// Checks every invariant that a state alone can break, as it must hold between two batches. It looks at the whole
     /// history: it is for debug builds, the simulator and `limulus doctor`.
     pub fn check(&self) -> Result<(), InvariantViolation> {
-        if let Some(run) = &self.held {
+        if let Some(run) = &self.run_in_transition {
             return Err(InvariantViolation::Lane { run: run.id });
         }
         self.check_keys()?;
@@ -233,7 +216,7 @@ mod tests {
         session.apply(&accepted.into(), Timestamp(2));
     }
 
-    /// A run is under way for the first of two messages.
+    /// The first of two messages has an unfinished run.
     fn good() -> Session {
         let id = Uuid::from_u128(7);
         let created = Created {
@@ -288,11 +271,11 @@ mod tests {
 
     #[test]
     fn a1_a_run_is_in_the_lifecycle() {
-        let held = |session: &mut Session| {
+        let in_transition = |session: &mut Session| {
             let Lifecycle::Active(run) = std::mem::replace(&mut session.lifecycle, Lifecycle::Idle) else { panic!() };
-            session.held = Some(run);
+            session.run_in_transition = Some(run);
         };
-        assert_eq!(broken(held), "INV-A1");
+        assert_eq!(broken(in_transition), "INV-A1");
     }
 
     #[test]

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{RunId, Timestamp};
 
-/// A global lane.
+/// A global lane: runs of one lane share its slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
-    /// Of messages.
+    /// Runs of messages.
     Main,
     /// Of agents that another agent asked. Reserved for R67.
     Subagent,
@@ -23,12 +23,10 @@ pub enum Lane {
 
 /// How many runs execute at once in each lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct LaneBounds {
-    /// In `main`.
     pub main: usize,
-    /// In `subagent`.
     pub subagent: usize,
-    /// In `cron`.
     pub cron: usize,
     /// The limit of one agent in each lane; none = the lane's.
     pub agent: Option<usize>,
@@ -57,10 +55,9 @@ pub enum LaneAnswer {
 
 /// A run that waits for a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct LaneWait {
-    /// Who waits.
     pub request: LaneRequest,
-    /// Since when.
     pub since: Timestamp,
     /// What it waits for.
     pub bound: Bound,
@@ -96,7 +93,7 @@ pub struct Lanes {
 type WaitKey = (Lane, u64);
 
 impl Default for LaneBounds {
-    /// R35.
+    /// The defaults of R35.
     fn default() -> Self {
         Self { main: 4, subagent: 8, cron: 1, agent: None }
     }
@@ -129,7 +126,7 @@ impl Lane {
 }
 
 impl Lanes {
-    /// Lanes without runs.
+    /// Creates lanes without runs.
     pub fn new(bounds: LaneBounds) -> Self {
         Self { bounds, ..Self::default() }
     }

@@ -1,19 +1,19 @@
 //! Mutants: deliberate bugs for tests. They exist only in a build with the feature `faults`, where one is chosen by
-//! name at run time; elsewhere [`planted`] is a constant `false`. The simulator must find each.
+//! name at run time; elsewhere [`is_active`] is a constant `false`. The simulator must find each.
 
 macro_rules! mutants {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
-        /// The deliberate bugs.
+        /// A deliberate bug.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Mutant {
-            /// None of them.
+            /// No mutant.
             None,
             $($(#[$doc])* $variant,)*
         }
 
         impl Mutant {
-            /// Every one with the name that it is chosen by.
+            /// Every mutant with its name.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$variant, $name),)*];
 
             /// Whether it is in message routing, so that only worlds that send messages in all modes can find it.
@@ -41,7 +41,7 @@ mutants! {
     LostCallRunAgain = "lost_call_run_again";
     /// A run ends twice.
     TerminalTwice = "terminal_twice";
-    /// The owner before may still append.
+    /// The previous owner may still append.
     EpochNotChecked = "epoch_not_checked";
     /// A failed write is forgotten.
     PoisonIgnored = "poison_ignored";
@@ -73,11 +73,11 @@ mutants! {
     InterruptBehind = "queue_interrupt_behind";
     /// A reset drops waiting messages.
     ResetDrops = "queue_reset_drops";
-    /// A reset that a run was in the way of is forgotten when that has ended.
+    /// A reset that waits for the end of a run is forgotten.
     ResetForgotten = "queue_reset_forgotten";
-    /// A breakpoint does not hold a run.
+    /// A breakpoint does not pause a run.
     BreakpointPassed = "queue_breakpoint_passed";
-    /// A run that was held before a call stops there again.
+    /// A run that was paused before a call stops there again.
     BreakpointTwice = "queue_breakpoint_twice";
     /// The mode of a session is ignored.
     ModeIgnored = "queue_mode_ignored";
@@ -103,21 +103,21 @@ mutants! {
     BudgetUnknownIsNothing = "budget_unknown_is_nothing";
     /// What was spent is forgotten at an opening.
     BudgetForgotten = "budget_forgotten";
-    /// A run that waits for a larger budget waits on when it has one.
+    /// A run that waits for a larger budget keeps waiting when it has one.
     BudgetRaiseForgotten = "budget_raise_forgotten";
-    /// Who was given up is forgotten at an opening.
+    /// Cooldowns of a run are forgotten at an opening.
     CoolingForgotten = "cooling_forgotten";
-    /// A wait is over at an opening, whatever its time is.
+    /// A wait ends at an opening, whatever its time is.
     WaitShortened = "wait_shortened";
-    /// An abort while a request is out is a failure of it: another is asked.
+    /// An abort of a request counts as its failure: another candidate is asked.
     AbortFallsBack = "abort_falls_back";
     /// When the keys of a model are used up, no other model is asked.
     NextModelForgotten = "next_model_forgotten";
     /// A key that was refused for one model is asked for the others.
     KeyAskedAgain = "key_asked_again";
-    /// The level of thinking that a model takes is forgotten at an opening.
+    /// The lowered thinking level is forgotten at an opening.
     LevelForgotten = "level_forgotten";
-    /// That a key was refused is forgotten at an opening: it is made anew once more.
+    /// The refusal of a key is forgotten at an opening: the key is refreshed once more.
     RefusalForgotten = "refusal_forgotten";
     /// A call that was denied runs.
     DeniedCallRuns = "denied_call_runs";
@@ -127,7 +127,7 @@ mutants! {
     DiskEpochNotSynced = "disk_epoch_not_synced";
     /// In the journal on disk: the mark is written before the group is committed.
     DiskMarkLeads = "disk_mark_leads";
-    /// In the journal on disk: what a failed group has counted stays counted.
+    /// In the journal on disk: the counts of a failed group stay.
     DiskEndsKept = "disk_ends_kept";
     /// In the journal on disk: after a failed write the next one is acknowledged.
     DiskPoisonIgnored = "disk_poison_ignored";
@@ -138,19 +138,19 @@ mutants! {
 #[cfg(feature = "faults")]
 static CHOSEN: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
-/// Plants a bug, or none.
+/// Activates a mutant, or none.
 #[cfg(feature = "faults")]
 pub fn plant(mutant: Option<Mutant>) {
     CHOSEN.store(mutant.map_or(0, |m| m as u8), std::sync::atomic::Ordering::SeqCst);
 }
 
-/// Whether this bug is planted.
+/// Whether this mutant is active.
 #[cfg(feature = "faults")]
 pub fn is_active(mutant: Mutant) -> bool {
     CHOSEN.load(std::sync::atomic::Ordering::SeqCst) == mutant as u8
 }
 
-/// Whether this bug is planted: never, in this build.
+/// Whether this mutant is active: never in this build.
 #[cfg(not(feature = "faults"))]
 pub const fn is_active(_: Mutant) -> bool {
     false

@@ -19,13 +19,13 @@ use crate::state::Session;
 /// What the driver is to do now.
 #[derive(Debug)]
 pub enum Do<M: Decide, C> {
-    /// Begin an effect.
+    /// Start an effect.
     Start(M::Effect),
     /// Stop an effect: it is not wanted any more.
     Stop(EffectId),
     /// Notify subscribers of a committed batch.
     Publish(Arc<Batch>),
-    /// Answer a caller.
+    /// Answer the caller of an input.
     Answer(C, Result<M::Answer, Refusal>),
     /// Offer an input that reports the time, once; replaces the armed time, and none disarms it.
     Arm(Option<Timestamp>),

@@ -45,10 +45,10 @@ pub enum DropPolicy {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Interrupt {
-    /// It ends.
+    /// The run ends as interrupted.
     #[default]
     Replace,
-    /// It is paused until the user resumes or drops it.
+    /// The run is paused until the user resumes or drops it.
     Suspend,
 }
 

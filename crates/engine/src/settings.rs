@@ -18,7 +18,7 @@ pub enum ToolClass {
     ReadOnly,
     /// May run again with the key that it is given.
     Idempotent,
-    /// Never runs twice.
+    /// Runs at most once.
     Once,
 }
 
@@ -26,12 +26,12 @@ pub enum ToolClass {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// Do it.
+    /// Allow it.
     Allow,
     /// Ask for approval; without an approver it is denied.
     #[default]
     Ask,
-    /// Never do it.
+    /// Deny it.
     Deny,
 }
 
@@ -46,7 +46,7 @@ pub enum ResumeMode {
     Continue,
 }
 
-/// A tool as the model sees it, with what the engine must know of it.
+/// A tool as the model receives it, with its class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSpec {
@@ -64,17 +64,17 @@ pub struct ToolSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thinking {
-    /// Not at all, where it can be switched off.
+    /// No thinking, if it can be switched off.
     Off,
-    /// As little as it can.
+    /// The least that the model offers.
     Minimal,
-    /// A little.
+    /// A low level.
     Low,
-    /// Some.
+    /// A medium level.
     Medium,
-    /// Much.
+    /// A high level.
     High,
-    /// As much as it can.
+    /// The most that the model offers.
     Xhigh,
 }
 
@@ -88,22 +88,21 @@ pub struct Candidate {
     pub model: String,
     /// The auth profile's name; its key is looked up when a request is sent and never kept here.
     pub profile: Option<String>,
-    /// Tokens that the model can see.
+    /// The context window, tokens.
     pub context_window: u64,
-    /// Tokens that it may write in one answer; always sent.
+    /// The maximum tokens of one answer; always sent.
     pub max_output: u64,
-    /// How much it is to think before it answers; none = as the provider does by itself.
+    /// Its thinking level; none = the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
-    /// The levels that it is asked for in words of their own, the most first; empty = each is such a one. When it refuses one,
-    /// the next lower of these is asked for.
+    /// The levels that differ for this model, the highest first; empty = all. If it refuses one, the next lower one of
+    /// these is tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<Thinking>,
-    /// Whether it sees images; other models receive a line of text instead.
+    /// Whether it accepts images; other models receive a line of text instead.
     #[serde(default = "seen", skip_serializing_if = "Clone::clone")]
     pub images: bool,
-    /// Tokens of its own for each thousand that a text is taken to have: families of models write the same text with more
-    /// or fewer.
+    /// Its real tokens for each thousand estimated ones: tokenizers of model families differ.
     #[serde(default = "as_estimated")]
     pub token_rate: u32,
     /// Whether its key is an access token that can be refreshed.
@@ -114,17 +113,17 @@ pub struct Candidate {
     pub price: Option<Price>,
 }
 
-/// What a model costs, micro-dollars for a million tokens (a dollar for a million is 1,000,000).
+/// The price of a model in micro-dollars for a million tokens (a dollar for a million is 1,000,000).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Read fresh.
+    /// Prompt tokens that no cache had.
     pub input: u64,
-    /// Read from the provider's cache.
+    /// Prompt tokens from the provider's cache.
     pub cached: u64,
-    /// Written to it.
+    /// Prompt tokens written to the provider's cache.
     pub cache_written: u64,
-    /// Written by the model.
+    /// Tokens of the answer, including reasoning.
     pub output: u64,
 }
 
@@ -143,14 +142,14 @@ impl Price {
 }
 
 impl Candidate {
-    /// What a request costs, micro-dollars; 0 where that is not known.
+    /// The cost of a request in micro-dollars; 0 if the price is unknown.
     pub fn cost(&self, usage: &Usage) -> u64 {
         self.price.map_or(0, |price| price.cost(usage))
     }
 }
 
 impl fmt::Display for Candidate {
-    /// `PROVIDER/MODEL`, with the profile where it has one: `PROVIDER/MODEL (PROFILE)`.
+    /// `PROVIDER/MODEL`, or `PROVIDER/MODEL (PROFILE)` if it has a profile.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.provider, self.model)?;
         self.profile.as_ref().map_or(Ok(()), |profile| write!(f, " ({profile})"))
@@ -165,7 +164,7 @@ fn as_estimated() -> u32 {
     1_000
 }
 
-/// Settings that were kept before this was asked had images sent to every model.
+/// Older stored settings sent images to every model.
 fn seen() -> bool {
     true
 }
@@ -174,13 +173,13 @@ fn seen() -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compaction {
-    /// Whether that happens before the provider says so.
+    /// Whether it is compacted before the provider reports an overflow.
     pub auto: bool,
-    /// Tokens that stay free beside the answer.
+    /// Tokens that stay free in addition to the answer.
     pub reserve: u64,
     /// Tokens of the newest part that stay unchanged.
     pub keep: u64,
-    /// How many tokens before a summary is due the model is asked to write down what must not be lost; none = never.
+    /// The memory flush is requested this many tokens before a summary is due; none = never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_soft: Option<u64>,
     /// The model that summarises; none = the run's own.
@@ -200,11 +199,11 @@ impl Default for Compaction {
 pub struct Limits {
     /// The run's own clock; it stands still in awaiting, retry, paused and lane wait.
     pub deadline_ms: u64,
-    /// From a request sent to its first byte.
+    /// The time from a request to its first byte.
     pub first_byte_ms: u64,
-    /// Between two pieces of a stream.
+    /// The idle time between two pieces of a stream.
     pub silent_ms: u64,
-    /// One call.
+    /// The run time of one call.
     pub call_ms: u64,
     /// The longest wait that a retry may take.
     pub max_wait_ms: u64,
@@ -212,7 +211,7 @@ pub struct Limits {
     pub retries: u32,
     /// How many openings without progress make a poison run; 0 = never.
     pub poison_after: u32,
-    /// One summary of the history.
+    /// The time for one summary of the history.
     #[serde(default = "compact_ms")]
     pub compact_ms: u64,
     /// The number of identical calls with identical results after which the model is warned; 0 = off.
@@ -244,11 +243,11 @@ impl Default for Limits {
     }
 }
 
-/// Everything that a run is decided by.
+/// All settings of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// The agent's name.
+    /// The name of the agent.
     pub agent: String,
     /// The absolute path of the folder that the agent works in.
     pub workspace: String,
@@ -256,24 +255,24 @@ pub struct Settings {
     pub date: String,
     /// Models in the order in which they may be tried; empty only for a run that was refused.
     pub candidates: Vec<Candidate>,
-    /// How long things may take.
+    /// Time limits and retries.
     pub limits: Limits,
     /// What happens to an interrupted stream.
     pub resume: ResumeMode,
-    /// Policy for commands.
+    /// The policy for commands.
     pub exec: Policy,
-    /// Policy for paths outside the workspace.
+    /// The policy for paths outside the workspace.
     pub outside: Policy,
-    /// How the history is shortened.
+    /// How the history is compacted.
     #[serde(default)]
     pub compaction: Compaction,
-    /// What may be spent.
+    /// The configured limits of resources.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: Budget,
-    /// Policy for fetching from the web.
+    /// The policy for fetching from the web.
     #[serde(default)]
     pub web_fetch: Policy,
-    /// The tools, in the order in which the model sees them.
+    /// The tools, in the order in which the model receives them.
     pub tools: Arc<[ToolSpec]>,
 }
 
@@ -289,7 +288,7 @@ impl Settings {
         crate::body::estimate_tokens(self.tools.iter().map(of).sum())
     }
 
-    /// The candidate at this place.
+    /// The candidate with this index.
     pub fn candidate(&self, at: u32) -> Option<&Candidate> {
         self.candidates.get(at as usize)
     }
@@ -306,7 +305,7 @@ impl Settings {
     }
 }
 
-/// About how many bytes a value is written with.
+/// The estimated length of a value as JSON, in bytes.
 fn written(value: &serde_json::Value) -> u64 {
     match value {
         serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => 4,

@@ -49,7 +49,7 @@ impl Extent {
 /// An index, and the number of choices.
 type CaseShare = (usize, usize);
 
-/// Explores one seed.
+/// Explores the crash points of one seed.
 #[derive(Debug)]
 pub struct Explorer<'a> {
     plan: Arc<Plan>,
@@ -149,7 +149,7 @@ fn finish(world: &mut World) -> Result<(), Violation> {
 /// How much of a case is described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Describe {
-    /// Only its result.
+    /// Only its result is reported.
     Nothing,
     /// Its operations, and the last entries of the journal; also for a case that fails.
     Story,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::case::{Form, InvalidCase};
 use crate::hit::Hit;
 
-/// A fault.
+/// A fault that is injected into the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The process or the machine crashes.
@@ -32,9 +32,9 @@ pub enum Fault {
 /// What a failed append left on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
-    /// Nothing.
+    /// Nothing was written.
     All,
-    /// Everything: only the reply was lost.
+    /// Everything was written: only the reply was lost.
     Word,
 }
 

@@ -36,7 +36,7 @@ macro_rules! invariants {
 
 invariants! {
     Lanes = "INV-LANES", "A1", "a session has one active run at most", "at the end, over the journal";
-    Acknowledged = "INV-ACKNOWLEDGED", "A2", "what was acknowledged to a caller is in the journal for ever", "at each answer, each opening, and at the end";
+    Acknowledged = "INV-ACKNOWLEDGED", "A2", "what was acknowledged to a caller stays in the journal", "at each answer, each opening, and at the end";
     SameKey = "INV-SAME-KEY", "A3", "the same key is the same run, accepted once; with other content it is a conflict", "at each answer and at the end";
     Order = "INV-ORDER", "A4", "runs start in the order in which their messages were accepted", "at the end, over the journal";
     Terminal = "INV-TERMINAL", "A5", "a run has exactly one end, and nothing comes after it, not even a start of a call", "at the end, over the journal and the tools";
@@ -63,7 +63,7 @@ invariants! {
     Request = "INV-REQUEST", "C8 E6", "a request contains only what the model really said", "at each request";
     Arguments = "INV-ARGUMENTS", "D5", "a call with incomplete arguments never runs", "at each check and start of a call";
     Orphan = "INV-ORPHAN", "D7", "at the end of a run no process of it lives but those that its session holds", "at each end of a run";
-    Process = "INV-PROCESS", "D7", "a command in the background is held until it has ended, and has ended when the journal says so", "at each append and at the end";
+    Process = "INV-PROCESS", "D7", "a background command is supervised until it has ended, and has ended when the journal says so", "at each append and at the end";
     Leave = "INV-LEAVE", "D9", "a call that needs approval starts only after this very call was approved", "at each answer and at the end";
     Abort = "INV-ABORT", "E4", "a run whose abort was acknowledged ends as aborted, within its limit", "at the end, over the journal";
     Outcome = "INV-OUTCOME", "E4 F1", "a run ends as its script, its limits and its users say", "at the end, over the journal";

@@ -213,7 +213,7 @@ fn shared(options: &[&str]) -> ExitCode {
     let shared::Counts { cases, crashes, requests, cooled, expired, learned, cleared } = counts;
     say(format!(
         "shared: {cases} cases, {crashes} with a crash, {requests} requests; {cooled} cooldowns, {expired} of them again, \
-         {learned} times learned of another, {cleared} times cleared by a user in {:.1} s",
+         {learned} learned from another run, {cleared} cleared by a user in {:.1} s",
         began.elapsed().as_secs_f64()
     ));
     let Some(broken) = broken else { return ExitCode::SUCCESS };
@@ -309,7 +309,7 @@ fn append(file: &str, case: impl std::fmt::Display) {
     }
 }
 
-/// What a drawn case of these modes finds of the bug that is planted, and by which mode.
+/// The random case of these modes that finds the active mutant, with its mode.
 #[cfg(feature = "faults")]
 fn found_drawn(modes: &[Mode]) -> Option<(Mode, Counts, Failed)> {
     modes.iter().find_map(|&mode| {
@@ -319,8 +319,7 @@ fn found_drawn(modes: &[Mode]) -> Option<(Mode, Counts, Failed)> {
     })
 }
 
-/// Whether the bug that is planted in the journal on disk is found there: by every harm at every operation, else by drawn
-/// cases.
+/// Whether the active mutant in the journal on disk is found: by every harm at every operation, else by random cases.
 #[cfg(feature = "faults")]
 fn found_on_disk(name: &str) -> bool {
     let failed = match random::every_operation(random::SMALL) {
@@ -338,7 +337,7 @@ fn found_on_disk(name: &str) -> bool {
     failed.is_some()
 }
 
-/// Whether the bug that is planted in the routing is found by the second model of it.
+/// Whether the active mutant in the routing is found by the oracle of the queue.
 #[cfg(feature = "faults")]
 fn found_in_routing(name: &str) -> bool {
     let (played, broken) = queue::sweep(1, 3_000, Duration::from_secs(60));
@@ -349,8 +348,8 @@ fn found_in_routing(name: &str) -> bool {
     broken.is_some()
 }
 
-/// Whether the bug that is planted is found by crashes. Drawn cases are tried first: most bugs are found by a few hundred of
-/// them, in less time than a crash at every operation takes.
+/// Whether crashes find the active mutant. Random cases come first: most mutants are found by a few hundred of them, in less
+/// time than a crash at every operation takes.
 #[cfg(feature = "faults")]
 fn found_by_crashes(name: &str) -> bool {
     let drawn = |modes| {
@@ -364,7 +363,7 @@ fn found_by_crashes(name: &str) -> bool {
         return true;
     }
     let mut tally = Tally::default();
-    // One seed after the other: a bug is found soon, and then the other seeds are not needed.
+    // One seed after the other: most mutants are found by the first ones.
     let found = Plan::seeds().into_iter().map(|seed| {
         let (done, result) = explore(seed.seed, 0);
         tally.add(done);
@@ -410,6 +409,6 @@ fn mutants(chosen: Option<&str>) -> ExitCode {
 
 #[cfg(not(feature = "faults"))]
 fn mutants(_: Option<&str>) -> ExitCode {
-    say("this build has no planted bugs: build it with `--features faults`");
+    say("this build has no mutants: build it with `--features faults`");
     ExitCode::from(2)
 }

@@ -169,7 +169,7 @@ impl Plan {
         waits as u64 * self.limits().max_wait_ms
     }
 
-    /// How long silence and hanging calls can delay a run, milliseconds; `None` = for ever.
+    /// How long silence and hanging calls can delay a run, milliseconds; `None` = without end.
     pub fn held_up_ms(&self, run: usize) -> Option<u64> {
         let limits = self.limits();
         let turns = &self.workload.runs[run].turns;
@@ -197,7 +197,7 @@ impl Plan {
         if hangs { PROCESS_MS } else { 0 }
     }
 
-    /// Whether a held run is never released.
+    /// Whether a paused run is never resumed.
     pub fn stays_held(&self, run: usize) -> bool {
         self.workload.runs[run].pause.is_some_and(|pause| pause.then == Then::Stays)
     }

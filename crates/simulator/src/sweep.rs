@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Plays this many seeds starting with this one, within this time; returns the counts, and the broken case with the
-/// lowest seed. `play` is told whether another case broke or the time is over: then it may stop early.
+/// lowest seed. `play` can ask whether another case broke or the time is over, and then stop early.
 pub(crate) fn sweep<C, B>(
     seed: u64,
     (seeds, time): (u64, Duration),

@@ -18,7 +18,7 @@ use crate::explore;
 use crate::invariant::{Invariant, Violation};
 use crate::plan::{Plan, branch_id, message_id, session_id};
 use crate::random;
-use crate::shared::Book;
+use crate::shared::LedgerOracle;
 use crate::workload::Ends;
 use crate::world::always;
 use crate::world::perform::{Performer, each_message_once};
@@ -47,12 +47,12 @@ const VIOLATIONS: &[Violate] = &[
     (Invariant::Request, a_request_of_another_run),
     (Invariant::Arguments, a_call_that_nobody_asked_for),
     (Invariant::Orphan, a_command_that_outlives_its_run),
-    (Invariant::Process, a_process_that_is_said_to_have_ended),
+    (Invariant::Process, a_running_process_that_is_reported_as_ended),
     (Invariant::Compaction, a_message_that_is_sent_twice),
     (Invariant::Budget, a_state_that_knows_of_less),
-    (Invariant::Edge, a_step_that_no_table_has),
+    (Invariant::Edge, a_step_outside_of_the_tables),
     (Invariant::Cooldown, a_cooldown_that_a_crash_has_taken),
-    (Invariant::Liveness, a_rest_that_comes_late),
+    (Invariant::Liveness, a_world_that_becomes_quiet_too_late),
 ];
 
 fn begin() -> World {
@@ -117,13 +117,13 @@ fn a_cooldown_that_a_crash_has_taken() -> Checked {
     let (provider, model, class) = ("acme".to_owned(), "one".to_owned(), FailureClass::RateLimit);
     let failure_report = FailureReport { request, provider, model, profile: None, class, until: None, probe: false };
     ledger.record_failure(&failure_report, Timestamp(0));
-    let mut book = Book::default();
-    let strikes = [(request, failure_report)].into();
+    let mut oracle = LedgerOracle::default();
+    let reports = [(request, failure_report)].into();
     for record in &ledger.take_batch().unwrap().records {
-        book.take(record, &strikes).unwrap();
+        oracle.take(record, &reports).unwrap();
     }
-    book.is_kept_by(&ledger, Timestamp(1)).unwrap();
-    book.is_kept_by(&Ledger::default(), Timestamp(1))
+    oracle.is_kept_by(&ledger, Timestamp(1)).unwrap();
+    oracle.is_kept_by(&Ledger::default(), Timestamp(1))
 }
 
 fn an_append_of_an_owner_that_still_owns() -> Checked {
@@ -243,7 +243,7 @@ fn a_command_that_outlives_its_run() -> Checked {
     world.settle()
 }
 
-fn a_process_that_is_said_to_have_ended() -> Checked {
+fn a_running_process_that_is_reported_as_ended() -> Checked {
     let held = |world: &World| world.session().is_some_and(|session| !session.processes.is_empty());
     let mut world = world_when(held);
     let effect = session_of(&world).processes[0].effect(EffectKind::HoldProcess);
@@ -257,7 +257,7 @@ fn a_process_that_is_said_to_have_ended() -> Checked {
 }
 
 /// Decides an end while a call has no result, in a state in which no run has calls.
-fn a_step_that_no_table_has() -> Checked {
+fn a_step_outside_of_the_tables() -> Checked {
     let mut world = world_in("tool_exec");
     let mut session = session_of(&world);
     let outside = world.parts().1;
@@ -267,7 +267,7 @@ fn a_step_that_no_table_has() -> Checked {
     process_with(session, outside).resume(outside)
 }
 
-fn a_rest_that_comes_late() -> Checked {
+fn a_world_that_becomes_quiet_too_late() -> Checked {
     let mut world = begin();
     world.settle().unwrap();
     world.parts().1.past.until = Timestamp(0);

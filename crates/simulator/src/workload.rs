@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 const WORKLOAD: &str = include_str!("../workload.json");
 
-/// The file.
+/// The workload file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -89,9 +89,9 @@ pub struct Seed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leave {
-    /// Yes.
+    /// It approves.
     Given,
-    /// No.
+    /// It denies.
     Denied,
     /// First with the fingerprint of another call, then yes.
     Mistaken,
@@ -132,7 +132,7 @@ pub struct Pause {
 #[serde(rename_all = "snake_case")]
 pub enum Then {
     /// It is resumed.
-    GoesOn,
+    Resumed,
     /// It is ended.
     Dropped,
     /// It stays paused.
@@ -323,7 +323,7 @@ impl Workload {
 }
 
 impl Turn {
-    /// Its whole text.
+    /// The pieces of its text, joined.
     pub fn text(&self) -> String {
         self.chunks.concat()
     }

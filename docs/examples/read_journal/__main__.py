@@ -23,30 +23,32 @@ except ModuleNotFoundError as error:
 UNREADABLE = (sqlite3.Error, KeyError, TypeError, ValueError, IndexError)
 
 
-def files_story(attachments):
-    """The attachments of an item; empty if it has none."""
-    told = []
+def files_report(attachments):
+    """The report of the attachments of an item; empty if it has none."""
+    files = []
     for file in attachments or ():
         body = file["body"]
-        told.append({**{name: file[name] for name in ("name", "media_type")}, "bytes": body["bytes"], "hash": body["hash"]})
-    return {"attachments": told} if told else {}
+        named = {name: file[name] for name in ("name", "media_type")}
+        files.append({**named, "bytes": body["bytes"], "hash": body["hash"]})
+    return {"attachments": files} if files else {}
 
 
-def item_story(home, item):
-    """An item of a conversation as the report has it, with its texts."""
+def item_report(home, item):
+    """The report of an item of a conversation, with its texts."""
     role = next(name for name in ("user", "assistant", "result", "note", "summary") if name in item)
-    said = item[role]
-    story = {"seq": item["seq"], "role": "tool" if role == "result" else role, "calls": []}
+    fields = item[role]
+    result = {"seq": item["seq"], "role": "tool" if role == "result" else role, "calls": []}
     if role == "assistant":
-        story["calls"] = [
+        result["calls"] = [
             {"id": call["id"], "tool": call["tool"], "arguments": home.text(call["arguments"])}
-            for call in said["calls"]
+            for call in fields["calls"]
         ]
-        return {**story, **files_story(said.get("images")), "text": home.text(said["text"]), "request": said["request"]}
-    story.update(files_story(said.get("attachments")))
+        result.update(files_report(fields.get("images")))
+        return {**result, "text": home.text(fields["text"]), "request": fields["request"]}
+    result.update(files_report(fields.get("attachments")))
     if role == "result":
-        return {**story, "text": home.text(said["output"]), "call": said["call"], "is_error": said["is_error"]}
-    return {**story, "text": home.text(said["body"])}
+        return {**result, "text": home.text(fields["output"]), "call": fields["call"], "is_error": fields["is_error"]}
+    return {**result, "text": home.text(fields["body"])}
 
 
 def open_text(home, branch, request):
@@ -54,14 +56,14 @@ def open_text(home, branch, request):
     return b"".join(row[0] for row in home.rows(sql, branch, request)).decode("utf-8", "replace")
 
 
-def run_story(home, run, key, branch):
+def run_report(home, run, key, branch):
     texts = run.segments + run.kept if run.outcome is None else run.segments
-    story = {**run_row(home, run), "key": key, "text": "".join(home.text(body) for body in texts)}
+    result = {**run_row(home, run), "key": key, "text": "".join(home.text(body) for body in texts)}
     request = run.open_request
-    return {**story, "open_request": request, "open_text": open_text(home, branch, request) if request else ""}
+    return {**result, "open_request": request, "open_text": open_text(home, branch, request) if request else ""}
 
 
-def session_story(home, verifier, row, folded):
+def session_report(home, verifier, row, folded):
     head, chain = verifier.heads.get(row["branch"], (0, None))
     return {
         "session": id_of(row["uuid"]),
@@ -71,8 +73,8 @@ def session_story(home, verifier, row, folded):
         "lifecycle": folded.lifecycle,
         "whole": folded.is_whole,
         "queue": folded.queued(),
-        "transcript": [item_story(home, item) for item in folded.items],
-        "runs": [run_story(home, run, row["key"], row["branch"]) for run in folded.runs.values()],
+        "transcript": [item_report(home, item) for item in folded.items],
+        "runs": [run_report(home, run, row["key"], row["branch"]) for run in folded.runs.values()],
     }
 
 
@@ -80,7 +82,7 @@ def report(home, verifier):
     sessions = []
     for row, folded in verifier.sessions:
         try:
-            sessions.append(session_story(home, verifier, row, folded))
+            sessions.append(session_report(home, verifier, row, folded))
         except UNREADABLE as error:
             verifier.finding("file", f"the session cannot be read: {error}", session=id_of(row["uuid"]))
     mark = {"position": home.mark[0], "chain": home.mark[1].hex()} if home.mark else None
@@ -94,9 +96,9 @@ def report(home, verifier):
     }
 
 
-def lay_out(told):
+def print_report(result):
     """Prints the report for a person."""
-    for session in told["sessions"]:
+    for session in result["sessions"]:
         print(f"{session['key']}  (branch {session['branch']}, {session['head']['seq']} entries)")
         for item in session["transcript"]:
             seq = "" if item["seq"] is None else item["seq"]
@@ -110,13 +112,13 @@ def lay_out(told):
         if not session["whole"]:
             print("  … the rest is corrupt")
         print()
-    print("checked " + ", ".join(f"{count} {what}" for what, count in told["checked"].items()))
-    if told["immutable"]:
+    print("checked " + ", ".join(f"{count} {what}" for what, count in result["checked"].items()))
+    if result["immutable"]:
         print("read as an immutable file: the newest commits may be missing")
-    for finding in told["findings"]:
+    for finding in result["findings"]:
         where = ", ".join(f"{name} {value}" for name, value in finding.items() if name not in ("what", "detail"))
         print(f"✗ {finding['what']}: {finding['detail']} ({where})")
-    print("everything matches" if told["verified"] else f"{len(told['findings'])} findings")
+    print("everything matches" if result["verified"] else f"{len(result['findings'])} findings")
 
 
 def main():
@@ -129,19 +131,19 @@ def main():
         home = Home(arguments.home)
         verifier = Verifier(home)
         verifier.run()
-        told = report(home, verifier)
+        result = report(home, verifier)
     except NothingToRead as error:
         print(f"read_journal: {error}", file=sys.stderr)
         return 2
     except UNREADABLE as error:
-        told = {"verified": False, "findings": [{"what": "file", "detail": str(error)}], "checked": {}}
-        told.update(immutable=False, mark=None, sessions=[])
+        result = {"verified": False, "findings": [{"what": "file", "detail": str(error)}], "checked": {}}
+        result.update(immutable=False, mark=None, sessions=[])
     if arguments.json:
-        json.dump(told, sys.stdout, ensure_ascii=False, indent=2)
+        json.dump(result, sys.stdout, ensure_ascii=False, indent=2)
         print()
     else:
-        lay_out(told)
-    return 0 if told["verified"] else 1
+        print_report(result)
+    return 0 if result["verified"] else 1
 
 
 if __name__ == "__main__":

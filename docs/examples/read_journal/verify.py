@@ -39,9 +39,9 @@ class Verifier:
                 compare_views(self, row, folded)
 
     def file(self):
-        for (said,) in self.home.rows("PRAGMA integrity_check(20)"):
-            if said != "ok":
-                self.finding("file", said)
+        for (message,) in self.home.rows("PRAGMA integrity_check(20)"):
+            if message != "ok":
+                self.finding("file", message)
 
     def mark(self):
         home = self.home
@@ -118,10 +118,10 @@ class Verifier:
             return bytes(32)
         sql = "SELECT chain FROM entries WHERE branch = ? AND seq = ?"
         chain = self.home.one(sql, branch["parent"], branch["parent_seq"])
-        said = None
+        named = None
         if row["payload"] is not None:
             try:
-                said = bytes.fromhex(json.loads(row["payload"])["hash"])
+                named = bytes.fromhex(json.loads(row["payload"])["hash"])
             except FOREIGN:
                 pass
         if chain is None:
@@ -129,9 +129,9 @@ class Verifier:
             first = first.fetchone()
             if not (first and first["seq"] > branch["parent_seq"] and self.is_anchor(first)):
                 self.finding("fork", "the parent's entry that it continues is missing", **where)
-        elif said is not None and said != chain:
+        elif named is not None and named != chain:
             self.finding("fork", "the parent's chain does not match the one that it names", **where)
-        return said or chain or bytes(32)
+        return named or chain or bytes(32)
 
     def payload(self, id_, row, where):
         """Checks a payload against its hash, and everything that it refers to."""

@@ -110,7 +110,7 @@ pub(crate) fn r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_wi
 
     let refused = home.run(&["agent", "-m", "Who are you?"]).expect_code(3);
     let verdict = refused.verdict();
-    assert!(verdict.contains("ended for good") && verdict.contains("another session key"), "{verdict}");
+    assert!(verdict.contains("it was terminated") && verdict.contains("another session key"), "{verdict}");
     home.run(&["sessions", "end", "main"]).expect_code(0);
     home.run(&["resume"]).expect_code(0).expect_err("nothing is unfinished");
     home.run(&["sessions", "end", "none"]).expect_code(4).expect_err("limulus sessions list");

@@ -187,7 +187,11 @@ pub(crate) fn r52_an_overflow_is_compacted_and_then_reported_readably() {
     home.run(&["agent", "-m", "Hello, and good morning"]).expect_code(0);
     home.run(&["agent", "-m", "Hello again"]).expect_code(0);
     let failed = home.run(&["agent", "-m", "And again"]).expect_code(1);
-    assert!(failed.err.contains("begin anew with `/new`, or use a model with a larger window"), "{}", failed.err);
+    assert!(
+        failed.err.contains("start a new conversation with `/new`, or use a model with a larger window"),
+        "{}",
+        failed.err
+    );
     assert!(failed.err.contains("maximum context length"), "{}", failed.err);
     let requests = server.seen().iter().filter(|asked| !is_summary(asked)).count() - 2;
     assert!((2..=6).contains(&requests), "{requests} requests are no endless loop");
@@ -203,7 +207,7 @@ pub(crate) fn r14_a_summary_that_goes_wrong_leaves_the_old_history() {
     let ways: [(&str, Answer); 5] = [
         ("no summary within 1 s", Box::new(|| Does::Hold(said(&["A sum"])))),
         ("the summary is empty", Box::new(|| Does::Answer(whole(&["  "])))),
-        ("nothing is gained", Box::new(move || Does::Answer(whole(&[&long])))),
+        ("would not reduce the history", Box::new(move || Does::Answer(whole(&[&long])))),
         (
             "overloaded for the test",
             Box::new(|| Does::Answer(refused(401, &json!({ "error": { "message": "overloaded for the test" } })))),

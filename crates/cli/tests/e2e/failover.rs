@@ -64,7 +64,7 @@ pub(crate) fn r51_when_all_have_failed_each_is_named() {
         "a line each: {lines:?}"
     );
     assert!(failed.err.contains("acme/scripted (second): "), "{}", failed.err);
-    assert!(failed.err.contains("acme/other (second): not asked (auth, left alone for 1 min)"), "{}", failed.err);
+    assert!(failed.err.contains("acme/other (second): not asked (auth, in cooldown for 1 min)"), "{}", failed.err);
     assert_eq!(server.seen().len(), 2);
     // Every key is in cooldown, but one may have been fixed: the first is tried as a probe, and that is reported.
     home.assert_usable("main");

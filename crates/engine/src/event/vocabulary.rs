@@ -57,12 +57,12 @@ pub enum Leg {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseCause {
-    /// The user.
+    /// The user paused it.
     #[default]
     User,
     /// A message that interrupts, and waits at the head of the queue.
     Interrupt,
-    /// A breakpoint.
+    /// A breakpoint of the run.
     Breakpoint,
 }
 
@@ -162,7 +162,7 @@ pub enum ReceiptState {
     Dropped,
     /// Withdrawn by its sender.
     Cancelled,
-    /// Refused.
+    /// Refused before its run started.
     Refused,
     /// Its run has ended.
     Ended,
@@ -182,7 +182,7 @@ impl ReceiptState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CutCause {
-    /// The process that read it is gone.
+    /// The process that read it crashed.
     Crash,
     /// The process that read it shut down in order.
     Shutdown,
@@ -202,11 +202,11 @@ pub enum CutCause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Next {
-    /// Its calls.
+    /// Its calls are executed.
     Calls,
-    /// The end of the run.
+    /// The run ends.
     Finish,
-    /// A waiting steer.
+    /// A waiting steer joins the next request.
     Steer,
     /// Nothing: it is the kept part of an interrupted or failed stream.
     Cut,
@@ -216,7 +216,7 @@ pub enum Next {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
-    /// Read fresh.
+    /// Prompt tokens that no cache had.
     pub input: u64,
     /// Read from the provider's cache.
     pub cached: u64,
@@ -224,7 +224,7 @@ pub struct Usage {
     pub cache_written: u64,
     /// Written by the model, reasoning included.
     pub output: u64,
-    /// Of these, reasoning.
+    /// The part of `output` that is reasoning.
     pub reasoning: u64,
 }
 
@@ -247,8 +247,8 @@ impl Usage {
 /// A call as the model asked for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct SealedCall {
-    /// Our id.
     pub id: CallId,
     /// The provider's id, for that provider.
     pub provider_id: String,
@@ -315,7 +315,7 @@ pub enum WaitFor {
     Children,
     /// The soonest reset of a quota.
     Quota,
-    /// A budget.
+    /// A larger budget, or the next day.
     Budget,
     /// The next try of a request.
     Retry,
@@ -336,9 +336,9 @@ impl WaitFor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndingCause {
-    /// Its own limit.
+    /// The call exceeded its time limit.
     Limit,
-    /// Its run ends.
+    /// The run of the call ends.
     Run,
 }
 
@@ -346,9 +346,9 @@ pub enum EndingCause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessCause {
-    /// Its limit.
+    /// The process exceeded its time limit.
     Limit,
-    /// The session ends for good.
+    /// The session terminates.
     Session,
 }
 
@@ -362,6 +362,6 @@ pub enum Found {
     Running,
     /// It has ended; its result is known.
     Ended,
-    /// Nobody can know.
+    /// Its outcome cannot be found out.
     Unknown,
 }

@@ -21,7 +21,7 @@ pub struct FailureReport {
     /// The profile's name; none = it has none.
     pub profile: Option<String>,
     pub class: FailureClass,
-    /// Until when its own run holds it in cooldown, if that has a time.
+    /// The end of the cooldown that its own run has set, if that has a time.
     pub until: Option<Timestamp>,
     /// Whether it was a probe.
     pub probe: bool,
@@ -65,7 +65,6 @@ pub struct CooldownLifted {
 pub struct CooldownSet {
     /// Its place in the settings.
     pub candidate: u32,
-    /// Until when.
     pub until: Timestamp,
     pub class: FailureClass,
 }

@@ -46,7 +46,7 @@ pub enum LedgerInput {
 /// What the caller of a [`LedgerInput`] receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LedgerAnswer {
-    /// It is done.
+    /// The input is recorded.
     Done,
     /// These profiles were in cooldown, and may be asked again.
     Lifted(Vec<(Account, Cooldown)>),

@@ -46,11 +46,9 @@ pub struct Account {
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Cooldown {
     pub class: FailureClass,
-    /// Until when.
     pub until: Timestamp,
     /// How often in a row.
     pub strikes: u32,
-    /// Since when.
     pub since: Timestamp,
     request: EffectId,
 }

@@ -88,7 +88,7 @@ fn r50_a_cooldown_expires_and_clears_its_counters() {
 }
 
 #[test]
-fn r50_a_strike_that_is_told_twice_counts_once_and_no_time_is_shortened() {
+fn r50_a_failure_that_is_reported_twice_counts_once_and_no_cooldown_is_shortened() {
     let mut ledger = Ledger::default();
     let until = Some(Timestamp(90 * MINUTE as i64));
     let first = FailureReport { until, ..failure_report(1, ("one", "a"), FailureClass::RateLimit) };
@@ -102,7 +102,7 @@ fn r50_a_strike_that_is_told_twice_counts_once_and_no_time_is_shortened() {
 }
 
 #[test]
-fn r50_a_strike_that_is_told_again_after_another_counts_once() {
+fn r50_a_failure_that_is_reported_again_after_another_counts_once() {
     let mut ledger = Ledger::default();
     let probe = |number| FailureReport { probe: true, ..failure_report(number, ("one", "a"), FailureClass::RateLimit) };
     for nth in [1, 2, 1, 2, 1] {
@@ -176,7 +176,7 @@ fn r50_what_is_folded_from_its_records_is_the_same_ledger() {
 }
 
 #[test]
-fn r50_whom_a_user_has_cleared_is_said_until_he_fails_again() {
+fn r50_a_cleared_candidate_is_reported_until_it_fails_again() {
     let mut ledger = Ledger::default();
     let chain = [("one", "a"), ("one", "b"), ("two", "a")].map(|(model, profile)| candidate(model, profile));
     let cleared = |ledger: &Ledger| {
@@ -184,7 +184,7 @@ fn r50_whom_a_user_has_cleared_is_said_until_he_fails_again() {
         said.iter().map(|cleared| (cleared.candidate, cleared.at.0)).collect::<Vec<_>>()
     };
     ledger.clear(None, None, Timestamp(0));
-    assert_eq!(cleared(&ledger), [], "nothing was left alone");
+    assert_eq!(cleared(&ledger), [], "nothing was in cooldown");
     ledger.record_failure(&failure_report(1, ("one", "a"), FailureClass::RateLimit), Timestamp(1));
     ledger.clear(Some("acme"), Some("a"), Timestamp(5));
     assert_eq!(cleared(&ledger), [(0, 5), (2, 5)], "with every model");

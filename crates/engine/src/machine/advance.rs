@@ -116,8 +116,8 @@ impl Machine {
         let Some(Repeat { tool, times, .. }) = run.repeats.most() else { return true };
         let (tool, times, was_warned) = (tool.clone(), *times, run.repeats.warned);
         // One answer may contain all of the calls at once: a run is only stopped after a warning.
-        let is_heard = was_warned || repeats_told == 0 || repeats_told >= repeats_most;
-        if repeats_most > 0 && times >= repeats_most && is_heard {
+        let may_stop = was_warned || repeats_told == 0 || repeats_told >= repeats_most;
+        if repeats_most > 0 && times >= repeats_most && may_stop {
             let message = format!(
                 "the same call of `{tool}` came with the same result {times} times, so the run was stopped \
                  (`runs.loop_stop_after`); say what it should do instead, or raise the limit"
@@ -146,7 +146,7 @@ impl Machine {
                 let cooling = counters.cooling.iter().filter_map(|of| Some((of.candidate, of.class?, of.until)));
                 let skipped: Vec<_> = gone.chain(cooling).collect();
                 let all = all_failed(failure, &run.trace, (&skipped, chain), moment.now);
-                // The run forgets the report once the ledger has it.
+                // The ledger receives the report although the run ends.
                 if rule_of(class).cools != Cools::Nothing && !counters.room.broke {
                     let until = cooling_until(failure, &counters, moment);
                     self.give_up(&given_up, until, (class, request), moment);
@@ -163,8 +163,8 @@ impl Machine {
             }
             Strategy::Retry { delay_ms } => self.try_again(delay_ms, TryWith::Same, moment),
             Strategy::LowerThinking { level } => self.try_again(0, TryWith::Thinking(level), moment),
-            Strategy::MakeRoom { delay_ms, compaction_step, as_it_is } => {
-                self.try_again(delay_ms, TryWith::Room { compaction_step, as_it_is }, moment);
+            Strategy::Compact { delay_ms, compaction_step, as_it_is } => {
+                self.try_again(delay_ms, TryWith::History { compaction_step, as_it_is }, moment);
             }
             Strategy::Rotate { candidate, cooling } => {
                 self.give_up(&given_up, cooling, (class, request), moment);
@@ -192,26 +192,26 @@ impl Machine {
         for candidate in candidates {
             let model = self.name_of(*candidate);
             let request = request.filter(|_| shared && *candidate == counters.candidate);
-            let until = counters.left_alone(*candidate, until, moment.now);
+            let until = counters.cooldown_until(*candidate, until, moment.now);
             self.emit(CandidateCooled { candidate: *candidate, model, until, class: Some(class), request }, moment.now);
         }
     }
 
-    /// From here on the ledger's report is the run's own knowledge; what the run knows already is no change.
-    pub(super) fn leave_alone(&mut self, cooling: &[CooldownSet], moment: Moment) {
+    /// Records the cooldowns that the ledger reports, except for those that the run knows already.
+    pub(super) fn learn_cooldowns(&mut self, cooling: &[CooldownSet], moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
-        let counters = &run.counts.candidates;
-        let news: Vec<CooldownSet> = cooling.iter().filter(|cooled| !counters.knows(cooled)).copied().collect();
-        for CooldownSet { candidate, until, class } in news {
+        let counters = &run.counters;
+        let unknown: Vec<CooldownSet> = cooling.iter().filter(|cooled| !counters.knows(cooled)).copied().collect();
+        for CooldownSet { candidate, until, class } in unknown {
             let (until, class) = (Some(until), Some(class));
             let model = self.name_of(candidate);
             self.emit(CandidateCooled { candidate, model, until, class, request: None }, moment.now);
         }
     }
 
-    /// Clears what the run knows of these, and ends a wait for any of them. What it has learned since stays.
-    pub(super) fn ask_again(&mut self, cleared: &[CooldownLifted], moment: Moment) {
+    /// Clears the cooldowns of these candidates, and ends a wait for any of them. Later failures stay.
+    pub(super) fn lift_cooldowns(&mut self, cleared: &[CooldownLifted], moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
         let counters = &run.counts.candidates;
@@ -236,7 +236,7 @@ impl Machine {
         let again = match with {
             TryWith::Same => again,
             TryWith::Thinking(level) => RetryScheduled { thinking: Some(level), ..again },
-            TryWith::Room { compaction_step, as_it_is } => {
+            TryWith::History { compaction_step, as_it_is } => {
                 RetryScheduled { compaction_step: Some(compaction_step), as_it_is, ..again }
             }
             TryWith::Candidate(candidate) => {
@@ -305,7 +305,7 @@ enum TryWith {
     Same,
     Candidate(u32),
     Thinking(Thinking),
-    Room { compaction_step: CompactionStep, as_it_is: bool },
+    History { compaction_step: CompactionStep, as_it_is: bool },
 }
 
 /// Which candidate was not asked, why, and until when other sessions avoid it.
@@ -342,7 +342,7 @@ fn all_failed(
             return Some(format!("\n{candidate}: not asked (it sees {sees} tokens, {WINDOW_LEAST} are needed)"));
         }
         let (_, class, until) = skipped.iter().find(|(skipped, ..)| *skipped == at)?;
-        let minutes = until.map(|until| format!(", left alone for {} min", until.since(now).div_ceil(60_000)));
+        let minutes = until.map(|until| format!(", in cooldown for {} min", until.since(now).div_ceil(60_000)));
         Some(format!("\n{candidate}: not asked ({}{})", class.name(), minutes.unwrap_or_default()))
     });
     let lines: Vec<String> = lines.chain(not_asked).collect();

@@ -29,7 +29,7 @@ impl Machine {
             checked.decision = Policy::Allow;
         }
         let (call, decision, fingerprint) = (checked.call, checked.decision, checked.fingerprint);
-        let reason = checked.reason.clone().unwrap_or_else(|| "it needs leave".to_owned());
+        let reason = checked.reason.clone().unwrap_or_else(|| "it needs approval".to_owned());
         self.emit(checked, moment.now);
         match decision {
             Policy::Allow => {}

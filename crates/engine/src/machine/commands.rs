@@ -97,7 +97,7 @@ impl Machine {
         let run = match &session.lifecycle {
             Lifecycle::Active(run) => run,
             Lifecycle::Suspended(run) => {
-                let reason = format!("it is paused already; `limulus runs resume {}` lets it go on", run.id);
+                let reason = format!("it is paused already; `limulus runs resume {}` resumes it", run.id);
                 return Err(state_refusal(session, &reason));
             }
             Lifecycle::Initializing
@@ -148,7 +148,7 @@ impl Machine {
         moment: Moment,
     ) -> Result<Acknowledgement, Refusal> {
         if let Some(session) = self.session.as_ref().filter(|s| matches!(s.lifecycle, Lifecycle::Error { .. })) {
-            return Err(state_refusal(session, "its run is held; `limulus resume KEY --force` takes it up again"));
+            return Err(state_refusal(session, "its run needs a human; `limulus resume KEY --force` resumes it"));
         }
         let asked = self.call(call);
         if !asked.is_some_and(|asked| {
@@ -174,9 +174,9 @@ impl Machine {
         if !force {
             return Err(state_refusal(session, &format!("repair it with `{remedy}`")));
         }
-        let held = run.is_some();
-        self.repair(held, moment);
-        if held {
+        let has_run = run.is_some();
+        self.repair(has_run, moment);
+        if has_run {
             self.send_again(moment);
         }
         self.advance(moment);
@@ -188,7 +188,7 @@ impl Machine {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         match &session.lifecycle {
             Lifecycle::Terminated => {
-                return Err(state_refusal(session, "it was ended for good; use another session key"));
+                return Err(state_refusal(session, "it was terminated; use another session key"));
             }
             Lifecycle::Error { .. } => {
                 let reason = "a human is needed first: `limulus resume KEY --force`";
@@ -222,11 +222,11 @@ impl Machine {
         Ok(Acknowledgement::Done)
     }
 
-    /// Repairs a session and resumes its held run. Nobody supervised the calls of that run meanwhile.
-    fn repair(&mut self, held: bool, moment: Moment) {
+    /// Repairs a session and resumes its unfinished run, whose calls nobody supervised meanwhile.
+    fn repair(&mut self, has_run: bool, moment: Moment) {
         self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
         self.change_lifecycle(LifecycleKind::Ready, LifecycleCause::Recovered, moment);
-        if held {
+        if has_run {
             self.change_lifecycle(LifecycleKind::Active, LifecycleCause::Task, moment);
             self.lose_calls(moment);
         }
@@ -247,7 +247,7 @@ impl Machine {
         let rests =
             matches!(session.lifecycle, Lifecycle::Idle) && session.queue.is_empty() && session.processes.is_empty();
         if !rests || session.last_activity >= before {
-            return Err(state_refusal(session, "it is under way, or was not long ago"));
+            return Err(state_refusal(session, "it is active, or was active recently"));
         }
         self.change_lifecycle(LifecycleKind::Terminated, LifecycleCause::IdleTimeout, moment);
         Ok(Acknowledgement::Done)
@@ -280,7 +280,7 @@ impl Machine {
 
 fn not_under_way(run: Option<RunId>) -> Refusal {
     let what = match run {
-        Some(run) => format!("run {run} is not under way; `limulus runs show {run}` says what became of it"),
+        Some(run) => format!("run {run} is not under way; `limulus runs show {run}` shows its outcome"),
         None => "no run is under way in this session".to_owned(),
     };
     Refusal::NotFound { what }

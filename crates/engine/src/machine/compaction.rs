@@ -44,8 +44,8 @@ impl Machine {
     /// changed.
     pub(super) fn compact_first(&mut self, candidate: u32, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        let by_wish = run.compaction.summary.is_some().then(|| self.plan_of_request(candidate)).flatten();
-        if let Some(plan) = by_wish {
+        let by_request = run.summary.is_some().then(|| self.plan_of_request(candidate)).flatten();
+        if let Some(plan) = by_request {
             self.begin_compaction(plan, CompactionCause::Command, candidate, moment);
             return true;
         }
@@ -84,7 +84,6 @@ impl Machine {
 
     /// Whether the next request is to ask the model to write down what must not be lost: a summary is due soon or now,
     /// and there is space for the request.
-    /// there is room to ask.
     fn flush_wanted(&self, run: &Run, candidate: u32) -> bool {
         let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return false };
         let Some(Window { flush: Some(from), most, .. }) = self.window(candidate) else { return false };
@@ -144,7 +143,7 @@ impl Machine {
         self.check_summary(moment);
     }
 
-    /// The reservation for a summary, if a budget is limited. It reads about as much as the request would have held.
+    /// The reservation for a summary, if a budget is limited. It reads about as much as the request would have.
     fn reserved_for_summary(
         &self,
         compaction_step: CompactionStep,
@@ -181,7 +180,7 @@ impl Machine {
         let said =
             self.session.as_ref().and_then(|s| s.run()).and_then(|run| run.trace.last()).map(ToString::to_string);
         let message = format!(
-            "the conversation is longer than the model's window, and cannot be made shorter ({}): begin anew with `/new`, or use a model with a larger window",
+            "the conversation is longer than the model's window and cannot be compacted further ({}): start a new conversation with `/new`, or use a model with a larger window",
             said.unwrap_or_default()
         );
         Failure::new(FailureClass::ContextOverflow, message)
@@ -220,7 +219,7 @@ impl Machine {
     }
 
     /// A compaction is complete: a result that is not shorter is not used.
-    pub(super) fn shortened(&mut self, effect: EffectId, made: CompactionResult, moment: Moment) {
+    pub(super) fn compacted(&mut self, effect: EffectId, made: CompactionResult, moment: Moment) {
         let Some(Compacting { compaction_step, items, .. }) = self.compacting() else { return };
         match made {
             CompactionResult::Summary { text, by, usage } if compaction_step != CompactionStep::Truncate => {
@@ -341,14 +340,14 @@ impl Machine {
             return Err(state_refusal(session, "its run must have ended first; `limulus runs wait`"));
         }
         if session.transcript.compaction() != Some(compaction) || restored.is_empty() {
-            return Err(state_refusal(session, "there is no compaction that could be taken back"));
+            return Err(state_refusal(session, "there is no compaction to undo"));
         }
         self.emit(Uncompacted { compaction, restored }, moment.now);
         Ok(Acknowledgement::Done)
     }
 }
 
-const NOTHING_TO_SUMMARISE: &str = "there is nothing yet that could be summarised";
+const NOTHING_TO_SUMMARISE: &str = "there is nothing to summarise yet";
 
 fn has_history(transcript: &Transcript) -> bool {
     transcript.cut(transcript.tokens() / 3).is_some()
@@ -383,7 +382,7 @@ fn no_gain(is_blank: bool, before: u64, after: u64) -> Option<Failure> {
     let message = if is_blank {
         "the summary is empty".to_owned()
     } else if after + before / 20 > before {
-        format!("nothing is gained: the history would have {after} tokens, it has {before}")
+        format!("the compaction would not reduce the history: {after} tokens instead of {before}")
     } else {
         return None;
     };

@@ -12,7 +12,6 @@ use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 impl Machine {
     /// Decides the outcome of the run: its stream is interrupted and kept, calls that have not started are answered,
     /// and started ones are ended.
-    /// have are ended.
     pub(super) fn begin_ending(&mut self, outcome: Outcome, cause: CutCause, moment: Moment) {
         self.decide_end(EndingSet { outcome, terminate: false, reset: false }, cause, moment);
     }

@@ -14,10 +14,8 @@ use crate::tables::limits::{BACKOFF_BASE_MS, BACKOFF_MOST_MS, WINDOW_LEAST};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
     /// The same request again after this many milliseconds.
-    Retry {
-        /// From now.
-        delay_ms: u64,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Retry { delay_ms: u64 },
     /// The same candidate at a lower thinking level, at once.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     LowerThinking { level: Thinking },
@@ -29,8 +27,8 @@ pub enum Strategy {
         cooling: Option<Timestamp>,
     },
     /// The history is compacted, or the request is sent with it as it is.
-    MakeRoom {
-        /// When, from now.
+    Compact {
+        /// Milliseconds from now.
         delay_ms: u64,
         /// The compaction step that is tried next.
         compaction_step: CompactionStep,
@@ -46,7 +44,7 @@ pub enum Strategy {
     },
     /// The run ends with this failure.
     Fail,
-    /// The run is held for a human.
+    /// The run waits until a human resumes it.
     Hold,
 }
 
@@ -110,7 +108,7 @@ fn first(
             return (can_refresh && counters.refused <= 1).then_some(Strategy::Retry { delay_ms: 0 });
         }
         // A request that is too long is compacted before anything is decided here.
-        First::MakeRoom | First::Nothing => return None,
+        First::Compact | First::Nothing => return None,
     };
     if counters.failed > most {
         return None;
@@ -161,9 +159,9 @@ pub fn given_up(failure: &Failure, counters: &Counters, chain: &[Candidate]) -> 
 /// The candidate that is asked next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
-    /// This candidate.
+    /// Ask this candidate, by its index.
     Ask(u32),
-    /// No candidate before this time.
+    /// Ask no candidate before this time.
     Wait(Timestamp),
 }
 
@@ -210,7 +208,7 @@ fn after_compaction(failure: &Failure, room: &CompactionProgress, window: Option
     if again && failure.class != FailureClass::Timeout && room.failed <= 1 {
         let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(room.failed, moment.random));
         if delay_ms <= BACKOFF_MOST_MS {
-            return Strategy::MakeRoom { delay_ms, compaction_step: room.compaction_step, as_it_is: false };
+            return Strategy::Compact { delay_ms, compaction_step: room.compaction_step, as_it_is: false };
         }
     }
     if room.alone {
@@ -220,7 +218,7 @@ fn after_compaction(failure: &Failure, room: &CompactionProgress, window: Option
     let fits = window.is_some_and(|window| room.tokens <= window.most);
     match (compaction_step, room.history == History::TooLong) {
         (CompactionStep::Nothing, true) => Strategy::Fail,
-        (_, too_long) => Strategy::MakeRoom {
+        (_, too_long) => Strategy::Compact {
             delay_ms: 0,
             compaction_step,
             as_it_is: !too_long && (fits || compaction_step == CompactionStep::Nothing),
@@ -248,7 +246,7 @@ mod tests {
             let history = if too_long { History::TooLong } else { History::Estimated };
             CompactionProgress { compaction_step, failed, history, tokens, ..CompactionProgress::default() }
         };
-        let next = |delay_ms, compaction_step, as_it_is| Strategy::MakeRoom { delay_ms, compaction_step, as_it_is };
+        let next = |delay_ms, compaction_step, as_it_is| Strategy::Compact { delay_ms, compaction_step, as_it_is };
         // Once more if the cause may pass.
         assert_eq!(
             with(FailureClass::Server, room(CompactionStep::Summarise, 1, false, 90)),

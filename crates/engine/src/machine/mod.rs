@@ -84,7 +84,7 @@ impl Machine {
         self.session.as_ref()
     }
 
-    /// The settings of the active or held run.
+    /// The settings of the unfinished run.
     pub fn settings(&self) -> Option<&Arc<Settings>> {
         self.settings.as_ref()
     }

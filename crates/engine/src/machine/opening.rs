@@ -14,7 +14,7 @@ impl Machine {
         if !self.take_over(epoch, moment) {
             return;
         }
-        self.leave_alone(cooling, moment);
+        self.learn_cooldowns(cooling, moment);
         if self.session.as_ref().is_some_and(Session::is_active) {
             self.send_again(moment);
         }
@@ -35,7 +35,7 @@ impl Machine {
         self.cut_stream(CutCause::Crash, moment);
         self.lose_calls(moment);
         if self.is_poison() {
-            self.hold_poison(moment);
+            self.escalate_poison(moment);
             return false;
         }
         true
@@ -47,13 +47,13 @@ impl Machine {
         run.is_some_and(|run| most > 0 && run.counts.openings >= most)
     }
 
-    fn hold_poison(&mut self, moment: Moment) {
-        let openings = self.session.as_ref().and_then(Session::run).map_or(0, |run| run.counts.openings);
-        let message = format!("its run was cut off {openings} times in a row without getting any further; it is held");
+    fn escalate_poison(&mut self, moment: Moment) {
+        let openings = self.session.as_ref().and_then(Session::run).map_or(0, |run| run.openings);
+        let message = format!("the run crashed {openings} times in a row without progress and needs a human");
         self.escalate(Failure::new(FailureClass::Unknown, message), moment);
     }
 
-    /// Only a human can help: the run is held. A session without a run is not affected.
+    /// A human is needed: the run waits until it is resumed. A session without a run is not affected.
     pub(super) fn escalate(&mut self, failure: Failure, moment: Moment) {
         let Some(session) = self.session.as_ref().filter(|session| session.is_active()) else { return };
         let remedy = format!("limulus resume {} --force", session.key);

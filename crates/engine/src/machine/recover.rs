@@ -42,12 +42,8 @@ pub enum RecoverError {
     NoBeginning,
     /// Entries are missing or out of order.
     #[error("entry {expected} is missing: the next one is {found}")]
-    Gap {
-        /// The expected entry.
-        expected: Seq,
-        /// The found entry.
-        found: Seq,
-    },
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Gap { expected: Seq, found: Seq },
     /// A branch that does not begin where the one before it was left.
     #[error("branch {branch} does not begin where it left its parent")]
     #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -55,16 +51,8 @@ pub enum RecoverError {
     /// An event takes an edge that the table does not have.
     #[error("entry {seq} (`{event}`) leads from {from} to {to}, which no run can do")]
     #[allow(missing_docs, reason = "the fields say it themselves")]
-    Edge {
-        /// Where.
-        seq: Seq,
-        event: &'static str,
-        /// The state before.
-        from: RunState,
-        /// The state after.
-        to: RunState,
-    },
-    /// The settings of the active run are gone.
+    Edge { seq: Seq, event: &'static str, from: RunState, to: RunState },
+    /// The settings of the unfinished run are missing.
     #[error("the settings {hash} of the active run are not in the store")]
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Settings { hash: Hash },

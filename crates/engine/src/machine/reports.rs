@@ -20,8 +20,8 @@ impl Machine {
         match report {
             Report::Opened { epoch, cooling } => return self.opened(epoch, &cooling, moment),
             // A candidate in cooldown is asked no sooner: nothing follows before the next request is decided on.
-            Report::CooldownSet { cooling } => return self.leave_alone(&cooling, moment),
-            Report::CooldownLifted { cleared } => return self.ask_again(&cleared, moment),
+            Report::CooldownSet { cooling } => return self.learn_cooldowns(&cooling, moment),
+            Report::CooldownLifted { cleared } => return self.lift_cooldowns(&cleared, moment),
             Report::OpenedToWait { epoch } => return self.opened_to_wait(epoch, moment),
             Report::Closing => return self.closing(moment),
             Report::Due => return self.expire(moment),
@@ -36,7 +36,7 @@ impl Machine {
             }
             Report::LaneEntered { effect, settings, cooling } => {
                 self.run_started(effect, &settings, moment);
-                self.leave_alone(&cooling, moment);
+                self.learn_cooldowns(&cooling, moment);
             }
             Report::Reported { effect } => {
                 self.emit(Reported { request: EffectId { kind: EffectKind::Request, ..effect } }, moment.now);
@@ -47,12 +47,12 @@ impl Machine {
             Report::Denied { limit, until, .. } => self.denied_by_all(&limit, until, moment),
             Report::RequestOpened { effect } => self.request_opened(effect, moment),
             // The hot path: nothing can follow from a piece of text.
-            Report::Said { effect, part } => return self.said_and_go_on(effect, part, moment),
+            Report::Said { effect, part } => return self.part_came(effect, part, moment),
             Report::RequestEnded { effect, usage } => {
                 self.request_ended(effect, usage, moment);
                 self.finish_answered(moment);
             }
-            Report::Compacted { effect, made } => self.shortened(effect, made, moment),
+            Report::Compacted { effect, made } => self.compacted(effect, made, moment),
             Report::RequestFailed { effect, failure } if effect.kind == EffectKind::Compact => {
                 self.compaction_failed(failure, Usage::default(), moment);
             }
@@ -92,7 +92,7 @@ impl Machine {
         run.step.calls.iter().find(same).map(|call| call.id)
     }
 
-    fn said_and_go_on(&mut self, effect: EffectId, part: Part, moment: Moment) {
+    fn part_came(&mut self, effect: EffectId, part: Part, moment: Moment) {
         self.said(effect, part, moment);
         if !matches!(self.phase(), Some(Phase::Streaming(_))) {
             self.advance(moment);

@@ -19,7 +19,7 @@ pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>)
         // A frozen call has no limit.
         Lifecycle::Suspended(run) if run.pause.is_some_and(|pause| pause.freeze) => {}
         Lifecycle::Suspended(run) => armed.extend(call_times(run, limits)),
-        // A run that is held for a human has no limit.
+        // A run that needs a human has no limit.
         Lifecycle::Initializing
         | Lifecycle::Ready
         | Lifecycle::Idle

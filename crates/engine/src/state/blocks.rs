@@ -1,29 +1,29 @@
-//! The blocks of an answer in the order in which they came, with the provider's signatures. Texts are kept whole elsewhere;
-//! a block says how many bytes of them are its own.
+//! The blocks of an answer in the order of their arrival, with the provider's signatures. The texts are stored
+//! elsewhere; a block has the number of its bytes in them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::body::{BodyKind, Content};
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockOf {
-    /// Reasoning.
+    /// A block of reasoning.
     Reasoning,
-    /// Text.
+    /// A block of text.
     Text,
     /// The call of this index: while it streams the provider's, in a message its place among the calls.
     Call(u32),
 }
 
-/// One block.
+/// A block of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Block {
-    /// What it is.
     pub of: BlockOf,
-    /// Bytes of the message's text or reasoning that it has; 0 for others.
+    /// Its bytes in the message's text or reasoning; 0 for calls.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bytes: u64,
     /// The provider's own text for it, sent back to the same model alone.
@@ -36,17 +36,17 @@ fn is_zero(bytes: &u64) -> bool {
     *bytes == 0
 }
 
-/// Blocks as they come.
+/// Blocks of a streaming answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockList(Vec<Block>);
 
-/// The blocks of a message, as they are kept.
+/// The stored blocks of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Blocks {
     /// The model that made them, `PROVIDER/MODEL`: no other can read the signatures.
     pub model: String,
-    /// In order.
+    /// The blocks in the order of the answer.
     pub blocks: Vec<Block>,
 }
 
@@ -64,7 +64,7 @@ impl Blocks {
 }
 
 impl BlockList {
-    /// Adds to the block that is open, or begins one. Gives the bytes added.
+    /// Adds to the open block, or begins one. Returns the added bytes.
     pub(crate) fn add(&mut self, of: BlockOf, bytes: usize) -> u64 {
         let bytes = bytes as u64;
         let known = matches!(of, BlockOf::Call(_)) && self.0.iter().any(|block| block.of == of);
@@ -76,7 +76,7 @@ impl BlockList {
         bytes
     }
 
-    /// Signs the last block of a kind, or begins a signed one. Gives the bytes of the signature.
+    /// Signs the last block of a kind, or begins a signed one. Returns the bytes of the signature.
     pub(crate) fn sign(&mut self, of: BlockOf, signature: &str) -> u64 {
         let open = match of {
             BlockOf::Call(_) => self.0.iter_mut().find(|block| block.of == of),
@@ -91,7 +91,7 @@ impl BlockList {
         added
     }
 
-    /// What is left of an interrupted answer: reasoning only if it is signed. Returns that reasoning.
+    /// Drops unsigned reasoning of an interrupted answer. Returns the signed reasoning.
     pub(crate) fn keep_signed(&mut self, reasoning: &str) -> String {
         let (mut from, mut kept) = (0, String::new());
         self.0.retain(|block| {

@@ -59,7 +59,7 @@ pub enum Stage {
     Ready,
     /// The owner of this epoch started or resumed it.
     Started {
-        /// The owner's number.
+        /// The epoch of that owner.
         epoch: Epoch,
     },
     /// It is being ended.
@@ -68,8 +68,8 @@ pub enum Stage {
     /// A crash interrupted it; it is being looked up.
     Lost,
     /// It has its result.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Settled {
-        /// How it ended.
         outcome: CallOutcome,
         /// What the model receives.
         output: Body,

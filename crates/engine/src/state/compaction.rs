@@ -23,7 +23,7 @@ pub enum Flush {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum History {
-    /// As estimated.
+    /// The estimate is used.
     #[default]
     Estimated,
     /// The provider reported that it is too long.

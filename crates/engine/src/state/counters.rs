@@ -25,7 +25,7 @@ pub struct Counters {
     pub cooling: Vec<Cooling>,
     /// Milliseconds spent waiting for cooldowns.
     pub waited_ms: u64,
-    /// The compaction state.
+    /// The compaction steps so far, and what is known of the length of the history.
     pub room: CompactionProgress,
 }
 
@@ -95,7 +95,7 @@ impl Counters {
 
     /// Until when a candidate's cooldown lasts if it is set until then: an earlier one is never shortened. A time
     /// outlasts `until another has answered`, which the next answer ends.
-    pub(crate) fn left_alone(&self, candidate: u32, until: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn cooldown_until(&self, candidate: u32, until: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let known = self.cooling.iter().filter(|of| of.candidate == candidate && candidate != self.candidate);
         known.filter_map(|cooling| cooling.until).filter(|until| *until > now).max().max(until)
     }

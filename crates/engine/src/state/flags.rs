@@ -35,15 +35,15 @@ impl Session {
         let run = self.run();
         let failing = run.is_some_and(|run| matches!(run.phase, Phase::Error { .. } | Phase::Retry { .. }));
         let lost = run.is_some_and(|run| run.step.calls.iter().any(|call| call.stage == Stage::Lost));
-        let held = Flags { has_error: trouble || failing, needs_recovery: trouble || lost, ..Flags::default() };
+        let without_run = Flags { has_error: trouble || failing, needs_recovery: trouble || lost, ..Flags::default() };
         match &self.lifecycle {
-            Lifecycle::Active(run) => active(run, held),
-            Lifecycle::Ready | Lifecycle::Idle => Flags { is_waiting: self.head().is_some(), ..held },
+            Lifecycle::Active(run) => active(run, without_run),
+            Lifecycle::Ready | Lifecycle::Idle => Flags { is_waiting: self.head().is_some(), ..without_run },
             Lifecycle::Initializing
             | Lifecycle::Suspended(_)
             | Lifecycle::Error { .. }
             | Lifecycle::Recovering { .. }
-            | Lifecycle::Terminated => held,
+            | Lifecycle::Terminated => without_run,
         }
     }
 }

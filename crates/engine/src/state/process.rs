@@ -14,37 +14,36 @@ use crate::ids::{CallId, EffectId, EffectKind, Timestamp};
 
 /// A process that a session holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Process {
-    /// The effect that started it: what everything about it is kept under.
+    /// The effect that started it: the id under which its output and its events are kept.
     pub effect: EffectId,
     /// The call that started it.
     pub call: CallId,
     /// The arguments of that call.
     pub arguments: Body,
-    /// When it started.
     pub started_at: Timestamp,
-    /// When it is ended at the latest.
+    /// The time limit at which it is ended.
     pub until: Timestamp,
-    /// How far it has come.
     pub state: ProcessState,
 }
 
-/// How far a process has come.
+/// The state of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessState {
-    /// It runs, as far as anybody knows.
+    /// It runs, as far as the session knows.
     Running,
     /// It is being ended.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Ending { why: ProcessCause },
-    /// It has ended.
+    /// Its end was observed.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Ended {
         outcome: CallOutcome,
-        /// How, as a sentence.
+        /// How it ended, as a sentence.
         how: String,
-        /// When that was seen.
+        /// When the end was observed.
         at: Timestamp,
     },
 }
@@ -66,12 +65,12 @@ impl Process {
         self.effect.process_name()
     }
 
-    /// Whether it has ended, as far as anybody knows.
+    /// Whether its end was observed.
     pub fn is_ended(&self) -> bool {
         matches!(self.state, ProcessState::Ended { .. })
     }
 
-    /// Whether its end is decided and has not come.
+    /// Whether it is being ended.
     pub fn is_ending(&self) -> bool {
         matches!(self.state, ProcessState::Ending { .. })
     }

@@ -14,7 +14,6 @@ use crate::mutant;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Queued {
-    /// Which message.
     pub message: MessageId,
     pub body: Body,
     /// The overrides for its run.
@@ -39,7 +38,7 @@ pub struct Message {
     /// What came with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
-    /// The sender's key.
+    /// The idempotency key of the sender.
     pub key: Option<String>,
     /// The mode that it was accepted with.
     pub mode: QueueMode,
@@ -110,9 +109,9 @@ impl Message {
 }
 
 impl Session {
-    /// The next run's start, whether it may start yet or not; none while a run is active or held.
+    /// The next run's start, whether it may start yet or not; none while a run is unfinished.
     pub fn head(&self) -> Option<&Queued> {
-        let is_free = matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.held.is_none();
+        let is_free = matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.run_in_transition.is_none();
         self.queue.iter().find(|queued| is_free && !queued.is_extra())
     }
 
@@ -127,7 +126,7 @@ impl Session {
         active.or_else(|| self.next_up().map(|next| next.message.into()))
     }
 
-    /// Whether this run is active or held, or belongs to a waiting message.
+    /// Whether this run is unfinished, or belongs to a waiting message.
     pub fn knows_run(&self, run: RunId) -> bool {
         let queued = self.queue.iter().any(|queued| RunId::from(queued.message) == run);
         queued || self.run().is_some_and(|known| known.id == run)
@@ -153,8 +152,8 @@ impl Session {
         group.map(|queued| queued.message).collect()
     }
 
-    /// When the group at the head is complete, if it is not yet: some time after its last message, or as soon as something
-    /// else waits behind it.
+    /// When the group at the head is complete, if it is not yet: some time after its last message, or as soon as
+    /// something else waits behind it.
     pub fn gathering_until(&self) -> Option<Timestamp> {
         let head = self.head().filter(|head| head.leg == Leg::Collect && !head.is_gathered)?;
         let group = self.group();

@@ -13,15 +13,15 @@ named! {
     QueueState {
         /// A steer: no boundary is near.
         Waiting = "waiting",
-        /// A steer: it goes in at the boundary that comes next, or is in a request that has no answer yet.
+        /// A steer: it joins at the next boundary, or is in a request without an answer yet.
         Steering = "steering",
-        /// A steer: its run is held, or ends without it.
+        /// A steer: its run is paused, or ends without it.
         Interrupted = "interrupted",
-        /// A steer: the model has it.
+        /// A steer: the model has received it.
         Delivered = "delivered",
-        /// A followup: something else comes first.
+        /// A followup: another message or run comes first.
         Blocked = "blocked",
-        /// A followup: its run is under way.
+        /// A followup: its run is unfinished.
         Executing = "executing",
         /// A followup: its run has ended.
         Completed = "completed",
@@ -41,7 +41,7 @@ impl Session {
         self.leg_shows(id, message, Leg::Followup)
     }
 
-    /// What its other leg shows, where it is steered and follows up.
+    /// What its other leg shows, if it has two.
     pub fn steer_state(&self, id: MessageId) -> Option<QueueState> {
         let message = self.messages.get(&id)?;
         message.steer.and_then(|_| self.leg_shows(id, message, Leg::Steer))

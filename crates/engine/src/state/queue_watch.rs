@@ -43,7 +43,7 @@ impl QueueWatch {
         Self { session, open: BTreeMap::new() }
     }
 
-    /// Of this one.
+    /// Follows this session.
     pub fn of(session: Session) -> Self {
         let waits = session.queue.iter().map(|queued| queued.message);
         let runs = session.run().map(|run| run.inputs.clone()).unwrap_or_default();
@@ -81,7 +81,7 @@ impl QueueWatch {
     /// Whether nothing waits and no run is active.
     pub fn is_at_rest(&self) -> bool {
         let rests = matches!(self.session.lifecycle, Lifecycle::Ready | Lifecycle::Idle);
-        rests && self.open.is_empty() && self.session.held.is_none()
+        rests && self.open.is_empty() && self.session.run_in_transition.is_none()
     }
 
     /// What shows nothing is not kept.

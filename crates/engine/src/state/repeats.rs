@@ -19,10 +19,10 @@ pub struct Repeats {
 
 /// A call with its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Repeat {
     /// Tool, arguments, outcome and output as one.
     what: Hash,
-    /// The tool's name.
     pub tool: String,
     /// How often it came since anything new did, this one included.
     pub times: u32,

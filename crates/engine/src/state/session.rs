@@ -26,44 +26,42 @@ pub struct Session {
     /// Its key, `agent:AGENT:NAME`.
     pub key: String,
     pub agent: String,
-    /// Its current branch.
     pub branch: BranchId,
-    /// The last entry of that branch.
+    /// The last entry of the current branch.
     pub head: Seq,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When something last happened.
+    /// The time of the last event; the opening and closing of an idle session do not count.
     pub last_activity: Timestamp,
     /// Its lifecycle, with the run in it.
     pub lifecycle: Lifecycle,
-    /// A run between two lifecycle edges of one batch; nothing at rest.
-    pub(crate) held: Option<Box<Run>>,
-    /// What waits, in order: each message once, or twice where it is steered and follows up.
+    /// The run between two lifecycle edges of one batch; `None` after the batch.
+    #[serde(rename = "held")]
+    pub(crate) run_in_transition: Option<Box<Run>>,
+    /// The waiting legs, in order. A message with two legs is in it twice.
     pub queue: VecDeque<Queued>,
     /// Every message ever accepted.
     pub messages: BTreeMap<MessageId, Message>,
-    /// The senders' keys.
+    /// The idempotency keys of the senders.
     pub keys: BTreeMap<String, MessageId>,
     /// Dropped messages that the next run receives in short.
     pub dropped: Vec<Body>,
-    /// The conversation.
     pub transcript: Transcript,
     /// Failure reports that the ledger has not confirmed yet, in order.
     #[serde(rename = "owed")]
     pub pending_reports: Vec<FailureReport>,
-    /// Commands in the background, in the order in which they came there.
+    /// Commands in the background, oldest first.
     pub processes: Vec<Process>,
     /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.
     pub model: Option<String>,
-    /// How much they think; none = as the agent says.
+    /// The thinking level of its next runs; none = the agent's.
     pub thinking: Option<Thinking>,
-    /// Whether what they do is shown in detail; none = as the agent says.
+    /// Whether its runs are shown in detail; none = the agent's setting.
     pub verbose: Option<bool>,
-    /// How its messages are routed that do not say; none = as the agent says.
+    /// The queue mode of messages without one; none = the agent's.
     pub queue_mode: Option<QueueMode>,
-    /// What its runs have spent, but for the one under way.
+    /// What its ended runs have spent, with the bytes that belong to no run.
     pub spent: Spent,
-    /// What they may spend together, where somebody has said so.
+    /// The limits that were set for all of its runs together, in place of the configured ones.
     pub allowance: Allowance,
     /// The owner that last opened it.
     pub epoch: Epoch,
@@ -75,9 +73,9 @@ pub struct Session {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifecycle {
-    /// It is being made.
+    /// The session is being created.
     Initializing,
-    /// Made, nothing has run yet.
+    /// Created; no run has started.
     Ready,
     /// A run is active.
     Active(Box<Run>),
@@ -87,24 +85,24 @@ pub enum Lifecycle {
     Suspended(Box<Run>),
     /// A human is needed.
     Error {
-        /// What is wrong.
+        /// Why a human is needed.
         failure: Failure,
         /// The command that repairs it.
         remedy: String,
-        /// The run that is held meanwhile.
+        /// The unfinished run; it is resumed after the repair.
         run: Option<Box<Run>>,
     },
     /// A human is repairing it.
     Recovering {
-        /// The run that is held meanwhile.
+        /// The unfinished run; it is resumed after the repair.
         run: Option<Box<Run>>,
     },
-    /// It has terminated.
+    /// The session has terminated and accepts nothing more.
     Terminated,
 }
 
 impl Lifecycle {
-    /// Its name.
+    /// The lifecycle without its run.
     pub fn kind(&self) -> LifecycleKind {
         match self {
             Self::Initializing => LifecycleKind::Initializing,
@@ -136,16 +134,16 @@ impl Lifecycle {
 }
 
 impl Session {
-    /// The active or held run.
+    /// The unfinished run: active, paused, or waiting for a repair.
     pub fn run(&self) -> Option<&Run> {
-        self.lifecycle.run().or(self.held.as_deref())
+        self.lifecycle.run().or(self.run_in_transition.as_deref())
     }
 
     pub(crate) fn run_mut(&mut self) -> Option<&mut Run> {
-        self.lifecycle.run_mut().or(self.held.as_deref_mut())
+        self.lifecycle.run_mut().or(self.run_in_transition.as_deref_mut())
     }
 
-    /// Whether a run is active and not held.
+    /// Whether a run is active; a paused one is not.
     pub fn is_active(&self) -> bool {
         matches!(self.lifecycle, Lifecycle::Active(_))
     }
@@ -165,7 +163,7 @@ impl Session {
         self.run().and_then(|run| run.ending).is_some_and(|ending| ending.terminate)
     }
 
-    /// R01's one explicit value.
+    /// The explicit run state of R01.
     pub fn run_state(&self) -> RunState {
         match &self.lifecycle {
             Lifecycle::Active(run) => run.state(),
@@ -176,7 +174,9 @@ impl Session {
             | Lifecycle::Idle
             | Lifecycle::Terminated
             | Lifecycle::Error { run: None, .. }
-            | Lifecycle::Recovering { run: None } => self.held.as_ref().map_or(RunState::Idle, |run| run.state()),
+            | Lifecycle::Recovering { run: None } => {
+                self.run_in_transition.as_ref().map_or(RunState::Idle, |run| run.state())
+            }
         }
     }
 }

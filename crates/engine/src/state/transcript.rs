@@ -1,4 +1,4 @@
-//! What the model has received and answered, by reference, and the rule that every call has its result.
+//! The conversation: what the model received and answered, by reference. Every call has exactly one result.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub enum Item {
     User {
         message: MessageId,
         body: Body,
-        /// What came with it.
+        /// Images and files that came with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
         /// Whether it arrived during the run, so that the model receives it with a prefix.
@@ -37,14 +37,13 @@ pub enum Item {
         reasoning: Option<Body>,
         /// Its calls, in source order.
         calls: Vec<ItemCall>,
-        /// Its blocks, where their order or their signatures matter.
+        /// Its blocks, if their order or their signatures matter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         blocks: Option<Body>,
-        /// Its images.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Attachment>,
     },
-    /// What stands for the earlier items.
+    /// A summary that replaces the earlier items.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Summary {
         /// The compaction that made it.
@@ -92,7 +91,7 @@ impl Item {
     pub fn tokens(&self) -> u64 {
         let of = |body: &Body| match body.kind {
             BodyKind::File => body.tokens.min(IMAGE_TOKENS),
-            // What they hold is in the texts that they order.
+            // Blocks only order the other texts.
             BodyKind::Blocks => 0,
             BodyKind::Message
             | BodyKind::Reasoning
@@ -121,11 +120,8 @@ impl Item {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct ItemCall {
-    /// Our id.
     pub id: CallId,
-    /// The provider's id.
     pub provider_id: String,
-    /// The tool's name.
     pub tool: String,
     pub arguments: Body,
 }
@@ -149,26 +145,26 @@ pub struct Transcript {
     tokens: u64,
     /// How many items the last request held; these are known to be paired.
     sent: usize,
-    /// About how many tokens those were.
+    /// The estimated tokens of those.
     sent_tokens: u64,
-    /// What the provider counted.
+    /// The provider's token count of the last answered request.
     counted: Option<Counted>,
-    /// How often it started anew: renderings of an earlier one are void.
+    /// How often the history was replaced.
     resets: u32,
     /// The state of the memory flush.
     flush: Flush,
 }
 
-/// What a provider counted of a request.
+/// A provider's token count of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Tokens of the whole request.
     pub tokens: u64,
-    /// Of these, what its items were taken to be.
+    /// The estimate of its items, as part of that count.
     pub items: u64,
-    /// The settings that it was sent under.
+    /// The hash of the settings that it was sent under.
     pub settings: Hash,
-    /// The place of its candidate in them.
+    /// The index of its candidate in them.
     pub candidate: u32,
 }
 
@@ -179,7 +175,7 @@ pub enum Unpaired {
     #[error("call {call} has no result")]
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Call { call: CallId },
-    /// A result follows no message that asked for it, or is the second one.
+    /// A result has no call before it, or is the second one for its call.
     #[error("a result for call {call} has no call")]
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Result { call: CallId },
@@ -201,13 +197,13 @@ impl Transcript {
         self.tokens
     }
 
-    /// What the provider counted of the last request that it answered; none since the history was changed.
+    /// The provider's count of the last answered request; none if the history was replaced since.
     pub fn counted(&self) -> Option<Counted> {
         self.counted
     }
 
-    /// About how many tokens a request holds that has all of it: as the provider counted the last one, and what has come
-    /// since; an estimate of everything where it has not.
+    /// The estimated tokens of a request with the whole history: the provider's count of the last request plus an
+    /// estimate of the newer items; without such a count, an estimate of everything.
     pub fn request_tokens(&self, (hash, settings): (Hash, &Settings), candidate: u32, prompt: Option<&Body>) -> u64 {
         let rate = settings.candidate(candidate).map_or(1_000, |candidate| u64::from(candidate.token_rate));
         let rated = |tokens: u64| tokens.saturating_mul(rate) / 1_000;
@@ -239,7 +235,7 @@ impl Transcript {
         }
     }
 
-    /// How often it began anew.
+    /// How often the history was replaced: cached renderings of an earlier history are invalid.
     pub fn resets(&self) -> u32 {
         self.resets
     }
@@ -248,7 +244,7 @@ impl Transcript {
         self.replace(vec![]);
     }
 
-    /// These from now on, with their entries.
+    /// Replaces all items; each comes with its entry.
     fn replace(&mut self, items: Vec<(Seq, Item)>) {
         let tokens = items.iter().map(|(_, item)| item.tokens()).sum();
         let (seqs, items) = items.into_iter().unzip();
@@ -259,8 +255,9 @@ impl Transcript {
         std::mem::take(&mut self.seqs).into_iter().zip(std::mem::take(&mut self.items))
     }
 
-    /// Where the history may be cut so that the newest part, of about `keep` tokens, stays whole: after a call's result, and
-    /// not within what came with one entry. As far as such a place is, more or less of it stays; none if there is none.
+    /// The index at which the history may be split so that the newest part of about `keep` tokens stays unchanged:
+    /// never between a call and its result, and never within one entry. The nearest such index is taken, first towards
+    /// the end; none if there is none.
     pub(crate) fn cut(&self, keep: u64) -> Option<usize> {
         let is_place = |at: &usize| {
             let begins = matches!(self.items[*at], Item::User { .. } | Item::Assistant { .. });
@@ -275,12 +272,12 @@ impl Transcript {
         (from..self.items.len()).find(is_place).or_else(|| (1..from).rev().find(is_place))
     }
 
-    /// The entry from which on messages are kept when the history is cut there; `next` is the one to come.
+    /// The first entry whose messages are kept if the history is split there; `next` is the number of the next entry.
     pub(crate) fn kept_from(&self, cut: usize, next: Seq) -> Seq {
         self.seqs.get(cut).copied().unwrap_or(next)
     }
 
-    /// Which of these messages stay though they are before the cut.
+    /// Those of these messages that are kept although they are before the split.
     pub(crate) fn pinned(&self, cut: usize, inputs: &[MessageId]) -> Vec<MessageId> {
         let stays = |item: &Item| {
             let Item::User { message, .. } = item else { return None };
@@ -289,18 +286,18 @@ impl Transcript {
         self.items[..cut.min(self.items.len())].iter().filter_map(stays).collect()
     }
 
-    /// About how many tokens are before the cut and do not stay.
+    /// The estimated tokens before the split that are not kept.
     pub(crate) fn dropped(&self, cut: usize, pinned: &[MessageId]) -> u64 {
         let goes = |item: &&Item| !matches!(item, Item::User { message, .. } if pinned.contains(message));
         self.items[..cut.min(self.items.len())].iter().filter(goes).map(Item::tokens).sum()
     }
 
-    /// Whether a call's result could be cut.
+    /// Whether a call's result could be truncated.
     pub(crate) fn has_long_results(&self) -> bool {
         self.items.iter().any(|item| item.long_result().is_some())
     }
 
-    /// A summary stands for all that came with earlier entries, but for what is pinned.
+    /// Replaces the items of all earlier entries by a summary, except for pinned messages.
     pub(crate) fn compact(&mut self, summary: Item, kept_from: Seq, pinned: &[MessageId], seq: Seq) {
         let stays = |(at, item): &(Seq, Item)| match item {
             Item::Summary { .. } => false,
@@ -315,7 +312,7 @@ impl Transcript {
         self.replace([(seq, summary)].into_iter().chain(kept).collect());
     }
 
-    /// What a summary stands for that keeps what came from this entry on.
+    /// The items that a summary replaces if it keeps the items from this entry on.
     pub fn before(&self, kept_from: Seq) -> Vec<ItemAt> {
         let goes = |(seq, item): &(&Seq, &Item)| matches!(item, Item::Summary { .. }) || **seq < kept_from;
         self.seqs
@@ -326,7 +323,7 @@ impl Transcript {
             .collect()
     }
 
-    /// The summary gives way to what it stood for.
+    /// Replaces the summary by the items that it stood for.
     pub(crate) fn uncompact(&mut self, of: EffectId, restored: &[ItemAt]) {
         if self.compaction() != Some(of) {
             return;
@@ -343,17 +340,17 @@ impl Transcript {
         Some(*compaction)
     }
 
-    /// From now on the model receives these results like this.
-    pub(crate) fn cut_results(&mut self, results: &[(CallId, Body)]) {
-        let cut = |(seq, mut item): (Seq, Item)| {
+    /// Replaces these results by their truncated form.
+    pub(crate) fn truncate_results(&mut self, results: &[(CallId, Body)]) {
+        let truncate = |(seq, mut item): (Seq, Item)| {
             if let Item::Result { call, output, .. } = &mut item
-                && let Some((_, cut)) = results.iter().find(|(of, _)| of == call)
+                && let Some((_, truncated)) = results.iter().find(|(of, _)| of == call)
             {
-                *output = *cut;
+                *output = *truncated;
             }
             (seq, item)
         };
-        let items = self.take().map(cut).collect();
+        let items = self.take().map(truncate).collect();
         self.replace(items);
     }
 
@@ -362,8 +359,8 @@ impl Transcript {
         self.sent_tokens = self.tokens;
     }
 
-    /// The provider counted this many tokens in the last request, which was taken to hold `expected`. A count that cannot be
-    /// true is none.
+    /// Records the provider's count of the last request, which was estimated at `expected` tokens. A count that is off
+    /// by more than a factor of 8 is ignored.
     pub(crate) fn count(&mut self, tokens: u64, expected: u64, settings: Hash, candidate: u32) {
         let is_likely = tokens > 0 && tokens <= expected.saturating_mul(8) && expected <= tokens.saturating_mul(8);
         if is_likely {
@@ -371,12 +368,12 @@ impl Transcript {
         }
     }
 
-    /// Checks what has come since the last request; what that held was checked then.
+    /// Checks the items since the last request; the earlier ones were checked then.
     pub fn check_new(&self) -> Result<(), Unpaired> {
         check(&self.items[self.sent..])
     }
 
-    /// Checks everything.
+    /// Checks that every call has its result.
     pub fn check(&self) -> Result<(), Unpaired> {
         check(&self.items)
     }

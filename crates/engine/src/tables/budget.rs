@@ -1,4 +1,4 @@
-//! Budgets, and what follows when one is nearly or wholly used up. One rule for every limit.
+//! Budgets, and what follows when one is nearly or completely used up. One rule applies to every limit.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,19 +7,19 @@ use crate::settings::Candidate;
 use crate::tables::transitions::named;
 
 named! {
-    /// What is limited.
+    /// The resource that a limit is about.
     Resource {
         /// Tokens read and written.
         Tokens = "tokens",
-        /// Money.
+        /// Cost, micro-dollars.
         Cost = "cost",
-        /// Calls of tools.
+        /// Tool calls that were started.
         Calls = "calls",
-        /// Time that runs were at work.
+        /// Time that runs were executing, milliseconds.
         Wall = "wall",
         /// Bytes that the journal keeps.
         Bytes = "bytes",
-        /// Resident bytes of the process: of that alone.
+        /// Resident bytes; only for the scope of the process.
         Memory = "memory",
     }
 }
@@ -27,7 +27,7 @@ named! {
 named! {
     /// The scope of a limit.
     Scope {
-        /// One run.
+        /// The limits of one run.
         Run = "run",
         /// All runs of a session.
         Session = "session",
@@ -44,24 +44,23 @@ named! {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtLimit {
-    /// The run waits until there is more.
+    /// The run waits until the limit is raised or its period starts anew.
     #[default]
     Wait,
     /// The run ends as failed.
     End,
 }
 
-/// The limits of one scope; none = no limit. [`NO_LIMIT`] is none as well, where it takes the place of one.
+/// The limits of one scope; none = no limit. [`NO_LIMIT`] lifts a configured limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Allowance {
-    /// Tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// Micro-dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
-    /// Calls of tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
     /// Milliseconds of the runs' own clocks.
@@ -72,23 +71,21 @@ pub struct Allowance {
     pub bytes: Option<u64>,
 }
 
-/// Stands in the place of a limit that is lifted.
+/// The value of a limit that is lifted.
 pub const NO_LIMIT: u64 = u64::MAX;
 
-/// What was spent, or is going to be.
+/// An amount of each resource that was spent or is reserved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Spent {
-    /// Tokens.
     #[serde(skip_serializing_if = "is_default")]
     pub tokens: u64,
     /// Micro-dollars.
     #[serde(skip_serializing_if = "is_default")]
     pub cost: u64,
-    /// Calls of tools.
     #[serde(skip_serializing_if = "is_default")]
     pub calls: u64,
-    /// Milliseconds.
     #[serde(skip_serializing_if = "is_default")]
     pub wall_ms: u64,
     /// Bytes of content in the journal.
@@ -100,13 +97,13 @@ pub struct Spent {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
-    /// By itself.
+    /// For the run alone.
     pub run: Allowance,
-    /// With all runs of its session.
+    /// For all runs of its session.
     pub session: Allowance,
-    /// With all runs of its agent in a day.
+    /// For all runs of its agent in a day.
     pub agent: Allowance,
-    /// With all runs of the home in a day.
+    /// For all runs of the home in a day.
     pub day: Allowance,
     /// Resident bytes of the process above which only one run may continue; none = no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,7 +115,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Whether others spend from it as well.
+    /// Whether it has a limit that other runs share.
     pub fn is_shared(&self) -> bool {
         !self.agent.is_unlimited() || !self.day.is_unlimited() || self.memory.is_some()
     }
@@ -128,31 +125,28 @@ impl Budget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Limit {
-    /// Whose.
     pub scope: Scope,
     pub of: Resource,
-    /// What was spent of it.
     pub used: u64,
-    /// What may be.
     pub limit: u64,
 }
 
 /// The state of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// There is enough.
+    /// The next request fits.
     Free,
-    /// There is enough for now, and the model is to wrap up.
+    /// The next request fits, and the model is to wrap up.
     Near(Limit),
-    /// There is not enough for what comes next.
+    /// The next request does not fit.
     Reached(Limit),
 }
 
-/// Tokens that an answer is taken to have before it is there: most have fewer. What the whole of an answer may cost would
-/// leave nothing of a small budget; so a limit is passed by a part of one request at most.
+/// The estimated tokens of an answer; most have fewer. The maximum of an answer would use up a small budget at once. So
+/// a limit is exceeded by at most a part of one request.
 const EXPECTED_OUTPUT: u64 = 4_096;
 
-/// The same for a request that only reports what was done.
+/// The same for the request of the final report.
 const CLOSING_OUTPUT: u64 = 1_024;
 
 /// The part of a limit that is kept back for the final report: a twentieth.
@@ -181,7 +175,7 @@ impl Allowance {
         limit.filter(|limit| *limit != NO_LIMIT)
     }
 
-    /// These limits where they say something, else those.
+    /// These limits; `other` for resources without one.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -195,7 +189,7 @@ impl Allowance {
 }
 
 impl Spent {
-    /// What was spent of this resource.
+    /// The amount of this resource.
     pub fn of(&self, resource: Resource) -> u64 {
         match resource {
             Resource::Tokens => self.tokens,
@@ -207,17 +201,17 @@ impl Spent {
         }
     }
 
-    /// A request that took so much, at so many micro-dollars.
+    /// The tokens of a request, and its cost in micro-dollars.
     pub fn on_request(usage: &Usage, cost: u64) -> Self {
         Self { tokens: usage.prompt().saturating_add(usage.output), cost, ..Self::default() }
     }
 
-    /// A request of so many tokens that is yet to be answered.
+    /// The estimate for a request of this many tokens, including its answer.
     pub fn expected(candidate: &Candidate, tokens: u64) -> Self {
         Self::with_output(candidate, tokens, EXPECTED_OUTPUT)
     }
 
-    /// The same of one that only says what was done.
+    /// The same for the request of the final report.
     pub fn closing(candidate: &Candidate, tokens: u64) -> Self {
         Self::with_output(candidate, tokens, CLOSING_OUTPUT)
     }
@@ -227,7 +221,7 @@ impl Spent {
         Self::on_request(&usage, candidate.cost(&usage))
     }
 
-    /// Adds what another has spent.
+    /// Adds these amounts.
     pub fn add(&mut self, other: &Self) {
         self.tokens = self.tokens.saturating_add(other.tokens);
         self.cost = self.cost.saturating_add(other.cost);
@@ -236,7 +230,7 @@ impl Spent {
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
-    /// Without what was counted of it before.
+    /// The difference to earlier amounts; never negative.
     #[must_use]
     pub fn less(self, before: &Self) -> Self {
         Self {
@@ -248,7 +242,7 @@ impl Spent {
         }
     }
 
-    /// Of each resource the larger one.
+    /// The larger amount of each resource.
     #[must_use]
     pub fn at_least(self, other: &Self) -> Self {
         Self {
@@ -260,7 +254,7 @@ impl Spent {
         }
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.add(other);
@@ -268,8 +262,8 @@ impl Spent {
     }
 }
 
-/// Whether a request that costs `next` may be sent by a spender that has spent this much of these limits. Of several
-/// limits, the one nearest to its end decides.
+/// Whether a request that costs `next` may be sent, given these limits and what was spent of them. Of several limits,
+/// the one with the largest used share decides.
 pub fn standing(of: &[(Scope, Allowance, Spent)], next: &Spent, wrap_up: u32) -> Standing {
     let limits = of.iter().flat_map(|(scope, allowance, spent)| {
         let limit = |of: &Resource| Some((*of, allowance.of(*of)?, spent.of(*of)));
@@ -277,7 +271,7 @@ pub fn standing(of: &[(Scope, Allowance, Spent)], next: &Spent, wrap_up: u32) ->
         limits.into_iter().map(|(of, limit, used)| Limit { scope: *scope, of, used, limit })
     });
     let limits: Vec<Limit> = limits.collect();
-    // The fuller one first.
+    // The larger used share first.
     let fuller = |a: &&Limit, b: &&Limit| (a.share(), b.limit).cmp(&(b.share(), a.limit));
     if let Some(reached) = limits.iter().filter(|limit| limit.is_reached(next)).max_by(fuller) {
         return Standing::Reached(*reached);
@@ -296,12 +290,12 @@ pub fn can_close(of: &[(Scope, Allowance, Spent)], next: &Spent) -> bool {
 }
 
 impl Limit {
-    /// What was spent of it, in hundredths of a percent.
+    /// The used share, in hundredths of a percent.
     fn share(&self) -> u128 {
         u128::from(self.used) * 10_000 / u128::from(self.limit.max(1))
     }
 
-    /// Whether the next cost exceeds what is left, apart from what is kept back.
+    /// Whether the next cost exceeds what is left, without the part that is kept back for the final report.
     fn is_reached(&self, next: &Spent) -> bool {
         match self.of {
             Resource::Tokens | Resource::Cost => {
@@ -311,7 +305,7 @@ impl Limit {
         }
     }
 
-    /// How much of it was spent, whole percent.
+    /// The used share in whole percent.
     pub fn percent(&self) -> u64 {
         u64::try_from(self.share() / 100).unwrap_or(u64::MAX)
     }
@@ -328,7 +322,7 @@ mod tests {
     const NOTHING: Spent = Spent { tokens: 0, cost: 0, calls: 0, wall_ms: 0, bytes: 0 };
 
     #[test]
-    fn r23_a_request_goes_out_only_where_what_it_takes_is_left_but_for_a_twentieth() {
+    fn r23_a_request_is_sent_only_if_it_fits_and_a_twentieth_is_kept_back() {
         let allowance = Allowance { tokens: Some(1_000), ..Allowance::default() };
         let next = Spent { tokens: 100, ..NOTHING };
         for (used, is_free) in [(0, true), (850, true), (851, false), (5_000, false)] {
@@ -341,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn r23_calls_time_and_bytes_are_used_up_when_they_are() {
+    fn r23_limits_of_calls_time_and_bytes_have_no_part_that_is_kept_back() {
         let calls = Allowance { calls: Some(2), ..Allowance::default() };
         let wall = Allowance { wall_ms: Some(2), ..Allowance::default() };
         let bytes = Allowance { bytes: Some(2), ..Allowance::default() };
@@ -352,12 +346,12 @@ mod tests {
                 standing(&of_run(allowance, Spent { calls: 1, wall_ms: 1, bytes: 1, ..NOTHING }), &NOTHING, 0),
                 Standing::Free
             );
-            assert!(can_close(&of_run(allowance, spent), &NOTHING), "saying what was done takes neither");
+            assert!(can_close(&of_run(allowance, spent), &NOTHING), "the final report takes neither");
         }
     }
 
     #[test]
-    fn r23_of_several_limits_the_fullest_says_how_it_stands() {
+    fn r23_of_several_limits_the_one_with_the_largest_used_share_decides() {
         let limits = vec![
             (Scope::Run, Allowance { tokens: Some(100), ..Allowance::default() }, Spent { tokens: 85, ..NOTHING }),
             (Scope::Session, Allowance { cost: Some(100), ..Allowance::default() }, Spent { cost: 92, ..NOTHING }),
@@ -369,10 +363,10 @@ mod tests {
     }
 
     #[test]
-    fn r23_what_is_said_takes_the_place_of_what_is_configured_and_may_lift_it() {
+    fn r23_a_limit_that_was_set_replaces_the_configured_one_and_may_lift_it() {
         let configured = Allowance { tokens: Some(5), calls: Some(7), ..Allowance::default() };
-        let said = Allowance { tokens: Some(NO_LIMIT), cost: Some(3), ..Allowance::default() };
-        let both = said.or(configured);
+        let set = Allowance { tokens: Some(NO_LIMIT), cost: Some(3), ..Allowance::default() };
+        let both = set.or(configured);
         assert_eq!(
             Resource::ALL.iter().map(|of| both.of(*of)).collect::<Vec<_>>(),
             [None, Some(3), Some(7), None, None, None]

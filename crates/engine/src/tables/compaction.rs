@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::{Candidate, Compaction};
 use crate::tables::limits::OVERFLOW_SUMMARIES;
 
-/// A compaction step.
+/// A step of a compaction; each is tried if the one before it was not enough.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionStep {
@@ -17,7 +17,7 @@ pub enum CompactionStep {
     Truncate,
     /// An extract, which needs no model, stands for more of the history than a summary did.
     Tail,
-    /// None is left.
+    /// No step is left.
     Nothing,
 }
 
@@ -29,7 +29,7 @@ impl CompactionStep {
     pub fn name(self) -> &'static str {
         match self {
             Self::Summarise => "summary",
-            Self::Truncate => "long results cut",
+            Self::Truncate => "truncated results",
             Self::Tail => "smaller tail",
             Self::Nothing => "",
         }

@@ -6,29 +6,29 @@ use crate::tables::limits::{COOLDOWNS_MS, DISABLED_MOST_MS, DISABLED_MS};
 /// What is tried first, with the same candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum First {
-    /// The same request once more, after what the provider asks for, else after a backoff.
+    /// The same request once more, after the time that the provider asks for, else after a backoff.
     RetryOnce,
-    /// The same as often as `requests.retries` says.
+    /// The same request up to `requests.retries` times.
     Retry,
-    /// The same request at once, with a new access token; once, and only where the key is one.
+    /// The same request at once with a new access token; once, and only if the key is an access token.
     RefreshOnce,
-    /// The next lower thinking level, each once.
+    /// The same request at each lower thinking level, once each.
     LowerThinking,
-    /// The same conversation, once its history is shorter: by summaries, long results cut, a smaller tail.
-    MakeRoom,
+    /// The same conversation with a compacted history, step by step.
+    Compact,
     /// Nothing: the same request would fail the same way.
     Nothing,
 }
 
 impl First {
-    /// In words; empty for nothing.
+    /// The name for people; empty for nothing.
     pub fn name(self) -> &'static str {
         match self {
             Self::RetryOnce => "retry once",
             Self::Retry => "retry",
             Self::RefreshOnce => "refresh once",
             Self::LowerThinking => "lower thinking",
-            Self::MakeRoom => "make room",
+            Self::Compact => "compact",
             Self::Nothing => "",
         }
     }
@@ -41,12 +41,12 @@ pub enum Then {
     NextProfile,
     /// The next model: no other key would help.
     NextModel,
-    /// None.
+    /// No other candidate is tried.
     Nothing,
 }
 
 impl Then {
-    /// In words; empty for none.
+    /// The name for people; empty for none.
     pub fn name(self) -> &'static str {
         match self {
             Self::NextProfile => "next profile",
@@ -56,10 +56,10 @@ impl Then {
     }
 }
 
-/// What all sessions of the home leave alone from then on, until its time has come.
+/// The cooldown that a failure begins for all sessions of the home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cools {
-    /// Nothing: it says nothing of other requests.
+    /// None: the failure says nothing about other requests.
     Nothing,
     /// The model with this profile, for 1, 5, 25 and 60 minutes.
     Pair,
@@ -70,7 +70,7 @@ pub enum Cools {
 }
 
 impl Cools {
-    /// In words; empty for nothing.
+    /// The name for people; empty for nothing.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nothing => "",
@@ -80,7 +80,8 @@ impl Cools {
         }
     }
 
-    /// For how many milliseconds, when it happens for the n-th time (from 1) without an answer or an end of it between.
+    /// The length of the `strikes`-th cooldown in a row (from 1), in milliseconds. An answer, or the end of a cooldown,
+    /// starts the count again.
     pub fn cooldown_ms(self, strikes: u32) -> u64 {
         let before = strikes.saturating_sub(1);
         match self {
@@ -94,18 +95,18 @@ impl Cools {
 /// What happens when nothing is left to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtEnd {
-    /// The run waits for the soonest candidate that can be tried again, within `requests.max_wait_s`; else it ends.
+    /// The run waits for the first candidate that can be tried again, within `requests.max_wait_s`; else it ends.
     Wait,
-    /// The run ends with the failure, or waits for another candidate that only has to cool down.
+    /// The run ends with the failure, unless it can wait for the cooldown of another candidate.
     Fail,
-    /// The run ends with the failure, whatever the other candidates are.
+    /// The run ends with the failure, whatever the state of the other candidates.
     End,
-    /// The run is held for a human.
+    /// The run waits until a human resumes it.
     Hold,
 }
 
 impl AtEnd {
-    /// In a word.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wait => "wait",
@@ -118,16 +119,16 @@ impl AtEnd {
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Rule {
-    /// What failed.
     pub class: FailureClass,
-    /// What is tried first.
+    /// The action with the same candidate.
     pub first: First,
-    /// What is tried then.
+    /// The candidate that is tried next.
     pub then: Then,
-    /// What happens when nothing is left.
+    /// What happens when no candidate is left.
     pub at_end: AtEnd,
-    /// What other sessions leave alone as well.
+    /// The cooldown for all sessions of the home.
     pub cools: Cools,
 }
 
@@ -157,7 +158,7 @@ pub const RULES: &[Rule] = &[
     rule(Class::Network, First::Retry, Then::NextProfile, Fail),
     rule(Class::Server, First::Retry, Then::NextProfile, Fail),
     rule(Class::Malformed, First::Retry, Then::NextProfile, Fail),
-    rule(Class::ContextOverflow, First::MakeRoom, Then::Nothing, End),
+    rule(Class::ContextOverflow, First::Compact, Then::Nothing, End),
     rule(Class::ThinkingUnsupported, First::LowerThinking, Then::Nothing, End),
     rule(Class::ModelNotFound, First::Nothing, Then::NextModel, Fail),
     rule(Class::InvalidRequest, First::Nothing, Then::Nothing, End),

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 named! {
     /// The lifecycle of a session.
     LifecycleKind {
-        /// It is being made.
+        /// The session is being created.
         Initializing = "initializing",
-        /// Made, nothing has run yet.
+        /// Created; no run has started.
         Ready = "ready",
         /// A run is active.
         Active = "active",
@@ -20,7 +20,7 @@ named! {
         Error = "error",
         /// A human is repairing it.
         Recovering = "recovering",
-        /// It has terminated.
+        /// The session has terminated and accepts nothing more.
         Terminated = "terminated",
     }
 }
@@ -28,9 +28,9 @@ named! {
 named! {
     /// Why a lifecycle changes.
     LifecycleCause {
-        /// It is made.
+        /// The session was created.
         Initialised = "initialised",
-        /// It could not be made. Reserved for R20.
+        /// The session could not be created. Reserved for R20.
         Failed = "failed",
         /// A run starts.
         Task = "task",
@@ -44,17 +44,17 @@ named! {
         Interrupt = "interrupt",
         /// A human is needed.
         Escalated = "escalated",
-        /// It was idle for long (off by default).
+        /// The session was idle for longer than `session.idle_timeout_s` allows (off by default).
         IdleTimeout = "idle_timeout",
         /// The user resumes the run.
         Resume = "resume",
         /// The user asks for a repair.
         Recover = "recover",
-        /// The user gives it up. Reserved for R20.
+        /// The user gives up the repair. Reserved for R20.
         GivenUp = "given_up",
-        /// It is repaired.
+        /// The session was repaired.
         Recovered = "recovered",
-        /// It could not be repaired. Reserved for R20.
+        /// The repair failed. Reserved for R20.
         RecoveryFailed = "recovery_failed",
     }
 }
@@ -69,7 +69,7 @@ impl LifecycleCause {
 use LifecycleCause as Cause;
 use LifecycleKind::{Active, Error, Idle, Initializing, Ready, Recovering, Suspended, Terminated};
 
-/// The table: from, cause, to. A crash is no edge: an active session opens active.
+/// The table: from, cause, to. A crash is no edge: an active session is still active when it is opened again.
 pub const EDGES: &[(LifecycleKind, LifecycleCause, LifecycleKind)] = &[
     (Initializing, Cause::Initialised, Ready),
     (Initializing, Cause::Failed, Error),

@@ -9,35 +9,35 @@ pub const QUEUE_CAP: u32 = 20;
 /// Messages that may wait in one session, whatever is configured: each is held in the state.
 pub const QUEUED_MESSAGES: usize = 1_000;
 
-/// Bytes of one open stream (text, reasoning and calls together): far above any model's output limit, so that a provider
-/// that never stops cannot fill the memory.
+/// Bytes of one open stream (text, reasoning and calls together): far above any model's output limit, so that a
+/// provider that never stops cannot fill the memory.
 pub const STREAM_BYTES: u64 = 8 << 20;
 
-/// Calls in one message of a model; more is a model gone wild.
+/// Calls in one message of a model; more means that the model malfunctions.
 pub const CALLS_PER_MESSAGE: usize = 128;
 
 /// Milliseconds that calls get to end after an abort, before the run ends without them.
 pub const END_GRACE_MS: u64 = 5_000;
 
-/// Milliseconds that a command in the background may run: a day, so that a forgotten one does not stay for ever.
+/// Milliseconds that a command in the background may run: a day, so that a forgotten one ends.
 pub const PROCESS_MS: u64 = 24 * 3_600_000;
 
 /// Commands that may run in the background of one session.
 pub const RUNNING_PROCESSES: usize = 16;
 
-/// Processes that are still listed when they have ended, the newest: each keeps up to 8 MiB of output on disk.
+/// The newest ended processes that stay listed: each keeps up to 8 MiB of output on disk.
 pub const ENDED_PROCESSES: usize = 8;
 
 /// First backoff, milliseconds; doubled at each try.
 pub const BACKOFF_BASE_MS: u64 = 1_000;
 
-/// Longest backoff, milliseconds.
+/// The maximum backoff, milliseconds.
 pub const BACKOFF_MOST_MS: u64 = 60_000;
 
-/// The cooldown of a candidate without capacity that gives no time, milliseconds: longer each time.
+/// The cooldowns of a candidate without capacity whose provider names no time, milliseconds: the next one each time.
 pub const COOLDOWNS_MS: [u64; 4] = [60_000, 5 * 60_000, 25 * 60_000, 60 * 60_000];
 
-/// The cooldown of a profile whose key is refused for good or that has no credit, milliseconds; doubled each time.
+/// The cooldown of a profile whose key is refused permanently or that has no credit, milliseconds; doubled each time.
 pub const DISABLED_MS: u64 = 5 * 60 * 60_000;
 
 /// The longest such cooldown, milliseconds.
@@ -47,11 +47,11 @@ pub const DISABLED_MOST_MS: u64 = 24 * 60 * 60_000;
 /// it knew of the first report, and then when it is next opened.
 pub const COUNTED_REPORTS: usize = 1_024;
 
-/// How often in a run a summary follows when the provider says that a request is too long: more would go round in a circle.
+/// How often in a run a summary follows a provider's report that a request is too long: more would loop.
 pub const OVERFLOW_SUMMARIES: u32 = 3;
 
-/// Tokens of a user's message that stays unchanged when its run continues behind a summary: a longer one is summarised
-/// too.
+/// The maximum tokens of a user's message that stays unchanged beside a summary while its run continues: a longer one
+/// is summarised too.
 pub const PINNED_TOKENS: u64 = 4_000;
 
 /// Tokens from which a call's result is long: a compaction keeps only its beginning and its end.
@@ -63,13 +63,13 @@ pub const FLUSH_TOKENS: u64 = 200;
 /// The number of different calls with results of which a run remembers whether they came before.
 pub const REPEATS_REMEMBERED: usize = 16;
 
-/// Tokens that an image is taken to cost, whatever its size in bytes: models scale large ones down.
+/// The estimated tokens of an image of any size: models scale large ones down.
 pub const IMAGE_TOKENS: u64 = 1_600;
 
-/// Tokens around a message: its role and its marks.
+/// The tokens of a message's frame: its role and its delimiters.
 pub const MESSAGE_TOKENS: u64 = 8;
 
-/// Tokens below which a model's window holds no agent's work: instructions, tools and one result fill it.
+/// The minimum window of a model, tokens: instructions, tools and one result fill a smaller one.
 pub const WINDOW_LEAST: u64 = 16_000;
 
 /// Tokens below which the user is warned that a model's window is small.

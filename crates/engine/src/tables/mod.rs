@@ -1,4 +1,4 @@
-//! The tour of the product: one table a file. The runtime obeys them, the drawings are made from them, tests walk them.
+//! The tables of the engine, one a file. The machine obeys them, the drawings are made from them, and tests walk them.
 
 pub mod budget;
 pub mod compaction;

@@ -1,18 +1,18 @@
-//! Routes a message by the session's state and the message's mode, and by nothing else: a row for each cell of the
-//! state, a column for each mode. The machine obeys the table, `limulus queue --table` prints it, tests walk it.
+//! Routes a message by the session's state and the message's mode, and by nothing else: a row for each state, a column
+//! for each mode. The machine obeys the table, `limulus queue --table` prints it, tests walk it.
 
 use super::transitions::named;
 use crate::event::{QueueMode, QueuePlace};
 use serde::{Deserialize, Serialize};
 
 named! {
-    /// Where a session stands when a message comes: lifecycle, phase, and whether a message waits to start.
+    /// The state of a session for routing: lifecycle, phase, and whether a message waits to start.
     Cell {
-        /// Ready or idle, and nothing waits.
+        /// Ready or idle, with an empty queue.
         Idle = "idle",
-        /// Ready or idle, with a head that waits for its lane or gathers.
+        /// Ready or idle, with a message at the head that waits for its lane or for its group.
         Head = "head",
-        /// A request is being made, or was sent and no byte has come.
+        /// A request is being prepared, or was sent and has no byte yet.
         Preparing = "preparing",
         /// The model is answering.
         Streaming = "streaming",
@@ -26,13 +26,13 @@ named! {
         Children = "awaiting_children",
         /// The run waits for a quota or a budget.
         Limit = "awaiting_limit",
-        /// The history is being summarised, or a failure is decided on or waits for its next try.
+        /// The history is being compacted, or a failure is being handled or waits for its retry.
         Deciding = "deciding",
         /// The outcome of the run is decided.
         Ending = "ending",
         /// The run is paused.
         Suspended = "suspended",
-        /// The session is being made or repaired.
+        /// The session is being created or repaired.
         Settling = "settling",
         /// A human is needed.
         Error = "error",
@@ -42,43 +42,43 @@ named! {
 }
 
 named! {
-    /// What is done with a message.
+    /// What happens with a message.
     Route {
-        /// It is a run as soon as the lane is free.
+        /// It starts a run as soon as the lane has a slot.
         Start = "start",
-        /// It is a run when nothing more comes for a while.
+        /// It starts a run when no other message arrives for the debounce.
         StartGathered = "start_gathered",
-        /// It goes into the run of the head.
+        /// It joins the run of the message at the head.
         Join = "join",
-        /// It goes into the request that is being made, else into the next one.
+        /// It joins the request that is being prepared, else the next one.
         ThisRequest = "this_request",
-        /// It goes in when the stream ends, or cuts it.
+        /// It joins when the stream ends, or interrupts it.
         NextBoundary = "next_boundary",
-        /// It goes in when the calls that run have ended; the others do not start.
+        /// It joins when the running calls have ended; the others do not start.
         SkipCalls = "skip_calls",
-        /// It goes in at once; what is asked is withdrawn.
+        /// It joins at once; the approval request is withdrawn.
         Withdraw = "withdraw",
-        /// It goes in at once; what waits goes on beside it.
+        /// It joins at once; the wait continues.
         Deliver = "deliver",
-        /// It waits with the run, and goes into its next request.
+        /// It waits with the run, and joins its next request.
         Keep = "keep",
         /// It waits for its turn.
         Queue = "queue",
-        /// It waits, and is one run with what comes soon after it.
+        /// It waits, and shares a run with messages that arrive soon after it.
         Gather = "gather",
         /// It is routed as a steer, and also as a followup.
         Both = "both",
-        /// It starts before all that waits.
+        /// It starts before all waiting messages.
         Ahead = "ahead",
-        /// The run gives way to it: it ends, or is paused.
+        /// The run ends or is paused for it.
         Interrupt = "interrupt",
         /// The paused run ends for it.
         EndHeld = "end_held",
-        /// It waits until the session has settled.
+        /// It waits until the session is ready.
         Hold = "hold",
-        /// It is not taken until a human has helped.
+        /// It is refused until a human has repaired the session.
         RefuseError = "refuse_error",
-        /// It is not taken.
+        /// It is refused: the session has terminated.
         RefuseTerminated = "refuse_terminated",
     }
 }
@@ -111,7 +111,7 @@ pub const ROUTES: [(Cell, [Route; 5]); Cell::ALL.len()] = [
     (Cell::Terminated, [RefuseTerminated; 5]),
 ];
 
-/// What is done with a message of this mode in this cell.
+/// What happens with a message of this mode in this cell.
 pub fn route(cell: Cell, mode: QueueMode) -> Route {
     let column = match mode {
         QueueMode::Steer => 0,
@@ -152,7 +152,7 @@ impl Cell {
 }
 
 impl Route {
-    /// What is done, for people.
+    /// The description for people.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Start => "starts",
@@ -161,21 +161,21 @@ impl Route {
             Self::ThisRequest => "into this request if it is not sent, else at the next boundary",
             Self::NextBoundary => "when the answer ends (`queue.cut`: now, its text is kept)",
             Self::SkipCalls => "running calls finish, the others are skipped, then delivered",
-            Self::Withdraw => "what is asked is withdrawn, its calls are skipped, delivered",
-            Self::Deliver => "delivered; what the run waits for goes on",
+            Self::Withdraw => "the approval request is withdrawn, its calls are skipped, then delivered",
+            Self::Deliver => "delivered; the wait continues",
             Self::Keep => "kept for the next request, else a followup",
             Self::Queue => "waits for its turn",
             Self::Gather => "gathered into one followup",
             Self::Both => "as a steer, and as a followup",
-            Self::Ahead => "starts before all that waits",
-            Self::Interrupt => "the run ends as interrupted, or is held; starts",
-            Self::EndHeld => "the held run ends as interrupted; starts",
-            Self::Hold => "waits until the session has settled",
+            Self::Ahead => "starts before all waiting messages",
+            Self::Interrupt => "the run ends as interrupted, or is paused; the message starts",
+            Self::EndHeld => "the paused run ends as interrupted; the message starts",
+            Self::Hold => "waits until the session is ready",
             Self::RefuseError | Self::RefuseTerminated => "refused",
         }
     }
 
-    /// Where a message of this mode is put; why it is not taken, and the way out.
+    /// The place in the queue of a message of this mode. An error says why the message is refused, and what to do.
     pub fn place(self, mode: QueueMode) -> Result<QueuePlace, &'static str> {
         Ok(match self {
             Self::Start | Self::Queue => QueuePlace::Back,
@@ -196,8 +196,8 @@ impl Route {
                 QueueMode::SteerBacklog => QueuePlace::Both,
                 QueueMode::Interrupt => QueuePlace::Front,
             },
-            Self::RefuseError => return Err("it needs a human; `limulus resume KEY --force` takes it up again"),
-            Self::RefuseTerminated => return Err("it was ended for good; use another session key"),
+            Self::RefuseError => return Err("it needs a human; `limulus resume KEY --force` resumes it"),
+            Self::RefuseTerminated => return Err("it was terminated; use another session key"),
         })
     }
 }

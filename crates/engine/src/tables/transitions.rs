@@ -29,67 +29,67 @@ macro_rules! named {
 pub(crate) use named;
 
 named! {
-    /// What a run is doing: one explicit value, derived from the state by `run_state`.
+    /// The state of a run: one explicit value, derived from the session by `run_state`.
     RunState {
-        /// No run.
+        /// The session has no unfinished run.
         Idle = "idle",
-        /// A request is being made, or has been sent and no byte has come.
+        /// A request is being prepared, or was sent and has no byte yet.
         Preparing = "preparing",
         /// The model is answering.
         Streaming = "streaming",
-        /// Calls are checked, asked, run.
+        /// Calls are checked, wait for approval, or run.
         ToolExec = "tool_exec",
-        /// The history is being summarised.
+        /// The history is being compacted.
         Compacting = "compacting",
-        /// A failure is being decided on, or a human is needed.
+        /// A failure is being handled, or a human is needed.
         Error = "error",
-        /// A failed request waits for its next try.
+        /// A failed request waits for its retry.
         Retry = "retry",
-        /// The run waits for something outside.
+        /// The run waits for an approval, a quota or a budget.
         Awaiting = "awaiting",
-        /// The user holds the run.
+        /// The run is paused.
         Paused = "paused",
-        /// The run has ended. Never at rest: the session is idle in the same batch.
+        /// The run has ended. The session becomes idle in the same batch.
         Completed = "completed",
     }
 }
 
 named! {
-    /// What takes an edge. `Event::trigger` maps each event to at most one.
+    /// The trigger of an edge. `Event::trigger` maps each event to at most one.
     Trigger {
         /// A message starts a run.
         UserInput = "user_input",
-        /// The first byte of an answer.
+        /// The first byte of an answer came.
         ModelStarted = "model_started",
-        /// A piece of an answer.
+        /// A piece of an answer came.
         TextDelta = "text_delta",
-        /// An answer is whole and asks for calls.
+        /// An answer is complete and has calls.
         ToolCall = "tool_call",
-        /// An answer is whole and asks for nothing.
+        /// An answer is complete and has no calls.
         StopCompleted = "stop_completed",
         /// A request failed.
         StopError = "stop_error",
         /// A request was refused before it was sent.
         Refused = "refused",
-        /// The history does not fit.
+        /// The history does not fit into the model's window.
         ContextOverflow = "context_overflow",
-        /// A budget or a guard.
+        /// A budget or the loop guard was reached.
         LimitReached = "limit_reached",
-        /// A stream was cut and the run goes on.
+        /// A stream was interrupted, and the run continues.
         StreamCut = "stream_cut",
-        /// A call has its result.
+        /// A call has its result, and it ran.
         ToolResult = "tool_result",
-        /// A call needs leave.
+        /// A call needs approval.
         ApprovalRequested = "approval_requested",
-        /// The model asks the user. Reserved.
+        /// The model asks the user. Reserved for R60.
         Question = "question",
-        /// Leave was given.
+        /// A call was approved.
         ApprovalGiven = "approval_given",
-        /// Leave was not given.
+        /// A call was denied.
         Denied = "denied",
-        /// The question was answered. Reserved.
+        /// The question was answered. Reserved for R60.
         Answered = "answered",
-        /// Nobody answered in time. Reserved.
+        /// Nobody answered in time. Reserved for R60.
         Expired = "expired",
         /// A call will never run.
         Skipped = "skipped",
@@ -97,62 +97,61 @@ named! {
         QuotaReset = "quota_reset",
         /// A budget was raised.
         LimitRaised = "limit_raised",
-        /// All children have ended. Reserved.
+        /// All children have ended. Reserved for R67.
         ChildrenDone = "children_done",
-        /// The history was summarised.
+        /// The history was compacted.
         CompactSuccess = "compact_success",
-        /// It could not be.
+        /// The compaction failed.
         CompactFail = "compact_fail",
-        /// The failure can be tried again.
+        /// The failure can be retried.
         Retryable = "retryable",
-        /// The time of the next try has come.
+        /// The time of the retry has come.
         RetryDue = "retry_due",
         /// No candidate can be tried now.
         AllCooling = "all_cooling",
         /// The failure ends the run.
         Fatal = "fatal",
-        /// A request's limit.
+        /// A request exceeded its time limit.
         Timeout = "timeout",
-        /// The run's own limit.
+        /// The run exceeded its time limit.
         Deadline = "deadline",
-        /// An owner took the session up.
+        /// An owner opened the session.
         Opened = "opened",
         /// A human is needed.
         Escalated = "escalated",
-        /// A human mended it.
+        /// A human repaired the session.
         Recovered = "recovered",
         /// The user ends the run.
         Abort = "abort",
-        /// The user holds the run.
+        /// The user pauses the run.
         Pause = "pause",
-        /// The user lets it go on.
+        /// The user resumes the run.
         Resume = "resume",
     }
 }
 
-/// Where an edge leads.
+/// The target of an edge.
 #[derive(Debug, Clone, Copy)]
 pub enum To {
-    /// To one of these.
+    /// One of these states.
     States(&'static [RunState]),
-    /// Nowhere: the state stays as it was.
+    /// The state does not change.
     Same,
-    /// To the phase that was held: any live state but streaming.
+    /// The state before the pause or the escalation: any live state but streaming.
     Inside,
 }
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Edge {
-    /// The states that it leaves.
+    /// The states from which it leads.
     pub from: &'static [RunState],
-    /// What takes it.
     pub trigger: Trigger,
-    /// Where it leads.
     pub to: To,
-    /// The node of the graph that it enters (R06), where there is one.
+    /// The node of the graph that it enters (R06); none = no other node.
     pub node: Option<&'static str>,
-    /// When, where the trigger alone does not say.
+    /// The condition, if the trigger alone does not say it; else empty.
     pub note: &'static str,
     /// The requirement that will need this edge, if no run can take it yet. The table allows it; drawings leave it out.
     pub reserved: Option<&'static str>,
@@ -160,7 +159,7 @@ pub struct Edge {
 
 use RunState::{Awaiting, Compacting, Completed, Error, Idle, Paused, Preparing, Retry, Streaming, ToolExec};
 
-/// The states of a run that is under way.
+/// The states of an unfinished run that is not paused.
 pub const LIVE: &[RunState] = &[Preparing, Streaming, ToolExec, Compacting, Error, Retry, Awaiting];
 
 const fn edge(from: &'static [RunState], trigger: Trigger, to: &'static [RunState]) -> Edge {
@@ -199,7 +198,7 @@ const QUESTIONS: &str = "R60";
 /// Runs of sub-agents.
 const CHILDREN: &str = "R67";
 
-/// The table.
+/// The transition table.
 pub const EDGES: &[Edge] = &[
     edge(&[Idle], Trigger::UserInput, &[Preparing]).node("prepare"),
     edge(&[Preparing], Trigger::ModelStarted, &[Streaming]).node("process_stream"),
@@ -216,19 +215,19 @@ pub const EDGES: &[Edge] = &[
     edge(&[Streaming], Trigger::StopCompleted, &[Preparing]).node("prepare").note("a steer waits"),
     edge(&[Streaming], Trigger::StreamCut, &[Preparing])
         .node("prepare")
-        .note("a crash, a steer that cuts, a pause, an ending"),
+        .note("a crash, an interrupting steer, a pause, an ending"),
     edge(&[Streaming], Trigger::StopError, &[Error]).node("error"),
-    edge(&[ToolExec], Trigger::ToolResult, &[ToolExec]).note("some are still out"),
-    edge(&[ToolExec], Trigger::ToolResult, &[Preparing]).node("prepare").note("all are in"),
+    edge(&[ToolExec], Trigger::ToolResult, &[ToolExec]).note("other calls are unsettled"),
+    edge(&[ToolExec], Trigger::ToolResult, &[Preparing]).node("prepare").note("all calls are settled"),
     edge(&[ToolExec], Trigger::ApprovalRequested, &[Awaiting]).note("no call runs"),
     edge(&[ToolExec], Trigger::ApprovalRequested, &[ToolExec]).note("some still run"),
     edge(&[ToolExec], Trigger::Question, &[Awaiting, ToolExec])
         .note("no call runs / some still run")
         .reserved(QUESTIONS),
-    edge(&[Awaiting], Trigger::ToolResult, &[Awaiting]).note("some are still out"),
-    edge(&[Awaiting], Trigger::ToolResult, &[Preparing]).node("prepare").note("none is left"),
+    edge(&[Awaiting], Trigger::ToolResult, &[Awaiting]).note("other calls are unsettled"),
+    edge(&[Awaiting], Trigger::ToolResult, &[Preparing]).node("prepare").note("all calls are settled"),
     edge(&[ToolExec, Awaiting], Trigger::ApprovalGiven, &[ToolExec, Awaiting, Preparing])
-        .note("it may run / one still asks / all are settled"),
+        .note("it may run / another needs approval / all are settled"),
     edge(&[ToolExec, Awaiting], Trigger::Denied, &[ToolExec, Awaiting, Preparing]),
     edge(&[ToolExec, Awaiting], Trigger::Answered, &[ToolExec, Awaiting, Preparing]).reserved(QUESTIONS),
     edge(&[ToolExec, Awaiting], Trigger::Expired, &[ToolExec, Awaiting, Preparing]).reserved(QUESTIONS),
@@ -237,7 +236,7 @@ pub const EDGES: &[Edge] = &[
     edge(&[Awaiting], Trigger::LimitRaised, &[Preparing]).node("prepare"),
     edge(&[Awaiting], Trigger::ChildrenDone, &[Preparing]).node("prepare").reserved(CHILDREN),
     edge(&[Compacting], Trigger::CompactSuccess, &[Preparing]).node("prepare"),
-    edge(&[Compacting], Trigger::CompactSuccess, &[Completed]).node("end").note("nothing but the compaction was asked"),
+    edge(&[Compacting], Trigger::CompactSuccess, &[Completed]).node("end").note("only the compaction was requested"),
     edge(&[Compacting], Trigger::CompactFail, &[Error]).node("error").note("the old history stays in force"),
     edge(&[Error], Trigger::Retryable, &[Retry]),
     edge(&[Retry], Trigger::RetryDue, &[Preparing]).node("prepare"),
@@ -245,12 +244,12 @@ pub const EDGES: &[Edge] = &[
     edge(&[Error], Trigger::Fatal, &[Completed]).node("end").note("with the failure"),
     edge(LIVE, Trigger::Timeout, &[Error]).node("error").note("a request's limit, or the longest wait"),
     edge(LIVE, Trigger::Deadline, &[Completed]).node("end").note("the run's own limit; text is kept"),
-    edge(LIVE, Trigger::Opened, &[]).same().note("no attempt is counted; an open stream is cut next"),
-    edge(LIVE, Trigger::Escalated, &[Error]).node("error").note("a human is needed; the run is held"),
-    edge(&[Error], Trigger::Recovered, &[]).inside().note("a human mended it"),
+    edge(LIVE, Trigger::Opened, &[]).same().note("no attempt is counted; an open stream is interrupted next"),
+    edge(LIVE, Trigger::Escalated, &[Error]).node("error").note("a human is needed; the run waits"),
+    edge(&[Error], Trigger::Recovered, &[]).inside().note("a human repaired the session"),
     edge(LIVE, Trigger::Abort, &[Completed]).node("end").note("when nothing started is left"),
     edge(&[Paused], Trigger::Abort, &[Completed]).node("end").note("when nothing started is left"),
-    edge(LIVE, Trigger::Pause, &[Paused]).note("started calls finish; a stream is cut first"),
+    edge(LIVE, Trigger::Pause, &[Paused]).note("started calls finish; a stream is interrupted first"),
     edge(&[Paused], Trigger::ToolResult, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::ApprovalGiven, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Denied, &[Paused]).note("recorded in the phase inside"),
@@ -277,7 +276,7 @@ const fn bits(states: &[RunState]) -> u16 {
 
 type Allowed = [[u16; RunState::ALL.len()]; Trigger::ALL.len()];
 
-/// The table as one bit set of targets for each trigger and state, so that the check costs one look.
+/// The table as one bit set of targets for each trigger and state, so that a check is one lookup.
 const ALLOWED: Allowed = {
     let mut allowed: Allowed = [[0; RunState::ALL.len()]; Trigger::ALL.len()];
     let mut e = 0;

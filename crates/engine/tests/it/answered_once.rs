@@ -1,5 +1,5 @@
-//! A message that comes at any point of a run, in any mode, is answered once, whatever becomes of its batch. The real pump
-//! over a journal in memory.
+//! A message that arrives at any point of a run, in any mode, is answered once, whatever happens to its batch. Uses the
+//! real pump over an in-memory journal.
 
 use engine::{Event, Item, Leg, MessageId, Next, Outcome, QueueMode, ReceiptState, RunId, Stage};
 use uuid::Uuid;
@@ -8,24 +8,24 @@ use crate::support::World;
 use crate::support::rest::{come_to_rest, ends_of};
 use crate::support::script::run_line;
 
-/// The points around a call and the end of a stream at which the message comes.
+/// The points around a call and the end of a stream at which the message arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Point {
-    /// Before the request is sent: its prompt is being made.
+    /// The prompt of the request is being made.
     Making,
-    /// It was sent, and no byte has come.
+    /// The request was sent and has no byte yet.
     Sent,
     /// In the middle of the stream.
     Streaming,
-    /// Calls were asked for, and none has started: the first is being checked.
+    /// The answer has calls, and none has started: the first is being checked.
     Asked,
     /// The first call runs, the second has not started.
     Running,
-    /// Both have ended: that is being recorded, with the next request, which has not begun.
+    /// Both have ended: this is being recorded with the next request, which has not started.
     Settled,
     /// In the last stream.
     Last,
-    /// The stream has ended, and the run with it: that is being recorded.
+    /// The stream has ended, and the run with it: this is being recorded.
     Ending,
 }
 
@@ -40,22 +40,22 @@ const POINTS: [Point; 8] = [
     Point::Ending,
 ];
 
-/// What becomes of the message's batch.
+/// The outcome of the message's batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
-    /// It is recorded, and all goes on.
-    GoesOn,
-    /// It is recorded, and then the process is gone.
+    /// It is recorded, and the run continues.
+    Continues,
+    /// It is recorded, and then the process crashes.
     Crash,
-    /// It cannot be recorded: the process begins anew, and the sender sends again.
+    /// It cannot be recorded: the process restarts, and the sender sends again.
     Lost,
-    /// It is recorded, the process is gone before the sender has heard of it, and the sender sends again.
-    Unheard,
+    /// It is recorded, the process crashes before it answers the sender, and the sender sends again.
+    Unanswered,
 }
 
 const SENT: MessageId = MessageId(Uuid::from_u128(2));
 
-/// A session whose run is at the point, and the message sent there.
+/// A session whose run is at the point, with the message sent there.
 fn reach(point: Point, settings: &[&str], message: &str) -> World {
     let mut world = World::new();
     let lines = [
@@ -83,7 +83,7 @@ fn reach(point: Point, settings: &[&str], message: &str) -> World {
     world
 }
 
-/// Sends the message where it was not sent meanwhile, and lets its batch come to what it comes to.
+/// Sends the message if it was not sent yet, and lets its batch come to this outcome.
 fn send(world: &mut World, point: Point, message: &str, then: Then) {
     if !matches!(point, Point::Settled | Point::Ending) {
         run_line(world, &format!("+ {message}"));
@@ -91,16 +91,16 @@ fn send(world: &mut World, point: Point, message: &str, then: Then) {
     world.append_fails = then == Then::Lost;
     world.settle();
     assert_eq!(world.broken, then == Then::Lost);
-    if then != Then::GoesOn {
+    if then != Then::Continues {
         world.crash_and_open();
     }
-    if matches!(then, Then::Lost | Then::Unheard) {
+    if matches!(then, Then::Lost | Then::Unanswered) {
         run_line(world, message);
     }
 }
 
-/// How many answers were given to a message: where its text is in the conversation, and a whole answer was given to a request
-/// that holds it, before the next time that its text is there.
+/// How many answers were given to a message: where its text is in the conversation, and a whole answer was given to a
+/// request that holds it, before the next time that its text is there.
 fn answers(world: &World, message: MessageId) -> usize {
     let items = world.session().transcript.items();
     let is_it = |item: &Item| matches!(item, Item::User { message: id, .. } if *id == message);
@@ -117,7 +117,7 @@ fn answers(world: &World, message: MessageId) -> usize {
     answered
 }
 
-/// Sends a message of this mode at this point, and looks at what became of it.
+/// Sends a message of this mode at this point, and checks its outcome.
 fn check(mode: QueueMode, point: Point, then: Then, settings: &[&str]) {
     let name = serde_json::to_value(mode).expect("a mode has a name");
     let message = format!("message \"and this\" mode={} id=2", name.as_str().expect("it is a word"));
@@ -132,7 +132,7 @@ fn check(mode: QueueMode, point: Point, then: Then, settings: &[&str]) {
     assert!(receipt.steer.is_none_or(|steer| steer.state == ReceiptState::Ended), "{what}: {receipt:?}");
     assert_eq!(ends_of(&world, SENT, Leg::Followup), 1, "{what}: how often it ended");
     assert!(receipt.steer.is_none() || ends_of(&world, SENT, Leg::Steer) == 1, "{what}: how often its steer ended");
-    // The legs of one message that came into one run were said once there.
+    // Two legs of one message in the same run are in the conversation once.
     let legs = 1 + usize::from(steer.is_some_and(|steer| steer != receipt.run));
     let said = |item: &&Item| matches!(item, Item::User { message, .. } if *message == SENT);
     assert_eq!(session.transcript.items().iter().filter(said).count(), legs, "{what}: how often it was said");
@@ -142,7 +142,7 @@ fn check(mode: QueueMode, point: Point, then: Then, settings: &[&str]) {
     the_run_before(&world, mode, point, settings, &what);
 }
 
-/// The run that was under way ends once: as interrupted where the message ended it, else completed and answered.
+/// The first run ends once: as interrupted if the message ended it, else completed and answered.
 fn the_run_before(world: &World, mode: QueueMode, point: Point, settings: &[&str], what: &str) {
     let first = RunId::from(MessageId(Uuid::from_u128(1)));
     let ends: Vec<Outcome> = world
@@ -159,7 +159,7 @@ fn the_run_before(world: &World, mode: QueueMode, point: Point, settings: &[&str
     assert_eq!(ends, [expected], "{what}: how the run before ended");
 }
 
-/// In each mode, at each of eight points, however its batch ends: one answer for each leg.
+/// In each mode, at each of eight points, for each outcome of its batch: one answer for each leg.
 #[test]
 fn r32_r33_r34_a_message_at_any_point_of_a_run_is_always_answered_once() {
     let modes =
@@ -174,7 +174,7 @@ fn r32_r33_r34_a_message_at_any_point_of_a_run_is_always_answered_once() {
             let resume = format!("set resume {resume}");
             let settings: Vec<&str> = settings.iter().copied().chain([resume.as_str()]).collect();
             for point in POINTS {
-                for then in [Then::GoesOn, Then::Crash, Then::Lost, Then::Unheard] {
+                for then in [Then::Continues, Then::Crash, Then::Lost, Then::Unanswered] {
                     check(mode, point, then, &settings);
                 }
             }
@@ -182,7 +182,7 @@ fn r32_r33_r34_a_message_at_any_point_of_a_run_is_always_answered_once() {
     }
 }
 
-/// The points are what they are called.
+/// The scripts of the points lead to these points.
 #[test]
 fn r32_the_points_are_where_they_say() {
     let stages = |world: &World| -> Vec<&'static str> {

@@ -1,5 +1,5 @@
-//! A history that is made shorter, struck at every point: the old one is in force or the new one, never half, and a message
-//! that comes meanwhile is answered once. The real pump over a journal in memory.
+//! A compaction with a crash at every point: the old or the new history is current, never a mixture, and a message that
+//! arrives meanwhile is answered once. Uses the real pump over an in-memory journal.
 
 use engine::{Event, Item, Leg, MessageId, Outcome, QueueMode, ReceiptState, RunId};
 use uuid::Uuid;
@@ -11,19 +11,19 @@ use crate::support::script::run_line;
 /// The points around a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Point {
-    /// The call runs whose result will be too much.
+    /// The call runs whose result will be too long.
     Running,
-    /// It has ended: that is being recorded, and that the compaction begins.
+    /// It has ended: this is being recorded with the start of the compaction.
     Begins,
-    /// The summary is on its way.
+    /// The summary is in flight.
     Compacting,
-    /// It failed, and is tried again after a while.
+    /// It failed, and waits for its retry.
     Retry,
-    /// It is on its way again.
+    /// It is in flight again.
     Again,
-    /// It came: that is being recorded, with the next request.
+    /// It is complete: this is being recorded with the next request.
     Compacted,
-    /// The request with the new history was sent, and no byte has come.
+    /// The request with the new history was sent and has no byte yet.
     Sent,
     /// In the middle of its answer.
     Streaming,
@@ -40,18 +40,18 @@ const POINTS: [Point; 8] = [
     Point::Streaming,
 ];
 
-/// What becomes of what is being recorded at the point.
+/// The outcome of the batch at the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
-    /// It is recorded, and all goes on.
-    GoesOn,
-    /// It is recorded, and then the process is gone.
+    /// It is recorded, and the run continues.
+    Continues,
+    /// It is recorded, and then the process crashes.
     Crash,
-    /// It cannot be recorded: the process begins anew.
+    /// It cannot be recorded: the process restarts.
     Lost,
 }
 
-const THENS: [Then; 3] = [Then::GoesOn, Then::Crash, Then::Lost];
+const THENS: [Then; 3] = [Then::Continues, Then::Crash, Then::Lost];
 
 const SENT: MessageId = MessageId(Uuid::from_u128(2));
 
@@ -59,7 +59,7 @@ fn first_run() -> RunId {
     MessageId(Uuid::from_u128(1)).into()
 }
 
-/// A run at the point; `message`, if there is one, comes just there.
+/// A run at the point; `message`, if there is one, arrives there.
 fn reach(point: Point, message: Option<&str>, then: Then) -> World {
     let mut world = World::new();
     let lines: [(Point, &[&str]); 8] = [
@@ -86,7 +86,7 @@ fn reach(point: Point, message: Option<&str>, then: Then) -> World {
         (Point::Compacting, &[]),
         (Point::Retry, &["fail server \"503\""]),
         (Point::Again, &["due +500"]),
-        (Point::Compacted, &["shortened summary \"in short\" by=acme/one"]),
+        (Point::Compacted, &["compacted summary \"in short\" by=acme/one"]),
         (Point::Sent, &[]),
         (Point::Streaming, &["first-byte", "say text \"So \""]),
     ];
@@ -110,17 +110,17 @@ fn reach(point: Point, message: Option<&str>, then: Then) -> World {
     if !world.broken {
         world.settle();
     }
-    if then != Then::GoesOn {
+    if then != Then::Continues {
         world.crash_and_open();
     }
-    // A sender that was told nothing sends again.
+    // A sender without a response sends again.
     if let Some(message) = message.filter(|_| then == Then::Lost) {
         run_line(&mut world, message);
     }
     world
 }
 
-/// The conversation in short: what each item is.
+/// The kinds of the items of the conversation.
 fn kinds(world: &World) -> Vec<&'static str> {
     let kind = |item: &Item| match item {
         Item::Summary { .. } => "summary",
@@ -135,7 +135,7 @@ fn kinds(world: &World) -> Vec<&'static str> {
 const OLD: &[&str] = &["user", "assistant", "result", "assistant", "result"];
 const NEW: &[&str] = &["summary", "user", "assistant", "result"];
 
-/// R14: at any point and however it is struck, one of the two histories is in force, whole; and the run ends well.
+/// R14: at any point and for any outcome, one of the two histories is current and complete, and the run completes.
 #[test]
 fn r14_the_old_history_is_in_force_or_the_new_one() {
     for point in POINTS {
@@ -144,7 +144,7 @@ fn r14_the_old_history_is_in_force_or_the_new_one() {
             let history = kinds(&world);
             let is_new = matches!(point, Point::Compacted if then != Then::Lost)
                 || matches!(point, Point::Sent | Point::Streaming);
-            // What is lost before the call's result is recorded is looked up again.
+            // A call without a recorded result is looked up again.
             let expected = if is_new { NEW } else { &OLD[..history.len().min(OLD.len())] };
             assert_eq!(history, expected, "{point:?} {then:?}");
             come_to_rest(&mut world);
@@ -152,7 +152,7 @@ fn r14_the_old_history_is_in_force_or_the_new_one() {
             assert_eq!(ended, [Outcome::Completed], "{point:?} {then:?}");
             assert_eq!(world.session().transcript.check(), Ok(()));
             let compacted = world.journal.iter().filter(|record| matches!(record.event, Event::Compacted(_))).count();
-            // The call whose result was too much has another where that was not recorded.
+            // If the long result was not recorded, the call has another result.
             let begun = point != Point::Running && (point, then) != (Point::Begins, Then::Lost);
             assert_eq!(compacted, usize::from(begun), "{point:?} {then:?}");
         }
@@ -167,7 +167,8 @@ fn outcomes(world: &World) -> Vec<Outcome> {
     world.journal.iter().filter_map(|record| ended(&record.event)).collect()
 }
 
-/// R32, R44: in each mode, at each of eight points around a compaction: the message is said once and answered.
+/// R32, R44: in each mode, at each of eight points around a compaction: the message is in the conversation once and
+/// answered.
 #[test]
 fn r32_r44_a_message_at_any_point_of_a_compaction_is_answered_once() {
     let modes =
@@ -205,7 +206,7 @@ fn answered_once(world: &World, mode: QueueMode, what: &str) {
     assert_eq!(outcomes(world), [expected], "{what}: how the run before ended");
 }
 
-/// The points are what they are called.
+/// The scripts of the points lead to these points.
 #[test]
 fn r14_the_points_are_where_they_say() {
     for (point, state) in [
@@ -218,7 +219,7 @@ fn r14_the_points_are_where_they_say() {
         (Point::Sent, "preparing"),
         (Point::Streaming, "streaming"),
     ] {
-        let world = reach(point, None, Then::GoesOn);
+        let world = reach(point, None, Then::Continues);
         assert_eq!(world.session().run_state().name(), state, "{point:?}");
     }
 }

@@ -1,5 +1,6 @@
-//! Failover against a second model that knows nothing of the engine's tables: loops and locals. Fourteen classes of failure, three
-//! profiles of three models: one class again and again, two classes at each place, any in any order; and the same with a crash.
+//! Failover against an oracle that shares nothing with the engine's tables: loops and local variables. Fourteen classes
+//! of failure, three profiles of three models: one class repeatedly, two classes in every position, random orders; and
+//! all of them with a crash.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{Candidate, EffectKind, Event, Failure, FailureClass, Outcome, Part, Phase, Report, Run, Thinking, Usage};
@@ -7,15 +8,15 @@ use engine::{Candidate, EffectKind, Event, Failure, FailureClass, Outcome, Part,
 use crate::support::script::run_line;
 use crate::support::{World, invariants};
 
-/// What was done for a run, in order.
+/// The actions of a run, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Act {
-    /// A request to this candidate, at this time.
+    /// It sends a request to this candidate, at this time.
     Asked { candidate: usize, at: i64 },
-    /// The run ended so, at this time.
+    /// It ends with this outcome, at this time.
     Ended { outcome: Outcome, at: i64 },
-    /// It is held for a human.
-    Held,
+    /// It waits for a human.
+    Escalated,
 }
 
 const MODELS: usize = 3;
@@ -37,23 +38,23 @@ const CLASSES: [FailureClass; 14] = [
     FailureClass::InvalidRequest,
     FailureClass::Unknown,
 ];
-/// Every backoff: what the jitter is drawn from is always this.
+/// The random number of every backoff.
 const BACKOFF_MS: i64 = 500;
 const MAX_WAIT_MS: i64 = 3_600_000;
 const MINUTE_MS: i64 = 60_000;
 
-/// What a provider says to a request: how it fails, and how long it asks to wait.
-type Says = Option<(FailureClass, Option<i64>)>;
+/// A failure of a request, and the time that the provider asks to wait.
+type Response = Option<(FailureClass, Option<i64>)>;
 
-/// What the provider says, by how many requests of the run have failed before and who is asked.
-type Provider<'a> = &'a dyn Fn(usize, usize) -> Says;
+/// The provider's response by the number of earlier failed requests of the run, and the candidate.
+type Provider<'a> = &'a dyn Fn(usize, usize) -> Response;
 
-/// Of the three profiles of each model the second one is logged in.
+/// The second of the three profiles of each model is logged in.
 fn can_refresh(candidate: usize) -> bool {
     candidate % PROFILES == 1
 }
 
-/// What a failure says of others than the request: what is left alone for a while, and for how long when it comes again.
+/// The cooldown that a failure begins, and its length when it is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A quota of this key with this model.
@@ -75,23 +76,23 @@ fn kind_of(class: FailureClass) -> Kind {
     }
 }
 
-/// One that is left alone: until when (for ever is later than any time), for what, for the how manieth time.
+/// A candidate in cooldown: its end (never is later than any time), its class, and how often in a row.
 #[derive(Debug, Clone, Copy)]
-struct Left {
+struct CoolingDown {
     until: i64,
     kind: Kind,
     times: usize,
 }
 
-/// What a person would do who reads the table of failures.
+/// The expected actions, as a reader of the failover table would take them.
 #[expect(clippy::too_many_lines, reason = "one loop with locals, which shares nothing with the tables")]
 fn expected(provider: Provider<'_>) -> Vec<Act> {
     let (mut acts, mut now, mut waited, mut current) = (vec![], 0, 0, 0);
     let (mut failures, mut in_a_row, mut refused, mut lowered) = (0, 0, 0, 0);
-    let mut left: [Option<Left>; ALL] = [None; ALL];
+    let mut cooldowns: [Option<CoolingDown>; ALL] = [None; ALL];
     loop {
         acts.push(Act::Asked { candidate: current, at: now });
-        let Some((class, says)) = provider(failures, current) else {
+        let Some((class, retry_after)) = provider(failures, current) else {
             acts.push(Act::Ended { outcome: Outcome::Completed, at: now });
             return acts;
         };
@@ -99,10 +100,12 @@ fn expected(provider: Provider<'_>) -> Vec<Act> {
         in_a_row += 1;
         refused += usize::from(class == FailureClass::Auth);
         let kind = kind_of(class);
-        let is_free = |left: &[Option<Left>; ALL], other: usize, now| left[other].is_none_or(|left| left.until <= now);
+        let is_free = |cooldowns: &[Option<CoolingDown>; ALL], other: usize, now| {
+            cooldowns[other].is_none_or(|cooldown| cooldown.until <= now)
+        };
         let tries = match class {
             FailureClass::Unknown => {
-                acts.push(Act::Held);
+                acts.push(Act::Escalated);
                 return acts;
             }
             // Five levels are below the highest.
@@ -120,58 +123,63 @@ fn expected(provider: Provider<'_>) -> Vec<Act> {
             _ => 3,
         };
         if in_a_row < tries {
-            let delay = says.unwrap_or(BACKOFF_MS);
+            let delay = retry_after.unwrap_or(BACKOFF_MS);
             let mut others = (0..ALL).filter(|other| *other != current);
             let is_sooner = |other: usize| {
-                is_free(&left, other, now)
-                    || left[other].is_some_and(|left| left.kind == Kind::Quota && left.until < now + delay)
+                is_free(&cooldowns, other, now)
+                    || cooldowns[other]
+                        .is_some_and(|cooldown| cooldown.kind == Kind::Quota && cooldown.until < now + delay)
             };
             if delay <= if kind == Kind::Quota || others.any(is_sooner) { MINUTE_MS } else { MAX_WAIT_MS } {
                 now += delay;
                 continue;
             }
         }
-        let times = left[current].filter(|left| left.kind == kind).map_or(0, |left| left.times);
+        let times = cooldowns[current].filter(|cooldown| cooldown.kind == kind).map_or(0, |cooldown| cooldown.times);
         let by_itself = match kind {
             Kind::Quota | Kind::Key => [1, 5, 25, 60][times.min(3)] * MINUTE_MS,
             Kind::Account => [300, 600, 1_200, 1_440][times.min(3)] * MINUTE_MS,
             Kind::Nothing => i64::MAX - now,
         };
-        let goes = |other: usize| match class {
+        let is_given_up = |other: usize| match class {
             _ if other == current => true,
             FailureClass::ModelNotFound => other / PROFILES == current / PROFILES,
             _ => matches!(kind, Kind::Key | Kind::Account) && other % PROFILES == current % PROFILES,
         };
-        for other in (0..ALL).filter(|other| goes(*other)) {
-            let before = left[other].filter(|before| before.until > now && other != current);
-            let times = left[other].filter(|left| left.kind == kind).map_or(0, |left| left.times) + 1;
-            // Nobody is asked sooner than was said of it before, where that was a time.
-            let until = now + by_itself.max(says.unwrap_or(0).min(i64::MAX - now));
+        for other in (0..ALL).filter(|other| is_given_up(*other)) {
+            let before = cooldowns[other].filter(|before| before.until > now && other != current);
+            let times =
+                cooldowns[other].filter(|cooldown| cooldown.kind == kind).map_or(0, |cooldown| cooldown.times) + 1;
+            // An earlier cooldown with a time is never shortened.
+            let until = now + by_itself.max(retry_after.unwrap_or(0).min(i64::MAX - now));
             let until = match before {
                 Some(before) if before.until == i64::MAX || until == i64::MAX => before.until.min(until),
                 Some(before) => before.until.max(until),
                 None => until,
             };
-            left[other] = Some(Left { until, kind, times });
+            cooldowns[other] = Some(CoolingDown { until, kind, times });
         }
         (in_a_row, refused, lowered) = (0, 0, 0);
-        if let Some(next) = (0..ALL).find(|other| *other != current && !goes(*other) && is_free(&left, *other, now)) {
+        if let Some(next) =
+            (0..ALL).find(|other| *other != current && !is_given_up(*other) && is_free(&cooldowns, *other, now))
+        {
             current = next;
             continue;
         }
-        let waits = left.iter().flatten().filter(|left| left.kind == Kind::Quota && left.until > now);
-        let soonest = waits.map(|left| left.until).min().filter(|soonest| soonest - now + waited <= MAX_WAIT_MS);
+        let waits = cooldowns.iter().flatten().filter(|cooldown| cooldown.kind == Kind::Quota && cooldown.until > now);
+        let soonest =
+            waits.map(|cooldown| cooldown.until).min().filter(|soonest| soonest - now + waited <= MAX_WAIT_MS);
         let Some(soonest) = soonest else {
             acts.push(Act::Ended { outcome: Outcome::Failed, at: now });
             return acts;
         };
         waited += soonest - now;
         now = soonest;
-        current = (0..ALL).find(|other| is_free(&left, *other, now)).expect("the soonest");
+        current = (0..ALL).find(|other| is_free(&cooldowns, *other, now)).expect("the soonest");
     }
 }
 
-/// A session with a run whose first request is out.
+/// A session with a run whose first request was sent.
 fn begun() -> World {
     let mut world = World::new();
     let one = world.settings.candidates.remove(0);
@@ -192,7 +200,7 @@ fn begun() -> World {
     world
 }
 
-/// What the engine does; before step `crash_at` its process is gone, and the next one goes on.
+/// The engine's actions. The process crashes before step `crash_at`, and the next one continues.
 fn done(provider: Provider<'_>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
     let mut world = begun();
     world.checks_steps = false;
@@ -214,10 +222,10 @@ fn done(provider: Provider<'_>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
             world.step(Report::Due);
             continue;
         };
-        let candidate = world.session().run().expect("a run").counts.candidates.candidate as usize;
-        if let Some((class, says)) = provider(failures, candidate) {
+        let candidate = world.session().run().expect("a run").counters.candidate as usize;
+        if let Some((class, retry_after)) = provider(failures, candidate) {
             failures += 1;
-            let retry_after_ms = says.map(|ms| ms as u64);
+            let retry_after_ms = retry_after.map(|ms| ms as u64);
             let failure = Failure { retry_after_ms, ..Failure::new(class, "it is so") };
             world.step(Report::RequestFailed { effect, failure });
         } else {
@@ -233,34 +241,35 @@ fn is_waiting(run: &Run) -> bool {
     matches!(run.phase, Phase::Retry { .. } | Phase::Awaiting { .. })
 }
 
-/// A request that a crash has sent once more is the same try of the same candidate.
+/// A request that is sent again after a crash is the same try of the same candidate.
 fn acts(world: &World) -> Vec<Act> {
     let mut acts: Vec<Act> = vec![];
-    let (mut is_out, mut cut) = (false, false);
+    let (mut in_flight, mut was_interrupted) = (false, false);
     for record in &world.journal {
         let at = record.at.0;
         match &record.event {
-            Event::Opened(_) => cut = is_out,
-            Event::RequestSent(_) if std::mem::take(&mut cut) => {}
+            Event::Opened(_) => was_interrupted = in_flight,
+            Event::RequestSent(_) if std::mem::take(&mut was_interrupted) => {}
             Event::RequestSent(e) => {
                 acts.push(Act::Asked { candidate: e.candidate as usize, at });
-                is_out = true;
+                in_flight = true;
             }
-            Event::Failed(_) => is_out = false,
+            Event::Failed(_) => in_flight = false,
             Event::RunEnded(e) => acts.push(Act::Ended { outcome: e.outcome, at }),
-            Event::LifecycleChanged(e) if e.to == LifecycleKind::Error => acts.push(Act::Held),
+            Event::LifecycleChanged(e) if e.to == LifecycleKind::Error => acts.push(Act::Escalated),
             _ => {}
         }
     }
     acts
 }
 
-/// Of failures in a row: through the first candidates, about the end of the chain, and more than any takes.
+/// Numbers of failures in a row: through the first candidates, around the end of the chain, and more than any chain
+/// takes.
 const FAILURES: [usize; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 17, 18, 19, 26, 27, 10_000];
-/// Nothing; at once; soon; longer than there is patience for while another can be asked, and than there is at all.
-const SAYS_MS: [Option<i64>; 5] = [None, Some(0), Some(700), Some(60_001), Some(3_600_001)];
+/// None; at once; soon; longer than the maximum while another candidate is free, and than the maximum at all.
+const RETRY_AFTER_MS: [Option<i64>; 5] = [None, Some(0), Some(700), Some(60_001), Some(3_600_001)];
 
-/// The engine does what the second model expects, with no crash and with one before each of these steps.
+/// The engine does what the oracle expects, without a crash and with one before each of these steps.
 fn check(provider: Provider<'_>, crashes: impl Fn(usize) -> Vec<usize>, what: &dyn std::fmt::Debug) {
     let (whole, steps) = done(provider, None);
     assert_eq!(whole, expected(provider), "{what:?}");
@@ -269,29 +278,31 @@ fn check(provider: Provider<'_>, crashes: impl Fn(usize) -> Vec<usize>, what: &d
     }
 }
 
-/// One class for all, so many times.
+/// One class for all candidates, this many times.
 #[test]
 fn r50_r51_r53_r54_a_chain_of_one_class_is_what_a_second_model_expects_also_with_a_crash_anywhere() {
     for class in CLASSES {
-        for says in SAYS_MS {
+        for retry_after in RETRY_AFTER_MS {
             for most in FAILURES {
-                let provider = |failures: usize, _: usize| (failures < most).then_some((class, says));
-                let is_walked = matches!((most, says), (3, None) | (7, Some(700 | 60_001)) | (10_000, Some(700)));
+                let provider = |failures: usize, _: usize| (failures < most).then_some((class, retry_after));
+                let is_walked =
+                    matches!((most, retry_after), (3, None) | (7, Some(700 | 60_001)) | (10_000, Some(700)));
                 let crashes = |steps| if is_walked { (1..=steps).collect() } else { vec![1 + most % steps] };
-                check(&provider, crashes, &(class, most, says));
+                check(&provider, crashes, &(class, most, retry_after));
             }
         }
     }
 }
 
-/// Every class at every place, behind candidates that all fail of another: the others answer, or fail as those before it.
+/// Every class in every position, behind candidates that all fail with another class: the others answer, or fail like
+/// those.
 #[test]
 fn r50_r51_r53_r54_a_class_at_any_place_is_what_a_second_model_expects_also_with_a_crash_anywhere() {
     let mut cases = 0;
     for before in CLASSES {
         let is_last_word =
             matches!(before, FailureClass::ThinkingUnsupported | FailureClass::InvalidRequest | FailureClass::Unknown);
-        // Nobody is asked behind those.
+        // No candidate behind those is asked.
         let places = if is_last_word { 1 } else { ALL };
         for class in CLASSES {
             for place in 0..places {
@@ -310,7 +321,7 @@ fn r50_r51_r53_r54_a_class_at_any_place_is_what_a_second_model_expects_also_with
     }
 }
 
-/// Any class after any other, whoever is asked.
+/// Any class after any other, for any candidate.
 #[test]
 fn r50_r51_r53_r54_a_chain_of_any_classes_is_what_a_second_model_expects_also_with_a_crash_anywhere() {
     for seed in 0..6_000_u64 {
@@ -321,10 +332,10 @@ fn r50_r51_r53_r54_a_chain_of_any_classes_is_what_a_second_model_expects_also_wi
         };
         let most = random(900, 40);
         let provider = |failures: usize, _: usize| {
-            // Half of the seeds have none that ends or holds the run, so that their chains are long.
+            // Half of the seeds have no class that ends or escalates the run, so that their chains are long.
             let classes = if seed % 2 == 0 { &CLASSES[..11] } else { &CLASSES[..] };
-            let says = SAYS_MS[random(400 + failures, SAYS_MS.len())];
-            (failures < most).then(|| (classes[random(failures, classes.len())], says))
+            let retry_after = RETRY_AFTER_MS[random(400 + failures, RETRY_AFTER_MS.len())];
+            (failures < most).then(|| (classes[random(failures, classes.len())], retry_after))
         };
         check(&provider, |steps| vec![1 + random(901, steps)], &seed);
     }
@@ -352,10 +363,10 @@ fn r51_when_all_have_failed_each_is_named_with_its_reason() {
     let ended = ended.expect("the run ended with a failure");
     let expected = "All models failed (9):\nacme/model-0 (profile-0): wrong key\nacme/model-0 (profile-1): not there\n\
                     acme/model-1 (profile-1): no credit\nacme/model-1 (profile-2): revoked\n\
-                    acme/model-0 (profile-2): not asked (auth_permanent, left alone for 300 min)\n\
-                    acme/model-1 (profile-0): not asked (auth, left alone for 1 min)\n\
-                    acme/model-2 (profile-0): not asked (auth, left alone for 1 min)\n\
-                    acme/model-2 (profile-1): not asked (billing, left alone for 300 min)\n\
-                    acme/model-2 (profile-2): not asked (auth_permanent, left alone for 300 min)";
+                    acme/model-0 (profile-2): not asked (auth_permanent, in cooldown for 300 min)\n\
+                    acme/model-1 (profile-0): not asked (auth, in cooldown for 1 min)\n\
+                    acme/model-2 (profile-0): not asked (auth, in cooldown for 1 min)\n\
+                    acme/model-2 (profile-1): not asked (billing, in cooldown for 300 min)\n\
+                    acme/model-2 (profile-2): not asked (auth_permanent, in cooldown for 300 min)";
     assert_eq!((ended.message.as_str(), ended.class), (expected, FailureClass::AuthPermanent));
 }

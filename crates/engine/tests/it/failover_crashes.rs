@@ -1,6 +1,7 @@
-//! A chain of three profiles of three models whose owner is gone in the middle of it: before any input, with any batch lost, twice in a
-//! row, in the middle of a wait, in order. Whatever it is, the same candidates are tried, fail, cool down and are waited for, at the
-//! same times, with the same end. What may not live here: which these are; `failover.rs` has a second model for that.
+//! A chain of three profiles of three models whose owner ends in the middle of it: it crashes before any input, with
+//! any batch lost, twice in a row or in the middle of a wait, or it shuts down in order. In each case the same
+//! candidates are tried, fail, have cooldowns and are waited for, at the same times, with the same end. `failover.rs`
+//! checks which these are, with an oracle.
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
@@ -25,10 +26,10 @@ const CLASSES: [FailureClass; 9] = [
     FailureClass::Unknown,
 ];
 
-/// What every request of a run meets, in order; then one is answered.
+/// The failures of a run's requests, in order; then a request is answered.
 #[derive(Debug)]
 struct Provider {
-    /// Of failure n; begins anew at its end.
+    /// The class of failure n; repeats from its start.
     classes: Vec<FailureClass>,
     failures: usize,
     says_ms: Option<u64>,
@@ -37,24 +38,24 @@ struct Provider {
     resume: ResumeMode,
 }
 
-/// How the owner goes.
+/// How the owner ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gone {
-    /// All that was decided is in the journal.
+    /// It crashes; everything that was decided is in the journal.
     Between,
-    /// What is decided next is not.
+    /// It crashes, and the next decision is lost.
     InAppend,
-    /// And the next owner as soon as it has opened the session.
+    /// It crashes, and so does the next owner after opening the session.
     Twice,
-    /// As `Between`, and half of what was waited for passes meanwhile.
+    /// As `Between`, and half of the wait passes meanwhile.
     ForAWhile,
-    /// It leaves in order.
+    /// It shuts down in order.
     InOrder,
 }
 
 const WAYS: [Gone; 5] = [Gone::Between, Gone::InAppend, Gone::Twice, Gone::ForAWhile, Gone::InOrder];
 
-/// A session with a run whose first request is out.
+/// A session with a run whose first request was sent.
 fn begun(resume: ResumeMode) -> World {
     let mut world = World::new();
     let one = world.settings.candidates.remove(0);
@@ -74,7 +75,7 @@ fn begun(resume: ResumeMode) -> World {
     world
 }
 
-/// What happens next to the run; none when nothing does. The failures that are in the journal are those that came.
+/// The next input of the run; none if nothing follows. The failures in the journal are those that happened.
 fn next(world: &mut World, provider: &Provider) -> Option<Report> {
     let request = world.running.keys().find(|effect| effect.kind == EffectKind::Request).copied();
     let Some(effect) = request else {
@@ -107,7 +108,7 @@ fn is_waiting(run: &Run) -> bool {
     matches!(run.phase, Phase::Retry { .. } | Phase::Awaiting { .. })
 }
 
-/// Carries a run to where nothing happens any more; before step `at` its owner goes. Gives how many steps there were.
+/// Plays a run to its end; its owner ends before step `at`. Returns the number of steps.
 fn carry(provider: &Provider, gone: Option<(Gone, usize)>) -> (World, usize) {
     let mut world = begun(provider.resume);
     let mut steps = 0;
@@ -142,8 +143,8 @@ fn go(world: &mut World, how: Gone, provider: &Provider) {
     world.crash_and_open();
 }
 
-/// All that was decided about the chain, with its times. A request that was out when its owner went is sent once more: the same
-/// try of the same candidate, which stands here once.
+/// All decisions about the chain, with their times. A request in flight when its owner ended is sent again: it is the
+/// same try of the same candidate, and is listed once.
 fn trace(world: &World, resume: ResumeMode) -> Vec<String> {
     let mut trace: Vec<String> = vec![];
     let (mut is_out, mut again) = (false, false);
@@ -163,7 +164,7 @@ fn trace(world: &World, resume: ResumeMode) -> Vec<String> {
             }
             Event::RequestSent(e) => {
                 is_out = true;
-                // What is kept of an answer that went with its owner is sent back: it stands in the request that follows.
+                // The kept text of an interrupted answer is sent back: the next request contains it.
                 let items = if resume == ResumeMode::Restart { e.items } else { 0 };
                 format!("asked {} items {items}", e.candidate)
             }
@@ -189,26 +190,26 @@ fn trace(world: &World, resume: ResumeMode) -> Vec<String> {
     trace
 }
 
-/// Text that a subscriber was told is struck or is a message, never neither and never both.
+/// Text that a subscriber received is retracted or becomes a message, never neither and never both.
 fn check_text(world: &World) {
-    let mut told: Vec<EffectId> = vec![];
+    let mut open: Vec<EffectId> = vec![];
     for record in &world.journal {
         match &record.event {
-            Event::TextAdded(e) if !told.contains(&e.effect) => told.push(e.effect),
+            Event::TextAdded(e) if !open.contains(&e.effect) => open.push(e.effect),
             Event::TextStruck(e) => {
-                let before = told.len();
-                told.retain(|effect| *effect != e.request);
-                assert_eq!(told.len() + 1, before, "{} was struck and was not there", e.request);
+                let before = open.len();
+                open.retain(|effect| *effect != e.request);
+                assert_eq!(open.len() + 1, before, "{} was retracted without text", e.request);
             }
-            Event::MessageSealed(e) => told.retain(|effect| *effect != e.request),
+            Event::MessageSealed(e) => open.retain(|effect| *effect != e.request),
             _ => {}
         }
     }
     let is_held = world.session().run().is_some();
-    assert!(is_held || told.is_empty(), "neither struck nor a message: {told:?}");
+    assert!(is_held || open.is_empty(), "neither retracted nor a message: {open:?}");
 }
 
-/// Every way to go before every step.
+/// Every way to end before every step.
 fn check(provider: &Provider) {
     let (whole, steps) = carry(provider, None);
     let expected = trace(&whole, provider.resume);
@@ -233,7 +234,7 @@ fn r50_r51_r54_a_chain_of_one_class_is_the_same_whenever_its_owner_goes() {
     }
 }
 
-/// Text has come before each failure: it is struck, or is what the next candidate goes on from.
+/// Text came before each failure: it is retracted, or the next candidate continues from it.
 #[test]
 fn r12_r50_r51_r54_a_chain_of_broken_answers_is_the_same_whenever_its_owner_goes() {
     let broken = [FailureClass::Network, FailureClass::Server, FailureClass::RateLimit, FailureClass::Overloaded];
@@ -244,7 +245,7 @@ fn r12_r50_r51_r54_a_chain_of_broken_answers_is_the_same_whenever_its_owner_goes
     }
 }
 
-/// No two failures in a row are alike: what one class has counted is not another's to forget.
+/// No two failures in a row are alike: one class does not reset the count of another.
 #[test]
 fn r54_a_chain_of_all_classes_is_the_same_whenever_its_owner_goes() {
     let mixed = CLASSES.iter().copied().filter(|class| {
@@ -263,8 +264,8 @@ fn r54_a_chain_of_all_classes_is_the_same_whenever_its_owner_goes() {
     }
 }
 
-/// The inputs of a chain that was written by hand. Before input `gone` its owner goes; none where that is in the middle of an
-/// answer, which the next input speaks of, or where no run is under way.
+/// Plays the inputs of a chain script; its owner ends before input `gone`. Returns none if that is in the middle of an
+/// answer to which the next input belongs, or without an unfinished run.
 fn played(inputs: &[&str], gone: Option<usize>) -> Option<Vec<String>> {
     let mut world = World::new();
     for (at, input) in inputs.iter().enumerate() {
@@ -282,7 +283,7 @@ fn played(inputs: &[&str], gone: Option<usize>) -> Option<Vec<String>> {
 }
 
 #[test]
-fn r50_r54_a_crash_before_any_line_of_a_chain_that_was_written_by_hand_changes_nothing_of_it() {
+fn r50_r54_a_crash_before_any_line_of_a_chain_script_changes_nothing() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
     let (mut chains, mut times) = (0, 0);
     for entry in std::fs::read_dir(folder).expect("the scripts") {
@@ -294,7 +295,7 @@ fn r50_r54_a_crash_before_any_line_of_a_chain_that_was_written_by_hand_changes_n
         chains += 1;
         let script = std::fs::read_to_string(&path).expect("a script");
         let inputs: Vec<&str> = script.lines().filter_map(|line| line.strip_prefix("> ")).collect();
-        let whole = played(&inputs, None).expect("nobody goes");
+        let whole = played(&inputs, None).expect("no owner ends");
         for gone in 0..inputs.len() {
             let Some(crashed) = played(&inputs, Some(gone)) else { continue };
             times += 1;

@@ -1,5 +1,5 @@
-//! R35: the global lanes. Never more inside than the bound but for those that a human took up again; first come, first
-//! served, so that no session passes another; whoever leaves lets the next one in at once.
+//! R35: the global lanes. No more runs execute than the limit allows, except for runs that a human resumed; first come,
+//! first served, so that no session passes another; a run that ends lets the next one start at once.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn inside(lanes: &Lanes, lane: Lane) -> Vec<u128> {
 }
 
 #[test]
-fn r35_the_lanes_let_in_4_8_and_1_unless_told_otherwise() {
+fn r35_the_lanes_have_4_8_and_1_slots_by_default() {
     for (lane, bound) in Lane::ALL.into_iter().zip([4, 8, 1]) {
         assert_eq!(LaneBounds::default().of(lane), bound);
         let mut lanes = Lanes::default();
@@ -41,16 +41,16 @@ fn r35_the_lanes_let_in_4_8_and_1_unless_told_otherwise() {
         assert_eq!(answers.iter().filter(|answer| **answer == LaneAnswer::Entered).count(), bound, "{}", lane.name());
     }
     let none = LaneBounds { main: 0, ..BOUNDS };
-    assert_eq!(ask(&mut Lanes::new(none), 1, Lane::Main), LaneAnswer::Entered, "a lane lets somebody in");
+    assert_eq!(ask(&mut Lanes::new(none), 1, Lane::Main), LaneAnswer::Entered, "a lane has at least one slot");
 }
 
 #[test]
-fn r35_whoever_waits_is_let_in_in_its_turn_and_says_behind_whom_it_waits() {
+fn r35_waiting_runs_get_slots_in_order_and_name_the_runs_before_them() {
     let mut lanes = Lanes::new(BOUNDS);
     for number in 1..=5 {
         ask(&mut lanes, number, Lane::Main);
     }
-    assert_eq!(ask(&mut lanes, 9, Lane::Cron), LaneAnswer::Entered, "lanes do not stand in each other's way");
+    assert_eq!(ask(&mut lanes, 9, Lane::Cron), LaneAnswer::Entered, "lanes are independent");
     let wait = lanes.wait_of(run(4)).unwrap();
     assert_eq!((wait.since, wait.ahead), (Timestamp(4_000), 1));
     assert_eq!(wait.behind, [request(1, Lane::Main), request(2, Lane::Main)]);
@@ -78,34 +78,35 @@ fn r35_who_asks_twice_has_one_place_and_one_turn() {
 }
 
 #[test]
-fn r35_a_free_place_is_not_taken_past_those_that_wait() {
+fn r35_a_free_slot_is_not_taken_before_waiting_runs() {
     let mut lanes = Lanes::new(BOUNDS);
     for number in 1..=3 {
         ask(&mut lanes, number, Lane::Main);
     }
-    assert!(!lanes.enter_free(&request(4, Lane::Main)), "no place is free");
+    assert!(!lanes.enter_free(&request(4, Lane::Main)), "no slot is free");
     assert!(lanes.enter_free(&request(1, Lane::Main)), "it has one");
     assert!(lanes.enter_free(&request(4, Lane::Subagent)));
     assert_eq!(lanes.wait_of(run(4)), None);
 }
 
-/// A held or paused run gives its place up; when a human takes it up again it does not wait, and the next one does.
+/// A paused run, or one that needs a human, releases its slot; when it is resumed it does not wait, but the next run
+/// does.
 #[test]
-fn r35_a_run_that_is_taken_up_again_does_not_wait_and_keeps_the_next_one_out() {
+fn r35_a_resumed_run_does_not_wait_and_delays_the_next_one() {
     let mut lanes = Lanes::new(BOUNDS);
     for number in 1..=4 {
         ask(&mut lanes, number, Lane::Main);
     }
-    assert_eq!(lanes.leave(run(1)), [run(3)], "held: its place is the next one's");
+    assert_eq!(lanes.leave(run(1)), [run(3)], "paused: the next run has its slot");
     lanes.take_again(request(1, Lane::Main));
     assert_eq!(inside(&lanes, Lane::Main), [1, 2, 3]);
-    assert_eq!(lanes.leave(run(2)), [], "there are as many as may be");
+    assert_eq!(lanes.leave(run(2)), [], "the lane is full");
     assert_eq!(lanes.leave(run(3)), [run(4)]);
     lanes.take_again(request(1, Lane::Main));
     assert_eq!(inside(&lanes, Lane::Main), [1, 4], "once");
     ask(&mut lanes, 5, Lane::Main);
     lanes.take_again(request(5, Lane::Main));
-    assert_eq!(lanes.waits(), [], "who was taken up waits no more");
+    assert_eq!(lanes.waits(), [], "a resumed run does not wait");
 }
 
 #[test]
@@ -116,14 +117,14 @@ fn r35_other_bounds_are_for_the_next_run() {
     }
     assert_eq!(lanes.set_bounds(LaneBounds { main: 4, ..BOUNDS }), [run(3), run(4)]);
     assert_eq!(lanes.set_bounds(LaneBounds { main: 1, ..BOUNDS }), []);
-    assert_eq!(inside(&lanes, Lane::Main).len(), 4, "whoever is inside stays");
+    assert_eq!(inside(&lanes, Lane::Main).len(), 4, "running runs stay");
     for number in 1..=3 {
         assert_eq!(lanes.leave(run(number)), []);
     }
     assert_eq!(lanes.leave(run(4)), [run(5)]);
 }
 
-/// An agent has its own bound in each lane: a run past it waits, and those of other agents pass it meanwhile.
+/// An agent has its own limit in each lane: a run beyond it waits, and runs of other agents pass it.
 #[test]
 fn r23_a_run_past_the_bound_of_its_agent_waits_for_that_agent_alone() {
     let mut lanes = Lanes::new(LaneBounds { main: 3, agent: Some(2), ..BOUNDS });
@@ -137,17 +138,17 @@ fn r23_a_run_past_the_bound_of_its_agent_waits_for_that_agent_alone() {
     assert_eq!(lanes.wait_of(run(6)).unwrap().behind.len(), 3);
     assert!(lanes.enter_free(&request_of("a", 7, Lane::Subagent)), "each lane has its own");
 
-    assert_eq!(lanes.leave(run(5)), [run(6)], "a place that is free goes past those whose agent has enough");
-    assert_eq!(lanes.leave(run(6)), [], "and is kept for nobody");
+    assert_eq!(lanes.leave(run(5)), [run(6)], "a free slot goes past runs whose agent has its limit");
+    assert_eq!(lanes.leave(run(6)), [], "and is reserved for none");
     assert!(!lanes.enter_free(&request_of("a", 8, Lane::Main)));
     assert_eq!(lanes.leave(run(2)), [run(3)]);
     let none = LaneBounds { main: 3, agent: None, ..BOUNDS };
     assert_eq!(lanes.set_bounds(none), [run(4)]);
     let one = LaneBounds { agent: Some(0), ..none };
-    assert_eq!(Lanes::new(one).ask(request(1, Lane::Main), Timestamp(0)), LaneAnswer::Entered, "it lets somebody in");
+    assert_eq!(Lanes::new(one).ask(request(1, Lane::Main), Timestamp(0)), LaneAnswer::Entered, "it has one slot");
 }
 
-/// One thing that happens; runs are a few, so that each is met in every state.
+/// An operation; there are few runs, so that each occurs in every state.
 #[derive(Debug, Clone)]
 enum Op {
     Ask(u8, u8),
@@ -169,7 +170,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The same with loops over lists and nothing else.
+/// The oracle: lists and loops.
 #[derive(Default)]
 struct Oracle {
     bounds: BTreeMap<Lane, usize>,
@@ -183,7 +184,7 @@ impl Oracle {
         self.inside.iter().chain(&self.queue).any(|(_, other)| *other == run)
     }
 
-    /// Lets in whoever may; gives them.
+    /// Starts the runs that may start, and returns them.
     fn settle(&mut self) -> Vec<RunId> {
         let mut entered = vec![];
         while let Some(at) = self.queue.iter().position(|(lane, number)| self.has_space(*lane, *number)) {
@@ -206,12 +207,12 @@ impl Oracle {
     }
 }
 
-/// Whose run it is.
+/// The agent of a run.
 fn agent(number: u8) -> &'static str {
     ["a", "b", "c"][usize::from(number) % 3]
 }
 
-/// What one thing that happens gives, of both.
+/// The results of an operation, of both.
 fn step(
     lanes: &mut Lanes,
     oracle: &mut Oracle,
@@ -272,19 +273,19 @@ fn step(
     }
 }
 
-/// Bounds at every moment, order kept, no place lost: after each step the same as in the naive lists.
+/// Limits at every moment, order kept, no slot lost: after each step the same as the oracle.
 fn check(lanes: &Lanes, oracle: &Oracle, over: &BTreeMap<Lane, usize>) {
     for lane in Lane::ALL {
         let mut expected: Vec<u128> =
             oracle.inside.iter().filter(|(of, _)| *of == lane).map(|(_, number)| (*number).into()).collect();
         expected.sort_unstable();
         assert_eq!(inside(lanes, lane), expected);
-        assert!(expected.len() <= oracle.bounds[&lane].max(over[&lane]), "more in {} than may be", lane.name());
+        assert!(expected.len() <= oracle.bounds[&lane].max(over[&lane]), "too many run in {}", lane.name());
         let waits: Vec<RunId> =
             lanes.waits().iter().filter(|wait| wait.request.lane == lane).map(|wait| wait.request.run).collect();
         let queue: Vec<u8> = oracle.queue.iter().filter(|(of, _)| *of == lane).map(|(_, number)| *number).collect();
         assert_eq!(waits, queue.iter().map(|number| run((*number).into())).collect::<Vec<_>>());
-        assert!(!queue.iter().any(|number| oracle.has_space(lane, *number)), "a place is free for who waits");
+        assert!(!queue.iter().any(|number| oracle.has_space(lane, *number)), "a slot is free for a waiting run");
     }
 }
 
@@ -294,7 +295,7 @@ proptest! {
         let mut bounds = BOUNDS;
         let mut lanes = Lanes::new(bounds);
         let mut oracle = Oracle { bounds: Lane::ALL.map(|lane| (lane, BOUNDS.of(lane))).into(), ..Oracle::default() };
-        // How many there may be at most: a lowered bound and a run that is taken up again let more be inside.
+        // The maximum of running runs: a lowered limit and resumed runs allow more.
         let mut over: BTreeMap<Lane, usize> = Lane::ALL.map(|lane| (lane, 0)).into();
         for (at, op) in ops.iter().enumerate() {
             let before: BTreeMap<Lane, usize> = Lane::ALL.map(|lane| (lane, inside(&lanes, lane).len())).into();
@@ -310,7 +311,7 @@ proptest! {
         }
     }
 
-    /// Each of these sessions always has another message: none of them is passed by another twice while it waits.
+    /// Each of these sessions always has another message: no session passes a waiting one twice.
     #[test]
     fn r35_busy_sessions_take_turns(sessions in 3..9_u128, leaves in prop::collection::vec(0..8_usize, 1..60)) {
         let mut lanes = Lanes::new(BOUNDS);
@@ -323,14 +324,14 @@ proptest! {
         for leaves in leaves {
             let all = inside(&lanes, Lane::Main);
             let ended = all[leaves % all.len()];
-            // Those that waited while it ran have had their turn before its session has the next.
+            // Runs that waited while it ran start before the next one of its session.
             lanes.leave(run(ended));
             *served.entry(session_of(ended)).or_default() += 1;
             let again = next - next % sessions + session_of(ended);
             next += sessions;
             ask(&mut lanes, again, Lane::Main);
             let waits = lanes.waits();
-            prop_assert_eq!(waits.last().unwrap().request.run, run(again), "it is the last of those that wait");
+            prop_assert_eq!(waits.last().unwrap().request.run, run(again), "it waits behind all others");
         }
         let waiting = lanes.waits().len();
         prop_assert_eq!(waiting as u128, sessions - 2);

@@ -1,5 +1,5 @@
-//! Sessions and the ledger that they share, in any order of what happens, with the process gone at any moment: what one
-//! learns all know, once it is told, and nothing shortens it.
+//! Sessions and the ledger that they share, with inputs in any order and a crash at any moment: a cooldown that one
+//! session reports reaches all, and nothing shortens it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ impl Chance {
 struct Home {
     sessions: Vec<World>,
     ledger: Ledger,
-    /// The ledger's branch.
+    /// The recorded branch of the ledger.
     kept: Vec<Record>,
     now: i64,
     messages: u64,
-    /// When each request went out.
+    /// When each request was sent.
     sent: BTreeMap<(usize, EffectId), i64>,
-    /// What the ledger said last to the run of a session, and after how many entries of that.
-    told: BTreeMap<usize, (usize, Vec<CooldownSet>)>,
+    /// The cooldowns that the run of each session received last, and the number of its entries then.
+    reported: BTreeMap<usize, (usize, Vec<CooldownSet>)>,
 }
 
 impl Home {
@@ -65,26 +65,26 @@ impl Home {
             now: 0,
             messages: 0,
             sent: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
         }
     }
 
-    /// What the ledger decided is kept before anyone acts on it; nothing is left alone for less than before, but by an answer.
+    /// Records what the ledger decided before anyone acts on it. No cooldown is shortened, except by an answer.
     fn keep(&mut self, before: &Ledger) {
         let Some(batch) = self.ledger.take_batch() else { return };
         let answered = batch.records.iter().any(|record| matches!(record.event, Event::ProfileAnswered(_)));
         for (account, rest) in before.cooldowns().filter(|(_, rest)| rest.until.0 > self.now && !answered) {
             let now = self.ledger.cooldowns().find(|(other, _)| *other == account);
-            assert!(now.is_some_and(|(_, now)| now.until >= rest.until), "{account:?} was left alone until {rest:?}");
+            assert!(now.is_some_and(|(_, now)| now.until >= rest.until), "{account:?} was in cooldown until {rest:?}");
         }
         self.kept.extend(batch.records);
     }
 
-    /// The process is gone: what was kept is all that is left.
+    /// The process crashes: only recorded entries survive.
     fn crash(&mut self) {
         let mut folded = Ledger::default();
         self.kept.iter().for_each(|record| folded.apply(&record.event, record.at));
-        assert_eq!(folded, self.ledger, "nothing was known that was not kept");
+        assert_eq!(folded, self.ledger, "only recorded entries were known");
         self.ledger = folded;
         for world in &mut self.sessions {
             world.now = self.now;
@@ -92,13 +92,13 @@ impl Home {
         }
     }
 
-    /// Before anything that a request may follow from, the run is told what the ledger says then.
+    /// Reports the cooldowns to the run before any input that may lead to a request.
     fn notify(&mut self, at: usize) {
         let world = &mut self.sessions[at];
         let Some(run) = world.session().run().map(|run| run.id) else { return };
         let settings = world.pump.machine().settings().expect("a run");
         let cooling = self.ledger.cooling(&settings.candidates, run, Timestamp(self.now));
-        self.told.insert(at, (world.journal.len(), cooling.clone()));
+        self.reported.insert(at, (world.journal.len(), cooling.clone()));
         world.now = self.now;
         world.step(Report::CooldownSet { cooling });
     }
@@ -125,7 +125,7 @@ impl Home {
                 let mut settings = world.settings.clone();
                 self.ledger.order(&mut settings.candidates);
                 let cooling = self.ledger.cooling(&settings.candidates, id.run, Timestamp(now));
-                self.told.insert(at, (world.journal.len(), cooling.clone()));
+                self.reported.insert(at, (world.journal.len(), cooling.clone()));
                 world.step(Report::LaneEntered { effect: id, settings: Arc::new(settings), cooling });
             }
             Effect::Prepare { id } => {
@@ -168,21 +168,21 @@ impl Home {
         self.keep(&before);
     }
 
-    /// No run asks whom the ledger said to leave alone when it was last told, before that time; but as a probe, and says so.
+    /// Checks that no run asks a candidate in a reported cooldown, except as a marked probe.
     fn check_asked(&self) {
         for (at, world) in self.sessions.iter().enumerate() {
-            let (since, told) = self.told.get(&at).map_or((0, &[][..]), |(since, told)| (*since, told));
+            let (since, cooldowns) = self.reported.get(&at).map_or((0, &[][..]), |(since, of)| (*since, of));
             for record in &world.journal[since..] {
                 let Event::RequestSent(sent) = &record.event else { continue };
-                let alone = told.iter().find(|cooled| cooled.candidate == sent.candidate);
-                let free = alone.is_none_or(|cooled| cooled.until <= record.at || sent.probe);
-                assert!(free, "{alone:?} is asked at {}", record.at);
+                let cooldown = cooldowns.iter().find(|cooled| cooled.candidate == sent.candidate);
+                let free = cooldown.is_none_or(|cooled| cooled.until <= record.at || sent.probe);
+                assert!(free, "a candidate in cooldown is asked at {}: {cooldown:?}", record.at);
             }
         }
     }
 
-    /// What failed in a way that concerns others is in the ledger when nothing is owed any more.
-    fn check_told(&self) {
+    /// Checks that each reported failure is in the ledger, and that no report is pending.
+    fn check_reported(&self) {
         for world in &self.sessions {
             assert_eq!(world.session().pending_reports, []);
             for record in &world.journal {
@@ -199,7 +199,7 @@ impl Home {
 }
 
 #[test]
-fn r50_what_one_session_learns_is_told_and_kept_whatever_happens() {
+fn r50_what_one_session_learns_is_reported_and_kept_whatever_happens() {
     let (mut probes, mut skipped) = (0, 0);
     for seed in 0..150 {
         let (mut home, mut chance) = (Home::new(), Chance(seed));
@@ -219,7 +219,7 @@ fn r50_what_one_session_learns_is_told_and_kept_whatever_happens() {
                 home.step(at, &mut chance);
             }
         }
-        home.check_told();
+        home.check_reported();
         let records = home.sessions.iter().flat_map(|world| &world.journal);
         for record in records {
             match &record.event {
@@ -229,5 +229,5 @@ fn r50_what_one_session_learns_is_told_and_kept_whatever_happens() {
             }
         }
     }
-    assert!(probes > 100 && skipped > 100, "{probes} probes, {skipped} left alone: too few to say anything");
+    assert!(probes > 100 && skipped > 100, "{probes} probes, {skipped} in cooldown: too few to prove anything");
 }

@@ -1,6 +1,6 @@
 //! Property tests: any sequence of inputs, with crashes and failing appends in between, keeps every invariant of
-//! support/invariants.rs after every step; and when the faults stop, every accepted run ends. What is found here is kept
-//! as a script as well.
+//! support/invariants.rs after every step; and when the faults stop, every accepted run ends. What is found here is
+//! kept as a script as well.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ use uuid::Uuid;
 use crate::support::World;
 use crate::support::script::fingerprint;
 
-/// One thing that happens. Numbers choose among what there is when it happens, so that shrinking keeps sequences valid.
+/// An operation. Numbers choose among what exists at that time, so that shrinking keeps sequences valid.
 #[derive(Debug, Clone)]
 enum Op {
-    /// What runs reports something that it may report.
+    /// A running effect sends a report that it may send.
     Progress {
         which: usize,
         how: usize,
         class: usize,
     },
-    /// Any effect that ever ran reports anything.
+    /// Any effect that ever ran sends any report.
     Stray {
         which: usize,
         how: usize,
@@ -47,17 +47,17 @@ enum Op {
         stale: bool,
     },
     Control(Control),
-    /// Time passes; what is armed is due.
+    /// Time passes until the armed time.
     Due(u32),
     /// Time passes.
     Wait(u32),
-    /// The process is gone; the next owner opens.
+    /// The process crashes; the next owner opens the session.
     Crash(u32),
-    /// The owner leaves in order and the next one opens.
+    /// The owner shuts down in order, and the next one opens the session.
     HandOver(u32),
-    /// The append of what follows fails, and the process with it.
+    /// The next append fails, and the process with it.
     FailAppend,
-    /// The next input is decided on together with the one after it.
+    /// The next two inputs are decided on together.
     Together,
 }
 
@@ -101,7 +101,7 @@ enum Control {
     OpenToWait,
     Turn,
     Due,
-    /// What the ledger says has changed.
+    /// The cooldowns of the ledger have changed.
     CooldownSet(usize),
     CooldownLifted(usize),
 }
@@ -164,22 +164,22 @@ struct Case {
     random: u64,
 }
 
-/// Where a sequence begins: what lies deep is not left to chance.
+/// The start of a sequence: deep states are not left to randomness.
 #[derive(Debug, Clone, Copy)]
 enum Start {
     /// One message waits for its lane.
     Queued,
-    /// Its request is out.
+    /// Its request was sent.
     Sent,
-    /// A call of each class was asked for.
+    /// An answer has a call of each class.
     Calls,
     /// The last of them, which may run only once, runs.
     Running,
-    /// One is settled, and its command goes on in the background.
+    /// One is settled, and its command continues in the background.
     Held,
-    /// Nothing is under way, and a summary stands for the older part of the conversation.
+    /// No run is unfinished, and a summary replaces the older part of the conversation.
     Summarised,
-    /// Long results are to be cut before the next request.
+    /// Long results are to be truncated before the next request.
     Long,
 }
 
@@ -218,7 +218,7 @@ const STARTS: [(Start, &[&str]); 7] = [
             "end",
             "compact",
             "lane",
-            "shortened summary \"in short\"",
+            "compacted summary \"in short\"",
         ],
     ),
     (
@@ -283,7 +283,7 @@ fn text(kind: BodyKind, text: &str) -> Content {
     Content::text(kind, text)
 }
 
-/// What may be spent: little, or as much as it takes.
+/// A budget: a small one, or enough.
 fn allowance(how: usize) -> Allowance {
     let (amount, nothing) = (how as u64 / 4, Allowance::default());
     match how % 4 {
@@ -304,14 +304,14 @@ fn lifted() -> Allowance {
     }
 }
 
-/// What the ledger may say.
+/// Cooldowns that the ledger may report.
 fn cooling(world: &World, how: usize, class: usize) -> Vec<CooldownSet> {
     let until = Timestamp(world.now + 500 * class as i64);
     let cooled = CooldownSet { candidate: (class % 2) as u32, until, class: CLASSES[class % 9] };
     if how.is_multiple_of(3) { vec![cooled] } else { vec![] }
 }
 
-/// Something that an effect of this kind may report.
+/// A report that an effect of this kind may send.
 fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
     match effect.kind {
         EffectKind::Lane => {
@@ -375,17 +375,17 @@ fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> 
     let cuts =
         matches!(world.running.get(&effect), Some(Effect::Compact { compaction_step: CompactionStep::Truncate, .. }));
     let made = match how % 6 {
-        3 | 4 if cuts => cut_results(world),
+        3 | 4 if cuts => truncated_results(world),
         0 => return Report::RequestFailed { effect, failure: failure(class) },
         1 => summary(""),
         2 => summary(&"no shorter ".repeat(400)),
-        5 => cut_results(world),
+        5 => truncated_results(world),
         _ => summary("in short"),
     };
     Report::Compacted { effect, made }
 }
 
-fn cut_results(world: &World) -> CompactionResult {
+fn truncated_results(world: &World) -> CompactionResult {
     let items = world.session().transcript.items().iter();
     let results = items.filter_map(Item::long_result).map(|(call, _)| (call, text(BodyKind::Output, "cut")));
     CompactionResult::Results(results.collect())
@@ -425,7 +425,7 @@ fn checked(world: &World, effect: EffectId, how: usize) -> Report {
     Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None }
 }
 
-/// What an effect of any kind reports, about any effect: nearly always late or of the wrong kind.
+/// A report of any kind about any effect: nearly always late or of the wrong kind.
 fn orphan(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
     let kind = EffectKind::ALL[how % EffectKind::ALL.len()].0;
     let mut orphan = report(world, EffectId { kind, ..effect }, how / 2, class);
@@ -548,7 +548,7 @@ fn offer_control(world: &mut World, control: Control) {
     }
 }
 
-/// Offers what happens; says whether it is to be decided on now.
+/// Offers an operation; returns whether it is to be decided on now.
 fn offer(world: &mut World, op: &Op) -> bool {
     match op {
         Op::Progress { which, how, class } => {
@@ -601,16 +601,16 @@ fn offer(world: &mut World, op: &Op) -> bool {
 fn play(case: &Case) -> World {
     let mut world = World::open();
     world.settings.resume = if case.resume { ResumeMode::Continue } else { ResumeMode::Restart };
-    // Every call is told of, as if it went round in a circle.
+    // The model is warned of every call, as if it were in a loop.
     (world.settings.limits.repeats_told, world.settings.limits.repeats_most) = (1, 4);
     world.settings.limits.retries = case.retries;
     world.settings.limits.poison_after = case.poison;
     world.settings.limits.deadline_ms = case.deadline;
-    // Of every third case others spend as well.
+    // In every third case the budget is shared.
     if matches!(case.start, Start::Queued) && case.random.is_multiple_of(3) {
         world.settings.budget.day.tokens = Some(1_000);
     }
-    // Little stays as it is, so that there is something to summarise.
+    // Only a small part stays unchanged, so that there is something to summarise.
     world.settings.compaction.keep = 20;
     world.settings.compaction.flush_soft = case.random.is_multiple_of(2).then_some(case.random % 8_000);
     world.random = case.random;
@@ -624,7 +624,7 @@ fn play(case: &Case) -> World {
             continue;
         }
         let now = offer(&mut world, op);
-        // Two inputs in one batch at most: what is put together is decided on with the next one.
+        // At most two inputs in one batch: a held-back one is decided on with the next one.
         if now || !decide {
             world.settle();
         }
@@ -638,7 +638,7 @@ fn play(case: &Case) -> World {
     world
 }
 
-/// One step towards the end by whoever is asked: a human answers, mends and resumes, what runs succeeds.
+/// One step towards the end: a human answers, repairs and resumes; running effects succeed.
 fn help(world: &mut World) {
     let session = world.session();
     if session.closed {
@@ -695,7 +695,7 @@ proptest! {
             matches!(world.session().lifecycle, Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated)
                 && world.session().queue.is_empty()
         };
-        // Enough for each queued run, and for each call of the one that is under way.
+        // Enough for each queued run, and for each call of the unfinished one.
         let most = 64 * (QUEUE_CAP as usize + 1);
         for _ in 0..most {
             if done(&world) {
@@ -706,7 +706,7 @@ proptest! {
         prop_assert!(done(&world), "stuck: {:?}", world.session().lifecycle);
     }
 
-    /// The same inputs give the same journal: nothing but the inputs decides.
+    /// The same inputs give the same journal.
     #[test]
     fn r17_the_same_inputs_give_the_same_journal(case in case()) {
         let (once, again) = (play(&case), play(&case));
@@ -715,7 +715,7 @@ proptest! {
     }
 }
 
-/// The sequences reach what they are to test: without this, a property may hold of nothing.
+/// The sequences reach what they are to test: without this, a property could hold vacuously.
 #[test]
 fn the_sequences_reach_every_kind_of_event() {
     use proptest::strategy::ValueTree;
@@ -726,12 +726,12 @@ fn the_sequences_reach_every_kind_of_event() {
         let case = case().new_tree(&mut runner).expect("a case").current();
         seen.extend(play(&case).journal.iter().map(|record| record.event.kind()));
     }
-    // What no input of this version leads to.
+    // No input of this version leads to these.
     let later = ["forked", "delivery_started", "delivery_ended"];
-    // What is the ledger's: engine/src/ledger.
+    // Events of the ledger: engine/src/ledger.
     let ledger =
         ["ledger_begun", "profile_cooled", "profile_answered", "profile_preferred", "profile_cleared", "allowance_set"];
-    // What takes more processes than a sequence begins: scripts/process_many.txt.
+    // This needs more processes than a sequence starts: scripts/process_many.txt.
     let later = [&later[..], &ledger[..], &["process_forgotten"]].concat();
     let missing: Vec<&&str> =
         engine::Event::KINDS.iter().filter(|kind| !seen.contains(*kind) && !later.contains(kind)).collect();

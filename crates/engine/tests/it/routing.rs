@@ -1,5 +1,5 @@
-//! Routing: every cell of the table against what the design says, written down here a second time as text, and every
-//! state that a session can be in against its cell.
+//! Routing: every cell of the table against the design, which is repeated here as text, and every state of a session
+//! against its cell.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ fn r31_every_cell_of_the_routing() {
     }
 }
 
-/// Where a script leaves its session.
+/// The scripts that lead to each cell.
 fn check_cell(script: &str, expected: Cell) {
     assert_eq!(Cell::of(run(script).session()), expected, "after\n{script}");
 }
@@ -88,7 +88,7 @@ fn r31_every_state_that_a_session_can_be_in_has_its_cell() {
     after("message \"b\"\nsay text \"a\"\nend", Cell::Head);
 }
 
-/// States that no input of this version leads to: what they wait for comes later.
+/// States that no input of this version leads to: what they wait for is reserved.
 #[test]
 fn r31_states_of_later_versions_have_their_cells() {
     let mut session = run(BEGUN).session().clone();
@@ -110,9 +110,10 @@ fn r31_states_of_later_versions_have_their_cells() {
     }
 }
 
-/// What a message does in states that no input of this version leads to, by its mode: what is recorded, what the session does
-/// then, and what waits. `suspend` is an interrupt that holds the run. A question that is answered by a message's text is not
-/// there yet: a steer withdraws it, as it does with an approval. Nor is compaction, which fails at the next input.
+/// The effect of a message in states that no input of this version leads to, by its mode: the records, the state of the
+/// session, and the queue. `suspend` is an interrupt that pauses the run. An answer to a question by the text of a
+/// message is reserved: a steer withdraws the question, as it does with an approval. So is compaction, which fails at
+/// the next input.
 const LATER: &str = "
     answer | steer | message_accepted call_settled step_begun message_settled request_sent | active preparing | nothing
     answer | followup | message_accepted | active awaiting | followup
@@ -160,7 +161,7 @@ const LATER: &str = "
 
 const MESSAGE: MessageId = MessageId(Uuid::from_u128(2));
 
-/// The states, made by hand from one that there is.
+/// Such states, made by hand from a reachable one.
 fn later_states() -> Vec<(&'static str, Session)> {
     let with = |script: &str, phase: Phase| {
         let mut session = run(script).session().clone();
@@ -197,11 +198,11 @@ fn later_states() -> Vec<(&'static str, Session)> {
     ]
 }
 
-/// A machine that stands there.
+/// A machine in this state.
 fn machine(session: Session) -> Machine {
     let settings = Arc::new(crate::support::settings());
     let line = Lineage { start: Some(session), ..Lineage::default() };
-    Machine::recover(line, &move |_: Hash| Some(Arc::clone(&settings))).expect("a state can be taken up")
+    Machine::recover(line, &move |_: Hash| Some(Arc::clone(&settings))).expect("a state can be recovered")
 }
 
 const NOW: Moment = Moment { now: Timestamp(100), random: 1 };
@@ -216,15 +217,15 @@ fn offer(machine: &mut Machine, mode: QueueMode, interrupt: Interrupt) -> Acknow
         overrides: Overrides::default(),
         attachments: vec![],
     };
-    machine.handle(command.into(), NOW).expect("it is taken")
+    machine.handle(command.into(), NOW).expect("it is accepted")
 }
 
-/// What was recorded, but for what only follows from it.
+/// The recorded kinds, without those that only follow from others.
 fn recorded(machine: &mut Machine) -> String {
     let records = machine.take_batch().map(|batch| batch.records).unwrap_or_default();
-    let told = |event: &Event| !matches!(event, Event::LifecycleChanged(_));
+    let is_shown = |event: &Event| !matches!(event, Event::LifecycleChanged(_));
     let kinds: Vec<&str> =
-        records.iter().map(|record| &record.event).filter(|event| told(event)).map(Event::kind).collect();
+        records.iter().map(|record| &record.event).filter(|event| is_shown(event)).map(Event::kind).collect();
     kinds.join(" ")
 }
 
@@ -261,7 +262,8 @@ fn r31_what_messages_do_in_states_of_later_versions() {
     assert!(differs.is_none() && actual.len() == expected.len(), "{differs:?} in\n{}", actual.join("\n"));
 }
 
-/// A steer waits with a run that a quota or a budget holds, the receipt says until when, and the next request has it.
+/// A steer waits with a run that waits for a quota or a budget, the receipt has its end, and the next request contains
+/// it.
 #[test]
 fn r31_r32_a_steer_is_kept_while_a_quota_or_a_budget_holds_the_run() {
     for (name, session) in later_states().into_iter().filter(|(name, _)| ["quota", "budget"].contains(name)) {
@@ -277,15 +279,15 @@ fn r31_r32_a_steer_is_kept_while_a_quota_or_a_budget_holds_the_run() {
             on => Event::from(WaitEnded { on }),
         };
         machine.apply(&on, NOW.now);
-        machine.handle(Report::Opened { epoch: Epoch(2), cooling: vec![] }.into(), NOW).expect("a report is heard");
+        machine.handle(Report::Opened { epoch: Epoch(2), cooling: vec![] }.into(), NOW).expect("a report is accepted");
         let ended = if name == "budget" { "wait_ended " } else { "" };
         assert_eq!(recorded(&mut machine), format!("opened {ended}message_settled request_sent"), "{name}");
     }
 }
 
-/// While a session is made or mended nothing starts; once it is, all goes its way.
+/// While a session is created or repaired no run starts; afterwards the messages are processed.
 #[test]
-fn r31_messages_are_held_until_a_session_has_settled() {
+fn r31_messages_wait_until_a_session_is_ready() {
     for (name, session) in later_states().into_iter().filter(|(name, _)| ["initializing", "recovering"].contains(name))
     {
         for mode in MODES {
@@ -297,7 +299,7 @@ fn r31_messages_are_held_until_a_session_has_settled() {
             machine.apply(&LifecycleChanged { from, to, cause, failure: None, remedy: None }.into(), NOW.now);
             if mode == QueueMode::Collect {
                 let due = machine.deadline().expect("its group is complete after a while");
-                machine.handle(Report::Due.into(), Moment { now: due, random: 1 }).expect("a report is heard");
+                machine.handle(Report::Due.into(), Moment { now: due, random: 1 }).expect("a report is accepted");
             }
             assert_eq!(machine.effects(), [Effect::lane(MESSAGE)], "{name}: {mode:?}");
         }

@@ -1,6 +1,6 @@
-//! Script tests: inputs, then the events and effects that they lead to. `UPDATE=1 cargo test -p engine` rewrites what is
-//! expected; every change of it is reviewed by hand. After every step the state is rebuilt from the recorded events and
-//! compared (support/invariants.rs).
+//! Script tests: inputs, then the events and effects that they lead to. `UPDATE=1 cargo test -p engine` rewrites what
+//! is expected; every change of it is reviewed by hand. After every step the state is rebuilt from the recorded events
+//! and compared (support/invariants.rs).
 
 use std::fmt::Write as _;
 use std::panic::AssertUnwindSafe;
@@ -17,7 +17,7 @@ fn r03_r10_r11_scripts() {
     for path in paths {
         let expected = std::fs::read_to_string(&path).unwrap();
         let mut out = String::new();
-        // A script that breaks an invariant is reported with how far it came; the others are still played.
+        // A script that breaks an invariant is reported with its last line; the others are still played.
         if std::panic::catch_unwind(AssertUnwindSafe(|| played(&path, &expected, &mut out))).is_err() {
             let last = out.lines().rfind(|line| line.starts_with("> ")).unwrap_or_default();
             wrong.push(format!("{}\n  broke an invariant at `{last}`; the panic is above", path.display()));
@@ -44,7 +44,7 @@ fn scripts() -> Vec<PathBuf> {
     paths
 }
 
-/// The script with what each of its lines leads to: comments, inputs (`> …`), and what follows, indented.
+/// Plays a script into its full text: comments, inputs (`> …`), and their results, indented.
 fn played(path: &Path, script: &str, out: &mut String) {
     let mut world = World::new();
     for line in script.lines().filter(|line| !line.starts_with("    ")) {

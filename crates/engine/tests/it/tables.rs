@@ -1,4 +1,4 @@
-//! Table tests: every cell of every table, against what the design says, written down here a second time as text.
+//! Table tests: every cell of every table against the design, which is repeated here as text.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,9 @@ use engine::{Candidate, Failure, FailureClass, Limits, Moment, Thinking, Timesta
 use crate::support::script::run;
 use crate::support::{World, render};
 
-/// The design's transitions, and one more (`preparing | all_cooling`: the ledger says so before anything is asked): from | by | to. `live` is every state of a run that is under way; `same` stays; `inside` is
-/// any live state but streaming.
+/// The design's transitions, and one more (`preparing | all_cooling`: the ledger reports it before a request): from |
+/// by | to. `live` is every state of an unfinished run that is not paused; `same` stays; `inside` is any live state but
+/// streaming.
 const TRANSITIONS: &str = "
     idle                    | user_input         | preparing
     preparing               | model_started      | streaming
@@ -88,7 +89,7 @@ const LIFECYCLE: &str = "
 
 type Cells = BTreeSet<(String, String, String)>;
 
-/// The cells of a table that is written as text.
+/// The cells of a table in text form.
 fn cells(table: &str) -> Cells {
     let live: Vec<&str> = LIVE.iter().map(|state| state.name()).collect();
     let mut cells = Cells::new();
@@ -212,7 +213,7 @@ const STRATEGY: &str = "
     auth                                             | refresh once   | next profile | fail
     auth_permanent, billing                          |                | next profile | fail
     timeout, stalled, network, server, malformed     | retry          | next profile | fail
-    context_overflow                                 | make room      |              | end
+    context_overflow                                 | compact        |              | end
     thinking_unsupported                             | lower thinking |              | end
     model_not_found                                  |                | next model   | fail
     invalid_request, refused, tool, deadline, aborted, budget, loop | |              | end
@@ -235,7 +236,7 @@ fn r24_r54_the_rule_of_every_class_of_failure() {
     assert_eq!(rows, RULES.len());
 }
 
-/// What follows when the only candidate has failed so often.
+/// The strategy after this many failures of the only candidate.
 fn alone(failure: &Failure, failed: u32, limits: &Limits, random: u64) -> Strategy {
     let counters = Counters { failed, ..Counters::default() };
     recover(failure, &counters, (&[], None), limits, Moment { now: Timestamp(0), random })
@@ -288,7 +289,7 @@ const CALLS: &str = "say call 0 exec {}\nend\n";
 const STARTED: &str = "say call 0 exec {}\nend\nchecked 0 allow\n";
 const ASKED: &str = "say call 0 exec {}\nend\nchecked 0 ask \"?\"\n";
 
-/// What a script leads to: lifecycle, run state, and the flags that are set.
+/// The result of a script: lifecycle, run state, and the flags that are set.
 fn check_flags(script: &str, expected: &str) {
     let world = run(script);
     assert_eq!(render::state(world.session()), expected, "after\n{script}");
@@ -320,7 +321,7 @@ fn r21_the_truth_table_of_the_flags() {
 }
 
 #[test]
-fn r11_a_session_is_unfinished_as_long_as_something_of_it_goes_on_by_itself() {
+fn r11_a_session_is_unfinished_as_long_as_an_owner_must_resume_it() {
     let check = |script: &str, expected: bool| {
         let row = run(script).row.expect("something was recorded");
         assert_eq!(row.unfinished, expected, "after\n{script}");
@@ -335,7 +336,7 @@ fn r11_a_session_is_unfinished_as_long_as_something_of_it_goes_on_by_itself() {
     after("say text \"a\"\nend", false);
     after("message \"b\"\nsay text \"a\"\nend", true);
     after(&format!("{STARTED}terminate"), true);
-    // A process that only runs is nobody's work; one that is to end is.
+    // A running process needs no owner; one that is being ended does.
     let held = format!("{STARTED}ended 0 background \"it runs\"\nabort\n");
     after(&held, false);
     after(&format!("{held}terminate"), true);
@@ -344,7 +345,7 @@ fn r11_a_session_is_unfinished_as_long_as_something_of_it_goes_on_by_itself() {
     after(&format!("{held}terminate\nprocess-ended failed \"was ended\""), false);
 }
 
-/// The times that a script leaves armed, soonest first.
+/// The armed times after a script, soonest first.
 fn check_timers(script: &str, expected: &[(i64, Timer)]) {
     let mut world = run(script);
     for restarted in [false, true] {
@@ -361,11 +362,11 @@ fn limit_of(world: &World, index: usize) -> Timer {
 }
 
 #[test]
-fn r11_each_timer_is_armed_when_it_should_be_and_by_a_restart_again() {
+fn r11_each_timer_is_armed_when_it_should_be_also_by_a_restart() {
     const MINUTE: i64 = 60_000;
     let deadline = (10 * MINUTE, Timer::RunDeadline);
     let after = |rest: &str, expected: &[(i64, Timer)]| check_timers(&format!("{BEGUN}{rest}"), expected);
-    assert_eq!(run(&format!("{BEGUN}closing")).armed, None, "nobody owns it: nothing is armed");
+    assert_eq!(run(&format!("{BEGUN}closing")).armed, None, "without an owner nothing is armed");
     check_timers("create\nopen 1\nmessage \"a\"\n", &[]);
     check_timers("create\nopen 1\nmessage \"a\"\nlane\n", &[deadline]);
     after("", &[(2 * MINUTE, Timer::FirstByte), deadline]);
@@ -402,7 +403,7 @@ fn r13_a_once_call_alone_is_synced_before_it_starts() {
     }
 }
 
-/// What came of an attempt: the kinds of the last entries, joined.
+/// The result of an attempt: the kinds of the last entries, joined.
 fn check_order(script: &str, ends_with: &[&str]) {
     let world = run(&format!("{BEGUN}{script}"));
     let kinds: Vec<&str> = world.journal.iter().filter(|r| r.seq.is_some()).map(|r| r.event.kind()).collect();
@@ -413,16 +414,16 @@ fn check_order(script: &str, ends_with: &[&str]) {
 fn r04_the_order_of_decisions_after_an_attempt() {
     let ended = "run_ended";
     let changed = "lifecycle_changed";
-    // The user's abort goes before whatever else there is to decide.
+    // The user's abort comes before any other decision.
     check_order("say text \"a\"\nabort", &["stream_cut", "message_sealed", ended, changed]);
     check_order("fail network \"reset\"\nabort", &["ending_set", ended, changed]);
     // An overflow is neither retried nor counted as the provider's error.
     check_order("fail context_overflow \"too long\"", &["failed", "compaction_failed", ended, changed]);
-    // What cannot be mended ends the run, what can is tried again.
+    // A permanent failure ends the run, a transient one is retried.
     check_order("fail auth \"no\"", &["failed", "candidate_cooled", ended, changed]);
     check_order("fail invalid_request \"no\"", &["failed", ended, changed]);
     check_order("fail rate_limit \"later\"", &["failed", "retry_scheduled"]);
-    // Calls go before the end, whatever text is beside them.
+    // Calls come before the end, whatever text is beside them.
     check_order("say text \"a\"\nsay call 0 ls {}\nend", &["message_sealed"]);
     check_order("say text \"a\"\nend", &["message_sealed", ended, changed]);
 }

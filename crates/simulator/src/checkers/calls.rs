@@ -132,7 +132,7 @@ pub(super) fn processes_have_ended(evidence: &Evidence<'_>) -> Result<(), Violat
             _ => {}
         }
     }
-    Invariant::Process.holds(held.is_empty(), || format!("in the background for ever: {held:?}"))
+    Invariant::Process.holds(held.is_empty(), || format!("in the background without an end: {held:?}"))
 }
 
 /// The scripted call that belongs to this call.

@@ -117,7 +117,7 @@ impl<'a> Chain<'a> {
             }
             Event::RequestSent(e) => self.asked(e),
             Event::RetryScheduled(e) => self.retried(e),
-            // If a human resumes a held run, the candidate is tried once more, whatever was counted.
+            // If a human resumes a run, the candidate is tried once more, whatever was counted.
             Event::LifecycleChanged(e) if e.to == LifecycleKind::Error => self.begin_anew(),
             Event::WaitBegan(e) if e.on == WaitFor::Quota => {
                 (self.until, self.waits) = (e.until.unwrap_or(self.until), true);

@@ -205,7 +205,7 @@ fn failure(rng: &mut Rng) -> TurnFailure {
     TurnFailure { class, after, cut, retry_after_ms, times: 1 + rng.pick(3) as u32 }
 }
 
-/// Some commands continue after their calls are settled. One that also cannot be stopped would stay for ever.
+/// Some commands continue after their calls are settled. One that also cannot be stopped would never end.
 fn put_into_the_background(runs: &mut [Script], rng: &mut Rng) {
     let calls = runs.iter_mut().flat_map(|run| &mut run.turns).flat_map(|turn| &mut turn.calls);
     for call in calls.filter(|call| call.tool == "command" && call.ends != Ends::Stubborn) {
@@ -224,8 +224,8 @@ fn users_of(script: &mut Script, mode: Mode, rng: &mut Rng) {
     script.cancel = rng.one_in(8);
     if rng.one_in(4) {
         let then = match mode {
-            Mode::Random | Mode::Disk => rng.of(&[Then::GoesOn, Then::GoesOn, Then::Dropped]),
-            Mode::Liveness => rng.of(&[Then::GoesOn, Then::Dropped, Then::Stays]),
+            Mode::Random | Mode::Disk => rng.of(&[Then::Resumed, Then::Resumed, Then::Dropped]),
+            Mode::Liveness => rng.of(&[Then::Resumed, Then::Dropped, Then::Stays]),
         };
         script.pause = Some(Pause { when: rng.of(&signs), then });
     }

@@ -27,7 +27,7 @@ pub struct Sweep {
     pub time: Duration,
 }
 
-/// What was run.
+/// Counts of what was run.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     /// Cases; each was run twice.

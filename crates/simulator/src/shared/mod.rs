@@ -1,8 +1,8 @@
-//! Several sessions that share one ledger: the real machines with their pumps and the ledger with its own, over one journal in
-//! memory, with a crash after each single operation in every form. What may not live here: calls, streams and the queue, which
-//! the other worlds play.
+//! Several sessions that share one ledger: the real machines and the ledger, each with its pump, over one in-memory
+//! journal, with a crash after each operation in every form. What may not live here: calls, streams and the queue,
+//! which the other worlds test.
 
-mod book;
+mod ledger_oracle;
 mod play;
 
 use std::fmt;
@@ -14,24 +14,24 @@ use crate::case::InvalidCase;
 use crate::invariant::Violation;
 
 #[cfg(test)]
-pub(crate) use book::Book;
+pub(crate) use ledger_oracle::LedgerOracle;
 pub use play::play;
 
-/// One case: a seed, and after how many operations the process dies.
+/// One case: a seed, and after how many operations the process crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Sharing {
-    /// What it is drawn from.
     pub seed: u64,
-    /// After this operation; none = never.
+    /// The crash; none = the process never crashes.
     pub crash: Option<Dies>,
 }
 
-/// A crash.
+/// A crash of the process or the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dies {
-    /// After so many operations.
+    /// The number of operations before it.
     pub after: u32,
-    /// How many batches that were not synced survive; none = all, since the power stays.
+    /// How many unsynced batches survive a loss of power; none = only the process crashes, and all survive.
     pub keep: Option<usize>,
 }
 
@@ -67,22 +67,21 @@ impl FromStr for Sharing {
     }
 }
 
-/// What was played.
+/// Counts of what was played.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Counts {
-    /// Cases.
     pub cases: u64,
-    /// Crashes.
     pub crashes: u64,
     /// Requests that were sent.
     pub requests: u64,
-    /// Entries of the ledger that say that somebody is left alone.
+    /// Cooldowns that the ledger recorded.
     pub cooled: u64,
-    /// Those of them that begin anew since the time before was over.
+    /// Those of them that began after an earlier cooldown of the same profile was over.
     pub expired: u64,
-    /// What a run that was under way learned of another.
+    /// Cooldowns that an unfinished run learned from another run.
     pub learned: u64,
-    /// What a run left alone and may ask again, since a user said so.
+    /// Cooldowns of a run that a user cleared.
     pub cleared: u64,
 }
 
@@ -98,23 +97,22 @@ impl AddAssign for Counts {
     }
 }
 
-/// A case that broke a rule.
+/// A case that violated an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{case} {violation}")]
+#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Broken {
-    /// Which.
     pub case: Sharing,
-    /// The rule, and how.
     pub violation: Violation,
 }
 
-/// Plays seeds from this one on, each with a crash after every operation in every form, on every core, until one breaks a rule
-/// or there were enough.
+/// Plays this many seeds starting with this one, each with a crash after every operation in every form, on every core,
+/// until one violates an invariant or the time is over.
 pub fn sweep(seed: u64, seeds: u64, time: Duration) -> (Counts, Option<Broken>) {
     crate::sweep::sweep(seed, (seeds, time), everywhere)
 }
 
-/// One seed without a crash, then with one after each of its operations in every form.
+/// Plays one seed without a crash, then with a crash after each of its operations in every form.
 fn everywhere(seed: u64, counts: &mut Counts, is_over: &dyn Fn() -> bool) -> Result<(), Broken> {
     let forms = play(Sharing { seed, crash: None }, counts)?;
     for (after, unsynced) in (0..).zip(forms) {

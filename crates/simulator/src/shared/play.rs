@@ -1,5 +1,5 @@
-//! One case: three sessions and their ledger in one process, which may die after any operation. Which operation comes next, and
-//! what a provider says, follows from the seed.
+//! One case: three sessions and their ledger in one process, which may crash after any operation. The seed decides on
+//! the order of operations and on the provider's responses.
 
 mod node;
 
@@ -12,16 +12,16 @@ use engine::{
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 
-use super::book::Book;
+use super::ledger_oracle::LedgerOracle;
 use super::{Broken, Counts, Dies, Sharing};
 use crate::invariant::{Invariant, Violation};
 use crate::world::Rng;
 use node::Node;
 
 const SESSIONS: usize = 3;
-/// Messages that each session is sent.
+/// Messages to each session.
 const MESSAGES: u32 = 2;
-/// Operations after which a world that is still busy will never be quiet.
+/// The maximum of operations after which a world must be quiet.
 const MOST_OPERATIONS: u32 = 4_000;
 
 const CLASSES: [FailureClass; 6] = [
@@ -33,7 +33,7 @@ const CLASSES: [FailureClass; 6] = [
     FailureClass::Network,
 ];
 
-/// Plays a case to its end. Gives how many batches were not synced after each operation.
+/// Plays a case to its end. Returns the number of unsynced batches after each operation.
 pub fn play(case: Sharing, counts: &mut Counts) -> Result<Vec<usize>, Broken> {
     let mut world = World::new(case.seed);
     let result = world.run(case.crash);
@@ -42,12 +42,12 @@ pub fn play(case: Sharing, counts: &mut Counts) -> Result<Vec<usize>, Broken> {
     counts.requests += world.nodes.iter().map(|node| node.requests).sum::<u64>();
     counts.learned += world.nodes.iter().map(|node| node.learned).sum::<u64>();
     counts.cleared += world.nodes.iter().map(|node| node.cleared).sum::<u64>();
-    counts.cooled += world.book.cooled;
-    counts.expired += world.book.expired;
+    counts.cooled += world.oracle.cooled;
+    counts.expired += world.oracle.expired;
     result.map_err(|violation| Broken { case, violation })
 }
 
-/// The effect of a node that waits until the ledger has recorded something.
+/// The node and its effect that waits for a record of the ledger.
 type Caller = (usize, EffectId);
 
 struct World {
@@ -55,19 +55,19 @@ struct World {
     journal: Memory,
     now: Timestamp,
     nodes: Vec<Node>,
-    /// The ledger as it is in the journal: what every node reads.
+    /// The ledger as recorded in the journal, which every node reads.
     recorded: Ledger,
     ledger: Pump<Ledger, Caller>,
-    /// What the ledger appends, and whether the journal has it.
+    /// The batch that the ledger appends, and whether the journal has it.
     writing: Option<(Arc<Batch>, bool)>,
-    /// What the process has asked the ledger to record, by the effect that waits for it.
-    strikes: BTreeMap<EffectId, FailureReport>,
-    /// Answers that the ledger was not told of yet: lost in a crash.
+    /// Failure reports in flight to the ledger, by the effect that waits for them.
+    reports: BTreeMap<EffectId, FailureReport>,
+    /// Answers that are not reported to the ledger yet; a crash loses them.
     answered: Vec<(Candidate, Timestamp)>,
-    book: Book,
+    oracle: LedgerOracle,
 }
 
-/// What could come next.
+/// The next operation.
 #[derive(Clone, Copy)]
 enum Next {
     Node(usize),
@@ -89,9 +89,9 @@ impl World {
             recorded: Ledger::default(),
             ledger: Pump::new(Ledger::default()),
             writing: None,
-            strikes: BTreeMap::new(),
+            reports: BTreeMap::new(),
             answered: vec![],
-            book: Book::default(),
+            oracle: LedgerOracle::default(),
         };
         for node in &mut world.nodes {
             node.begin(epoch, &world.recorded, world.now);
@@ -114,7 +114,7 @@ impl World {
                 Next::Ledger => self.step_ledger()?,
                 Next::Clear => self.clear(Moment { now: self.now, random: 0 })?,
                 Next::Time => {
-                    self.nodes.iter().try_for_each(|node| node.is_told(&self.recorded, self.now))?;
+                    self.nodes.iter().try_for_each(|node| node.obeys_cleared_cooldowns(&self.recorded, self.now))?;
                     let ms = self.rng.of(&[500, 60_000, 400_000, 20_000_000]);
                     self.now = self.now.plus(ms);
                 }
@@ -124,21 +124,21 @@ impl World {
         Ok(unsynced)
     }
 
-    /// Drawn among all that could happen; none when all is quiet.
+    /// A random operation among the possible ones; none if the world is quiet.
     fn next(&mut self) -> Option<Next> {
-        let mut could: Vec<Next> = vec![];
+        let mut possible: Vec<Next> = vec![];
         let ready = |node: &Node| node.is_ready(self.now);
-        could.extend((0..SESSIONS).filter(|at| ready(&self.nodes[*at])).map(Next::Node));
+        possible.extend((0..SESSIONS).filter(|at| ready(&self.nodes[*at])).map(Next::Node));
         if self.writing.is_some() || !self.answered.is_empty() {
-            could.push(Next::Ledger);
+            possible.push(Next::Ledger);
         }
         if self.recorded.cooldowns().next().is_some() && self.rng.one_in(12) {
-            could.push(Next::Clear);
+            possible.push(Next::Clear);
         }
-        if self.nodes.iter().any(Node::waits) || !could.is_empty() && self.rng.one_in(12) {
-            could.push(Next::Time);
+        if self.nodes.iter().any(Node::waits) || !possible.is_empty() && self.rng.one_in(12) {
+            possible.push(Next::Time);
         }
-        if could.is_empty() { None } else { Some(self.rng.of(&could)) }
+        if possible.is_empty() { None } else { Some(self.rng.of(&possible)) }
     }
 
     fn step(&mut self, at: usize) -> Result<(), Violation> {
@@ -160,12 +160,12 @@ impl World {
             Effect::Prepare { id } => node::prepared(id),
             Effect::Request { id, candidate, .. } => return self.answer(at, (id, candidate), moment),
             Effect::Report { id, failure_report } => return self.record_failure(at, id, failure_report, moment),
-            other => return Err(Invariant::Edge.violated(format!("nothing here asks for {other:?}"))),
+            other => return Err(Invariant::Edge.violated(format!("{other:?} is not wanted here"))),
         };
         self.nodes[at].offer(report, moment, &self.recorded)
     }
 
-    /// What a provider says to a request that is out: nothing yet, a failure, or an answer.
+    /// The provider's response to a request in flight: nothing yet, a failure, or an answer.
     fn answer(&mut self, at: usize, (effect, candidate): (EffectId, u32), moment: Moment) -> Result<(), Violation> {
         let node = &mut self.nodes[at];
         let Some(since) = node.sent(effect, self.now) else { return Ok(()) };
@@ -190,7 +190,7 @@ impl World {
         node.offer(Report::RequestEnded { effect, usage: Usage::default() }, moment, &self.recorded)
     }
 
-    /// As the runtime's `report` does: it asks once, and tells its session when that is recorded.
+    /// Acts like the runtime's `report`: it reports once, and notifies its session when the report is recorded.
     fn record_failure(
         &mut self,
         at: usize,
@@ -198,13 +198,13 @@ impl World {
         failure_report: FailureReport,
         moment: Moment,
     ) -> Result<(), Violation> {
-        if self.strikes.insert(effect, failure_report.clone()).is_some() {
+        if self.reports.insert(effect, failure_report.clone()).is_some() {
             return Ok(());
         }
         self.decide(LedgerInput::Failed(failure_report), moment, Some((at, effect)))
     }
 
-    /// One profile, or all.
+    /// A user clears the cooldowns of one profile, or of all.
     fn clear(&mut self, moment: Moment) -> Result<(), Violation> {
         let profile = self.rng.of(&[None, Some("a"), Some("b")]).map(str::to_owned);
         self.decide(LedgerInput::Clear { provider: None, profile }, moment, None)
@@ -215,7 +215,7 @@ impl World {
         self.next_batch(moment)
     }
 
-    /// What is to be appended next, if nothing is being appended.
+    /// Takes the next batch to append, unless one is being appended.
     fn next_batch(&mut self, moment: Moment) -> Result<(), Violation> {
         self.carry_out(moment)?;
         if let Some(batch) = self.ledger.next_batch() {
@@ -236,7 +236,7 @@ impl World {
                 Do::Answer((at, effect), answer) => {
                     let is_done = matches!(answer, Ok(LedgerAnswer::Done));
                     Invariant::Settled.holds(is_done, || format!("{effect} receives {answer:?}"))?;
-                    self.strikes.remove(&effect);
+                    self.reports.remove(&effect);
                     self.nodes[at].offer(Report::Reported { effect }, moment, &self.recorded)?;
                 }
                 Do::Start(effect) => match effect {},
@@ -246,7 +246,7 @@ impl World {
         Ok(())
     }
 
-    /// What was decided is written, then known; else an answer is told.
+    /// Appends the current batch, then commits it; without a batch, reports an answer to the ledger.
     fn step_ledger(&mut self) -> Result<(), Violation> {
         let Some((batch, is_kept)) = &mut self.writing else {
             let (candidate, since) = self.answered.remove(0);
@@ -255,7 +255,7 @@ impl World {
         };
         if !std::mem::replace(is_kept, true) {
             append(&self.journal, batch)?;
-            return batch.records.iter().try_for_each(|record| self.book.take(record, &self.strikes));
+            return batch.records.iter().try_for_each(|record| self.oracle.take(record, &self.reports));
         }
         self.writing = None;
         self.ledger.committed(self.now);
@@ -263,7 +263,7 @@ impl World {
         self.next_batch(moment)
     }
 
-    /// The process is gone; the next one has what is in the journal.
+    /// The process crashes; the next one recovers from the journal.
     fn crash(&mut self, keep: Option<usize>) -> Result<(), Violation> {
         match keep {
             None => self.journal.crash_process(),
@@ -271,18 +271,18 @@ impl World {
         }
         let epoch = self.journal.open();
         let folded = folded(&self.journal)?;
-        self.book.is_kept_by(&folded, self.now)?;
-        self.book.adopt(&folded);
+        self.oracle.is_kept_by(&folded, self.now)?;
+        self.oracle.adopt(&folded);
         (self.ledger, self.recorded) = (Pump::new(folded.clone()), folded);
         (self.writing, self.answered) = (None, vec![]);
-        self.strikes.clear();
+        self.reports.clear();
         for node in &mut self.nodes {
             node.reopen(&self.journal, epoch, &self.recorded, self.now)?;
         }
         Ok(())
     }
 
-    /// What failed in a way that concerns others is in the ledger, once, and nothing more is owed.
+    /// Checks that the ledger has each reported failure once, and that no report is pending.
     fn finish(&self) -> Result<(), Violation> {
         let folded = folded(&self.journal)?;
         Invariant::Fold.holds(folded == self.recorded && folded == *self.ledger.machine(), || {
@@ -290,16 +290,16 @@ impl World {
         })?;
         let branch = self.journal.ledger().map_err(|error| unread(&error))?.unwrap_or(Ledger::BRANCH);
         let entries = self.journal.read(branch, engine::Seq(1)).map_err(|error| unread(&error))?;
-        let told = entries.iter().filter_map(|entry| match &entry.event {
+        let cooldowns = entries.iter().filter_map(|entry| match &entry.event {
             Event::ProfileCooled(e) => Some((e.request, e.until)),
             _ => None,
         });
-        let told: Vec<(EffectId, Timestamp)> = told.collect();
-        self.nodes.iter().try_for_each(|node| node.finish(&self.journal, &told))
+        let cooldowns: Vec<(EffectId, Timestamp)> = cooldowns.collect();
+        self.nodes.iter().try_for_each(|node| node.finish(&self.journal, &cooldowns))
     }
 }
 
-/// The ledger as the journal gives it.
+/// The ledger, folded from the journal.
 fn folded(journal: &Memory) -> Result<Ledger, Violation> {
     let Some(branch) = journal.ledger().map_err(|error| unread(&error))? else { return Ok(Ledger::default()) };
     let mut ledger = Ledger::on(branch);
@@ -313,7 +313,7 @@ fn unread(error: &journal::Error) -> Violation {
     Invariant::Journal.violated(error.to_string())
 }
 
-/// Appends; the journal in memory answers at once.
+/// Appends; the in-memory journal responds at once.
 fn append(journal: &Memory, batch: &Arc<Batch>) -> Result<(), Violation> {
     let (done, kept) = std::sync::mpsc::channel();
     let append = Append { batch: Arc::clone(batch), epoch: journal.epoch() };
@@ -338,7 +338,7 @@ fn settings() -> Settings {
         price: None,
     };
     let chain = [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")];
-    // A run that is cut off again and again is not what this is about.
+    // Poison runs are not the subject here.
     let limits = Limits { poison_after: 0, deadline_ms: 864_000_000, ..Limits::default() };
     Settings {
         agent: "main".into(),

@@ -60,7 +60,7 @@ pub enum Kept {
 }
 
 impl File {
-    /// An empty folder.
+    /// Creates a disk with an empty folder.
     pub fn new(seed: u64) -> Self {
         let (home, disk) = installed(Disk::install);
         disk.limit(|home| !home.join(FULL).exists() || !home.join(RESERVE).exists());
@@ -68,7 +68,7 @@ impl File {
         Self { owner: None, disk: Arc::new(disk), home, crashes: vec![], before: 0, doubtful: None, rng }
     }
 
-    /// Sets a harm.
+    /// Sets a harm for the next operations.
     pub fn set(&mut self, hit: Hit) {
         if hit.harm.crash().is_some() {
             self.crashes.push((self.operations() + hit.nth.max(1), hit.harm));
@@ -110,7 +110,7 @@ impl File {
         fs::write(self.home.path().join(FULL), "").expect("the folder is ours");
     }
 
-    /// Frees the disk.
+    /// Ends a full disk.
     pub fn free(&self) {
         let full = self.home.path().join(FULL);
         if full.exists() {

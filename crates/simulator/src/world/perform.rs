@@ -118,7 +118,7 @@ impl Performer {
         }
     }
 
-    /// Takes a step.
+    /// Performs the next step of a running effect.
     pub fn step(&mut self, effect: EffectId, outside: &mut Outside) -> Stepped {
         match self {
             Self::Known(reports) => {

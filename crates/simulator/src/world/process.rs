@@ -443,7 +443,7 @@ fn what_has_ended_is_over(batch: &Batch, outside: &Outside) -> Result<(), Violat
         _ => None,
     });
     let early = ended.into_iter().find(|process| lives(*process));
-    Invariant::Process.holds(early.is_none(), || format!("it is said to have ended, and lives: {early:?}"))
+    Invariant::Process.holds(early.is_none(), || format!("it is reported as ended, and lives: {early:?}"))
 }
 
 /// Checks that no process of an ended run lives unless its session holds it or it could not be ended.

@@ -13,7 +13,7 @@ impl Rng {
         Self(row.draw())
     }
 
-    /// The next number.
+    /// Returns the next random number.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -49,7 +49,7 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// Adds an operation.
+    /// Adds an operation to the hash.
     pub fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);

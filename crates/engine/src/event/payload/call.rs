@@ -72,7 +72,7 @@ payload! {
     }
     /// A running call wrote something.
     OutputAdded {
-        /// The call's effect.
+        /// The effect that runs or ends the call.
         effect: EffectId,
         /// Bytes of this effect's output before this piece.
         offset: u64,
@@ -85,7 +85,6 @@ payload! {
         call: CallId,
         /// The effect that ran it, if one did.
         effect: Option<EffectId>,
-        /// How it ended.
         outcome: CallOutcome,
         /// What the model receives.
         output: Body,

@@ -78,8 +78,8 @@ payload! {
         after: u64,
     }
     /// A compaction is undone: what its summary stood for is current again.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Uncompacted {
-        /// The compaction.
         compaction: EffectId,
         /// The items that its summary stood for, with their entries.
         restored: Vec<ItemAt>,

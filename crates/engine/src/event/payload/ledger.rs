@@ -27,7 +27,6 @@ payload! {
         /// The model that is in cooldown with it; none = all models.
         model: Option<String>,
         class: FailureClass,
-        /// Until when.
         until: Timestamp,
         /// How often in a row: each time the cooldown is longer.
         strikes: u32,

@@ -41,7 +41,7 @@ payload! {
     /// Text streamed in.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     TextAdded {
-        /// The request.
+        /// The request that streams.
         effect: EffectId,
         /// Bytes of this effect's output before it.
         offset: u64,
@@ -50,7 +50,7 @@ payload! {
     /// Reasoning streamed in.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     ReasoningAdded {
-        /// The request.
+        /// The request that streams.
         effect: EffectId,
         /// Bytes of this effect's output before it.
         offset: u64,
@@ -58,7 +58,7 @@ payload! {
     }
     /// A part of a call streamed in.
     CallPartAdded {
-        /// The request.
+        /// The request that streams.
         effect: EffectId,
         /// Bytes of this effect's output before it.
         offset: u64,
@@ -73,7 +73,7 @@ payload! {
     }
     /// The provider signed a block of the answer.
     BlockSigned {
-        /// The request.
+        /// The request that streams.
         effect: EffectId,
         /// Bytes of this effect's output before it.
         offset: u64,
@@ -85,7 +85,6 @@ payload! {
     /// The model made an image; it is a part of the message that is sealed later.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     ImageMade {
-        /// The request.
         request: EffectId,
         image: Attachment,
     }

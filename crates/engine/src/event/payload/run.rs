@@ -29,7 +29,6 @@ payload! {
     /// The model receives a note that no user and no tool wrote.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Noted {
-        /// The subject.
         note: Note,
         body: Body,
     }
@@ -46,8 +45,8 @@ payload! {
         on: WaitFor,
     }
     /// The run is paused at a checkpoint.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Paused {
-        /// The cause.
         #[serde(default, skip_serializing_if = "is_default")]
         cause: PauseCause,
         /// Whether its commands are frozen as well.
@@ -91,7 +90,7 @@ payload! {
         failure: Option<Failure>,
         /// The segments that its final text is made of.
         text: Vec<Body>,
-        /// What it cost.
+        /// The tokens that its requests used.
         usage: Usage,
         /// For an interrupted run: its last entry before this, the checkpoint from which it can be resumed.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -31,7 +31,7 @@ payload! {
     }
     /// An owner opened the session.
     Opened {
-        /// The owner's number.
+        /// The epoch of the owner.
         epoch: Epoch,
         /// The last sign of life of the previous owner: the time since then counts for no run. It is recorded because
         /// it may come from progress, which is gone once it is sealed.
@@ -39,7 +39,7 @@ payload! {
     }
     /// The owner shut down in order.
     Closed {
-        /// The owner's number.
+        /// The epoch of the owner.
         epoch: Epoch,
     }
     /// The lifecycle of the session changed.

@@ -18,7 +18,7 @@ impl Machine {
         });
         if !waits {
             return Err(Refusal::NotFound {
-                what: format!("message {message} does not wait; `limulus receipt {message}` says what became of it"),
+                what: format!("message {message} does not wait; `limulus receipt {message}` shows its outcome"),
             });
         }
         self.emit(MessageSettled { message, state: ReceiptState::Cancelled, run: None, leg, told: false }, moment.now);

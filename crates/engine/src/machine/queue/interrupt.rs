@@ -1,4 +1,4 @@
-//! Interrupt: the active or held run gives way to a message, which waits at the head of the queue.
+//! Interrupt: the unfinished run ends or is paused for a message, which waits at the head of the queue.
 
 use crate::event::{CallOutcome, CutCause, Outcome, PauseCause, Paused, QueueMode, Resumed, WaitFor};
 use crate::ids::Moment;
@@ -48,7 +48,7 @@ impl Machine {
         }
     }
 
-    /// The run is held already: it ends.
+    /// The run is paused already: it ends.
     pub(super) fn end_held(&mut self, moment: Moment) {
         self.emit(Resumed {}, moment.now);
         self.begin_ending(Outcome::Interrupted, CutCause::Interrupt, moment);

@@ -33,7 +33,7 @@ impl Session {
             created_at: at,
             last_activity: at,
             lifecycle: Lifecycle::Initializing,
-            held: None,
+            run_in_transition: None,
             queue: [].into(),
             messages: [].into(),
             keys: [].into(),
@@ -52,7 +52,7 @@ impl Session {
         }
     }
 
-    /// Leaves its branch for one that begins here: what comes next is that one's `forked`.
+    /// Switches to a branch that begins here; its `forked` is the next entry.
     pub fn enter(&mut self, branch: BranchId) {
         (self.branch, self.head) = (branch, Seq(0));
     }
@@ -66,7 +66,7 @@ impl Session {
         }
         self.head.0 += 1;
         self.weigh(event);
-        // That its owner comes or goes is nothing that happens in a session at rest.
+        // Opening or closing an idle session is no activity.
         let rests = self.run().is_none() && self.queue.is_empty() && self.head.0 > 1;
         self.fold(event, at);
         if !(rests && matches!(event, Event::Opened(_) | Event::Closed(_))) {
@@ -83,12 +83,12 @@ impl Session {
         }
     }
 
-    /// Counts the content that an entry brings. What is named a second time was counted when it was first.
+    /// Counts the bytes of content that an entry adds. Content that was named before is not counted again.
     fn weigh(&mut self, event: &Event) {
         let is_known = if let Event::StepBegun(e) = event {
             self.run().is_some_and(|run| run.prompt == Some(e.prompt))
         } else {
-            // What is sealed by the entry that follows, and what was sealed before.
+            // Content that the next entry seals, or that was sealed before.
             matches!(event, Event::StreamCut(_) | Event::Failed(_) | Event::ImageMade(_))
                 || matches!(event, Event::RunEnded(_) | Event::Uncompacted(_))
         };
@@ -202,13 +202,13 @@ impl Session {
     }
 
     fn opened(&mut self, e: &Opened, at: Timestamp) {
-        // A run that only waits, for a human or a time, did not bring its owner down.
+        // A run that only waits, for a human or a time, is no suspect for the crash.
         let waits = matches!(self.run_state(), RunState::Awaiting | RunState::Paused | RunState::Retry);
         let is_active = self.is_active();
         let suspect = !self.closed && !waits;
         self.epoch = e.epoch;
         self.closed = false;
-        // That sign may have been progress, which is gone once it is sealed.
+        // The last activity may have been progress, which is gone once it is sealed.
         self.last_activity = self.last_activity.max(e.last_activity);
         let Some(run) = self.run_mut() else { return };
         run.counts.openings += u32::from(suspect);
@@ -219,7 +219,7 @@ impl Session {
             run.budget.spent = Spent::default();
         }
         run.forget_chain(at);
-        // What passed between the last sign of the old owner and now is nobody's time.
+        // The time since the old owner's last activity does not count for the run.
         if run.clock.since.is_some() {
             run.clock.set_running(false, e.last_activity);
             run.clock.set_running(true, at);
@@ -233,7 +233,7 @@ impl Session {
         }
     }
 
-    /// The planted bug: the summary's place is made before there is one.
+    /// Mutant: the history is dropped before there is a summary.
     fn lose_half(&mut self) {
         let Some(run) = self.run() else { return };
         let (Phase::Compacting(Some(compacting)), Some(body)) = (&run.phase, run.prompt) else { return };
@@ -263,7 +263,7 @@ impl Session {
         self.lifecycle = if let Lifecycle::Suspended(run) = before { Lifecycle::Active(run) } else { before };
     }
 
-    /// The edges that no other event takes; for the rest this entry is the record of what has been applied.
+    /// Applies the edges that no other event takes; for the others this entry only records what was applied.
     fn lifecycle_changed(&mut self, e: &LifecycleChanged, at: Timestamp) {
         if self.lifecycle.kind() == e.to {
             return;
@@ -271,7 +271,9 @@ impl Session {
         let run = match std::mem::replace(&mut self.lifecycle, Lifecycle::Idle) {
             Lifecycle::Active(run) | Lifecycle::Suspended(run) => Some(run),
             Lifecycle::Error { run, .. } | Lifecycle::Recovering { run } => run,
-            Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated => self.held.take(),
+            Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated => {
+                self.run_in_transition.take()
+            }
         };
         self.lifecycle = match (e.to, run) {
             (LifecycleKind::Active, Some(mut run)) => {
@@ -291,7 +293,7 @@ impl Session {
             },
             (LifecycleKind::Recovering, run) => Lifecycle::Recovering { run },
             (LifecycleKind::Ready, run) => {
-                self.held = run;
+                self.run_in_transition = run;
                 Lifecycle::Ready
             }
             (LifecycleKind::Terminated, _) => Lifecycle::Terminated,
@@ -312,7 +314,7 @@ impl Session {
         run.phase = Phase::Preparing { stage: PrepareStage::Sent(sent) };
     }
 
-    /// The old history until now, the new one from here.
+    /// Replaces the history: from this entry on the new one is current.
     fn compacted(&mut self, e: &Compacted) {
         let summary = Item::Summary { compaction: e.compaction, body: e.summary };
         self.transcript.compact(summary, e.kept_from, &e.pinned, self.head);
@@ -322,20 +324,20 @@ impl Session {
         if let Some(run) = self.run_mut() {
             run.usage.add(&e.usage);
             run.take_reserved();
-            run.budget.spent.add(&Spent::on_request(&e.usage, e.cost));
-            run.room_made(e.goes_on);
+            run.spent.add(&Spent::on_request(&e.usage, e.cost));
+            run.history_replaced(e.goes_on);
         }
     }
 
     fn results_cut(&mut self, e: &ResultsCut) {
         let results: Vec<_> = e.results.iter().map(|result| (result.call, result.output)).collect();
-        self.transcript.cut_results(&results);
+        self.transcript.truncate_results(&results);
         if let Some(run) = self.run_mut() {
-            run.room_made(true);
+            run.history_replaced(true);
         }
     }
 
-    /// It is told behind all that came before it.
+    /// The model receives the note behind all earlier items.
     fn noted(&mut self, e: &Noted) {
         self.transcript.push(Item::Note { body: e.body }, self.head);
         if e.note == Note::MemoryFlush {
@@ -357,7 +359,7 @@ impl Session {
         }
     }
 
-    /// What the failure named is what the ledger is told.
+    /// The report to the ledger names what the failure names.
     fn candidate_cooled(&mut self, e: &CandidateCooled, at: Timestamp) {
         let Some(run) = self.run_mut() else { return };
         let probe = run.counts.candidates.was_probe(e.candidate);

@@ -1,4 +1,4 @@
-//! The fold of what waits: where an accepted message is put, and how each of its legs goes on.
+//! Folds events into the queue: where an accepted message is put, and how each of its legs advances.
 
 use crate::event::{Gathered, Leg, MessageAccepted, MessageSettled, QueueMode, QueuePlace, ReceiptState, RunStarted};
 use crate::ids::Timestamp;
@@ -73,7 +73,7 @@ impl Session {
         }
     }
 
-    /// A group is complete: what comes from now on is another.
+    /// The group is complete: later messages belong to another group.
     pub(super) fn gathered(&mut self, e: &Gathered) {
         for queued in self.queue.iter_mut().filter(|queued| queued.leg == Leg::Collect) {
             queued.is_gathered |= e.messages.contains(&queued.message);
@@ -106,7 +106,7 @@ impl Session {
         self.lifecycle = Lifecycle::Active(Box::new(run));
     }
 
-    /// Its first byte came: what was steered into it is delivered.
+    /// The first byte of the answer came: the steers in its request are delivered.
     pub(super) fn delivered(&mut self) {
         let Some((run, inputs)) = self.run().map(|run| (run.id, run.inputs.clone())) else { return };
         for input in inputs {
@@ -135,7 +135,7 @@ impl Session {
         if mutant!(SteerLost) {
             self.queue.retain(|queued| queued.leg != Leg::Steer);
         }
-        // What came too late to be steered into it waits for a run of its own.
+        // A steer that came too late becomes a followup.
         self.queue.iter_mut().filter(|queued| queued.leg == Leg::Steer).for_each(|queued| queued.leg = Leg::Followup);
         match &mut self.lifecycle {
             Lifecycle::Active(_) | Lifecycle::Suspended(_) => self.lifecycle = Lifecycle::Idle,

@@ -1,4 +1,4 @@
-//! The fold of what concerns a run alone: its phase, its step, its calls.
+//! Folds events into a run: its phase, its step, its calls.
 
 use crate::event::{
     AskAnswered, BlockSigned, Breakpoint, BreakpointSet, BudgetAsked, CallAsked, CallChecked, CallFound, CallOutcome,
@@ -87,12 +87,10 @@ impl Run {
         self.counts.attempt += 1;
         self.counts.candidates.retry(e.candidate, e.thinking);
         if let Some(compaction_step) = e.compaction_step {
-            // One that the user asked for is tried again, and then let be.
-            self.compaction.summary = self
-                .compaction
-                .summary
-                .filter(|_| compaction_step == self.counts.candidates.room.compaction_step && !e.as_it_is);
-            self.counts.candidates.room.go_on(compaction_step, e.as_it_is);
+            // The user's request stays only while the same step is retried.
+            self.summary =
+                self.summary.filter(|_| compaction_step == self.counters.room.compaction_step && !e.as_it_is);
+            self.counters.room.go_on(compaction_step, e.as_it_is);
         }
     }
 
@@ -142,18 +140,18 @@ impl Run {
         if e.before_tool.is_none() && e.on_state.is_none() {
             self.breakpoints.set.clear();
         }
-        self.breakpoints.set.extend(e.before_tool.clone().map(Breakpoint::BeforeTool));
-        self.breakpoints.set.extend(e.on_state.map(Breakpoint::OnState));
-        // It stops when it comes into that state, not when it is in it already.
-        self.breakpoints.passed = e.on_state.filter(|state| *state == self.state()).or(self.breakpoints.passed);
+        self.breakpoints.extend(e.before_tool.clone().map(Breakpoint::BeforeTool));
+        self.breakpoints.extend(e.on_state.map(Breakpoint::OnState));
+        // The run stops when it enters that state, not if it is in it already.
+        self.passed = e.on_state.filter(|state| *state == self.state()).or(self.passed);
     }
 
-    /// It goes on from where it stopped. What stood still has as long left as it had.
+    /// Resumes the run where it stopped. Frozen calls keep the rest of their limit.
     pub(super) fn resumed(&mut self, at: Timestamp) {
         let Some(pause) = self.pause.take() else { return };
         self.lose_summary();
-        // What happened meanwhile may have led on to another state.
-        self.breakpoints.passed = pause.state.filter(|state| *state == self.state()).or(self.breakpoints.passed);
+        // An event during the pause may have led to another state.
+        self.passed = pause.state.filter(|state| *state == self.state()).or(self.passed);
         if let Phase::Compacting(Some(compacting)) = &mut self.phase {
             compacting.since = at;
         }
@@ -197,9 +195,9 @@ impl Run {
     }
 
     pub(super) fn failed(&mut self, e: &Failed) {
-        let turned_down =
+        let was_rejected =
             self.sent().is_some() && !matches!(self.phase, Phase::Streaming(_)) && !is_unknown(&e.failure);
-        if turned_down {
+        if was_rejected {
             self.take_reserved();
         }
         self.spend_reserved();
@@ -222,7 +220,7 @@ impl Run {
         self.phase = Phase::Compacting(Some(Compacting { effect, compaction_step, items, focus, since: at, reserved }));
     }
 
-    /// What was answered of it is known; of a request whose end is not, it has cost what was set aside for all of it.
+    /// Charges the usage of its answered requests; if the outcome of one is unknown, at least the whole reservation.
     pub(super) fn compaction_failed(&mut self, e: &CompactionFailed) {
         let (reserved, known) = (self.take_reserved(), Spent::on_request(&e.usage, e.cost));
         let lost = reserved.filter(|_| is_unknown(&e.failure) && !mutant!(BudgetUnknownIsNothing));
@@ -232,7 +230,7 @@ impl Run {
         self.phase = Phase::Error { failure: e.failure.clone() };
     }
 
-    /// The planted bugs: what an opening takes from a chain of failures.
+    /// Mutants: an opening forgets a part of the candidates' failures.
     pub(super) fn forget_chain(&mut self, at: Timestamp) {
         if mutant!(CoolingForgotten) {
             self.counts.candidates.cooling.clear();
@@ -250,8 +248,8 @@ impl Run {
         }
     }
 
-    /// A summary that was asked for when its process died, or its run was held, is asked for anew: what became of the first
-    /// one is not known.
+    /// A crash or a pause interrupted a summary: its outcome is unknown, so the reservation is charged, and the summary
+    /// is requested again.
     pub(super) fn lose_summary(&mut self) {
         self.budget.spent.add(&self.summary_out());
     }
@@ -265,8 +263,8 @@ impl Run {
         }
     }
 
-    /// The history is another: what is sent next is not what was sent before.
-    pub(super) fn room_made(&mut self, goes_on: bool) {
+    /// The history was replaced: the next request does not repeat the last one.
+    pub(super) fn history_replaced(&mut self, goes_on: bool) {
         let Phase::Compacting(Some(Compacting { compaction_step, .. })) = self.phase else { return };
         self.counts.candidates.room.made(compaction_step);
         self.compaction.summary = None;
@@ -310,7 +308,7 @@ impl Run {
         }
     }
 
-    /// What is set aside for the request that is out is set aside no more.
+    /// Takes the reservation of the request or the summary in flight.
     pub(super) fn take_reserved(&mut self) -> Option<Spent> {
         match &mut self.phase {
             Phase::Preparing { stage: PrepareStage::Sent(sent) } => sent.reserved.take(),
@@ -325,26 +323,26 @@ impl Run {
         }
     }
 
-    /// What became of the request that is out is not known: it has cost what was set aside for it.
+    /// Charges the reservation in flight, because the outcome of its request is unknown.
     pub(super) fn spend_reserved(&mut self) {
         if let Some(reserved) = self.take_reserved().filter(|_| !mutant!(BudgetUnknownIsNothing)) {
             self.budget.spent.add(&reserved);
         }
     }
 
-    /// What is set aside for a summary that is being made.
+    /// The reservation of a summary in flight.
     pub fn summary_out(&self) -> Spent {
         let Phase::Compacting(Some(compacting)) = &self.phase else { return Spent::default() };
         compacting.reserved.unwrap_or_default()
     }
 
-    /// What it has spent by now: its time, and what is set aside for the request or the summary that is out, as well.
+    /// What it has spent at this time, including its running time and the reservation in flight.
     pub fn spent_by(&self, at: Timestamp) -> Spent {
         let wall_ms = self.clock.spent_ms + self.clock.since.map_or(0, |since| at.since(since));
         Spent { wall_ms, ..self.taken() }
     }
 
-    /// What it has spent, and what is set aside for the request or the summary that is out.
+    /// What it has spent, including the reservation in flight, without its running time.
     pub fn taken(&self) -> Spent {
         let out = self.sent().and_then(|sent| sent.reserved).unwrap_or_default();
         self.budget.spent.and(&out).and(&self.summary_out())
@@ -358,7 +356,7 @@ impl Run {
         self.phase = Phase::Awaiting { on: e.on, until: e.until };
     }
 
-    /// A wait is over then, also where the run is paused, and what was not waited counts no more.
+    /// Ends a wait for a quota, also of a paused run; the rest of that wait no longer counts.
     pub(super) fn candidate_cleared(&mut self, e: &CandidateCleared, at: Timestamp) {
         self.counts.candidates.clear(e.candidate);
         if let Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } = &mut self.phase
@@ -380,14 +378,14 @@ impl Run {
         });
     }
 
-    /// A refused call goes back under guard: its `CallSettled` is in the same batch.
+    /// A denied call returns to `Guarding`: its `CallSettled` is in the same batch.
     pub(super) fn ask_answered(&mut self, e: &AskAnswered) {
         self.phase = Phase::ToolExec;
         self.set_stage(e.call, if e.allow { Stage::Ready } else { Stage::Guarding });
     }
 
     pub(super) fn call_started(&mut self, e: &CallStarted, at: Timestamp) {
-        // One that is found running after a crash, or starts once more, is still one call.
+        // A call that is found running after a crash, or that starts again, counts once.
         let is_new = |call: &Call| call.started_at.is_none() && e.effect.try_no == 1;
         self.budget.spent.calls += u64::from(self.call(e.call).is_some_and(is_new));
         self.change(e.call, |call| {
@@ -404,13 +402,13 @@ impl Run {
         }
         self.change(e.call, |call| {
             call.stage = Stage::Settled { outcome: e.outcome, output: e.output, attachments: e.attachments.clone() };
-            // Its progress is sealed: a restart does not see it any more.
+            // Its progress is sealed: a restart no longer sees it.
             call.output_bytes = 0;
         });
     }
 
-    /// Somebody looks after it again: what only reads is simply run again, what is being ended or shortened gets its whole
-    /// time.
+    /// An owner supervises the run again: read-only calls run again, and an ending or a compaction gets its whole
+    /// limit.
     pub(super) fn reopened(&mut self, at: Timestamp) {
         if let Phase::Compacting(Some(compacting)) = &mut self.phase {
             compacting.since = at;
@@ -434,7 +432,7 @@ impl Run {
     }
 }
 
-/// Whether a provider may have worked on a request of which nothing was heard but this failure.
+/// Whether the provider may have processed a request that failed like this, so that its usage is unknown.
 fn is_unknown(failure: &Failure) -> bool {
     use FailureClass::{Malformed, Network, Stalled, Timeout, Unknown};
     matches!(failure.class, Timeout | Stalled | Network | Malformed | Unknown)

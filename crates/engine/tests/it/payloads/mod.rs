@@ -1,5 +1,5 @@
-//! What is on disk: every kind of event as payload and back, ids as text and back. A change here is a change of the
-//! format, and the page that describes it (`page`) says the same.
+//! The format on disk: every kind of event as payload and back, ids as text and back. A change here is a change of the
+//! format; `page` compares the page that describes it.
 
 use engine::tables::compaction::CompactionStep;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
@@ -22,7 +22,8 @@ use uuid::Uuid;
 
 mod page;
 
-/// The kinds of the design, synced, written, progress; beside them `image_made`, `block_signed`, `gathered`, `breakpoint_set`, `reset` and those of processes.
+/// The kinds of the design, synced, written, progress; beside them `image_made`, `block_signed`, `gathered`,
+/// `breakpoint_set`, `reset` and those of processes.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
     ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared

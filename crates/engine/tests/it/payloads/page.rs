@@ -1,5 +1,5 @@
-//! The page that others write readers from, docs/internals/format.md, against the events themselves: kinds, durability,
-//! fields, what may be null, objects, words. What may not live here: what an event means.
+//! Compares docs/internals/format.md, from which others write readers, with the events: kinds, durability, fields,
+//! nullability, objects, words.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ struct Field<'a> {
     form: &'a str,
     is_list: bool,
     may_be_null: bool,
-    /// It is left out where it would be empty.
+    /// It is left out if it is empty.
     may_be_absent: bool,
 }
 
@@ -65,14 +65,14 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// What the event says to this value at this place.
+    /// The result of decoding the event with this value at this place.
     fn with(&self, place: &str, value: Value) -> Result<Event, UnreadableEvent> {
         let mut payload = self.payload.clone();
         *payload.pointer_mut(place).expect("a place that was just read") = value;
         Event::decode(self.event.kind(), VERSION, payload.to_string().as_bytes())
     }
 
-    /// What the event says when the field at this place is left out.
+    /// The result of decoding the event without the field at this place.
     fn without(&self, place: &str) -> Result<Event, UnreadableEvent> {
         let mut payload = self.payload.clone();
         let (object, name) = place.rsplit_once('/').expect("a place in an object");
@@ -130,7 +130,7 @@ impl Check<'_> {
         assert!(is_so, "{what} is {value}");
     }
 
-    /// The words that may stand at a place, as the reader of payloads lists them when it is given another.
+    /// The words that are valid at a place, as the error for another word lists them.
     fn words_at(&self, place: &str) -> Vec<String> {
         let Err(UnreadableEvent::Payload { error, .. }) = self.with(place, "no_such_word".into()) else {
             return vec![];
@@ -173,7 +173,7 @@ fn r10_r18_the_page_lists_every_event_with_its_fields() {
     }
 }
 
-/// A reader that follows the page believes snapshots of the version that we write.
+/// A reader that follows the page accepts snapshots of the version that the engine writes.
 #[test]
 fn r17_r18_the_page_names_the_version_of_snapshots() {
     assert!(PAGE.contains(&format!("{{\"version\":{STATE_VERSION},\"session\"")));

@@ -1,4 +1,4 @@
-//! What holds after every step, whatever the inputs were.
+//! Invariants that hold after every step, for any inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub(crate) fn check_record(world: &World, record: &Record) {
     }
 }
 
-/// A call that is not to run twice starts once, and again only after it was found not to have.
+/// A call of class `Once` starts once, and again only after the look-up found that it never started.
 fn may_start(world: &World, call: CallId) -> bool {
     let mut may = true;
     for record in &world.journal {
@@ -58,7 +58,7 @@ pub(crate) fn check(world: &World) {
     }
     let wanted: BTreeSet<_> = world.pump.machine().effects().iter().map(engine::Effect::id).collect();
     let running: BTreeSet<_> = world.running.keys().copied().collect();
-    assert_eq!(running, wanted, "what runs is what is wanted");
+    assert_eq!(running, wanted, "the running effects are the wanted ones");
     assert_eq!(world.armed, world.pump.machine().deadline(), "the soonest time is armed");
     check_starts(world);
     check_processes(world);
@@ -70,21 +70,22 @@ pub(crate) fn check(world: &World) {
     }
 }
 
-/// R23: the row of the run under way says what it has taken, with what is set aside: whoever owns the home next begins with that.
+/// R23: the row of the unfinished run has its spending and its reservation: the next owner of the home starts with
+/// that.
 fn check_taken(world: &World) {
     let Some(run) = world.session().run() else { return };
     let row = world.run_row.as_ref().filter(|row| row.run == run.id).expect("a run has a row");
     let taken = run.taken();
-    assert_eq!((row.tokens, row.cost), (taken.tokens, taken.cost), "the row of the run under way");
+    assert_eq!((row.tokens, row.cost), (taken.tokens, taken.cost), "the row of the unfinished run");
 }
 
-/// R36: what messages show, told entry by entry, is what they show at the end; from wherever one begins to tell it.
+/// R36: the states of messages, reported entry by entry, lead to the final states, from any start.
 fn check_shows(world: &World) {
     let half = world.journal.len() / 2;
     let mut watch = QueueWatch::at_rest();
-    let told: Vec<_> = world.journal.iter().map(|record| watch.see(&record.event, record.at)).collect();
+    let reported: Vec<_> = world.journal.iter().map(|record| watch.see(&record.event, record.at)).collect();
     let mut last = BTreeMap::new();
-    for change in told.iter().flatten() {
+    for change in reported.iter().flatten() {
         let of: &mut (Option<_>, Option<_>) = last.entry(change.message).or_default();
         *of = (change.queue_state.or(of.0), change.steer_state.or(of.1));
     }
@@ -92,14 +93,14 @@ fn check_shows(world: &World) {
     for id in session.messages.keys() {
         let (own, other) = last.get(id).copied().unwrap_or_default();
         let now = (session.queue_state(*id), session.steer_state(*id));
-        // One that was taken back shows nothing; its settling says so.
+        // A cancelled message shows nothing; its settling reports that.
         assert!(now.0.is_none() || now.0 == own, "message {id} shows {own:?}, not {:?}", now.0);
         assert!(now.1.is_none() || now.1 == other, "message {id} shows {other:?}, not {:?}", now.1);
     }
     if let Some(before) = world.recovered(&world.journal[..half]).session() {
         let mut watch = QueueWatch::of(before.clone());
         let again: Vec<_> = world.journal[half..].iter().map(|record| watch.see(&record.event, record.at)).collect();
-        assert_eq!(again, told[half..], "whoever begins here is told the same");
+        assert_eq!(again, reported[half..], "a report that starts here is the same");
     }
     assert!(!watch.is_at_rest() || session.queue.is_empty() && session.run().is_none());
 }
@@ -111,7 +112,7 @@ fn check_fold(world: &World) {
         let again = world.recovered(&records);
         assert_eq!(again.session(), machine.session(), "the fold of the journal is the state");
         assert_eq!(again.settings(), machine.settings(), "a run keeps its settings");
-        // The time to end calls in counts from when the end was recorded, and for the next owner from its opening.
+        // The time to end calls counts from the record of the end, and for the next owner from its opening.
         let is_ending = world.session().run().is_some_and(|run| run.ending.is_some());
         assert!(is_ending || again.deadline() == machine.deadline(), "a restart arms the same times");
         assert_eq!(again.effects(), machine.effects(), "a restart wants the same effects");
@@ -120,7 +121,7 @@ fn check_fold(world: &World) {
 
 /// The fold from any snapshot on is the fold of everything, to the byte.
 pub(crate) fn check_snapshots(world: &World) {
-    // A few of them, spread over the whole: each costs a fold.
+    // Only a few, spread over the journal: each costs a fold.
     for snapshot in world.snapshots.iter().step_by(world.snapshots.len() / 8 + 1) {
         check_snapshot(world, snapshot);
     }
@@ -137,7 +138,7 @@ fn check_snapshot(world: &World, (length, snapshot): &(usize, Vec<u8>)) {
     assert_eq!(again.session().map(Session::to_snapshot), world.pump.session().map(Session::to_snapshot));
 }
 
-/// The receipts of a session that name an ended run name one that the journal has ended.
+/// If a receipt names an ended run, the journal has its end.
 fn check_receipts(world: &World) {
     let session = world.session();
     for (id, message) in &session.messages {
@@ -156,7 +157,7 @@ fn check_ended(world: &World, (id, leg): (MessageId, Leg), LegState { state, run
     let is_extra = leg == Leg::Steer;
     let ended = world.journal.iter().any(|record| matches!(&record.event, Event::RunEnded(e) if e.run == run));
     let expected = match state {
-        // One that came too late goes with the other leg, wherever that is.
+        // A leg that came too late goes with the other leg.
         ReceiptState::Merged if is_extra && run == id.into() => return,
         ReceiptState::Queued
         | ReceiptState::Started
@@ -170,10 +171,10 @@ fn check_ended(world: &World, (id, leg): (MessageId, Leg), LegState { state, run
     assert_eq!(ended, expected, "{leg:?} of message {id} is {state:?}");
 }
 
-/// Whatever is not terminal has a wanted effect, an armed time, or waits for a human.
+/// Everything unfinished has a wanted effect, an armed time, or waits for a human.
 fn check_liveness(world: &World) {
     let session = world.session();
-    // What goes on whatever becomes of the run.
+    // These continue whatever happens to the run.
     let goes_on = |kind| matches!(kind, EffectKind::HoldProcess | EffectKind::EndProcess | EffectKind::Report);
     let effects = world.running.keys().any(|effect| !goes_on(effect.kind));
     match &session.lifecycle {
@@ -190,7 +191,7 @@ fn check_liveness(world: &World) {
     }
 }
 
-/// Whether something outside will lead a run on: the effect that its phase stands for, a question, a time.
+/// Whether something outside will advance a run: the effect of its phase, an approval request, a time.
 fn moves(world: &World, run: &Run) -> bool {
     let runs = |kind| world.running.keys().any(|effect| effect.kind == kind);
     if run.ending.is_some() {
@@ -199,7 +200,7 @@ fn moves(world: &World, run: &Run) -> bool {
     }
     match &run.phase {
         Phase::Preparing { stage: PrepareStage::Gathering } => run.prompt.is_none() && runs(EffectKind::Prepare),
-        // It goes on asking.
+        // It keeps requesting a grant.
         Phase::Preparing { stage: PrepareStage::Reserving }
         | Phase::Awaiting { on: WaitFor::Budget, until: Some(_) } => runs(EffectKind::Reserve),
         Phase::Preparing { stage: PrepareStage::Sent(_) } | Phase::Streaming(_) => runs(EffectKind::Request),
@@ -207,9 +208,9 @@ fn moves(world: &World, run: &Run) -> bool {
             .into_iter()
             .any(runs),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
-        // Somebody must say what more it may spend: nobody else is asked. For memory it goes on asking.
-        Phase::Awaiting { on: WaitFor::Budget, until: None } => run.budget.asked.is_none() || runs(EffectKind::Reserve),
-        // The limit of a process may come before.
+        // It waits until a limit is raised. For memory it keeps requesting a grant.
+        Phase::Awaiting { on: WaitFor::Budget, until: None } => run.asked.is_none() || runs(EffectKind::Reserve),
+        // The limit of a process may come earlier.
         Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => {
             let processes = world.session().processes.iter();
             let limits =
@@ -217,12 +218,12 @@ fn moves(world: &World, run: &Run) -> bool {
             world.armed == limits.chain([*until]).min()
         }
         Phase::Compacting(Some(_)) => runs(EffectKind::Compact),
-        // Decided on in the batch that leads there.
+        // Decided in the batch that leads to this phase.
         Phase::Awaiting { .. } | Phase::Compacting(None) | Phase::Error { .. } => false,
     }
 }
 
-/// What a call does to the world begins once for each time that this was recorded first.
+/// A call starts in the world at most once for each recorded start.
 fn check_starts(world: &World) {
     let Some((Effect::RunCall { id, call }, _)) = world.started.last() else { return };
     let starts = world.started.iter().filter(|(effect, _)| effect.id() == *id).count();
@@ -233,7 +234,7 @@ fn check_starts(world: &World) {
     assert!(starts <= recorded.count(), "call {call} was started more often than it was recorded");
 }
 
-/// A process is followed or ended as long as it has not ended, whatever the session does, and has a time to end at.
+/// A process is followed or ended until its end, whatever the session does, and has a time limit.
 fn check_processes(world: &World) {
     let session = world.session();
     for process in &session.processes {
@@ -247,6 +248,6 @@ fn check_processes(world: &World) {
         let expected = if session.closed { (false, false) } else { expected };
         assert_eq!((held, ended), expected, "process {}", process.name());
         let is_timed = session.closed || !held || world.armed.is_some_and(|at| at <= process.until);
-        assert!(is_timed, "process {} could run for ever", process.name());
+        assert!(is_timed, "process {} has no time limit", process.name());
     }
 }

@@ -21,19 +21,19 @@ pub(crate) const SESSION: SessionId = SessionId(Uuid::from_u128(0x5e55));
 /// The id of its one branch.
 pub(crate) const BRANCH: BranchId = BranchId(Uuid::from_u128(0xb4a9));
 
-/// One session, its pump, its journal, and everything that was told to the outside.
+/// One session, its pump, its journal, and everything that was reported to the outside.
 pub(crate) struct World {
     /// The pump under test; a caller is named by its line.
     pub(crate) pump: Pump<Machine, String>,
     /// All that was committed, in order.
     pub(crate) journal: Vec<Record>,
-    /// The session's row as it was committed last.
+    /// The last committed row of the session.
     pub(crate) row: Option<SessionRow>,
-    /// The run's row as it was told last.
+    /// The last committed row of the run.
     pub(crate) run_row: Option<RunRow>,
     /// All content that was committed.
     pub(crate) bodies: BTreeMap<Hash, Content>,
-    /// What the next run is decided by.
+    /// The settings of the next run.
     pub(crate) settings: Settings,
     /// How its messages are queued.
     pub(crate) queue: QueueSettings,
@@ -41,29 +41,29 @@ pub(crate) struct World {
     pub(crate) now: i64,
     /// The number that jitter comes from.
     pub(crate) random: u64,
-    /// The number of the owner.
+    /// The epoch of the owner.
     pub(crate) epoch: u64,
-    /// Effects that were started and not stopped, by the owner that lives.
+    /// Effects that the current owner has started and not stopped.
     pub(crate) running: BTreeMap<EffectId, Effect>,
     /// Every effect that was ever started, with the journal's length then.
     pub(crate) started: Vec<(Effect, usize)>,
-    /// The time that was armed last.
+    /// The last armed time.
     pub(crate) armed: Option<Timestamp>,
     /// Messages so far.
     pub(crate) messages: u32,
-    /// What was decided and done, one a line.
+    /// The decisions and actions, one a line.
     pub(crate) lines: Vec<String>,
     /// Whether the next append is to fail.
     pub(crate) append_fails: bool,
     /// How long the next append takes, milliseconds.
     pub(crate) append_ms: i64,
-    /// A line of a script that is offered while the next append is under way.
+    /// A line of a script that is offered during the next append.
     pub(crate) meanwhile: Option<String>,
     /// Whether an append has failed: the machine is ahead of the journal until it is rebuilt.
     pub(crate) broken: bool,
-    /// Every state that a snapshot could be kept of, with the journal's length then.
+    /// Every state of which a snapshot could be kept, with the journal's length then.
     pub(crate) snapshots: Vec<(usize, Vec<u8>)>,
-    /// Whether what holds at rest is checked after each step; else whoever made the world does it at the end.
+    /// Whether invariants at rest are checked after each step; else the test checks them at the end.
     pub(crate) checks_steps: bool,
     settings_by_hash: BTreeMap<Hash, Arc<Settings>>,
     late: u64,
@@ -108,18 +108,17 @@ impl World {
         world
     }
 
-    /// The session.
     pub(crate) fn session(&self) -> &Session {
         self.pump.session().expect("the session was created")
     }
 
-    /// Offers one input and takes everything that follows.
+    /// Offers one input, and executes everything that follows.
     pub(crate) fn step(&mut self, input: impl Into<Input>) {
         self.offer(input);
         self.settle();
     }
 
-    /// Offers one input and decides nothing yet.
+    /// Offers one input without deciding on it.
     pub(crate) fn offer(&mut self, input: impl Into<Input>) {
         let input = input.into();
         let caller = matches!(input, Input::Command(_)).then(|| "caller".to_owned());
@@ -130,10 +129,10 @@ impl World {
         self.pump.offer(input, Moment { now: Timestamp(self.now), random: self.random }, caller);
     }
 
-    /// Decides on all that was offered, appends it, and does what follows.
+    /// Decides on all offered inputs, appends the batches, and executes what follows.
     pub(crate) fn settle(&mut self) {
         if let Some(batch) = self.pump.next_batch() {
-            assert!(self.pump.poll().is_none(), "something was done before its batch was committed");
+            assert!(self.pump.poll().is_none(), "an action came before its batch was committed");
             if std::mem::take(&mut self.append_fails) {
                 self.lines.push("append failed".into());
                 self.pump.failed("no space left");
@@ -163,7 +162,7 @@ impl World {
         }
     }
 
-    /// The process is gone: what was committed is all that is left.
+    /// The process crashes: only committed records survive.
     pub(crate) fn crash(&mut self) {
         self.pump = Pump::new(self.recovered(&self.surviving()));
         self.running.clear();
@@ -173,14 +172,14 @@ impl World {
         self.late = 0;
     }
 
-    /// The process is gone, and the next owner takes the session up.
+    /// The process crashes, and the next owner opens the session.
     pub(crate) fn crash_and_open(&mut self) {
         self.crash();
         self.epoch += 1;
         self.step(Report::Opened { epoch: Epoch(self.epoch), cooling: vec![] });
     }
 
-    /// What a journal gives back: entries in order, then the progress that no entry has sealed.
+    /// The contents of a journal: entries in order, then the progress that no entry has sealed.
     pub(crate) fn surviving(&self) -> Vec<Record> {
         let sealed: Vec<EffectId> = self.journal.iter().filter_map(|record| record.event.seals()).collect();
         let entries = self.journal.iter().filter(|record| record.seq.is_some());
@@ -194,7 +193,7 @@ impl World {
         self.recovered_from(None, records)
     }
 
-    /// The same behind a state.
+    /// The same from a state on.
     pub(crate) fn recovered_from(&self, start: Option<Session>, records: &[Record]) -> Machine {
         let stored = |record: &Record| {
             let event = Event::decode(record.event.kind(), engine::VERSION, &record.event.payload());

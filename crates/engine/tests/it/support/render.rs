@@ -86,7 +86,7 @@ pub(crate) fn short(id: &str) -> String {
     format!("{name}{}", &id[36..])
 }
 
-/// What the pump asks for.
+/// An action of the pump.
 pub(crate) fn todo(todo: &Do<Machine, String>) -> String {
     match todo {
         Do::Start(effect) => start(effect),
@@ -166,20 +166,20 @@ pub(crate) fn process(process: &Process) -> String {
     format!("process {} {effect} call={call} {from}..{until} {:?}", process.name(), process.state)
 }
 
-/// What waits.
+/// A waiting leg.
 pub(crate) fn queued(queued: &Queued) -> String {
     let (message, mode, leg) = (message(queued.message), word(&queued.mode), word(&queued.leg));
     let gathered = if queued.is_gathered { " gathered" } else { "" };
     format!("waits {message} {leg} of {mode}{gathered}")
 }
 
-/// What gave way, and is to be told.
+/// Dropped messages that the next run receives.
 pub(crate) fn dropped(world: &World) -> Vec<String> {
     let bodies = world.session().dropped.iter().filter_map(|body| world.bodies.get(&body.hash));
     bodies.map(|content| format!("dropped {}", quoted(&String::from_utf8_lossy(&content.bytes)))).collect()
 }
 
-/// What became of a message.
+/// The state of a message.
 pub(crate) fn receipt(world: &World, (id, receipt): (&MessageId, &Message)) -> String {
     let shows = |state: Option<QueueState>| state.map(|state| format!(" ({state})")).unwrap_or_default();
     let (own, other) = (shows(world.session().queue_state(*id)), shows(world.session().steer_state(*id)));
@@ -197,7 +197,7 @@ fn word(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).expect("a word").as_str().unwrap_or_default().to_owned()
 }
 
-/// The state in words: lifecycle, run state, what is true of the flags.
+/// The state in words: lifecycle, run state, set flags.
 pub(crate) fn state(session: &Session) -> String {
     let flags = flags(session.flags());
     format!("{} {} [{}]", session.lifecycle.kind(), session.run_state(), flags)

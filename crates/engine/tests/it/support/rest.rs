@@ -1,11 +1,11 @@
-//! A world that is left alone until nothing of it goes on, and how often a message came to its end there.
+//! Runs a world until it is idle, and counts how often a message ended there.
 
 use engine::{CompactionStep, Effect, Event, Leg, MessageId, ReceiptState};
 
 use super::World;
 use super::script::run_line;
 
-/// Lets all that is under way go on until nothing is.
+/// Runs all effects until nothing is unfinished.
 pub(crate) fn come_to_rest(world: &mut World) {
     for _ in 0..200 {
         let session = world.session();
@@ -36,8 +36,8 @@ fn carried_out(effect: &Effect) -> Vec<String> {
         Effect::Prepare { .. } => lines(&["prepared"]),
         Effect::Reserve { .. } => lines(&["reserved"]),
         Effect::Request { .. } => lines(&["say text \"That is all.\"", "end"]),
-        Effect::Compact { compaction_step: CompactionStep::Truncate, .. } => lines(&["shortened results"]),
-        Effect::Compact { .. } => lines(&["shortened summary \"in short\" by=acme/one"]),
+        Effect::Compact { compaction_step: CompactionStep::Truncate, .. } => lines(&["compacted results"]),
+        Effect::Compact { .. } => lines(&["compacted summary \"in short\" by=acme/one"]),
         Effect::CheckCall { call, .. } => vec![format!("checked {} allow", call.index)],
         Effect::RunCall { call, .. } => vec![format!("ended {} done \"ok\"", call.index)],
         Effect::FindCall { call, .. } => vec![format!("found {} ended \"ok\"", call.index)],
@@ -49,7 +49,7 @@ fn carried_out(effect: &Effect) -> Vec<String> {
     }
 }
 
-/// How often a leg came to an end, by what was recorded.
+/// How often a leg ended, according to the records.
 pub(crate) fn ends_of(world: &World, message: MessageId, leg: Leg) -> usize {
     let known = &world.session().messages[&message];
     let run = known.leg(leg).run;

@@ -1,4 +1,4 @@
-//! The language of the script tests: one input a line. `scripts/README.md` has the list.
+//! The language of the script tests: one input a line. `scripts/README.md` lists the inputs.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{World, create, render};
 
-/// Carries out one line. What it led to is in `world.lines`.
+/// Executes one line; its results are in `world.lines`.
 pub(crate) fn run_line(world: &mut World, line: &str) {
     let (line, fails) = line.strip_prefix("! ").map_or((line, false), |rest| (rest, true));
     let (line, decide) = line.strip_prefix("+ ").map_or((line, true), |rest| (rest, false));
@@ -36,7 +36,7 @@ pub(crate) fn run_line(world: &mut World, line: &str) {
     }
 }
 
-/// Carries out a whole script and gives what its last line led to.
+/// Executes a script. The world holds the results of its last line.
 pub(crate) fn run(script: &str) -> World {
     let mut world = World::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -46,7 +46,7 @@ pub(crate) fn run(script: &str) -> World {
     world
 }
 
-/// The words of a line; a text in quotes is one word, an object in braces the rest of the line.
+/// The words of a line; a quoted text is one word, an object in braces is the rest of the line.
 struct Words {
     words: Vec<String>,
     effect: Option<String>,
@@ -159,7 +159,7 @@ fn candidate(text: &str) -> Candidate {
     Candidate { model: model.to_owned(), profile, thinking, can_refresh, ..one }
 }
 
-/// Lines that every script has: only what the last of them led to is shown.
+/// Executes lines that every script has: only the results of the last one are shown.
 fn quietly(world: &mut World, lines: &[&str]) {
     for line in lines {
         world.lines.clear();
@@ -187,7 +187,7 @@ fn set(world: &mut World, key: &str, value: &str) {
         }
         "deadline" => limits.deadline_ms = number(),
         "first_byte" => limits.first_byte_ms = number(),
-        "silent" => limits.silent_ms = number(),
+        "idle_timeout" => limits.silent_ms = number(),
         "call" => limits.call_ms = number(),
         "max_wait" => limits.max_wait_ms = number(),
         "wrap_up" => world.settings.budget.wrap_up = number() as u32,
@@ -197,11 +197,11 @@ fn set(world: &mut World, key: &str, value: &str) {
             let of = number() * 1_000_000;
             world.settings.candidates[0].price = Some(Price { input: of, cached: of, cache_written: of, output: of });
         }
-        "told" => limits.repeats_told = number() as u32,
-        "stopped" => limits.repeats_most = number() as u32,
+        "loop_warn" => limits.repeats_told = number() as u32,
+        "loop_stop" => limits.repeats_most = number() as u32,
         "retries" => limits.retries = number() as u32,
         "poison" => limits.poison_after = number() as u32,
-        "draw" => world.random = number(),
+        "random" => world.random = number(),
         "queue_mode" => world.queue.mode = word(value).expect("a mode"),
         "debounce" => world.queue.debounce_ms = number(),
         "cap" => world.queue.cap = number() as u32,
@@ -283,13 +283,13 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
     })
 }
 
-/// A value by its name on the wire; none for none.
+/// A value by its name on the wire; none for an empty word.
 fn word<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
     let value = serde_json::from_str(text).unwrap_or_else(|_| text.into());
     (!text.is_empty()).then(|| serde_json::from_value(value).expect("a word"))
 }
 
-/// What the last summary stood for, as the state before it has it.
+/// The items that the last summary replaced, from the state before it.
 pub(crate) fn undo(world: &World) -> Command {
     let compacted = world.journal.iter().enumerate().rev().find_map(|(at, record)| match &record.event {
         Event::Compacted(e) => Some((at, e.compaction, e.kept_from)),
@@ -304,8 +304,8 @@ pub(crate) fn undo(world: &World) -> Command {
     Command::Uncompact { compaction, restored }
 }
 
-/// What a compaction makes: a summary, or all long results cut.
-fn shortened(world: &World, words: &Words) -> CompactionResult {
+/// The result of a compaction: a summary, or all long results truncated.
+fn compacted(world: &World, words: &Words) -> CompactionResult {
     let usage = Usage { input: 7, output: 3, ..Usage::default() };
     if words.at(1) == "results" {
         let items = world.session().transcript.items().iter();
@@ -316,7 +316,7 @@ fn shortened(world: &World, words: &Words) -> CompactionResult {
     CompactionResult::Summary { text, by: words.option("by").map(str::to_owned), usage }
 }
 
-/// A text as it is written, or of so many bytes.
+/// The text of the line, or one of this size.
 fn sized(words: &Words, at: usize) -> String {
     match words.option("size") {
         Some(size) => "x".repeat(size.parse().expect("a number")),
@@ -350,8 +350,8 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             cooling: cooling(words.option("cooling").unwrap_or_default()),
         },
         "open-to-wait" => Report::OpenedToWait { epoch: Epoch(words.number(1)) },
-        "cooled" => Report::CooldownSet { cooling: cooling(words.at(1)) },
-        "cleared" => Report::CooldownLifted { cleared: cleared(words.at(1)) },
+        "cooldown-set" => Report::CooldownSet { cooling: cooling(words.at(1)) },
+        "cooldown-lifted" => Report::CooldownLifted { cleared: lifted(words.at(1)) },
         "closing" => Report::Closing,
         "due" => Report::Due,
         "store-full" => Report::StoreFull,
@@ -384,7 +384,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             effect: effect(&[EffectKind::Request, EffectKind::Prepare, EffectKind::Compact]),
             failure: of_candidate(world, failure(words, 1)),
         },
-        "shortened" => Report::Compacted { effect: effect(&[EffectKind::Compact]), made: shortened(world, words) },
+        "compacted" => Report::Compacted { effect: effect(&[EffectKind::Compact]), made: compacted(world, words) },
         "process-ended" => Report::ProcessEnded {
             effect: effect(&[EffectKind::HoldProcess, EffectKind::EndProcess]),
             outcome: serde_json::from_value(words.at(1).into()).expect("an outcome"),
@@ -402,9 +402,9 @@ fn lane(world: &World, words: &Words, effect: EffectId) -> Report {
     }
 }
 
-/// What the ledger says: `CANDIDATE@UNTIL@CLASS …`.
+/// The candidates in cooldown: `CANDIDATE@UNTIL@CLASS …`.
 fn cooling(words: &str) -> Vec<CooldownSet> {
-    let cooled = |word: &str| {
+    let set = |word: &str| {
         let parts: Vec<&str> = word.split('@').collect();
         let [candidate, until, class] = parts[..] else { panic!("not CANDIDATE@UNTIL@CLASS: {word}") };
         CooldownSet {
@@ -413,16 +413,16 @@ fn cooling(words: &str) -> Vec<CooldownSet> {
             class: serde_json::from_value(class.into()).expect("a class of failure"),
         }
     };
-    words.split_whitespace().map(cooled).collect()
+    words.split_whitespace().map(set).collect()
 }
 
-/// Whom a user has cleared: `CANDIDATE@TIME …`.
-fn cleared(words: &str) -> Vec<CooldownLifted> {
-    let cleared = |word: &str| {
+/// The candidates whose cooldown a user has cleared: `CANDIDATE@TIME …`.
+fn lifted(words: &str) -> Vec<CooldownLifted> {
+    let lifted = |word: &str| {
         let (candidate, at) = word.split_once('@').expect("CANDIDATE@TIME");
         CooldownLifted { candidate: candidate.parse().expect("a number"), at: Timestamp(at.parse().expect("a time")) }
     };
-    words.split_whitespace().map(cleared).collect()
+    words.split_whitespace().map(lifted).collect()
 }
 
 fn part(words: &Words) -> Part {
@@ -454,7 +454,7 @@ fn part(words: &Words) -> Part {
     }
 }
 
-/// As a provider's answer is told: it names the candidate that failed.
+/// Adds the failed candidate, as a provider's response does.
 fn of_candidate(world: &World, failure: Failure) -> Failure {
     let at = world.session().run().map_or(0, |run| run.counts.candidates.candidate as usize);
     match world.settings.candidates.get(at).filter(|_| world.settings.candidates.len() > 1) {
@@ -524,7 +524,7 @@ fn call(world: &World, index: u64) -> Option<&engine::Call> {
     world.session().run()?.step.calls.iter().find(|call| u64::from(call.id.index) == index)
 }
 
-/// The call of this place in the step that is under way, or, when there is none, in the first step of the last run.
+/// The call of this index in the current step; without one, in the first step of the last run.
 fn call_id(world: &World, index: u64) -> CallId {
     call(world, index).map_or_else(
         || CallId { run: MessageId(Uuid::from_u128(u128::from(world.messages))).into(), step: 1, index: index as u32 },
@@ -532,16 +532,16 @@ fn call_id(world: &World, index: u64) -> CallId {
     )
 }
 
-/// What the fixture's check binds an approval to.
+/// The fingerprint that the fixture binds an approval to.
 pub(crate) fn fingerprint(call: CallId) -> Hash {
     Hash::of(call.to_string().as_bytes())
 }
 
-/// The limit that is near or reached when others spend as well.
+/// The limits of shared budgets in scripts.
 const MEMORY: Limit = Limit { scope: Scope::Process, of: Resource::Memory, used: 900 << 20, limit: 800 << 20 };
 const DAY: Limit = Limit { scope: Scope::Day, of: Resource::Tokens, used: 960, limit: 1_000 };
 
-/// The effect that a line is about: the one that is named, else the one that runs, else the last that ran.
+/// The effect of a line: the named one, else the running one, else the last one that ran.
 fn find_effect(world: &World, words: &Words, kinds: &[EffectKind], index: Option<u32>) -> EffectId {
     if let Some(name) = &words.effect {
         let (run, rest) = name.split_once('/').expect("an effect id");

@@ -15,7 +15,7 @@ pub(in crate::queue) enum Asked {
     Message(Offered),
     /// Accept a message that was accepted before.
     Again(MessageId),
-    /// Hold the run.
+    /// Pause the run.
     Pause { freeze: bool },
     /// Resume the run, or end it.
     Resume { drop: bool },
@@ -102,7 +102,7 @@ impl Oracle {
         let mut expected = Expected { place: QueuePlace::Back, cut: false, ends: false, held: false };
         let (resting, queue) = (self.run.is_none(), came.offered.queue);
         let ending = self.ending().is_some();
-        let steerable = if resting { self.waits.count() > 0 } else { !ending && !self.is_held() };
+        let steerable = if resting { self.waits.count() > 0 } else { !ending && !self.is_paused() };
         match came.mode {
             QueueMode::Collect => expected.place = QueuePlace::Gather,
             QueueMode::Steer if steerable => expected.place = QueuePlace::Steer,
@@ -112,7 +112,7 @@ impl Oracle {
                 if !resting || self.waits.count() > 0 {
                     expected.place = QueuePlace::Front;
                 }
-                expected.held = !resting && !ending && !self.is_held() && queue.interrupt == Interrupt::Suspend;
+                expected.held = !resting && !ending && !self.is_paused() && queue.interrupt == Interrupt::Suspend;
                 expected.ends = !resting && !ending && !expected.held;
             }
         }
@@ -127,8 +127,8 @@ impl Oracle {
             Asked::Message(offered) => {
                 self.waits.count() >= offered.queue.cap as usize && offered.queue.drop == DropPolicy::New
             }
-            Asked::Pause { .. } => self.run.is_none() || self.is_held() || self.ending().is_some(),
-            Asked::Resume { .. } => !self.is_held(),
+            Asked::Pause { .. } => self.run.is_none() || self.is_paused() || self.ending().is_some(),
+            Asked::Resume { .. } => !self.is_paused(),
             Asked::Abort => self.run.is_none(),
             Asked::Break { run, at } => {
                 let is_other = self.run.as_ref().is_none_or(|under| under.id != *run);
@@ -153,7 +153,7 @@ impl Oracle {
                 same("the receipt", (Some(receipt.state), receipt.ahead), (state, ahead))?;
                 matches!(asked, Asked::Message(_)) || led.records.is_empty()
             }
-            Asked::Pause { .. } => self.is_held(),
+            Asked::Pause { .. } => self.is_paused(),
             // It may stop at the next breakpoint at once.
             Asked::Resume { drop } => !drop || over,
             Asked::Abort => over,

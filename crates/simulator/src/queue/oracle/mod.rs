@@ -14,7 +14,7 @@ use engine::{
 use super::legs::Legs;
 pub(super) use asked::{Asked, Offered};
 use asked::{Came, Expected};
-use run::{Doing, Under};
+use run::{CurrentRun, Doing};
 use said::Said;
 use waits::Waits;
 
@@ -24,7 +24,7 @@ pub(super) struct Oracle {
     waits: Waits,
     legs: Legs,
     said: Said,
-    run: Option<Under>,
+    run: Option<CurrentRun>,
     /// The session's queue mode, if one was set.
     mode: Option<engine::QueueMode>,
     /// Whether the conversation must be reset when the run has ended.
@@ -209,7 +209,7 @@ impl Oracle {
             self.legs.set(key, state, e.run)?;
             self.said.say(*message, false);
         }
-        self.run = Some(Under::new(e.run, starting));
+        self.run = Some(CurrentRun::new(e.run, starting));
         Ok(())
     }
 
@@ -291,8 +291,8 @@ impl Oracle {
         self.run.as_ref().and_then(|run| run.ending)
     }
 
-    fn is_held(&self) -> bool {
-        self.run.as_ref().is_some_and(Under::is_held)
+    fn is_paused(&self) -> bool {
+        self.run.as_ref().is_some_and(CurrentRun::is_paused)
     }
 
     fn streams(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The run in progress or on hold: its activity, its calls, and where it must stop.
+//! The unfinished run: its activity, its calls, and its breakpoints.
 
 use engine::tables::transitions::RunState;
 use engine::{
@@ -59,30 +59,30 @@ enum At {
     Ending,
 }
 
-/// Why a run is held.
+/// The pause of a run: whether calls are frozen, and the call before which it stopped.
 #[derive(Debug)]
-struct Hold {
+struct Pause {
     freeze: bool,
     before: Option<CallId>,
 }
 
 /// The current run.
 #[derive(Debug)]
-pub(super) struct Under {
+pub(super) struct CurrentRun {
     pub(super) id: RunId,
     pub(super) inputs: Vec<MessageId>,
     pub(super) doing: Doing,
     pub(super) ending: Option<Outcome>,
     calls: Vec<Call>,
-    held: Option<Hold>,
+    pause: Option<Pause>,
     begun: bool,
     tools: Vec<String>,
     states: Vec<RunState>,
-    /// Whether it has stopped in its current state, or was told to stop when it was in it already.
+    /// Whether it has stopped in its current state, or got the breakpoint while it was in it already.
     stopped: bool,
 }
 
-impl Under {
+impl CurrentRun {
     pub(super) fn new(id: RunId, inputs: Vec<MessageId>) -> Self {
         Self {
             id,
@@ -90,7 +90,7 @@ impl Under {
             doing: Doing::Preparing,
             ending: None,
             calls: vec![],
-            held: None,
+            pause: None,
             begun: false,
             tools: vec![],
             states: vec![],
@@ -98,8 +98,8 @@ impl Under {
         }
     }
 
-    pub(super) fn is_held(&self) -> bool {
-        self.held.is_some()
+    pub(super) fn is_paused(&self) -> bool {
+        self.pause.is_some()
     }
 
     /// Whether it must stop here; for `None`, whether it has no breakpoint.
@@ -122,9 +122,9 @@ impl Under {
     }
 
     /// Checks that it may leave its state: it must have stopped there if there is a breakpoint.
-    fn goes_on(&self, event: &str) -> Result<(), String> {
-        if self.held.is_some() {
-            return Err(format!("{event} while the run is held"));
+    fn check_may_continue(&self, event: &str) -> Result<(), String> {
+        if self.pause.is_some() {
+            return Err(format!("{event} while the run is paused"));
         }
         if self.ending.is_none() && self.should_stop() {
             return Err(format!("{event}, and the run should have stopped while {:?}", self.doing));
@@ -150,16 +150,16 @@ impl Under {
             Event::WaitBegan(_) => self.is(Doing::Asking),
             Event::Failed(e) if e.failure.class == FailureClass::ContextOverflow => self.is(Doing::Summing),
             Event::CompactionBegun(_) => {
-                self.goes_on("the history is compacted")?;
+                self.check_may_continue("the history is compacted")?;
                 self.is(Doing::Summing);
             }
             Event::Failed(_) => self.is(Doing::Deciding),
             Event::CompactionFailed(_) => {
-                self.goes_on("the history was not summarised")?;
+                self.check_may_continue("the history was not summarised")?;
                 self.is(Doing::Deciding);
             }
             Event::RetryScheduled(_) => {
-                self.goes_on("a try was delayed")?;
+                self.check_may_continue("a try was delayed")?;
                 self.is(Doing::Retrying);
             }
             Event::BreakpointSet(e) => self.breakpoint(e.before_tool.as_ref(), e.on_state, asked)?,
@@ -178,7 +178,7 @@ impl Under {
     }
 
     fn sent(&mut self, steers: bool) -> Result<(), String> {
-        self.goes_on("a request was sent")?;
+        self.check_may_continue("a request was sent")?;
         if steers {
             return Err("a request was sent without its steers".into());
         }
@@ -224,7 +224,7 @@ impl Under {
             }
             Event::CallStarted(e) => self.call_started(e, steers)?,
             Event::CallEnding(e) => {
-                let still = self.held.as_ref().is_some_and(|held| held.freeze);
+                let still = self.pause.as_ref().is_some_and(|pause| pause.freeze);
                 if e.why == EndingCause::Limit && still {
                     return Err(format!("{} is ended by its limit while it is frozen", e.call));
                 }
@@ -259,9 +259,9 @@ impl Under {
             At::Ready if self.tools.contains(&tool) && !passed => {
                 return Err(format!("{} starts, and the run should have stopped before it", e.call));
             }
-            At::Ready if steers => return Err(format!("{} starts though a message waits to be steered in", e.call)),
+            At::Ready if steers => return Err(format!("{} starts although a steer waits", e.call)),
             At::Ready if self.ending.is_some() => return Err(format!("{} starts, and its run ends", e.call)),
-            At::Ready => self.goes_on("a call starts")?,
+            At::Ready => self.check_may_continue("a call starts")?,
             At::Waiting | At::Asked | At::Running | At::Lost | At::Ending => {
                 return Err(format!("{} starts, and is {at:?}", e.call));
             }
@@ -299,8 +299,8 @@ impl Under {
     }
 
     fn paused(&mut self, e: &Paused, asked: &Asked) -> Result<(), String> {
-        if self.held.is_some() || self.ending.is_some() {
-            return Err("a run is held that is already held or ending".into());
+        if self.pause.is_some() || self.ending.is_some() {
+            return Err("a run is paused that is already paused or ending".into());
         }
         let may = match e.cause {
             PauseCause::User => *asked == Asked::Pause { freeze: e.freeze },
@@ -319,22 +319,22 @@ impl Under {
                 (None, None) | (Some(_), Some(_)) => false,
             },
         };
-        self.held = Some(Hold { freeze: e.freeze, before: e.call });
-        if may { Ok(()) } else { Err(format!("{e:?}: it has no reason to be held here")) }
+        self.pause = Some(Pause { freeze: e.freeze, before: e.call });
+        if may { Ok(()) } else { Err(format!("{e:?}: it has no reason to be paused here")) }
     }
 
     fn resumed(&mut self, asked: &Asked) -> Result<(), String> {
-        let Some(held) = self.held.take() else { return Err("a run is resumed that was not held".into()) };
-        if let Some(call) = self.calls.iter_mut().find(|call| Some(call.id) == held.before) {
+        let Some(pause) = self.pause.take() else { return Err("a run is resumed that was not paused".into()) };
+        if let Some(call) = self.calls.iter_mut().find(|call| Some(call.id) == pause.before) {
             call.passed = true;
         }
         match asked {
-            // An interrupting message ends a held run.
+            // An interrupting message ends a paused run.
             Asked::Resume { .. }
             | Asked::Abort
             | Asked::Reset
             | Asked::Message(Offered { mode: None | Some(QueueMode::Interrupt), .. }) => Ok(()),
-            other => Err(format!("{other:?} resumes a held run")),
+            other => Err(format!("{other:?} resumes a paused run")),
         }
     }
 
@@ -343,7 +343,7 @@ impl Under {
         if !self.calls.is_empty() {
             return Err("a run ends with calls that have no result".into());
         }
-        self.goes_on("the run ends")?;
+        self.check_may_continue("the run ends")?;
         let expected = match (self.ending, self.doing) {
             (Some(outcome), _) => outcome,
             (None, Doing::Streaming) => Outcome::Completed,
@@ -353,9 +353,9 @@ impl Under {
         same("how the run ends", outcome, expected)
     }
 
-    /// What must hold after any input that changed something.
+    /// Checks what must hold after any input that changed something.
     pub(super) fn when_idle(&self, steers: bool) -> Result<(), String> {
-        if self.held.is_some() || self.ending.is_some() {
+        if self.pause.is_some() || self.ending.is_some() {
             return Ok(());
         }
         if self.should_stop() && self.doing != Doing::Sent {
@@ -365,7 +365,7 @@ impl Under {
             return Ok(());
         }
         if self.calls.iter().any(|call| matches!(call.at, At::Waiting | At::Asked | At::Ready)) {
-            return Err("a call is still to start though a message waits to be steered in".into());
+            return Err("a call can still start although a steer waits".into());
         }
         if self.doing == Doing::Preparing && self.begun {
             return Err("a steer waits, and no request is prepared".into());
@@ -375,17 +375,17 @@ impl Under {
 
     /// Checks that exactly the effects that it needs are wanted.
     pub(super) fn wants(&self, effects: &[Effect]) -> Result<(), String> {
-        let goes_on = self.held.is_none() && self.ending.is_none();
-        let still = self.held.as_ref().is_some_and(|held| held.freeze);
+        let is_active = self.pause.is_none() && self.ending.is_none();
+        let still = self.pause.as_ref().is_some_and(|pause| pause.freeze);
         let mut wanted = 0;
         for effect in effects {
             let at = |id: &CallId| self.calls.iter().find(|call| call.id == *id).map(|call| call.at);
             let fits = match effect {
-                Effect::Prepare { .. } => goes_on && self.doing == Doing::Preparing && !self.begun,
-                Effect::Compact { .. } => goes_on && self.doing == Doing::Summing,
-                Effect::Request { .. } => goes_on && matches!(self.doing, Doing::Sent | Doing::Streaming),
+                Effect::Prepare { .. } => is_active && self.doing == Doing::Preparing && !self.begun,
+                Effect::Compact { .. } => is_active && self.doing == Doing::Summing,
+                Effect::Request { .. } => is_active && matches!(self.doing, Doing::Sent | Doing::Streaming),
                 // One after the other; this does not check their order.
-                Effect::CheckCall { call, .. } => goes_on && at(call) == Some(At::Waiting),
+                Effect::CheckCall { call, .. } => is_active && at(call) == Some(At::Waiting),
                 Effect::RunCall { call, .. } => at(call) == Some(At::Running),
                 Effect::EndCall { call, .. } => at(call) == Some(At::Ending),
                 Effect::FindCall { call, .. } => at(call) == Some(At::Lost),
@@ -401,7 +401,7 @@ impl Under {
             }
             wanted += usize::from(!matches!(effect, Effect::CheckCall { .. }));
         }
-        let asks = goes_on
+        let asks = is_active
             && match self.doing {
                 Doing::Preparing => !self.begun,
                 Doing::Sent | Doing::Streaming | Doing::Summing => true,

@@ -1,4 +1,4 @@
-//! One session of the process: its pump, and what runs for it.
+//! One session of the process: its pump and its running effects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,17 +19,18 @@ pub(super) struct Node {
     at: usize,
     pump: Pump<Machine, ()>,
     running: BTreeMap<EffectId, Effect>,
-    /// What is being recorded, and what the ledger said before it was decided.
+    /// The batch that is being recorded, and how far it is.
     writing: Option<(Arc<Batch>, Kept)>,
-    believed: Vec<CooldownSet>,
+    /// The cooldowns that the ledger reported before that batch was decided.
+    batch_cooldowns: Vec<CooldownSet>,
     armed: Option<Timestamp>,
-    /// Where the ledger's branch ended when the run last looked at it; none = it has not.
+    /// The end of the ledger's branch when the run last read it; none = it has not.
     seen: Option<Seq>,
-    /// What the ledger said when the first input came that the next batch decides on.
-    said: Option<Vec<CooldownSet>>,
-    /// When each request went out. The provider knows, whoever dies.
+    /// The cooldowns that the ledger reported at the first input of the next batch.
+    reported_cooldowns: Option<Vec<CooldownSet>>,
+    /// When each request was sent. The provider knows it, whatever crashes.
     sent: BTreeMap<EffectId, Timestamp>,
-    /// Since when the answer of a candidate counts, in the run under way.
+    /// When the last answered request to each candidate was sent, by run.
     answered: BTreeMap<(RunId, u32), Timestamp>,
     messages: u32,
     pub(super) requests: u64,
@@ -37,11 +38,11 @@ pub(super) struct Node {
     pub(super) cleared: u64,
 }
 
-/// How far a batch is.
+/// The progress of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     NotYet,
-    /// In the journal, and nobody has acted on it.
+    /// It is in the journal, and no effect of it has started.
     Recorded,
 }
 
@@ -56,10 +57,10 @@ impl Node {
             pump: Pump::new(Machine::new()),
             running: BTreeMap::new(),
             writing: None,
-            believed: vec![],
+            batch_cooldowns: vec![],
             armed: None,
             seen: None,
-            said: None,
+            reported_cooldowns: None,
             sent: BTreeMap::new(),
             answered: BTreeMap::new(),
             messages: 0,
@@ -73,7 +74,7 @@ impl Node {
         BranchId(Uuid::from_u128(10 + self.at as u128))
     }
 
-    /// Makes the session, and takes it up.
+    /// Creates the session and opens it.
     pub(super) fn begin(&mut self, epoch: Epoch, ledger: &Ledger, now: Timestamp) {
         let moment = Moment { now, random: 0 };
         let (session, key) = (SessionId(Uuid::from_u128(20 + self.at as u128)), format!("agent:main:{}", self.at));
@@ -83,14 +84,14 @@ impl Node {
     }
 
     fn open(&mut self, epoch: Epoch, ledger: &Ledger, now: Timestamp) {
-        let LedgerUpdate { cleared, cooling } = self.told(ledger, now);
-        self.said = Some(cooling.clone());
+        let LedgerUpdate { cleared, cooling } = self.ledger_state(ledger, now);
+        self.reported_cooldowns = Some(cooling.clone());
         self.pump.offer(Report::Opened { epoch, cooling }, Moment { now, random: 0 }, None);
         self.offer_update(LedgerUpdate { cleared, cooling: vec![] }, Moment { now, random: 0 });
         self.decide();
     }
 
-    /// The next process brings the session back from the journal.
+    /// The next process recovers the session from the journal.
     pub(super) fn reopen(
         &mut self,
         journal: &Memory,
@@ -118,18 +119,18 @@ impl Node {
         self.pump.session()
     }
 
-    /// What the ledger says of the run under way.
-    fn told(&self, ledger: &Ledger, now: Timestamp) -> LedgerUpdate {
+    /// The ledger's state for the unfinished run.
+    fn ledger_state(&self, ledger: &Ledger, now: Timestamp) -> LedgerUpdate {
         let run = self.session().and_then(Session::run).map(|run| run.id);
-        let told = run.zip(self.pump.machine().settings());
-        told.map(|(run, settings)| ledger.standing(&settings.candidates, run, now)).unwrap_or_default()
+        let run = run.zip(self.pump.machine().settings());
+        run.map(|(run, settings)| ledger.standing(&settings.candidates, run, now)).unwrap_or_default()
     }
 
     fn offer_update(&mut self, update: LedgerUpdate, moment: Moment) {
-        // What was said before that is over.
+        // A cleared cooldown no longer holds.
         let stays = |of: &CooldownSet| update.cleared.iter().all(|cleared| cleared.candidate != of.candidate);
-        if let Some(said) = &mut self.said {
-            said.retain(stays);
+        if let Some(reported) = &mut self.reported_cooldowns {
+            reported.retain(stays);
         }
         for report in update.reports() {
             self.pump.offer(report, moment, None);
@@ -143,18 +144,18 @@ impl Node {
         self.offer_update(update, moment);
     }
 
-    /// As the runtime's actor does where a user has cleared a profile.
+    /// Acts like the runtime's actor after a user has cleared a profile.
     pub(super) fn observe(&mut self, moment: Moment, ledger: &Ledger) -> Result<(), Violation> {
         self.observe_update(moment, ledger);
         self.decide();
         self.fault()
     }
 
-    /// Something comes in; what the ledger says then comes before it.
+    /// Offers an input, after the changes of the ledger.
     pub(super) fn offer(&mut self, input: impl Into<Input>, moment: Moment, ledger: &Ledger) -> Result<(), Violation> {
         let input = input.into();
-        if self.said.is_none() {
-            self.said = Some(self.told(ledger, moment.now).cooling);
+        if self.reported_cooldowns.is_none() {
+            self.reported_cooldowns = Some(self.ledger_state(ledger, moment.now).cooling);
         }
         if let Input::Report(Report::RequestEnded { effect, .. }) = &input {
             let candidate = self.session().and_then(Session::run).map_or(0, |run| run.counts.candidates.candidate);
@@ -166,17 +167,17 @@ impl Node {
         self.fault()
     }
 
-    /// A run waits for nobody of whom a user said before that he may be asked.
-    pub(super) fn is_told(&self, ledger: &Ledger, now: Timestamp) -> Result<(), Violation> {
+    /// Checks that no run waits for a candidate whose cooldown a user has cleared.
+    pub(super) fn obeys_cleared_cooldowns(&self, ledger: &Ledger, now: Timestamp) -> Result<(), Violation> {
         let run = self.session().filter(|_| !self.is_writing()).and_then(Session::run);
         let Some(run) = run.filter(|run| matches!(run.phase, Phase::Awaiting { .. })) else { return Ok(()) };
-        let told = self.told(ledger, now).cleared;
-        // What was found out at the same time may have been found out after it.
+        let cleared = self.ledger_state(ledger, now).cleared;
+        // A failure at the same time may have come after it.
         let knows = |cleared: &CooldownLifted| {
             run.counts.candidates.cooling.iter().find(|of| of.candidate == cleared.candidate && of.since < cleared.at)
         };
-        let waits = told.iter().find_map(knows);
-        Invariant::Cooldown.holds(waits.is_none(), || format!("{} waits in spite of a user's word: {waits:?}", run.id))
+        let waits = cleared.iter().find_map(knows);
+        Invariant::Cooldown.holds(waits.is_none(), || format!("{} waits for a cleared cooldown: {waits:?}", run.id))
     }
 
     fn fault(&self) -> Result<(), Violation> {
@@ -184,10 +185,10 @@ impl Node {
         Invariant::Edge.holds(fault.is_none(), || format!("{fault:?}"))
     }
 
-    /// Takes the next batch, if there is one and none is under way.
+    /// Takes the next batch, unless one is being recorded.
     fn decide(&mut self) {
         while self.writing.is_none() && self.pump.has_offers() {
-            self.believed = self.said.take().unwrap_or_default();
+            self.batch_cooldowns = self.reported_cooldowns.take().unwrap_or_default();
             match self.pump.next_batch() {
                 Some(batch) => self.writing = Some((batch, Kept::NotYet)),
                 None => self.carry_out(),
@@ -210,7 +211,7 @@ impl Node {
         self.writing.is_some()
     }
 
-    /// A batch goes into the journal, then is acted on.
+    /// Appends the batch, or starts its effects if the journal has it.
     pub(super) fn write(&mut self, journal: &Memory, now: Timestamp) -> Result<(), Violation> {
         let Some((batch, kept)) = self.writing.take() else { return Ok(()) };
         if kept == Kept::NotYet {
@@ -225,20 +226,23 @@ impl Node {
         self.fault()
     }
 
-    /// Nobody is asked whom the ledger said to leave alone before the first input that led to this; but as a probe.
+    /// Checks that no candidate is asked that was in cooldown before the first input of the batch, except as a probe.
     fn judge(&mut self, batch: &Batch) -> Result<(), Violation> {
-        let said = std::mem::take(&mut self.believed);
+        let cooldowns = std::mem::take(&mut self.batch_cooldowns);
         for record in &batch.records {
             match &record.event {
                 Event::CandidateCleared(_) => self.cleared += 1,
                 Event::CandidateCooled(e) if e.request.is_none() && self.requests > 0 => self.learned += 1,
                 Event::RequestSent(sent) => {
                     self.requests += 1;
-                    let alone =
-                        said.iter().find(|cooled| cooled.candidate == sent.candidate && cooled.until > record.at);
+                    let cooldown =
+                        cooldowns.iter().find(|cooled| cooled.candidate == sent.candidate && cooled.until > record.at);
                     let repaired = self.answered.contains_key(&(sent.request.run, sent.candidate));
-                    Invariant::Cooldown.holds(alone.is_none() || sent.probe || repaired, || {
-                        format!("{} asks {} at {}, which was told: {alone:?}", sent.request, sent.candidate, record.at)
+                    Invariant::Cooldown.holds(cooldown.is_none() || sent.probe || repaired, || {
+                        format!(
+                            "{} asks {} at {} in its cooldown: {cooldown:?}",
+                            sent.request, sent.candidate, record.at
+                        )
                     })?;
                 }
                 _ => {}
@@ -247,13 +251,13 @@ impl Node {
         Ok(())
     }
 
-    /// One of the effects that run, drawn.
+    /// A random running effect.
     pub(super) fn pick(&self, rng: &mut Rng) -> Option<Effect> {
         let number = if self.running.is_empty() { return None } else { rng.pick(self.running.len()) };
         self.running.values().nth(number).cloned()
     }
 
-    /// Since when a request is out; none where it goes out just now.
+    /// When a request was sent; none if it is sent now.
     pub(super) fn sent(&mut self, effect: EffectId, now: Timestamp) -> Option<Timestamp> {
         let since = self.sent.get(&effect).copied();
         self.sent.entry(effect).or_insert(now);
@@ -265,7 +269,7 @@ impl Node {
         settings.candidates[at as usize].clone()
     }
 
-    /// Whether it can do something now.
+    /// Whether it can act now.
     pub(super) fn is_ready(&self, now: Timestamp) -> bool {
         self.is_writing() || !self.running.is_empty() || self.armed.is_some_and(|at| at <= now) || self.may_ask()
     }
@@ -280,7 +284,7 @@ impl Node {
         is_free && self.messages < MESSAGES
     }
 
-    /// Nothing runs: its time has come, or its user asks for something.
+    /// Without a running effect: reports the armed time, or sends the user's next message.
     pub(super) fn ask_or_wake(&mut self, moment: Moment, ledger: &Ledger) -> Result<(), Violation> {
         if self.armed.is_some_and(|at| at <= moment.now) {
             self.armed = None;
@@ -300,19 +304,25 @@ impl Node {
         self.offer(command, moment, ledger)
     }
 
-    /// All that it learned is in the ledger, each failure once.
-    pub(super) fn finish(&self, journal: &Memory, told: &[(EffectId, Timestamp)]) -> Result<(), Violation> {
+    /// Checks that each of its failures is in the ledger once, and that no report is pending.
+    pub(super) fn finish(&self, journal: &Memory, recorded: &[(EffectId, Timestamp)]) -> Result<(), Violation> {
         let session = self.session().ok_or_else(|| Invariant::Settled.violated("there is no session"))?;
-        let cooldowns = session.run().is_none() && session.pending_reports.is_empty();
-        Invariant::Settled.holds(cooldowns, || {
-            format!("{} owes {:?}, and runs {:?}", session.key, session.pending_reports, session.run())
+        let is_settled = session.run().is_none() && session.pending_reports.is_empty();
+        Invariant::Settled.holds(is_settled, || {
+            format!(
+                "{} has the pending reports {:?}, and the run {:?}",
+                session.key,
+                session.pending_reports,
+                session.run()
+            )
         })?;
         for entry in journal.read(self.branch(), Seq(1)).map_err(|error| unread(&error))? {
             let Event::CandidateCooled(cooled) = &entry.event else { continue };
             let Some(request) = cooled.request else { continue };
-            let times = told.iter().filter(|(of, until)| *of == request && Some(*until) >= cooled.until).count();
-            // Where it was left alone already, and for longer, it says nothing new but how often.
-            Invariant::Cooldown.holds(times == 1, || format!("{cooled:?} is in the ledger {times} times: {told:?}"))?;
+            let times = recorded.iter().filter(|(of, until)| *of == request && Some(*until) >= cooled.until).count();
+            // A longer cooldown that exists already only counts once more.
+            Invariant::Cooldown
+                .holds(times == 1, || format!("{cooled:?} is in the ledger {times} times: {recorded:?}"))?;
         }
         Ok(())
     }
