@@ -1,4 +1,4 @@
-//! `limulus runs pause`, `runs resume` and `runs break`: pauses a run now or at a breakpoint, and resumes it.
+//! `limulus runs pause`, `runs resume` and `runs break`: pause a run now or at a breakpoint, and resume it.
 
 use std::sync::Arc;
 
