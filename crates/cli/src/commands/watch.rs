@@ -1,5 +1,5 @@
-//! `limulus runs watch`: draws a run that some process executes, from its beginning. It acquires no lock. If the command
-//! ends, the run continues.
+//! `limulus runs watch`: draws a run that some process executes, from its beginning. It acquires no lock. If the
+//! command ends, the run continues.
 
 use std::time::Duration;
 
@@ -24,11 +24,9 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Watch a run: its answer, its tool calls and what it waits for; exit with the run's exit code
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Ctrl-C stops watching; `limulus runs abort` ends the run. Approval requests appear here too. \
+#[command(after_help = "Ctrl-C stops watching; `limulus runs abort` ends the run. Approval requests appear here too. \
                   If another run takes the message, that run is watched; if the message is cancelled or dropped, \
-                  exit code 130."
-)]
+                  exit code 130.")]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     choice: RunChoice,
@@ -89,8 +87,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Checks the receipt of the message that starts the run. Returns the end if the run will never start. If another run
-    /// took the message, that run is watched from here on.
+    /// Checks the receipt of the message that starts the run. Returns the end if the run will never start. If another
+    /// run took the message, that run is watched from here on.
     fn check_receipt(&mut self) -> Result<Option<RunEnd>, CliError> {
         let Some(receipt) = self.receipt()? else { return Ok(None) };
         if receipt.run != self.run {

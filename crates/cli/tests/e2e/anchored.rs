@@ -189,7 +189,7 @@ fn r10_a_session_whose_beginning_is_gone_is_put_aside_with_its_texts() {
     assert!(found.contains("no snapshot covers it") && found.contains("no entry before it is good"), "{found}");
     let did = home.run(&["doctor", "--repair", "session:agent:main:main", "--yes"]).expect_code(0).out;
     let name = format!("agent-main-main.{branch}.txt");
-    assert!(did.contains(&format!("what can be read of it is kept as {name}")), "{did}");
+    assert!(did.contains(&format!("its readable text is saved as {name}")), "{did}");
     let kept = std::fs::read_to_string(home.path().join(name)).expect("a text");
     assert!(kept.contains("Who are you?") && kept.contains(&answer), "{kept}");
     home.run(&["audit", "--branch", &branch]).expect_code(0);

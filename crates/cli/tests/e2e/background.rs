@@ -80,7 +80,7 @@ fn r13_a_process_that_ends_without_an_owner_is_shown_as_ended() {
     until("it has ended", || processes(&home)[0]["state"] == "ended");
     assert_eq!(processes(&home)[0]["how"], "exit status 3");
     let doctor = home.run(&["doctor"]).expect_code(0);
-    assert!(!doctor.out.contains("nobody waits for"), "{doctor:?}");
+    assert!(!doctor.out.contains("no run waits for"), "{doctor:?}");
     home.run(&["doctor", "--repair", "collect", "--yes"]).expect_code(0);
     let listed = process(&home, "{\"action\": \"list\"}");
     assert!(listed.contains("[ended: exit status 3]"), "{listed}");
