@@ -81,7 +81,8 @@ impl Opening<'_> {
             match Sqlite::own(home) {
                 Ok(journal) => return self.own(Arc::new(journal)).await,
                 Err(error @ journal::Error::Owned { .. }) => {
-                    // An owner that does not complete the handshake is stopped; one without a socket starts or shuts down.
+                    // An owner that does not complete the handshake is stopped; one without a socket starts or shuts
+                    // down.
                     let is_changing = is_away && began.elapsed() < CHANGE;
                     if !is_changing && !self.wait {
                         return Err(error.into());
@@ -135,7 +136,7 @@ pub(crate) fn say_damage(service: &Service) {
     if let Some(damage) = service.runtime().ledger_damage() {
         eprintln!(
             "limulus: the ledger of this home is damaged ({damage})\n  \
-             what it says before the damage counts, and what runs find out is kept only as long as this process lives; runs go on\n  \
+             entries before the damage are used; new cooldowns are kept in memory only; runs continue\n  \
              hint: `limulus doctor` shows what can be done"
         );
     }
@@ -237,8 +238,8 @@ impl Here {
         Ok(OwnerClient { here: Some(self), ..owner_client })
     }
 
-    /// Accepts no further clients and shuts the service down in order. Clients receive everything that is recorded until then.
-    /// A shutdown by a signal does not wait for answers.
+    /// Accepts no further clients and shuts the service down in order. Clients receive everything that is recorded
+    /// until then. A shutdown by a signal does not wait for answers.
     pub(crate) async fn leave(&mut self, at_once: bool) -> Result<(), CliError> {
         if let Some(listening) = self.listening.take() {
             hang_up(listening).await;

@@ -40,7 +40,8 @@ impl ConfigResolver {
         Self { current: Mutex::new(current), notes }
     }
 
-    /// The configuration in force. If the changed file is unusable, the previous one stays in force and a note says why.
+    /// The configuration in force. If the changed file is unusable, the previous one stays in force and a note says
+    /// why.
     fn current(&self) -> MutexGuard<'_, Current> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = current.config.stamp_now();
@@ -82,7 +83,7 @@ impl Current {
         self.redaction = Redaction {
             secrets: tools::Secrets::new(&self.secrets),
             secret_env: self.config.secret_env(),
-            reach: self.config.reach(),
+            reach: self.config.network_policy(),
         };
     }
 
@@ -122,7 +123,7 @@ impl Resolver for ConfigResolver {
     }
 
     fn mark(&self) -> Arc<str> {
-        self.current().config.mark()
+        self.current().config.steer_prefix()
     }
 
     fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {

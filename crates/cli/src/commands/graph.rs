@@ -104,7 +104,7 @@ mod tests {
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(&file, &drawn).unwrap();
         }
-        assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), drawn, "UPDATE=1 makes it anew");
+        assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), drawn, "UPDATE=1 writes it");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Every setting, declared once: its key, type, default or example, bounds, the moment from which a change counts, and what
-//! it is for. `settings` says what is made from this. A table of the file is a section here and a field of `Values`.
+//! Declares every setting once: its key, type, default or example, bounds, when a change takes effect, and its purpose.
+//! `settings` lists what is generated from this. A table of the file is a section here and a field of `Values`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use super::kind::Kind::{
 use super::session::ResetMode;
 use super::settings::{Limit, Section, section};
 
-/// Seconds of a year: nothing that a person waits for is longer.
+/// Seconds of a year, the upper bound of every timeout.
 const YEAR_S: i64 = 366 * 24 * 3600;
-/// More than any model has by far; it bounds what is calculated with it.
+/// Upper bound of tokens, far above any window, so that calculations cannot overflow.
 const TOKENS: i64 = 1_000_000_000;
-/// More of anything than is counted in a lifetime; it bounds what is calculated with it.
+/// Upper bound of amounts, far above real ones, so that calculations cannot overflow.
 const AMOUNT: i64 = 1_000_000_000_000;
-/// MiB in it.
+/// [`AMOUNT`] bytes in MiB, roughly.
 const MEBIBYTES: i64 = AMOUNT / 1_000_000;
 const POLICIES: Kind = Word(&["allow", "ask", "deny"]);
 const LEVELS: &[&str] = &["off", "minimal", "low", "medium", "high", "xhigh"];
 const MODES: Kind = Word(&["steer", "followup", "collect", "steer_backlog", "interrupt"]);
 const APIS: Kind = Word(&["anthropic", "openai-chat", "openai-responses", "gemini", "ollama"]);
-/// Every limit of a budget.
+/// The kind of most limits of budgets.
 const UP_TO: Kind = Kind::Limit(1, AMOUNT);
 const UP_TO_A_YEAR: Kind = Kind::Limit(1, YEAR_S);
 const COUNT: Kind = Kind::Limit(1, 1_000_000);
 
-/// Keys that are taken and change nothing yet, each with the requirement that will need it. The file that a user begins with
-/// and the file of defaults leave them out.
+/// Keys that are accepted and change nothing yet, each with the requirement that will need it. The initial file and the
+/// file of defaults omit them.
 pub(super) const RESERVED: &[(&[&str], &str)] = &[(&["lanes", "subagent"], "R67"), (&["lanes", "cron"], "R35")];
 
-/// In the order of the documentation.
+/// All sections, in the order of the documentation.
 pub(super) const SECTIONS: &[Section] = &[
     Agent::SECTION,
     Runs::SECTION,

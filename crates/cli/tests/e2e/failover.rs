@@ -231,7 +231,7 @@ fn r42_a_model_that_sees_too_little_is_refused_before_anything_is_sent() {
     assert_eq!(server.seen().len(), 0);
     std::fs::write(&config, "[models.\"acme/scripted\"]\ncontext_window = 16000\nmax_output = 1000\n").unwrap();
     let answered = home.run(&["agent", "-m", "tokens=1"]).expect_code(0);
-    assert!(answered.err.contains("sees only 16000 tokens"), "{}", answered.err);
+    assert!(answered.err.contains("of only 16000 tokens"), "{}", answered.err);
 }
 
 /// R11: a wait is in the journal: neither a kill nor the next owner shortens it, and an abort ends it.
