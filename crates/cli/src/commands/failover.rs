@@ -61,8 +61,8 @@ fn table() -> String {
     page.line("");
     page.line(format!(
         "retry       the same request after the wait that the provider asks for, else after up to {} s, \
-         doubled each time up to {} s; `requests.retries` times (default {}); a longer wait is not taken if another candidate can be tried, \
-         or if the row waits",
+         doubled each time up to {} s; `requests.retries` times (default {}); \
+         a longer wait is not taken if another candidate can be tried, or if the row waits",
         BACKOFF_BASE_MS / 1000,
         BACKOFF_MOST_MS / 1000,
         Limits::default().retries
