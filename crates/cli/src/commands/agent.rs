@@ -116,7 +116,6 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
 
 /// The result of a message.
 enum Ending {
-    /// Its run ended.
     Run(RunId, RunEnd),
     /// It was a chat command, with this response.
     Command(String),

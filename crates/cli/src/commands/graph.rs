@@ -26,7 +26,7 @@ pub(crate) struct GraphArgs {
     json: bool,
 }
 
-/// The output format.
+/// The formats of the drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// A Mermaid stateDiagram-v2

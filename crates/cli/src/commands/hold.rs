@@ -70,7 +70,7 @@ struct BreakpointArgs {
     clear: bool,
 }
 
-/// Parses a state.
+/// Parses the name of a run state.
 fn state(text: &str) -> Result<RunState, String> {
     let names = || RunState::ALL.iter().map(|state| state.name()).collect::<Vec<_>>().join(", ");
     RunState::ALL.iter().find(|state| state.name() == text).copied().ok_or_else(|| format!("there are: {}", names()))

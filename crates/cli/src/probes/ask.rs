@@ -38,7 +38,7 @@ pub(super) struct Question {
     pub(super) thinking: Option<engine::Thinking>,
 }
 
-/// The observed response.
+/// The response of a model to a probe.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     pub(super) text: String,

@@ -5,7 +5,7 @@ use models::File;
 use super::ask::{Asker, Question};
 use super::{Finding, Verdict};
 
-/// A red square.
+/// A PNG of a red square.
 const RED: &[u8] = include_bytes!("red.png");
 
 pub(super) async fn probe(asker: &Asker) -> Finding {

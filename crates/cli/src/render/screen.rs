@@ -18,7 +18,7 @@ use super::vocabulary;
 use crate::output;
 use crate::show::human::printable;
 
-/// The drawing mode.
+/// How lines are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// One JSON object a line.
@@ -108,7 +108,7 @@ impl Screen {
         }
     }
 
-    /// Draws a line.
+    /// Draws a line of a stream, in the style of this screen.
     pub(crate) fn draw(&mut self, event: &Event) {
         self.hide_status();
         if self.style == Style::Json {
@@ -374,7 +374,8 @@ fn rows_of(text: &str, width: usize) -> usize {
         match (c, c.width().unwrap_or(0)) {
             ('\n', _) => (rows, column) = (rows + 1, 0),
             ('\t', _) => column = (column / 8 * 8 + 8).min(width - 1),
-            // A wide character that does not fit moves to the next row; a full row ends only when another character follows.
+            // A wide character that does not fit moves to the next row; a full row ends only when another character
+            // follows.
             (_, cells) if column + cells > width => (rows, column) = (rows + 1, cells),
             (_, cells) => column += cells,
         }

@@ -1,5 +1,5 @@
-//! Sessions whose first entries were removed, or one of whose entries was: every command reads them from the snapshot that
-//! replaces the removed entries, and reports what is missing.
+//! Sessions whose first entries were removed, or one of whose entries was: every command reads them from the snapshot
+//! that replaces the removed entries, and reports what is missing.
 
 use engine::Seq;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::support::{Home, anchor, keep_snapshot};
 
 const KEY: &str = "agent:main:main";
 
-/// A session of two runs and the entry that ends the first of them: a snapshot can stand there.
+/// A session with two runs, and the entry that ends the first: a snapshot is possible there.
 fn two_runs() -> (Home, u64) {
     let home = Home::new();
     home.run(&["agent", "--yes", "-m", "run `echo hi > a`"]).expect_code(0);
@@ -178,7 +178,7 @@ fn r10_r17_an_anchored_session_is_salvaged_from_behind_its_anchor() {
 }
 
 #[test]
-fn r10_a_session_whose_beginning_is_gone_is_put_aside_with_its_texts() {
+fn r10_a_session_without_its_first_entries_is_quarantined_with_its_texts() {
     let (home, end) = two_runs();
     let branch = anchor(&home.path(), KEY, Seq(end)).to_string();
     let answer = texts(&home).pop().expect("an answer");

@@ -62,7 +62,7 @@ fn r21_the_owner_of_a_home_erases_on_request_and_continues() {
 }
 
 #[test]
-fn r21_nothing_is_old_unless_that_is_said() {
+fn r21_nothing_is_erased_unless_a_limit_is_set() {
     let (home, _) = put_aside();
     home.run(&["sessions", "cleanup", "--enforce"]).expect_code(2).expect_err("--days N");
     let home = home.with("LIMULUS_RETENTION__KEEP_DAYS", "30");
@@ -87,7 +87,7 @@ fn r21_no_run_starts_in_a_journal_that_is_as_large_as_it_may_be_and_nothing_is_l
 }
 
 #[test]
-fn r21_a_conversation_that_rested_too_long_is_begun_anew_by_the_next_message() {
+fn r21_a_message_to_a_stale_conversation_starts_a_new_one() {
     let home = Home::new();
     home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
     let home = home.with("LIMULUS_SESSION__RESET__MODE", "idle");

@@ -106,7 +106,7 @@ const DAMAGES: [Damage; 12] = [
     ("page", "One bit in the header of a page of the file was flipped.", || {
         let home = copy(good());
         change(&database(&home), |bytes| {
-            // The last of them: what was a leaf before its table grew may be the root by now.
+            // The last match: a former leaf may have become the root when its table grew.
             let found = find_all(bytes, b"created{\"session\"");
             bytes[found[found.len() - 1] / PAGE_BYTES * PAGE_BYTES] ^= 0x40;
         });

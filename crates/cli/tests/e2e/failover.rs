@@ -74,7 +74,7 @@ pub(crate) fn r51_when_all_have_failed_each_is_named() {
 
 /// R11: also across owners that are killed.
 #[test]
-pub(crate) fn r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say_otherwise() {
+pub(crate) fn r50_all_sessions_share_a_cooldown_and_the_user_can_clear_it() {
     let server = ModelServer::start().unwrap();
     let home = home(&server);
     let state = |profile: &str| {
@@ -130,7 +130,7 @@ pub(crate) fn r51_the_answering_model_is_reported_if_only_the_ledger_is_the_reas
 }
 
 #[test]
-fn r50_r51_a_run_learns_during_its_life_what_others_find_out() {
+fn r50_r51_a_run_observes_cooldowns_that_others_set_during_its_life() {
     let server = ModelServer::start().unwrap();
     let home = home(&server);
     let owner = home.start(&["serve"]);
@@ -220,7 +220,7 @@ fn r50_r10_with_a_damaged_ledger_runs_continue_with_a_warning_and_a_repair_keeps
 }
 
 #[test]
-fn r42_a_model_that_sees_too_little_is_refused_before_anything_is_sent() {
+fn r42_a_model_with_a_too_small_window_is_refused_before_a_request_is_sent() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let config = home.path().join("config.toml");

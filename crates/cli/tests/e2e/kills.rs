@@ -40,7 +40,7 @@ fn run_of(home: &Home, session: &str) -> serde_json::Value {
 fn r11_r13_a_command_that_was_running_is_attached_to_and_not_run_again() {
     let home = Home::new();
     kill_in_the_count(&home, "main");
-    assert!(is_alive(pids(&home.file("pids"))[0]), "the command goes on without limulus");
+    assert!(is_alive(pids(&home.file("pids"))[0]), "the command continues without limulus");
     let resuming = home.start(&["resume"]);
     resuming.until_err("found: running");
     home.put("go", "");
@@ -64,7 +64,7 @@ fn r13_a_command_that_ended_meanwhile_is_not_run_again() {
 }
 
 #[test]
-fn r12_a_cut_answer_is_kept_and_the_whole_one_is_printed_once() {
+fn r12_an_interrupted_answer_is_kept_and_the_complete_one_is_printed_once() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let seen = kill_in_an_answer(&home, "main");
@@ -110,7 +110,7 @@ fn r10_r11_a_run_that_is_killed_twice_in_a_row_is_resumed_twice() {
 }
 
 #[test]
-fn r11_agent_takes_its_own_unfinished_run_up_first() {
+fn r11_agent_resumes_its_own_unfinished_run_first() {
     let home = Home::new();
     kill_in_the_count(&home, "main");
     home.put("go", "");
@@ -141,7 +141,7 @@ fn r11_other_sessions_runs_stay_for_resume_and_are_counted() {
 }
 
 #[test]
-fn r11_resume_says_when_there_is_nothing_to_take_up() {
+fn r11_resume_reports_that_no_run_is_unfinished() {
     let home = Home::new();
     home.run(&["resume"]).expect_code(4).expect_err("limulus agent -m");
     home.assert_usable("main");
@@ -181,7 +181,8 @@ fn r11_a_poison_run_waits_until_a_human_resumes_it() {
     home.assert_usable("bad");
 }
 
-/// The same in a service beside other sessions: only the session that causes the kills needs a human, and every interface reports that.
+/// The same in a service beside other sessions: only the session that causes the kills needs a human, and every
+/// interface reports that.
 #[test]
 fn r11_a_poison_run_waits_and_the_other_sessions_of_its_home_continue() {
     let server = Planned::start(|number, asked| {

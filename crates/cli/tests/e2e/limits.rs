@@ -4,10 +4,10 @@ use model_server::ModelServer;
 
 use crate::support::{Home, is_alive, pids};
 
-/// Limits in seconds, from one that is enough for the beginning of what it ends to one that is on any machine.
+/// Limits in seconds, from one that usually lets the ended work start to one that does on any machine.
 const LIMITS: [&str; 3] = ["1", "8", "40"];
 
-/// Tries one limit after the other until what it ends has begun before that.
+/// Tries one limit after the other until the work has started before its end.
 fn at_a_limit(what: &str, begins_within: impl FnMut(&str) -> bool) {
     assert!(LIMITS.into_iter().any(begins_within), "{what} never began within {LIMITS:?} s");
 }
