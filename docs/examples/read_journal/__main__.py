@@ -25,28 +25,28 @@ UNREADABLE = (sqlite3.Error, KeyError, TypeError, ValueError, IndexError)
 
 def files_story(attachments):
     """The attachments of an item; empty if it has none."""
-    told = []
+    stories = []
     for file in attachments or ():
         body = file["body"]
-        told.append({**{name: file[name] for name in ("name", "media_type")}, "bytes": body["bytes"], "hash": body["hash"]})
-    return {"attachments": told} if told else {}
+        stories.append({**{name: file[name] for name in ("name", "media_type")}, "bytes": body["bytes"], "hash": body["hash"]})
+    return {"attachments": stories} if stories else {}
 
 
 def item_story(home, item):
     """An item of a conversation as the report has it, with its texts."""
     role = next(name for name in ("user", "assistant", "result", "note", "summary") if name in item)
-    said = item[role]
+    content = item[role]
     story = {"seq": item["seq"], "role": "tool" if role == "result" else role, "calls": []}
     if role == "assistant":
         story["calls"] = [
             {"id": call["id"], "tool": call["tool"], "arguments": home.text(call["arguments"])}
-            for call in said["calls"]
+            for call in content["calls"]
         ]
-        return {**story, **files_story(said.get("images")), "text": home.text(said["text"]), "request": said["request"]}
-    story.update(files_story(said.get("attachments")))
+        return {**story, **files_story(content.get("images")), "text": home.text(content["text"]), "request": content["request"]}
+    story.update(files_story(content.get("attachments")))
     if role == "result":
-        return {**story, "text": home.text(said["output"]), "call": said["call"], "is_error": said["is_error"]}
-    return {**story, "text": home.text(said["body"])}
+        return {**story, "text": home.text(content["output"]), "call": content["call"], "is_error": content["is_error"]}
+    return {**story, "text": home.text(content["body"])}
 
 
 def open_text(home, branch, request):
@@ -94,9 +94,9 @@ def report(home, verifier):
     }
 
 
-def lay_out(told):
+def lay_out(result):
     """Prints the report for a person."""
-    for session in told["sessions"]:
+    for session in result["sessions"]:
         print(f"{session['key']}  (branch {session['branch']}, {session['head']['seq']} entries)")
         for item in session["transcript"]:
             seq = "" if item["seq"] is None else item["seq"]
@@ -110,13 +110,13 @@ def lay_out(told):
         if not session["whole"]:
             print("  … the rest is corrupt")
         print()
-    print("checked " + ", ".join(f"{count} {what}" for what, count in told["checked"].items()))
-    if told["immutable"]:
+    print("checked " + ", ".join(f"{count} {what}" for what, count in result["checked"].items()))
+    if result["immutable"]:
         print("read as an immutable file: the newest commits may be missing")
-    for finding in told["findings"]:
+    for finding in result["findings"]:
         where = ", ".join(f"{name} {value}" for name, value in finding.items() if name not in ("what", "detail"))
         print(f"✗ {finding['what']}: {finding['detail']} ({where})")
-    print("everything matches" if told["verified"] else f"{len(told['findings'])} findings")
+    print("everything matches" if result["verified"] else f"{len(result['findings'])} findings")
 
 
 def main():
@@ -129,19 +129,19 @@ def main():
         home = Home(arguments.home)
         verifier = Verifier(home)
         verifier.run()
-        told = report(home, verifier)
+        result = report(home, verifier)
     except NothingToRead as error:
         print(f"read_journal: {error}", file=sys.stderr)
         return 2
     except UNREADABLE as error:
-        told = {"verified": False, "findings": [{"what": "file", "detail": str(error)}], "checked": {}}
-        told.update(immutable=False, mark=None, sessions=[])
+        result = {"verified": False, "findings": [{"what": "file", "detail": str(error)}], "checked": {}}
+        result.update(immutable=False, mark=None, sessions=[])
     if arguments.json:
-        json.dump(told, sys.stdout, ensure_ascii=False, indent=2)
+        json.dump(result, sys.stdout, ensure_ascii=False, indent=2)
         print()
     else:
-        lay_out(told)
-    return 0 if told["verified"] else 1
+        lay_out(result)
+    return 0 if result["verified"] else 1
 
 
 if __name__ == "__main__":

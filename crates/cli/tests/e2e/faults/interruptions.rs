@@ -88,7 +88,7 @@ fn joined_text(lines: &[Value]) -> (String, usize) {
                 assert_eq!(line["offset"].as_u64(), Some(text.len() as u64), "a gap, or told twice: {line}");
                 text.push_str(line["text"].as_str().expect("a text"));
             }
-            Some("retracted") => {
+            Some("struck") => {
                 retracted += 1;
                 assert!(texts.remove(&effect).is_some(), "retracted, and was not there: {line}");
                 order.retain(|known| *known != effect);
