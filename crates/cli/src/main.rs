@@ -62,7 +62,7 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Runs(args) => match args.following() {
             Ok(Following::Abort(abort)) => wait_for(commands::abort::run(abort, &globals?)),
             Ok(Following::Pause(pause)) => wait_for(commands::hold::pause(pause, &globals?)),
-            Ok(Following::Resume(resume)) => wait_for(commands::hold::go_on(resume, &globals?)),
+            Ok(Following::Resume(resume)) => wait_for(commands::hold::run_resume(resume, &globals?)),
             Ok(Following::Break(place)) => wait_for(commands::hold::break_at(place, &globals?)),
             Ok(Following::Steer(steer)) => wait_for(commands::send::steer(steer, &globals?)),
             Ok(Following::Watch(watch)) => wait_for(commands::watch::run(watch, &globals?)),
@@ -102,9 +102,9 @@ fn run(command: Command) -> Result<(), CliError> {
     }
 }
 
-/// Runs an asynchronous command on the main thread. A second thread drives the tasks that the command spawns, such as the
-/// service of a home and connections to it. So a terminal that nobody reads blocks only the command, not the clients of
-/// this process. Both threads share one runtime.
+/// Runs an asynchronous command on the main thread. A second thread drives the tasks that the command spawns, such as
+/// the service of a home and connections to it. So a terminal that nobody reads blocks only the command, not the
+/// clients of this process. Both threads share one runtime.
 fn wait_for(command: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::bug(&format!("no runtime: {error}")))?;

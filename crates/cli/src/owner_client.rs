@@ -61,7 +61,7 @@ pub(crate) struct Opening<'a> {
     /// Whether to wait for an owner that does not respond.
     pub(crate) wait: bool,
     /// Whether this terminal can answer approval requests.
-    pub(crate) asks: bool,
+    pub(crate) can_approve: bool,
 }
 
 impl Opening<'_> {
@@ -70,7 +70,7 @@ impl Opening<'_> {
         let home = &self.globals.home;
         let (began, mut reported) = (Instant::now(), false);
         loop {
-            let greeted = look_for(home, self.asks, GREETING).await;
+            let greeted = look_for(home, self.can_approve, GREETING).await;
             let is_away = greeted.is_none();
             match greeted {
                 Some(Ok(owner_client)) => return Ok(owner_client),
@@ -125,7 +125,7 @@ impl Opening<'_> {
             }
         };
         let broken = service.runtime().broken();
-        let mut owner_client = greet(service.attach(), self.asks).await.map_err(failed)?;
+        let mut owner_client = greet(service.attach(), self.can_approve).await.map_err(failed)?;
         owner_client.here = Some(Here { service, listening, notes, broken });
         Ok(owner_client)
     }
@@ -143,13 +143,13 @@ pub(crate) fn say_damage(service: &Service) {
 }
 
 /// Connects to an owner that listens. None if nobody listens; an error if the handshake fails.
-pub(crate) async fn look(home: &Path, asks: bool) -> Option<Result<OwnerClient, ClientError>> {
-    look_for(home, asks, GLANCE).await
+pub(crate) async fn look(home: &Path, can_approve: bool) -> Option<Result<OwnerClient, ClientError>> {
+    look_for(home, can_approve, GLANCE).await
 }
 
-async fn look_for(home: &Path, asks: bool, within: Duration) -> Option<Result<OwnerClient, ClientError>> {
+async fn look_for(home: &Path, can_approve: bool, within: Duration) -> Option<Result<OwnerClient, ClientError>> {
     let stream = socket::connect(home).await.ok()?;
-    match timeout(within, greet(stream, asks)).await {
+    match timeout(within, greet(stream, can_approve)).await {
         // It shut down in the meantime.
         Ok(Err(ClientError::Gone)) => None,
         Ok(greeted) => Some(greeted),
@@ -157,7 +157,7 @@ async fn look_for(home: &Path, asks: bool, within: Duration) -> Option<Result<Ow
     }
 }
 
-async fn greet<S>(stream: S, asks: bool) -> Result<OwnerClient, ClientError>
+async fn greet<S>(stream: S, can_approve: bool) -> Result<OwnerClient, ClientError>
 where
     S: AsyncRead + AsyncWrite + Send + 'static,
 {
@@ -167,7 +167,7 @@ where
         platform: std::env::consts::OS.to_owned(),
         mode: "cli".to_owned(),
     };
-    let caps = if asks { vec![Cap::Asks] } else { vec![] };
+    let caps = if can_approve { vec![Cap::Asks] } else { vec![] };
     let hello = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps };
     let (client, hello, events) = Client::connect(stream, hello).await?;
     Ok(OwnerClient { client, events, pid: hello.server.pid, methods: hello.features.methods, here: None })
@@ -233,8 +233,8 @@ pub(crate) fn is_gone(error: &ClientError) -> bool {
 
 impl Here {
     /// A new connection to this owner, after it dropped the last one because this client read too slowly.
-    pub(crate) async fn attach(self, asks: bool) -> Result<OwnerClient, CliError> {
-        let owner_client = greet(self.service.attach(), asks).await.map_err(failed)?;
+    pub(crate) async fn attach(self, can_approve: bool) -> Result<OwnerClient, CliError> {
+        let owner_client = greet(self.service.attach(), can_approve).await.map_err(failed)?;
         Ok(OwnerClient { here: Some(self), ..owner_client })
     }
 

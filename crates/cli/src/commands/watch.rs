@@ -11,7 +11,7 @@ use protocol::Event;
 use protocol::event::RunEnd;
 
 use super::agent::never_began;
-use super::follower::{can_ask, quit_on_signals};
+use super::follower::{can_approve, quit_on_signals};
 use super::stream::{Followed, StreamReader, StreamTarget};
 use crate::config::Globals;
 use crate::error::CliError;
@@ -73,7 +73,7 @@ impl Watch<'_> {
             if let Some(ended) = self.check_receipt()? {
                 return Ok(ended);
             }
-            let greeted = look(&self.globals.home, can_ask()).await;
+            let greeted = look(&self.globals.home, can_approve()).await;
             let seen = match greeted {
                 Some(Ok(owner_client)) => self.follow(owner_client).await?,
                 // An owner that does not complete the handshake: the journal is read instead.

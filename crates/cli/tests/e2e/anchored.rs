@@ -130,7 +130,7 @@ fn r10_r17_r18_an_anchor_in_the_middle_of_a_run_is_read_too() {
     assert!(shown["removed_to"].is_string() && shown["text"] != "", "{shown}");
     let trace = home.run(&["runs", "trace", &run]).expect_code(0).out;
     assert!(trace.contains("exec 1/0") && trace.contains("run_ended"), "{trace}");
-    assert!(audit(&home)[..end as usize / 2].iter().any(|line| line["run"] == run), "its entries are told apart");
+    assert!(audit(&home)[..end as usize / 2].iter().any(|line| line["run"] == run), "its entries are distinguished");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn r10_r17_r18_an_entry_that_was_removed_is_known_by_the_snapshot_behind_it() {
     assert_verified(&home, &last_state);
     assert_eq!((texts(&home), state(&home, end)), (before, end_state));
     let lines = audit(&home);
-    assert_eq!(lines.len() as u64, last, "every entry is told of");
+    assert_eq!(lines.len() as u64, last, "every entry is printed");
     let removed = lines.iter().position(|line| line["event"] == "message_accepted").expect("it has its kind");
     assert!(lines[removed]["detail"].as_str().is_some_and(|detail| detail.contains("was removed")), "{lines:?}");
     let gone = home.run(&["audit", "--state", &(removed + 2).to_string()]).expect_code(4);

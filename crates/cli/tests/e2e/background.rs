@@ -37,7 +37,7 @@ pub(crate) fn r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_
     let message = format!("{}\ncall:exec {{\"command\": \"sleep 1000\"}}", serve());
     let agent = home.start(&["agent", "--yes", "-m", &message]);
     until("the command runs", || !home.text("pids").is_empty());
-    until("the process is held", || !processes(&home).is_empty());
+    until("the session owns the process", || !processes(&home).is_empty());
     let pid = pids(&home.file("pids"))[0];
     agent.kill();
     assert!(is_alive(pid), "it continues without limulus");

@@ -116,7 +116,7 @@ fn r11_agent_resumes_its_own_unfinished_run_first() {
     home.put("go", "");
     let answer = home.run(&["agent", "--yes", "--mode", "followup", "-m", "run `echo next >> ledger`"]).expect_code(0);
     assert_eq!(home.text("ledger"), format!("{COUNTED}next\n"));
-    let first = answer.out.find("exit status 0").expect("the answer of the run that was cut off");
+    let first = answer.out.find("exit status 0").expect("the answer of the interrupted run");
     assert!(answer.out[first..].contains("echo next"), "then that of the message: {answer:?}");
     assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(2));
 }
@@ -225,7 +225,7 @@ fn r11_a_poison_run_waits_and_the_other_sessions_of_its_home_continue() {
     let remedy = "limulus resume agent:main:bad --force";
     assert!(held.verdict().contains(remedy) && held.err.contains("3 times"), "{held:?}");
     let bad = |server: &Planned| server.seen().iter().filter(|asked| asked.body.to_string().contains("Bring")).count();
-    assert_eq!(bad(&server), 3, "held: it is not sent a fourth time");
+    assert_eq!(bad(&server), 3, "it needs a human: it is not sent a fourth time");
 
     home.run(&["resume", "bad", "--force"]).expect_code(0);
     assert_eq!(run_of(&home, "bad")["text"], "So it is.");

@@ -53,7 +53,7 @@ pub(crate) fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
             let home = Home::new().with("LIMULUS_TOOLS__TIMEOUT_S", limit);
             let answer = home.run(&["agent", "--yes", "-m", &format!("run `{command}`")]).expect_code(0);
             assert!(answer.err.contains("timed_out"), "{command}: {answer:?}");
-            assert!(answer.out.contains(&format!("{limit} s")), "the model is told which limit: {answer:?}");
+            assert!(answer.out.contains(&format!("{limit} s")), "the model receives the limit: {answer:?}");
             let ran = pids(&home.file("pids"));
             let left: Vec<&u32> = ran.iter().filter(|pid| is_alive(**pid)).collect();
             assert!(left.is_empty(), "{command}: {left:?}");

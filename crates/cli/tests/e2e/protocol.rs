@@ -163,6 +163,6 @@ fn r60_every_frame_of_an_owner_matches_the_published_schema() {
     }
     let lines = ["lifecycle/start", "lifecycle/end", "assistant/delta", "queue/accepted"];
     for expected in ["ask", "answered", "agent", "chat"].into_iter().chain(lines) {
-        assert!(client.observed.contains(expected), "{expected} was not heard: {:?}", client.observed);
+        assert!(client.observed.contains(expected), "{expected} was not received: {:?}", client.observed);
     }
 }

@@ -147,7 +147,7 @@ fn assert_once(lines: &[Value]) {
     for line in lines.iter().filter(|line| !is_state(line)) {
         let mut line = line.clone();
         line.as_object_mut().expect("an object").remove("cursor");
-        assert!(seen.insert(line.to_string()), "told twice: {line}");
+        assert!(seen.insert(line.to_string()), "sent twice: {line}");
     }
 }
 
@@ -349,7 +349,7 @@ fn of_sessions(lines: &[Value]) -> BTreeMap<String, Vec<Value>> {
     for line in lines.iter().filter(|line| !is_state(line) && line["type"] != "update") {
         if line["type"] == "delta" {
             let end = texts.entry(line["effect"].to_string()).or_default();
-            assert_eq!(line["offset"], *end, "a gap, or told twice: {line}");
+            assert_eq!(line["offset"], *end, "a gap, or sent twice: {line}");
             *end += line["text"].as_str().expect("a text").len() as u64;
             continue;
         }
@@ -369,7 +369,7 @@ fn r11_r43_who_follows_the_home_misses_nothing_when_its_owners_are_killed() {
     for session in ["one", "two", "three"] {
         // Pieces are sent only while their message is open, so the follower must be connected before the model sends
         // them.
-        let observed = format!("heard-{session}");
+        let observed = format!("observed-{session}");
         home.run(&["agent", "--session", &observed, "-m", "Who are you?"]).expect_code(0);
         follower.until_line("the owner's first end", |line| {
             line["session"] == format!("agent:main:{observed}") && line["type"] == "end"

@@ -85,7 +85,7 @@ fn joined_text(lines: &[Value]) -> (String, usize) {
                     order.push(effect.clone());
                 }
                 let text = texts.entry(effect).or_default();
-                assert_eq!(line["offset"].as_u64(), Some(text.len() as u64), "a gap, or told twice: {line}");
+                assert_eq!(line["offset"].as_u64(), Some(text.len() as u64), "a gap, or sent twice: {line}");
                 text.push_str(line["text"].as_str().expect("a text"));
             }
             Some("struck") => {
