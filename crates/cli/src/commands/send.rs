@@ -75,7 +75,7 @@ pub(crate) async fn steer(args: SteerArgs, globals: &Globals) -> Result<(), CliE
     if found.session.run != Some(found.run) {
         return Err(CliError::Refused {
             exit: Exit::Refused,
-            what: format!("run {} is not under way, so it receives no message", found.run),
+            what: format!("run {} is not active, so it receives no message", found.run),
             hint: format!("`limulus send --session {} TEXT` sends the message to its session", found.session.key),
         });
     }

@@ -66,9 +66,8 @@ pub(super) fn defaults() -> String {
 /// The keys as the rows of a table in Markdown, for docs/configuration.md.
 #[cfg(test)]
 pub(super) fn table() -> String {
-    let mut text = String::from(
-        "| key | default | takes | a change counts from the next | what it is for |\n|---|---|---|---|---|\n",
-    );
+    let mut text =
+        String::from("| key | default | takes | a change counts from the next | purpose |\n|---|---|---|---|---|\n");
     for setting in super::settings::all() {
         let name = setting.path.join(".").replace('*', "NAME").replace("profiles.NAME", "profiles.N");
         let default = match setting.value {

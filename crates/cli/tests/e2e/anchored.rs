@@ -74,7 +74,7 @@ fn r10_r17_r18_a_session_that_begins_at_an_anchor_is_read_by_every_command() {
     assert_eq!(home.json(&["runs", "show", &second]), shown);
     assert_eq!(home.json(&["runs", "show", &first])["removed_to"], format!("{branch}@{end}"));
     let page = home.run(&["runs", "show", &first]).expect_code(0).out;
-    assert!(page.contains("what they said and did is not shown"), "{page}");
+    assert!(page.contains("were removed and are not shown"), "{page}");
     home.run(&["runs", "trace", &second]).expect_code(0);
     let gone = home.run(&["runs", "trace", &first]).expect_code(4);
     assert!(gone.verdict().contains("were removed"), "{gone:?}");

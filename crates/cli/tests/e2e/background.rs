@@ -99,7 +99,7 @@ pub(crate) fn r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_wi
     let both = pids(&home.file("pids"));
     assert!(both.iter().all(|pid| is_alive(*pid)), "they continue without limulus");
 
-    let ended = home.run(&["sessions", "end", "main", "--json"]).expect_code(0).expect_err("ended for good");
+    let ended = home.run(&["sessions", "end", "main", "--json"]).expect_code(0).expect_err("ended permanently");
     let last = ended.lines().into_iter().rfind(|line| line["type"] == "lifecycle").expect("it has ended");
     assert_eq!((&last["to"], &last["cause"]), (&"terminated".into(), &"terminate".into()));
     assert!(!both.iter().any(|pid| is_alive(*pid)), "{ended:?}");
