@@ -128,7 +128,7 @@ pub(crate) fn r14_r25_the_model_can_write_down_important_facts_before_a_summary(
         let mut asked = seen.iter().filter(|asked| is_summary(asked)).map(|asked| asked.body.to_string());
         assert!(
             asked.all(|asked| !asked.contains("Note from limulus")),
-            "what it tells the model is no wish of the user"
+            "its note to the model is no request of the user"
         );
         if flush {
             assert!((summaries..=summaries + 1).contains(&flushes), "{flushes} for {summaries}");
@@ -277,7 +277,7 @@ pub(crate) fn r62_each_summary_can_be_undone_in_turn() {
     home.run(&["sessions", "compact"]).expect_code(0);
     home.run(&["sessions", "compact", "--undo"]).expect_code(0);
     assert_eq!(parts(context), second);
-    assert_eq!(parts(dropped), before, "the older summary is in force, and tells what it stands for");
+    assert_eq!(parts(dropped), before, "the older summary is in force, and says what it replaces");
     home.run(&["sessions", "compact", "--undo"]).expect_code(0);
     let all = parts(context);
     assert_eq!(all[..first.len()], first, "the beginning is as it was");

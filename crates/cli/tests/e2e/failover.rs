@@ -85,9 +85,13 @@ pub(crate) fn r50_all_sessions_share_a_cooldown_and_the_user_can_clear_it() {
     assert_eq!(state("first")["left_alone"], serde_json::json!([]), "where nothing has run yet");
     home.run(&["agent", "--session", "one", "-m", "fail=402x1 tokens=1"]).expect_code(0);
     assert_eq!(asked(&home, "one"), [FIRST, SECOND]);
-    let alone = state("first")["left_alone"].clone();
-    assert_eq!((&alone[0]["class"], &alone[0]["model"]), (&"billing".into(), &serde_json::Value::Null), "{alone}");
-    let hours = (alone[0]["until"].as_i64().unwrap() - alone[0]["since"].as_i64().unwrap()) / 3_600_000;
+    let cooldowns = state("first")["left_alone"].clone();
+    assert_eq!(
+        (&cooldowns[0]["class"], &cooldowns[0]["model"]),
+        (&"billing".into(), &serde_json::Value::Null),
+        "{cooldowns}"
+    );
+    let hours = (cooldowns[0]["until"].as_i64().unwrap() - cooldowns[0]["since"].as_i64().unwrap()) / 3_600_000;
     assert_eq!(hours, 5);
     assert_eq!(state("second")["last_good"], true);
     // Another session does not use it, and reports that.
@@ -154,7 +158,7 @@ fn r50_no_kill_shortens_a_cooldown() {
     let home = home(&server);
     let agent = home.start(&["agent", "--session", "one", "--json", "-m", "fail=402x1 tokens=500 delay_ms=20"]);
     // From the report of the failure on it is durable, whether or not the ledger has recorded it.
-    agent.until_line("the key that is left alone", |line| line["type"] == "cooling");
+    agent.until_line("the cooldown of a key", |line| line["type"] == "cooling");
     agent.kill();
     home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
     home.run(&["resume"]).expect_code(0);
