@@ -1,29 +1,29 @@
-//! The fault build: the program and the simulator once more with the feature `faults`, which has crash points and planted bugs.
-//! All foreign crates are those of the plain build.
+//! The fault build: builds the program and the simulator with the feature `faults`, which adds crash points and
+//! mutants. All external crates are those of the plain build.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The programs that have faults, kept in `faults/`.
+/// The programs of the fault build, stored in `faults/`.
 const PROGRAMS: [&str; 2] = ["limulus", "simulator"];
 const FAULTY: [&str; 7] =
     ["--workspace", "--bin", "limulus", "--bin", "simulator", "--features", "limulus/faults,simulator/faults"];
 const PLAIN: [&str; 4] = ["--workspace", "--exclude", "xtask", "--bins"];
 
-/// The folder of the profile's programs. This program lies in such a folder, perhaps another profile's.
+/// The folder of the programs with the profile `ci`. This program is in such a folder, possibly of another profile.
 pub(crate) fn programs_folder() -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let target = own.ancestors().nth(2).expect("cargo puts a program two folders below the root of the file system");
     Ok(target.join("ci"))
 }
 
-/// Builds the fault programs into `faults/` and the plain ones into their places; false if one cannot be built.
+/// Builds the fault programs into `faults/`, then the plain ones at their usual paths. False if one cannot be built.
 pub(crate) fn build(root: &Path, out: &mut dyn Write) -> io::Result<bool> {
     let programs = programs_folder()?;
     let faults = programs.join("faults");
-    // What an earlier build left must not be taken for this one's.
+    // Programs of an earlier build must not be mistaken for those of this one.
     if faults.exists() {
         fs::remove_dir_all(&faults)?;
     }
@@ -39,20 +39,20 @@ pub(crate) fn build(root: &Path, out: &mut dyn Write) -> io::Result<bool> {
             is_whole = false;
         }
     }
-    // The plain programs take their places, so that nobody runs a faulty one unawares.
+    // Replaces the fault programs at the usual paths, so that nobody runs them by mistake.
     Ok(cargo_build(root).args(PLAIN).status()?.success() && is_whole)
 }
 
-/// Asking for the whole workspace and for examples, though there are none, makes cargo choose the features of foreign crates
-/// that it chooses for `cargo test --workspace`, those that only tests ask for among them: so no foreign crate is built twice.
+/// `--workspace` and `--examples` (there are none) make cargo select the same features of external crates as for
+/// `cargo test --workspace`, including those that only tests need. So no external crate is built twice.
 fn cargo_build(root: &Path) -> Command {
     let mut cargo = cargo(root);
     cargo.args(["build", "--locked", "--quiet", "--profile", "ci", "--examples"]);
     cargo
 }
 
-/// A cargo that does not see what the cargo that started this program has told it about this package: build scripts
-/// that watch such a variable would run again.
+/// A cargo without the variables about this package that the outer cargo has set: build scripts that depend on such a
+/// variable would run again.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root);

@@ -1,5 +1,5 @@
-//! The chores of the project, run as `cargo xtask COMMAND`: the whole proof, the rules of the house, and which test
-//! shows which requirement. What may not live here: anything that the shipped binary needs.
+//! The tasks of the project, run as `cargo xtask COMMAND`: the whole proof, the project's own rules, and the list of
+//! requirements with their tests. What may not live here: anything that the shipped binary needs.
 
 mod faults;
 mod log_tail;
@@ -15,19 +15,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const HELP: &str = "\
-The chores of Limulus.
+Run the tasks of the project.
 
 Usage: cargo xtask COMMAND [FLAGS]
 
-  test [--only STAGE]...         the whole proof: tidy, requirements, all tests, the fault build, simulator, kills
-  soak [NAME]...                 the long forms of stages, minutes each; without a name all of them
-  tidy                           the rules of the house: arrows, purity, sizes, docs
-  requirements [--check|--json]  which test proves which requirement, and the command that shows it
+  test [--only STAGE]...         Run the whole proof: tidy, requirements, all tests, the fault build, simulator, kills
+  soak [NAME]...                 Run the long forms of stages, minutes each; without a name all of them
+  tidy                           Check the project's own rules: arrows, purity, sizes, docs
+  requirements [--check|--json]  Print which test proves which requirement, and the command that shows it
 ";
 
-/// What was asked for.
+/// A command of the command line.
 #[derive(Debug, PartialEq, Eq)]
-enum Chore {
+enum Task {
     Help,
     Test { only: Vec<String> },
     Soak { only: Vec<String> },
@@ -38,17 +38,17 @@ enum Chore {
 fn main() -> ExitCode {
     let arguments: Vec<String> =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let chore = match parse(&arguments) {
-        Ok(chore) => chore,
+    let task = match parse(&arguments) {
+        Ok(task) => task,
         Err(what) => {
             let _ = write!(io::stderr(), "xtask: {what}\n\n{HELP}{}", suite::help());
             return ExitCode::from(2);
         }
     };
-    match perform(&chore, &root(), &mut io::stdout()) {
+    match perform(&task, &root(), &mut io::stdout()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        // The reader has left (`| head`): nothing to say, and nobody to say it to.
+        // The reader has closed the pipe (`| head`): nobody would read a message.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
         Err(error) => {
             let _ = writeln!(io::stderr(), "xtask: {error}");
@@ -57,30 +57,30 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does it; true if all is well.
-fn perform(chore: &Chore, root: &Path, out: &mut dyn Write) -> io::Result<bool> {
-    match chore {
-        Chore::Help => write!(out, "{HELP}{}", suite::help()).map(|()| true),
-        Chore::Test { only } => suite::run(root, suite::STAGES, only, out),
-        Chore::Soak { only } => suite::run(root, suite::SOAKS, only, out),
-        Chore::Tidy => tidy::run(root, out).map(|tally| tally.failed == 0),
-        Chore::Requirements(output) => requirements::run(root, *output, out),
+/// Runs a task. Returns whether every check held.
+fn perform(task: &Task, root: &Path, out: &mut dyn Write) -> io::Result<bool> {
+    match task {
+        Task::Help => write!(out, "{HELP}{}", suite::help()).map(|()| true),
+        Task::Test { only } => suite::run(root, suite::STAGES, only, out),
+        Task::Soak { only } => suite::run(root, suite::SOAKS, only, out),
+        Task::Tidy => tidy::run(root, out).map(|tally| tally.failed == 0),
+        Task::Requirements(output) => requirements::run(root, *output, out),
     }
 }
 
-fn parse(arguments: &[String]) -> Result<Chore, String> {
+fn parse(arguments: &[String]) -> Result<Task, String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         [] => Err("a command is missing".into()),
-        words if words.iter().any(|word| matches!(*word, "--help" | "-h")) => Ok(Chore::Help),
-        ["help"] => Ok(Chore::Help),
-        ["test", flags @ ..] => parse_only(flags).map(|only| Chore::Test { only }),
-        ["soak", names @ ..] => parse_soak(names).map(|only| Chore::Soak { only }),
-        ["tidy"] => Ok(Chore::Tidy),
-        ["requirements"] => Ok(Chore::Requirements(requirements::Output::Table)),
-        ["requirements", "--check"] => Ok(Chore::Requirements(requirements::Output::Check)),
-        ["requirements", "--json"] => Ok(Chore::Requirements(requirements::Output::Json)),
-        ["tidy" | "requirements", rest @ ..] => Err(format!("not understood: {}", rest.join(" "))),
+        words if words.iter().any(|word| matches!(*word, "--help" | "-h")) => Ok(Task::Help),
+        ["help"] => Ok(Task::Help),
+        ["test", flags @ ..] => parse_only(flags).map(|only| Task::Test { only }),
+        ["soak", names @ ..] => parse_soak(names).map(|only| Task::Soak { only }),
+        ["tidy"] => Ok(Task::Tidy),
+        ["requirements"] => Ok(Task::Requirements(requirements::Output::Table)),
+        ["requirements", "--check"] => Ok(Task::Requirements(requirements::Output::Check)),
+        ["requirements", "--json"] => Ok(Task::Requirements(requirements::Output::Json)),
+        ["tidy" | "requirements", rest @ ..] => Err(format!("unknown arguments: {}", rest.join(" "))),
         [unknown, ..] => Err(format!("there is no command `{unknown}`")),
     }
 }
@@ -90,7 +90,7 @@ fn parse_only(flags: &[&str]) -> Result<Vec<String>, String> {
     let mut flags = flags.iter();
     while let Some(flag) = flags.next() {
         let "--only" = *flag else { return Err(format!("`test` has no flag `{flag}`")) };
-        let stage = flags.next().ok_or("--only wants the name of a stage")?;
+        let stage = flags.next().ok_or("--only needs the name of a stage")?;
         if !suite::STAGES.iter().any(|known| known.name == *stage) {
             return Err(format!("there is no stage `{stage}`"));
         }
@@ -107,13 +107,13 @@ fn parse_soak(names: &[&str]) -> Result<Vec<String>, String> {
     }
 }
 
-/// The project's root: the folder that holds the one of this crate.
+/// The root of the project: the parent of this crate's folder.
 fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().expect("the crate xtask lies in the workspace's root").to_owned()
 }
 
-/// How many checks held and how many did not.
+/// The number of checks that held and of those that did not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Tally {
     passed: u64,
@@ -136,23 +136,23 @@ impl std::ops::AddAssign for Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chore, parse, requirements};
+    use super::{Task, parse, requirements};
 
-    fn parsed(line: &str) -> Result<Chore, String> {
+    fn parsed(line: &str) -> Result<Task, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
-    fn commands_and_flags_are_understood() {
-        assert_eq!(parsed("tidy"), Ok(Chore::Tidy));
-        assert_eq!(parsed("requirements --check"), Ok(Chore::Requirements(requirements::Output::Check)));
-        assert_eq!(parsed("test --only tidy"), Ok(Chore::Test { only: vec!["tidy".into()] }));
-        assert_eq!(parsed("test --help"), Ok(Chore::Help));
-        assert_eq!(parsed("soak random"), Ok(Chore::Soak { only: vec!["random".into()] }));
+    fn commands_and_flags_are_parsed() {
+        assert_eq!(parsed("tidy"), Ok(Task::Tidy));
+        assert_eq!(parsed("requirements --check"), Ok(Task::Requirements(requirements::Output::Check)));
+        assert_eq!(parsed("test --only tidy"), Ok(Task::Test { only: vec!["tidy".into()] }));
+        assert_eq!(parsed("test --help"), Ok(Task::Help));
+        assert_eq!(parsed("soak random"), Ok(Task::Soak { only: vec!["random".into()] }));
     }
 
     #[test]
-    fn what_is_unknown_is_named() {
+    fn an_unknown_argument_is_reported() {
         for (line, named) in [
             ("", "missing"),
             ("polish", "`polish`"),

@@ -1,5 +1,5 @@
-//! Which test proves which requirement, and the command that shows it to a user. A test names its requirements in its
-//! own name (`r13_…`, `r10_r12_…`) or in its doc comment (`R13`); one that is ignored proves nothing.
+//! Lists which test proves which requirement, and the command that shows it to a user. A test names its requirements in
+//! its own name (`r13_…`, `r10_r12_…`) or in its doc comment (`R13`). An ignored test proves nothing.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -8,34 +8,33 @@ use std::path::Path;
 use crate::rust_source::{code_of, words};
 use crate::tree::{TextFile, Tree};
 
-/// `R01 | what it asks for | the command that shows it`, one a line.
+/// One line for each requirement: `R01 | what must be true | the command that shows it`.
 const LIST: &str = "docs/requirements.txt";
 
-/// What is printed.
+/// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
     Table,
-    /// Only what is wrong; false if anything is.
+    /// Only errors; the result is false if there are any.
     Check,
     Json,
 }
 
 #[derive(Debug)]
 struct Requirement<'a> {
-    /// As in `R01`.
+    /// Such as `R01`.
     id: &'a str,
     what: &'a str,
-    /// The command that shows it.
     shown_by: &'a str,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct Test {
     path: String,
-    /// From 1.
+    /// Counted from 1.
     line: usize,
     name: String,
-    /// As in `R01`.
+    /// The ids, such as `R01`.
     requirements: Vec<String>,
 }
 
@@ -67,7 +66,7 @@ pub(crate) fn run(root: &Path, output: Output, out: &mut dyn Write) -> io::Resul
     }
 }
 
-/// The list, or the line that is not understood and why.
+/// Parses the list. An error is the number of the first wrong line, and the reason.
 fn parse_list(text: &str) -> Result<Vec<Requirement<'_>>, (usize, String)> {
     let mut requirements: Vec<Requirement> = vec![];
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
@@ -125,7 +124,7 @@ fn json(requirements: &[Requirement], tests: &[Test]) -> String {
     format!("[{}]\n", rows.collect::<Vec<_>>().join(",\n"))
 }
 
-/// A JSON string.
+/// Quotes and escapes a text as a JSON string.
 fn quoted(text: &str) -> String {
     let mut json = String::from('"');
     for c in text.chars() {
@@ -163,7 +162,7 @@ fn tests_of(file: &TextFile) -> Vec<Test> {
     tests
 }
 
-/// What stands above a function.
+/// The comments and attributes before a function.
 #[derive(Default)]
 struct TestHead {
     requirements: Vec<String>,
@@ -195,7 +194,7 @@ fn ids_in_name(name: &str) -> Vec<String> {
     name.split('_').take_while(|part| is_id(part, 'r')).map(str::to_uppercase).collect()
 }
 
-/// A letter and two digits.
+/// Whether a word is this letter with two digits.
 fn is_id(word: &str, letter: char) -> bool {
     word.strip_prefix(letter).is_some_and(|digits| digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_digit()))
 }
@@ -224,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_test_that_runs_proves_nothing() {
+    fn a_function_that_is_no_running_test_proves_nothing() {
         let (is_good, out) = printed("R01 | one | x\nR04 | four | x\n", Output::Check);
         assert!(!is_good && out.starts_with("docs/requirements.txt: R04 (four) has no test — "), "{out}");
     }
 
     #[test]
-    fn a_list_that_is_not_understood_is_told() {
+    fn a_malformed_list_is_reported() {
         for (list, line) in
             [("R01 | one\n", 1), ("\nR1 | one | x\n", 2), ("R01 | a | x\nR01 | b | x\n", 2), ("R01 | | x", 1)]
         {

@@ -1,5 +1,5 @@
-//! As much of Rust's syntax as the rules of the house need: what is code and what is comment or text, where the tests of
-//! a file begin. What may not live here: the rules.
+//! The part of Rust's syntax that the rules need: distinguishes code from comments and strings, and finds where the
+//! tests of a file start.
 
 /// The source with comments, strings and character literals blanked; line breaks and widths in bytes stay.
 pub(crate) fn code_of(source: &str) -> String {
@@ -18,7 +18,7 @@ pub(crate) fn code_of(source: &str) -> String {
     String::from_utf8(code).expect("a token ends at a character's boundary, so whole characters are blanked")
 }
 
-/// What begins at a place, and where it ends.
+/// A token with the offset of its end. Comments and literals are `Blank`, everything else is `Plain`.
 enum Token {
     Plain(usize),
     Blank(usize),
@@ -51,7 +51,7 @@ fn is_word_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Block comments nest.
+/// The length of a block comment. Block comments nest.
 fn block_comment_len(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -94,7 +94,7 @@ fn quoted_len(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// A lifetime has no closing quote after its first character.
+/// Whether a character literal starts here, not a lifetime, which has no closing quote after its first character.
 fn is_char_literal(text: &str) -> bool {
     let mut chars = text.chars().skip(1);
     match chars.next() {

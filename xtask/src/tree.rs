@@ -1,13 +1,13 @@
-//! The project's own text files, read once. What may not live here: opinions on what is in them.
+//! Reads the text files of the project once.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is made, fetched or kept by tools.
+/// Folders with generated, downloaded or cached files.
 const SKIPPED_FOLDERS: [&str; 4] = [".git", "target", "node_modules", "dist"];
 
-/// One text file.
+/// A text file of the project.
 #[derive(Debug)]
 pub(crate) struct TextFile {
     /// Relative to the root, with `/`.
@@ -50,12 +50,12 @@ impl Tree {
         self.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok().map(|index| &self.files[index])
     }
 
-    /// The files whose names end so, such as `.rs`.
+    /// The files whose paths end with this, such as `.rs`.
     pub(crate) fn with_ending<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = &'a TextFile> {
         self.files.iter().filter(move |file| file.path.ends_with(ending))
     }
 
-    /// Whether there is a file or folder, text or not, at this path.
+    /// Whether a file or folder exists at this path, text or not.
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.root.join(path).exists()
     }
@@ -67,7 +67,7 @@ fn is_skipped(folder: &Path) -> bool {
 
 #[cfg(test)]
 pub(crate) mod made_up {
-    //! Small trees in the temporary folder, gone when they are dropped.
+    //! Small trees in the temporary folder, removed when they are dropped.
 
     use std::fs;
     use std::path::PathBuf;
@@ -108,7 +108,7 @@ mod tests {
     use super::made_up::Folder;
 
     #[test]
-    fn text_is_read_and_what_tools_make_is_not() {
+    fn text_files_are_read_and_generated_ones_are_not() {
         let folder = Folder::new(&[("b/two.rs", "2"), ("a.md", "1"), ("target/x.rs", "3"), ("b/.git/y", "4")]);
         std::fs::write(folder.0.join("picture.png"), [0xff, 0xfe]).unwrap();
         let tree = folder.tree();

@@ -15,7 +15,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// All commands.
+/// The commands of `limulus`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Send a message to an agent and follow its run to the end
@@ -104,7 +104,8 @@ impl PageArgs {
         self.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
     }
 
-    /// The list, followed by the command that prints older rows. With JSON, which stays an array, that line goes to stderr.
+    /// The list, followed by the command that prints older rows. With JSON, which stays an array, that line goes to
+    /// stderr.
     pub(crate) fn with_next(&self, list: String, command: &str, next: Option<String>, as_json: bool) -> String {
         let Some(next) = next else { return list };
         let limit = self.limit.map(|limit| format!(" --limit {limit}")).unwrap_or_default();

@@ -93,7 +93,7 @@ pub(crate) enum CliError {
         what: String,
         hint: String,
     },
-    /// The attempt failed.
+    /// The command was carried out and failed.
     #[error("{what}")]
     Failed {
         /// RunFailed, Damaged, Store, TimedOut, Aborted or Stopped.
@@ -117,7 +117,7 @@ impl CliError {
         Self::Bug { what: what.to_owned() }
     }
 
-    /// The exit code.
+    /// The exit code of the process.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage { .. } => Exit::Usage,

@@ -19,8 +19,8 @@ pub(crate) async fn supervise(service: &Service, globals: &Globals, say: impl Fn
         // Whoever needs an unusable configuration first reports it.
         let timeout = config.ok().and_then(|config| config.idle_timeout());
         if let Some(timeout) = timeout {
-            let rested = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
-            let before = Timestamp(jiff::Timestamp::now().as_millisecond().saturating_sub(rested));
+            let idle_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+            let before = Timestamp(jiff::Timestamp::now().as_millisecond().saturating_sub(idle_ms));
             match service.terminate_idle(before).await {
                 Ok(ended) => {
                     for (key, ended) in ended {

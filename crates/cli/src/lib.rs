@@ -64,7 +64,7 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Runs(args) => match args.following() {
             Ok(Following::Abort(abort)) => wait_for(commands::abort::run(abort, &globals?)),
             Ok(Following::Pause(pause)) => wait_for(commands::hold::pause(pause, &globals?)),
-            Ok(Following::Resume(resume)) => wait_for(commands::hold::go_on(resume, &globals?)),
+            Ok(Following::Resume(resume)) => wait_for(commands::hold::run_resume(resume, &globals?)),
             Ok(Following::Break(place)) => wait_for(commands::hold::break_at(place, &globals?)),
             Ok(Following::Steer(steer)) => wait_for(commands::send::steer(steer, &globals?)),
             Ok(Following::Watch(watch)) => wait_for(commands::watch::run(watch, &globals?)),

@@ -61,7 +61,7 @@ pub(crate) struct Opening<'a> {
     /// Whether to wait for an owner that does not respond.
     pub(crate) wait: bool,
     /// Whether this terminal can answer approval requests.
-    pub(crate) asks: bool,
+    pub(crate) can_approve: bool,
 }
 
 impl Opening<'_> {
@@ -70,7 +70,7 @@ impl Opening<'_> {
         let home = &self.globals.home;
         let (began, mut reported) = (Instant::now(), false);
         loop {
-            let greeted = look_for(home, self.asks, GREETING).await;
+            let greeted = look_for(home, self.can_approve, GREETING).await;
             let is_away = greeted.is_none();
             match greeted {
                 Some(Ok(owner_client)) => return Ok(owner_client),
@@ -81,7 +81,8 @@ impl Opening<'_> {
             match Sqlite::own(home) {
                 Ok(journal) => return self.own(Arc::new(journal)).await,
                 Err(error @ journal::Error::Owned { .. }) => {
-                    // An owner that does not complete the handshake is stopped; one without a socket starts or shuts down.
+                    // An owner that does not complete the handshake is stopped; one without a socket starts or shuts
+                    // down.
                     let is_changing = is_away && began.elapsed() < CHANGE;
                     if !is_changing && !self.wait {
                         return Err(error.into());
@@ -124,7 +125,7 @@ impl Opening<'_> {
             }
         };
         let broken = service.runtime().broken();
-        let mut owner_client = greet(service.attach(), self.asks).await.map_err(failed)?;
+        let mut owner_client = greet(service.attach(), self.can_approve).await.map_err(failed)?;
         owner_client.here = Some(Here { service, listening, notes, broken });
         Ok(owner_client)
     }
@@ -135,20 +136,20 @@ pub(crate) fn say_damage(service: &Service) {
     if let Some(damage) = service.runtime().ledger_damage() {
         eprintln!(
             "limulus: the ledger of this home is damaged ({damage})\n  \
-             what it says before the damage counts, and what runs find out is kept only as long as this process lives; runs go on\n  \
+             entries before the damage are used; new cooldowns are kept in memory only; runs continue\n  \
              hint: `limulus doctor` shows what can be done"
         );
     }
 }
 
 /// Connects to an owner that listens. None if nobody listens; an error if the handshake fails.
-pub(crate) async fn look(home: &Path, asks: bool) -> Option<Result<OwnerClient, ClientError>> {
-    look_for(home, asks, GLANCE).await
+pub(crate) async fn look(home: &Path, can_approve: bool) -> Option<Result<OwnerClient, ClientError>> {
+    look_for(home, can_approve, GLANCE).await
 }
 
-async fn look_for(home: &Path, asks: bool, within: Duration) -> Option<Result<OwnerClient, ClientError>> {
+async fn look_for(home: &Path, can_approve: bool, within: Duration) -> Option<Result<OwnerClient, ClientError>> {
     let stream = socket::connect(home).await.ok()?;
-    match timeout(within, greet(stream, asks)).await {
+    match timeout(within, greet(stream, can_approve)).await {
         // It shut down in the meantime.
         Ok(Err(ClientError::Gone)) => None,
         Ok(greeted) => Some(greeted),
@@ -156,7 +157,7 @@ async fn look_for(home: &Path, asks: bool, within: Duration) -> Option<Result<Ow
     }
 }
 
-async fn greet<S>(stream: S, asks: bool) -> Result<OwnerClient, ClientError>
+async fn greet<S>(stream: S, can_approve: bool) -> Result<OwnerClient, ClientError>
 where
     S: AsyncRead + AsyncWrite + Send + 'static,
 {
@@ -166,7 +167,7 @@ where
         platform: std::env::consts::OS.to_owned(),
         mode: "cli".to_owned(),
     };
-    let caps = if asks { vec![Cap::Asks] } else { vec![] };
+    let caps = if can_approve { vec![Cap::Asks] } else { vec![] };
     let hello = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps };
     let (client, hello, events) = Client::connect(stream, hello).await?;
     Ok(OwnerClient { client, events, pid: hello.server.pid, methods: hello.features.methods, here: None })
@@ -227,13 +228,13 @@ pub(crate) fn is_gone(error: &ClientError) -> bool {
 
 impl Here {
     /// A new connection to this owner, after it dropped the last one because this client read too slowly.
-    pub(crate) async fn attach(self, asks: bool) -> Result<OwnerClient, CliError> {
-        let owner_client = greet(self.service.attach(), asks).await.map_err(failed)?;
+    pub(crate) async fn attach(self, can_approve: bool) -> Result<OwnerClient, CliError> {
+        let owner_client = greet(self.service.attach(), can_approve).await.map_err(failed)?;
         Ok(OwnerClient { here: Some(self), ..owner_client })
     }
 
-    /// Accepts no further clients and shuts the service down in order. Clients receive everything that is recorded until then.
-    /// A shutdown by a signal does not wait for answers.
+    /// Accepts no further clients and shuts the service down in order. Clients receive everything that is recorded
+    /// until then. A shutdown by a signal does not wait for answers.
     pub(crate) async fn leave(&mut self, at_once: bool) -> Result<(), CliError> {
         if let Some(listening) = self.listening.take() {
             hang_up(listening).await;

@@ -29,18 +29,19 @@ struct Current {
     /// Access tokens of logged-in profiles.
     logins: Logins,
     /// The last note about the space of the journal.
-    room: Option<String>,
+    space_note: Option<String>,
 }
 
 impl ConfigResolver {
     pub(crate) fn new(config: Arc<Config>, logins: Logins, notes: mpsc::UnboundedSender<String>) -> Self {
         let (secrets, redaction) = (vec![], Redaction::default());
-        let mut current = Current { seen: config.stamp(), config, secrets, redaction, logins, room: None };
+        let mut current = Current { seen: config.stamp(), config, secrets, redaction, logins, space_note: None };
         current.withhold();
         Self { current: Mutex::new(current), notes }
     }
 
-    /// The configuration in force. If the changed file is unusable, the previous one stays in force and a note says why.
+    /// The configuration in force. If the changed file is unusable, the previous one stays in force and a note says
+    /// why.
     fn current(&self) -> MutexGuard<'_, Current> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = current.config.stamp_now();
@@ -82,7 +83,7 @@ impl Current {
         self.redaction = Redaction {
             secrets: tools::Secrets::new(&self.secrets),
             secret_env: self.config.secret_env(),
-            reach: self.config.reach(),
+            reach: self.config.network_policy(),
         };
     }
 
@@ -102,16 +103,16 @@ impl Resolver for ConfigResolver {
     fn settings(&self, agent: &str, wants: ModelPreferences<'_>, overrides: &Overrides) -> Result<Settings, Failure> {
         let subject = Subject { agent, overrides, wants, date: &today() };
         let config = Arc::clone(&self.current().config);
-        match retention::room(config.home(), config.journal_bytes()) {
+        match retention::capacity(config.home(), config.journal_bytes()) {
             Capacity::Enough => {}
             Capacity::Little(note) => {
                 // Nobody needs the note twice, and nobody needs it after the command has ended.
-                let known = self.current().room.replace(note.clone());
+                let known = self.current().space_note.replace(note.clone());
                 if known.as_ref() != Some(&note) {
                     drop(self.notes.send(note));
                 }
             }
-            Capacity::None(why) => return Err(retention::no_room(why)),
+            Capacity::None(why) => return Err(retention::no_space(why)),
         }
         let resolved = config.resolve(subject).map_err(|error| refused(&error, FailureClass::Refused))?;
         Ok(resolved.settings)
@@ -122,7 +123,7 @@ impl Resolver for ConfigResolver {
     }
 
     fn mark(&self) -> Arc<str> {
-        self.current().config.mark()
+        self.current().config.steer_prefix()
     }
 
     fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {

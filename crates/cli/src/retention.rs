@@ -18,8 +18,8 @@ const FIRST: Duration = Duration::from_mins(1);
 /// Interval between two erasures.
 const EACH: Duration = Duration::from_hours(24);
 
-/// Erases old content once a day, for as long as the future is polled, and reports it through `say`. `erase` receives the
-/// number of days.
+/// Erases old content once a day, for as long as the future is polled, and reports it through `say`. `erase` receives
+/// the number of days.
 pub(crate) async fn supervise(
     erase: impl Fn(u32) -> Result<Collected, CliError> + Clone + Send + 'static,
     globals: &Globals,
@@ -57,11 +57,11 @@ pub(crate) enum Capacity {
 }
 
 /// Whether the journal has space for a new run below this many bytes.
-pub(crate) fn room(home: &Path, most: Option<u64>) -> Capacity {
+pub(crate) fn capacity(home: &Path, most: Option<u64>) -> Capacity {
     let Some(most) = most else { return Capacity::Enough };
     // An unreadable journal is reported where it is opened.
     let used = Reader::open(home).and_then(|reader| reader.used_bytes()).unwrap_or_default();
-    room_of(used + bytes_of(&home.join("calls")), most)
+    capacity_of(used + bytes_of(&home.join("calls")), most)
 }
 
 /// Bytes of all files in a folder, recursively. A file that disappears meanwhile counts as 0.
@@ -75,25 +75,25 @@ fn bytes_of(folder: &Path) -> u64 {
     entries.map(of).sum()
 }
 
-fn room_of(used: u64, most: u64) -> Capacity {
-    let stands =
-        format!("the journal takes {} of the {} that it may take (`retention.journal_mb`)", size(used), size(most));
+fn capacity_of(used: u64, most: u64) -> Capacity {
+    let usage =
+        format!("the journal uses {} of the {} that it may use (`retention.journal_mb`)", size(used), size(most));
     if used >= most {
         return Capacity::None(format!(
-            "{stands}, so no new run starts: raise it, or erase old content with `limulus sessions cleanup --days N \
+            "{usage}, so no new run starts: raise it, or erase old content with `limulus sessions cleanup --days N \
              --enforce`"
         ));
     }
     if used >= most / 100 * WARN_PERCENT {
         return Capacity::Little(format!(
-            "{stands}: raise it, or erase old content with `limulus sessions cleanup --days N --enforce`; at the limit no new run starts"
+            "{usage}: raise it, or erase old content with `limulus sessions cleanup --days N --enforce`; at the limit no new run starts"
         ));
     }
     Capacity::Enough
 }
 
 /// The failure of a run for which no space is left.
-pub(crate) fn no_room(why: String) -> Failure {
+pub(crate) fn no_space(why: String) -> Failure {
     Failure { code: Some(runtime::NO_SPACE.into()), ..Failure::new(FailureClass::Refused, why) }
 }
 
@@ -106,7 +106,7 @@ mod tests {
 
     /// The clock is paused; it advances when the test waits.
     #[tokio::test(start_paused = true)]
-    async fn r21_a_service_erases_what_is_old_a_minute_after_its_start_and_each_day_by_what_is_configured_then() {
+    async fn r21_a_service_erases_old_content_a_minute_after_its_start_and_then_daily_by_the_current_configuration() {
         let home = tempfile::tempdir().unwrap();
         let keep =
             |days: u32| std::fs::write(home.path().join("config.toml"), format!("[retention]\nkeep_days = {days}\n"));
@@ -129,7 +129,10 @@ mod tests {
             [(59, 30, 0), (2, 30, 1), (86_300, 7, 1), (101, 7, 2), (86_400, 0, 2), (86_400, 7, 3), (86_400, 7, 4)]
         {
             keep(days).unwrap();
-            assert!(tokio::time::timeout(Duration::from_secs(passes), &mut task).await.is_err(), "it goes on");
+            assert!(
+                tokio::time::timeout(Duration::from_secs(passes), &mut task).await.is_err(),
+                "it runs until the test ends it"
+            );
             assert_eq!(count(), sweeps, "after {passes} s more");
         }
         assert_eq!(*swept.lock().unwrap(), [30, 7, 7, 7]);
@@ -140,22 +143,22 @@ mod tests {
     }
 
     #[test]
-    fn r21_the_outputs_of_calls_count_in_what_a_journal_may_need() {
+    fn r21_outputs_of_calls_count_towards_the_size_of_the_journal() {
         let home = tempfile::tempdir().unwrap();
         let call = home.path().join("calls").join("one");
         std::fs::create_dir_all(&call).unwrap();
         std::fs::write(call.join("output"), vec![b'x'; 1 << 20]).unwrap();
-        assert_eq!(room(home.path(), Some(2 << 20)), Capacity::Enough);
-        assert!(matches!(room(home.path(), Some(1 << 20)), Capacity::None(_)));
+        assert_eq!(capacity(home.path(), Some(2 << 20)), Capacity::Enough);
+        assert!(matches!(capacity(home.path(), Some(1 << 20)), Capacity::None(_)));
     }
 
     #[test]
-    fn r21_near_what_a_journal_may_need_is_a_warning_and_at_it_no_run_starts() {
+    fn r21_near_the_limit_of_the_journal_is_a_warning_and_at_it_no_run_starts() {
         let most = 100 << 20;
-        assert_eq!(room_of(79 << 20, most), Capacity::Enough);
-        assert!(matches!(room_of(80 << 20, most), Capacity::Little(_)));
-        assert!(matches!(room_of(most - 1, most), Capacity::Little(_)));
-        let Capacity::None(why) = room_of(most, most) else { panic!("it is full") };
+        assert_eq!(capacity_of(79 << 20, most), Capacity::Enough);
+        assert!(matches!(capacity_of(80 << 20, most), Capacity::Little(_)));
+        assert!(matches!(capacity_of(most - 1, most), Capacity::Little(_)));
+        let Capacity::None(why) = capacity_of(most, most) else { panic!("it is full") };
         assert!(why.contains("100 MiB of the 100 MiB") && why.contains("sessions cleanup"), "{why}");
     }
 }

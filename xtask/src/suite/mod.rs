@@ -1,5 +1,5 @@
-//! The whole proof: its stages run beside each other as far as there are cores, each prints its part when it has ended, and a
-//! table at the end says where the time went. What may not live here: what a stage checks; that is its own program.
+//! Runs the whole proof: its stages run in parallel as far as there are cores, each prints its output when it has
+//! ended, and a table at the end shows the times. What may not live here: what a stage checks; that is its own program.
 
 mod perform;
 mod stages;
@@ -22,14 +22,14 @@ struct Ended {
     stage: &'static Stage,
     tally: Tally,
     took: Duration,
-    /// All that it printed.
+    /// Its whole output.
     printed: Vec<u8>,
-    /// The part of it that tells what failed.
+    /// The part of the output about failures.
     failures: Vec<String>,
 }
 
-/// Runs the stages that are named, or all. What failed is told once more at the end, as a long log may be cut at its
-/// beginning; the last line says how many checks held and how many did not.
+/// Runs the named stages, or all. Failures are repeated at the end, since the start of a long log may be lost; the last
+/// line has the number of checks that held and of those that did not.
 pub(crate) fn run(root: &Path, stages: &'static [Stage], only: &[String], out: &mut dyn Write) -> io::Result<bool> {
     let began = Instant::now();
     let mut waiting: Vec<&'static Stage> =
@@ -42,7 +42,7 @@ pub(crate) fn run(root: &Path, stages: &'static [Stage], only: &[String], out: &
         loop {
             while waiting.first().is_some_and(|next| may_start(next, &running, cores)) {
                 let stage = waiting.remove(0);
-                writeln!(out, "== {}: {} (begins at {:.0} s)", stage.name, stage.about, began.elapsed().as_secs_f64())?;
+                writeln!(out, "== {}: {} (starts at {:.0} s)", stage.name, stage.about, began.elapsed().as_secs_f64())?;
                 start(stage, root, scope, sender.clone());
                 running.push(stage);
             }
@@ -58,13 +58,14 @@ pub(crate) fn run(root: &Path, stages: &'static [Stage], only: &[String], out: &
     summary(&ended, began.elapsed(), out)
 }
 
-/// Whether there is a core for it: one that wants all waits until it is alone, and those behind it wait for it.
+/// Whether there is a core for a stage. A stage that needs all cores waits until nothing else runs, and later ones wait
+/// for it.
 fn may_start(next: &Stage, running: &[&Stage], cores: usize) -> bool {
     let is_full = running.len() >= cores || running.iter().any(|stage| stage.cores == Cores::All);
     running.is_empty() || (next.cores == Cores::One && !is_full)
 }
 
-/// Runs a stage on a thread of its own.
+/// Runs a stage on its own thread.
 fn start<'scope>(
     stage: &'static Stage,
     root: &'scope Path,
@@ -80,7 +81,7 @@ fn start<'scope>(
             Ok(Tally::of(false))
         });
         let failures = tail.failures().to_vec();
-        // If nobody receives it, the reader of the output has gone.
+        // Nobody receives it if writing the output has failed.
         let _ = ended.send(tally.map(|tally| Ended { stage, tally, took: began.elapsed(), printed, failures }));
     });
 }
@@ -93,10 +94,11 @@ fn print(ended: &Ended, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Stages that ran before this program, as `NAME=SECONDS` with spaces between: `.ci/run` says so.
+/// The variable with the stages that ran before this program, as `NAME=SECONDS`, separated by spaces; `.ci/run` sets
+/// it.
 const EARLIER: &str = "EARLIER_STAGES";
 
-/// What failed, where the time went, and the sum; true if nothing failed.
+/// Prints the failures, the times and the totals. Returns whether nothing failed.
 fn summary(ended: &[Ended], took: Duration, out: &mut dyn Write) -> io::Result<bool> {
     let mut total = Tally::default();
     let mut table = String::new();
@@ -129,7 +131,7 @@ mod tests {
     const ALL: Stage = Stage { name: "all", about: "", cores: Cores::All, action: Action::Tidy };
 
     #[test]
-    fn stages_run_beside_each_other_while_there_are_cores() {
+    fn stages_run_in_parallel_while_there_are_cores() {
         for (next, running, starts) in [
             (&ONE, vec![], true),
             (&ONE, vec![&ONE], true),

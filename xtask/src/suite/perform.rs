@@ -1,5 +1,4 @@
-//! What a stage does: runs a program, passes on what it prints, and counts what it says. What may not live here: which stages
-//! there are.
+//! Performs a stage: runs its program, passes on the output, and counts the results in it.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::stages::Action;
 use crate::{Tally, faults, requirements, tidy};
 
-/// Does what a stage asks for, and counts what held.
+/// Performs the action of a stage and counts its checks.
 pub(super) fn perform(action: &Action, root: &Path, out: &mut dyn Write) -> io::Result<Tally> {
     match action {
         Action::Tidy => tidy::run(root, out),
@@ -30,7 +29,7 @@ pub(super) fn perform(action: &Action, root: &Path, out: &mut dyn Write) -> io::
     }
 }
 
-/// The path of a program in this folder; if it is not built, prints so and gives none.
+/// The path of a program in this folder. If it is not built, prints how to build it and returns none.
 fn built(folder: &Path, program: &str, out: &mut dyn Write) -> io::Result<Option<PathBuf>> {
     let path = folder.join(program);
     if !path.exists() {
@@ -40,7 +39,7 @@ fn built(folder: &Path, program: &str, out: &mut dyn Write) -> io::Result<Option
     Ok(Some(path))
 }
 
-/// Whether the demonstration ends red with this bug planted. What it keeps for a look stays beside the program.
+/// Whether the demonstration fails with this mutant. Its files stay beside the program.
 fn red_demo(mutant: &str, out: &mut dyn Write) -> io::Result<bool> {
     let programs = faults::programs_folder()?;
     let Some(path) = built(&programs.join("faults"), "limulus", out)? else { return Ok(false) };
@@ -52,15 +51,15 @@ fn red_demo(mutant: &str, out: &mut dyn Write) -> io::Result<bool> {
     let is_red = demo.status.code() == Some(1) && String::from_utf8_lossy(&demo.stdout).contains('✗');
     writeln!(
         out,
-        "with `{mutant}` planted it ends with {}: {}",
+        "with the mutant `{mutant}` it ends with {}: {}",
         demo.status,
-        if is_red { "seen" } else { "NOT SEEN" }
+        if is_red { "detected" } else { "NOT DETECTED" }
     )?;
     Ok(is_red)
 }
 
-/// Runs a program, passes on what it prints line by line, and counts what it says it has checked. One that says nothing
-/// is one check, by its exit; one that ends badly has failed whatever it says.
+/// Runs a program, passes on its output line by line, and counts the results in it. A program without results is one
+/// check, which holds if it exits with 0. Another exit code counts as a failure, whatever the results.
 fn follow(command: &mut Command, out: &mut dyn Write) -> io::Result<Tally> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let mut lines = BufReader::new(child.stdout.take().expect("stdout was asked for as a pipe"));
@@ -82,7 +81,7 @@ fn follow(command: &mut Command, out: &mut dyn Write) -> io::Result<Tally> {
     Ok(tally)
 }
 
-/// What a line counts: a test program's result, or a line that is nothing but `N passed, N failed`.
+/// The results in a line: those of a test program, or a line `N passed, N failed`.
 fn counted(line: &str) -> Tally {
     let line = line.trim();
     let counts: Vec<&str> = match line.split_once("test result: ") {

@@ -1,49 +1,48 @@
-//! The stages of the proof and its long forms, as two lists. What may not live here: how a stage is run.
+//! The stages of the proof, and their long forms, as two lists.
 
-/// One stage of the proof. The list's order is the order in which stages begin; each also runs alone, by `--only`.
+/// A stage of the proof. Stages start in the order of the list; `--only` runs one alone.
 pub(crate) struct Stage {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    /// How many cores it keeps busy. Stages run beside each other as long as there are cores for them.
     pub(crate) cores: Cores,
     pub(crate) action: Action,
 }
 
-/// How many cores a stage keeps busy.
+/// The number of cores that a stage uses. Stages run in parallel while there are cores for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cores {
-    /// It waits for much of its time, or has one thread.
+    /// It has one thread, or mostly waits.
     One,
-    /// It has a thread for each core, or must not be disturbed: it runs alone.
+    /// It has a thread for each core, or measures time: it runs alone.
     All,
 }
 
-/// What a stage does.
+/// The work of a stage.
 pub(crate) enum Action {
     Tidy,
     Requirements,
     FaultBuild,
-    /// Cargo with these arguments.
+    /// Run cargo with these arguments.
     Cargo(&'static [&'static str]),
-    /// A program of the fault build.
+    /// Run a program of the fault build.
     Fault {
         program: &'static str,
         arguments: &'static [&'static str],
     },
-    /// A program of the plain build. `{ci}` stands for the folder that it is in.
+    /// Run a program of the plain build. `{ci}` in an argument is the folder of the program.
     Plain {
         program: &'static str,
         arguments: &'static [&'static str],
     },
-    /// `limulus demo` of the fault build with this bug in it: it must end with exit 1.
+    /// Run `limulus demo` of the fault build with this mutant: it must exit with 1.
     RedDemo {
         mutant: &'static str,
     },
 }
 
-/// Everything is compiled first; the programs then run beside each other where they leave a core free.
+/// The stages of the proof. Everything is compiled first; then programs run in parallel while cores are free.
 pub(crate) const STAGES: &[Stage] = &[
-    Stage { name: "tidy", about: "the rules of the house", cores: Cores::One, action: Action::Tidy },
+    Stage { name: "tidy", about: "the project's own rules", cores: Cores::One, action: Action::Tidy },
     Stage {
         name: "requirements",
         about: "each listed requirement has a test",
@@ -52,7 +51,7 @@ pub(crate) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "faults",
-        about: "the build with crash points and planted bugs",
+        about: "the build with crash points and mutants",
         cores: Cores::All,
         action: Action::FaultBuild,
     },
@@ -80,18 +79,18 @@ pub(crate) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "mutants",
-        about: "each planted bug is found",
+        about: "each mutant is found",
         cores: Cores::One,
         action: Action::Fault { program: "simulator", arguments: &["mutants"] },
     },
     Stage {
         name: "third-parties",
-        about: "programs of others judge the adapters: official clients, model servers for tests",
+        about: "official clients and model servers judge the adapters",
         cores: Cores::One,
         action: Action::Cargo(&[
             "test",
             "--locked",
-            // The workspace, so that what was built for the tests is what is run; of it the programs that have such tests.
+            // With `--workspace` the programs of the stage `build` are used; only those with such tests run.
             "--workspace",
             "--profile",
             "ci",
@@ -118,39 +117,39 @@ pub(crate) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "serve-kills",
-        about: "SIGKILL of `limulus serve` for a minute, with clients attached: what they were told is what the journal says",
+        about: "SIGKILL of `limulus serve` for a minute, with clients attached: they received what the journal has",
         cores: Cores::One,
         action: Action::Plain { program: "serve-kills", arguments: &["--seconds", "60"] },
     },
     Stage {
         name: "red-demo",
-        about: "the demonstration sees a bug in recovery",
+        about: "the demonstration detects a mutant in recovery",
         cores: Cores::One,
         action: Action::RedDemo { mutant: "lost_call_run_again" },
     },
     Stage {
         name: "simulator",
-        about: "a crash at every operation, over the memory journal, and second ones after each",
+        about: "a crash at every operation of the in-memory journal, and a second crash after each",
         cores: Cores::All,
-        // Of each two places, four of the eleven pairs of forms that there are on average, others from place to place: a
-        // quarter of a million cases. All of them are `cargo xtask soak simulator`.
+        // Four of the eleven pairs of crash forms (on average) for each pair of crash points, varying from point to
+        // point: a quarter of a million cases. `cargo xtask soak simulator` runs all of them.
         action: Action::Fault { program: "simulator", arguments: &["check", "--pairs", "4"] },
     },
     Stage {
         name: "random",
-        about: "drawn workloads, several faults each",
+        about: "random workloads, several faults each",
         cores: Cores::All,
         action: Action::Fault { program: "simulator", arguments: &["random", "--seconds", "30"] },
     },
     Stage {
         name: "liveness",
-        about: "storms of faults, then peace: all must come to rest",
+        about: "many faults, then none: every session must become idle",
         cores: Cores::All,
         action: Action::Fault { program: "simulator", arguments: &["liveness", "--seconds", "30"] },
     },
     Stage {
         name: "queue",
-        about: "messages of every mode in any interleaving, and a second model of the routing that agrees",
+        about: "messages of every mode in any interleaving, compared with an oracle of the routing",
         cores: Cores::All,
         action: Action::Fault { program: "simulator", arguments: &["queue", "--cases", "100000"] },
     },
@@ -162,14 +161,14 @@ pub(crate) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "disk",
-        about: "the real journal, with every harm at every operation of its disk, and drawn ones",
+        about: "the real journal, with every fault at every disk operation, and random faults",
         cores: Cores::All,
         action: Action::Fault { program: "simulator", arguments: &["disk", "--seconds", "15"] },
     },
 ];
 
-/// The long forms of stages, for a person who has the time: `cargo xtask soak NAME`. They use the programs that
-/// `cargo xtask test --only faults` has built.
+/// The long forms of stages, run by `cargo xtask soak NAME`. They use the programs that `cargo xtask test --only
+/// faults` has built.
 pub(crate) const SOAKS: &[Stage] = &[
     Stage {
         name: "simulator",
@@ -179,13 +178,13 @@ pub(crate) const SOAKS: &[Stage] = &[
     },
     Stage {
         name: "random",
-        about: "drawn workloads with several faults each, for ten minutes",
+        about: "random workloads with several faults each, for ten minutes",
         cores: Cores::All,
         action: Action::Fault { program: "simulator", arguments: &["random", "--seconds", "600"] },
     },
     Stage {
         name: "liveness",
-        about: "storms of faults, then peace, for ten minutes",
+        about: "many faults, then none, for ten minutes",
         cores: Cores::All,
         action: Action::Fault { program: "simulator", arguments: &["liveness", "--seconds", "600"] },
     },
@@ -203,13 +202,13 @@ pub(crate) const SOAKS: &[Stage] = &[
     },
     Stage {
         name: "disk",
-        about: "the real journal on a disk that fails, for ten minutes",
+        about: "the real journal on a failing disk, for ten minutes",
         cores: Cores::All,
         action: Action::Fault { program: "simulator", arguments: &["disk", "--seconds", "600"] },
     },
     Stage {
         name: "kills",
-        about: "twice as many kills of the real binary, drawn from another seed",
+        about: "twice as many kills of the real binary, from another seed",
         cores: Cores::All,
         action: Action::Plain {
             program: "kills",
@@ -264,7 +263,7 @@ mod tests {
         }
     }
 
-    /// What a long form proves the proof has in short, under the same name.
+    /// Each long form has a short form of the same name in the proof.
     #[test]
     fn every_long_form_has_a_stage() {
         for soak in SOAKS {

@@ -1,11 +1,12 @@
-//! The shape of the workspace: which crate may name which, and whether ARCHITECTURE.md's code map is true.
+//! Checks the shape of the workspace: which crate may depend on which, and whether the code map in ARCHITECTURE.md is
+//! correct.
 
 use super::Finding;
 use crate::manifest::{Kind, Manifest};
 use crate::tree::Tree;
 
-/// What a crate may name of the workspace, also in its tests: engine ← journal, models, tools ← runtime ← gateway ← cli;
-/// engine ← protocol ← gateway.
+/// The crates of the workspace that a crate may depend on, also in its tests: engine ← journal, models, tools ← runtime
+/// ← gateway ← cli; engine ← protocol ← gateway.
 const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("faulty-vfs", &[]),
@@ -23,13 +24,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// What no program of ours is built with: named by tests, and by these alone outside of them.
+/// Crates for tests, each with the only crates that may depend on them outside of tests.
 const FOR_TESTS: &[(&str, &[&str])] = &[("faulty-vfs", &["simulator"]), ("model-server", &["bench"]), ("testkit", &[])];
 
 const MAP: &str = "ARCHITECTURE.md";
 const MAPPED_FOLDERS: [&str; 3] = ["crates/", "docs/", "xtask"];
 
-/// Every crate of the workspace names only what lies before it.
+/// Every crate of the workspace depends only on the crates that `ARROWS` lists for it.
 pub(super) fn arrows(tree: &Tree) -> Vec<Finding> {
     let mut findings = vec![];
     let manifests = tree.with_ending("/Cargo.toml").map(|file| (file.path.as_str(), Manifest::parse(&file.text)));
@@ -38,26 +39,25 @@ pub(super) fn arrows(tree: &Tree) -> Vec<Finding> {
     for (path, manifest) in &manifests {
         let Some(package) = manifest.package.as_deref() else { continue };
         let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == package) else {
-            let repair =
-                "say in xtask/src/tidy/architecture.rs what it may name: a crate exists because it states a rule";
+            let repair = "list in xtask/src/tidy/architecture.rs what it may depend on";
             findings.push(Finding::failure(path, 1, format!("crate `{package}` has no arrows"), repair));
             continue;
         };
         for dependency in &manifest.dependencies {
             let name = dependency.name.as_str();
-            // A crate's tests may ask for a feature of their own crate.
+            // A crate's tests may enable a feature of their own crate.
             if name == package && dependency.kind == Kind::Dev {
                 continue;
             }
             if dependency.kind != Kind::Workspace && crates.contains(&name) && !allowed.contains(&name) {
                 let what = format!("`{package}` names `{name}`");
-                let repair = "nothing points back (ARCHITECTURE.md): move what is shared to a crate that both may name";
+                let repair = "nothing points back (ARCHITECTURE.md): move shared code to a crate that both can use";
                 findings.push(Finding::failure(path, dependency.line, what, repair));
             }
             let for_tests = FOR_TESTS.iter().find(|(tool, users)| *tool == name && !users.contains(&package));
             if for_tests.is_some() && matches!(dependency.kind, Kind::Normal | Kind::Build) {
                 let what = format!("`{package}` is built with `{name}`");
-                let repair = "it is for tests: name it under [dev-dependencies]";
+                let repair = "it is for tests: list it under [dev-dependencies]";
                 findings.push(Finding::failure(path, dependency.line, what, repair));
             }
         }
@@ -65,7 +65,7 @@ pub(super) fn arrows(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// ARCHITECTURE.md names every crate, and every path that it names exists.
+/// ARCHITECTURE.md names every crate, and every path on it exists.
 pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
     let Some(map) = tree.file(MAP) else {
         return vec![Finding::failure(MAP, 1, "is missing", "it is the first page that a newcomer reads")];
@@ -74,7 +74,7 @@ pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
     for (index, line) in map.text.lines().enumerate() {
         for path in named_paths(line) {
             if !tree.exists(path) {
-                let repair = "name what is there now, or remove the line";
+                let repair = "name the file that has this duty now, or remove the line";
                 findings.push(Finding::failure(MAP, index + 1, format!("`{path}` does not exist"), repair));
             }
         }
@@ -88,7 +88,7 @@ pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The words of a line that are paths of the project. A pattern with `*` names no single file.
+/// The words of a line that are paths of the project, without patterns (`*`).
 pub(super) fn named_paths(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !(c.is_alphanumeric() || "/._-*".contains(c)))
         .map(|word| word.trim_end_matches(['.', '/']))

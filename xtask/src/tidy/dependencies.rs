@@ -1,4 +1,4 @@
-//! docs/dependencies.md explains what the workspace depends on, all of it and nothing else.
+//! Checks that docs/dependencies.md explains exactly the dependencies of the workspace.
 
 use super::Finding;
 use crate::manifest::{Kind, Manifest};
@@ -20,14 +20,14 @@ pub(super) fn explained(tree: &Tree) -> Vec<Finding> {
             }
             if !shared.iter().any(|known| known.name == dependency.name) {
                 let what = format!("`{}` is not in [workspace.dependencies]", dependency.name);
-                let repair = "name it there once, so that there is one version of it";
+                let repair = "name it there once, so that the workspace uses one version";
                 findings.push(Finding::failure(&file.path, dependency.line, what, repair));
             }
             used.push(dependency.name);
         }
     }
     let Some(page) = tree.file(PAGE) else {
-        findings.push(Finding::failure(PAGE, 1, "is missing", "it says what each dependency does for us"));
+        findings.push(Finding::failure(PAGE, 1, "is missing", "it explains each dependency"));
         return findings;
     };
     let rows = rows(&page.text);
@@ -41,7 +41,7 @@ pub(super) fn explained(tree: &Tree) -> Vec<Finding> {
                 ROOT,
                 dependency.line,
                 what,
-                "say what it does for us and what was rejected",
+                "say what it is used for and what was rejected",
             ));
         }
     }
@@ -80,7 +80,7 @@ mod tests {
     const CRATE: &str = "[package]\nname = \"a\"\n[dependencies]\nengine.workspace = true\nserde.workspace = true\n";
 
     #[test]
-    fn a_page_that_says_all_is_let_be() {
+    fn a_complete_page_has_no_findings() {
         let page = "| crate | for | rejected |\n|---|---|---|\n| `serde`, toml | data | |\n\n| word | x |\n|---|---|\n| no | |\n";
         let both = format!("{CRATE}[dev-dependencies]\ntoml.workspace = true\n");
         let files = [("Cargo.toml", ROOT), ("a/Cargo.toml", &both), ("docs/dependencies.md", page)];
@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn rows_that_are_missing_or_too_many_are_found() {
         let page = "| crate | for |\n|---|---|\n| toml | data |\n";
-        let stranger = format!("{CRATE}rand = \"1\"\n");
-        let files = [("Cargo.toml", ROOT), ("a/Cargo.toml", &stranger), ("docs/dependencies.md", page)];
+        let unlisted = format!("{CRATE}rand = \"1\"\n");
+        let files = [("Cargo.toml", ROOT), ("a/Cargo.toml", &unlisted), ("docs/dependencies.md", page)];
         let expected = [
             "a/Cargo.toml:6 `rand` is not in [workspace.dependencies]",
             "Cargo.toml:3 `serde` has no row in docs/dependencies.md",

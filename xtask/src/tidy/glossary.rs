@@ -1,4 +1,4 @@
-//! The glossary against the code: each word has one row, and is part of a name in the code.
+//! Checks the glossary against the code: each word has one row and is part of a name in the code.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::tree::Tree;
 
 const GLOSSARY: &str = "GLOSSARY.md";
 
-/// Each word of GLOSSARY.md has one row and occurs in a name of the crates, in any case, with or without underscores, also as
-/// a plural.
+/// Each word of GLOSSARY.md has one row and occurs in a name of the crates, in any case, with or without underscores,
+/// also as a plural.
 pub(super) fn glossary(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.file(GLOSSARY) else { return vec![] };
     let names = names(tree);
@@ -59,7 +59,8 @@ fn names(tree: &Tree) -> String {
     names.iter().fold(String::from("|"), |all, name| all + " " + name + " |")
 }
 
-/// The parts of a name or of a word, in lower case with one space between two: `RunState` and `run_state` are `run state`.
+/// The parts of a name or of a word, in lower case with one space between two: `RunState` and `run_state` are `run
+/// state`.
 fn parts(name: &str) -> String {
     let mut parts = String::new();
     let mut is_lower = false;

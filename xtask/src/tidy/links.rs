@@ -1,5 +1,5 @@
-//! Links between the project's own pages: the file is there, and so is the heading. Links to the world are not followed.
-//! The recipes of CONTRIBUTING.md name files without links; these are checked too.
+//! Checks links between the project's own pages: the file and the heading must exist. External links are not followed.
+//! The recipes of CONTRIBUTING.md name files without links; these must exist as well.
 
 use super::Finding;
 use super::architecture::named_paths;
@@ -7,12 +7,12 @@ use crate::tree::{TextFile, Tree};
 
 const RECIPES: &str = "CONTRIBUTING.md";
 
-/// Every link of every page that stays in the project leads somewhere.
+/// The target of every internal link of every page exists.
 pub(super) fn links(tree: &Tree) -> Vec<Finding> {
     tree.with_ending(".md").flat_map(|page| page_findings(tree, page)).collect()
 }
 
-/// Every file that CONTRIBUTING.md names in backquotes exists, so that a recipe never sends anybody to a file that has moved.
+/// Every file that CONTRIBUTING.md names in backquotes exists.
 pub(super) fn recipes(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.file(RECIPES) else { return vec![] };
     let named =
@@ -25,7 +25,7 @@ pub(super) fn recipes(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// The parts of a line between backquotes. One that is split over two lines ends with its line.
+/// The parts of a line between backquotes. A part that spans two lines ends with its first line.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
@@ -53,7 +53,7 @@ fn page_findings(tree: &Tree, page: &TextFile) -> Vec<Finding> {
     findings
 }
 
-/// The lines outside fenced code, each with its number from 1.
+/// The lines outside fenced code, each with its number, counted from 1.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_fenced = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
@@ -63,7 +63,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What the `[text](target)` of a line lead to.
+/// The targets of the links `[text](target)` in a line.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     let mut behind = line.split("](");
     behind.next();
@@ -84,7 +84,7 @@ fn resolve(page: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The name under which a page's heading can be linked to: lower case, no punctuation, hyphens for spaces.
+/// The anchor of a heading: lower case, no punctuation, hyphens for spaces.
 fn anchor(line: &str) -> Option<String> {
     let heading = line.strip_prefix('#')?.trim_start_matches('#').strip_prefix(' ')?.trim();
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

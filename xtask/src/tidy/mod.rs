@@ -1,5 +1,5 @@
-//! The rules of the house, one file a rule or a family of rules, in the order in which they are listed here. What may
-//! not live here: what rustfmt, rustc or clippy already see.
+//! The project's own rules, one file for each rule or family of rules, checked in the order of this list. What may not
+//! live here: what rustfmt, rustc or clippy already check.
 
 mod architecture;
 mod dependencies;
@@ -17,22 +17,22 @@ use std::path::Path;
 use crate::Tally;
 use crate::tree::Tree;
 
-/// Whether a finding ends the proof.
+/// Whether a finding fails the proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
     Warning,
     Failure,
 }
 
-/// One place where a rule does not hold.
+/// A place that violates a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
     weight: Weight,
     path: String,
-    /// From 1.
+    /// Counted from 1.
     line: usize,
     what: String,
-    /// Why the rule is there, or how to repair it.
+    /// The reason of the rule, or how to repair the violation.
     repair: String,
 }
 
@@ -46,7 +46,7 @@ impl Finding {
     }
 }
 
-/// One rule.
+/// A rule, with the function that finds its violations.
 struct Rule {
     name: &'static str,
     find: fn(&Tree) -> Vec<Finding>,
@@ -57,21 +57,21 @@ const RULES: &[Rule] = &[
     Rule { name: "the engine depends on little", find: purity::dependencies },
     Rule { name: "the engine does no I/O", find: purity::sources },
     Rule { name: "the engine's tables hold data only", find: purity::tables },
-    Rule { name: "every file says what lives there", find: words::module_docs },
+    Rule { name: "every file has a module doc", find: words::module_docs },
     Rule { name: "sizes of files", find: sizes::sizes },
     Rule { name: "a public type name occurs once", find: type_names::unique },
     Rule { name: "nothing unfinished", find: words::unfinished },
     Rule { name: "every file of the tests is compiled", find: modules::test_modules },
     Rule { name: "tests wait for conditions", find: words::sleeps },
-    Rule { name: "the project speaks of itself alone", find: words::foreign },
-    Rule { name: "the code map is true", find: architecture::code_map },
+    Rule { name: "no file names a foreign place", find: words::foreign },
+    Rule { name: "the code map is correct", find: architecture::code_map },
     Rule { name: "links resolve", find: links::links },
     Rule { name: "the glossary and the code use the same words", find: glossary::glossary },
     Rule { name: "recipes name files that exist", find: links::recipes },
     Rule { name: "dependencies are explained", find: dependencies::explained },
 ];
 
-/// Holds the tree at `root` against every rule and prints what does not hold. Each rule is one check.
+/// Checks the tree at `root` against every rule and prints the violations. Each rule is one check.
 pub(crate) fn run(root: &Path, out: &mut dyn Write) -> io::Result<Tally> {
     let tree = Tree::read(root)?;
     let mut tally = Tally::default();

@@ -1,4 +1,6 @@
-//! A test program holds every file of its folder: cargo finds `tests/it/main.rs`, and whatever no `mod` names is never compiled.
+//! Checks that a test program contains every file of its folder: cargo compiles `tests/it/main.rs`, and never a file
+//! that no
+//! `mod` names.
 
 use super::Finding;
 use crate::rust_source::code_of;

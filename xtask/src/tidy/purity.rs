@@ -1,4 +1,5 @@
-//! The engine is pure: what it may depend on, and which words its sources may not hold. Its tests may read files.
+//! Checks that the engine is pure: its dependencies, and the words that its sources must not contain. Its tests may
+//! read files.
 
 use super::Finding;
 use crate::manifest::{Kind, Manifest};
@@ -12,7 +13,7 @@ const TABLES: &str = "crates/engine/src/tables/";
 const ALLOWED: [&str; 5] = ["blake3", "serde", "serde_json", "thiserror", "uuid"];
 const ALLOWED_IN_TESTS: [&str; 1] = ["proptest"];
 
-/// Words that no line of the engine holds.
+/// Words that the engine must not contain, each with the reason.
 const WORDS: [(&str, &str); 9] = [
     ("async", "the loop cannot wait: return an effect"),
     ("await", "the loop cannot wait: return an effect"),
@@ -20,36 +21,36 @@ const WORDS: [(&str, &str); 9] = [
     ("SystemTime", "time is an input (Moment)"),
     ("HashMap", "its order varies: use BTreeMap"),
     ("HashSet", "its order varies: use BTreeSet"),
-    ("rand", "chance is an input (Moment::draw)"),
+    ("rand", "randomness is an input (Moment::random)"),
     ("tokio", "the loop cannot wait: return an effect"),
     ("unsafe", "nothing here needs it"),
 ];
 
-/// Modules of `std` that reach the world.
+/// Modules of `std` that do I/O.
 const MODULES: [&str; 5] = ["fs", "net", "thread", "process", "env"];
 
-/// The engine's dependencies are those that compute and nothing else.
+/// The engine depends only on crates that compute.
 pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {
     let Some(file) = tree.file(MANIFEST) else { return vec![] };
     let is_allowed =
         |name: &str, kind: Kind| ALLOWED.contains(&name) || (kind == Kind::Dev && ALLOWED_IN_TESTS.contains(&name));
-    let strangers = Manifest::parse(&file.text).dependencies.into_iter().filter(|d| !is_allowed(&d.name, d.kind));
-    strangers
+    let impure = Manifest::parse(&file.text).dependencies.into_iter().filter(|d| !is_allowed(&d.name, d.kind));
+    impure
         .map(|dependency| {
-            let repair = format!("the engine computes and nothing else; it may name {}", ALLOWED.join(", "));
+            let repair = format!("the engine only computes; it may depend on {}", ALLOWED.join(", "));
             Finding::failure(MANIFEST, dependency.line, format!("depends on `{}`", dependency.name), repair)
         })
         .collect()
 }
 
-/// The engine's tables name neither the state nor what decides on it.
+/// The engine's tables name neither the state nor the machine.
 pub(super) fn tables(tree: &Tree) -> Vec<Finding> {
     let mut findings = vec![];
     for file in tree.with_ending(".rs").filter(|file| file.path.starts_with(TABLES)) {
         let code = code_of(&file.text);
         for module in ["crate::state", "crate::machine"] {
             findings.extend(code.match_indices(module).map(|(offset, _)| {
-                let repair = "a table holds data: what reads the state is for `machine/`, what counts is for `state/`";
+                let repair = "a table holds only data: reading the state belongs in `machine/`, counting in `state/`";
                 Finding::failure(&file.path, line_of(&code, offset), format!("`{module}`"), repair)
             }));
         }
@@ -57,7 +58,7 @@ pub(super) fn tables(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The engine's sources reach neither clock nor file nor thread, and nothing in them has an order that varies.
+/// The engine's sources use no clock, file or thread, and no collection with a varying order.
 pub(super) fn sources(tree: &Tree) -> Vec<Finding> {
     let mut findings = vec![];
     for file in tree.with_ending(".rs").filter(|file| file.path.starts_with(SOURCES)) {
@@ -73,7 +74,7 @@ pub(super) fn sources(tree: &Tree) -> Vec<Finding> {
             }
             if word == "std" {
                 findings.extend(std_modules(&code[offset + word.len()..]).map(|module| {
-                    Finding::failure(&file.path, line, format!("`std::{module}`"), "only effects reach the world")
+                    Finding::failure(&file.path, line, format!("`std::{module}`"), "only effects do I/O")
                 }));
             }
         }
@@ -81,7 +82,7 @@ pub(super) fn sources(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The modules that reach the world among those named behind this `std`, alone or in braces.
+/// The modules with I/O that are named after this `std`, alone or in braces.
 fn std_modules(behind: &str) -> impl Iterator<Item = &'static str> {
     let path = behind.strip_prefix("::").unwrap_or_default();
     let named = path.split(';').next().unwrap_or_default();
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_among_the_dependencies_is_found() {
+    fn a_forbidden_dependency_is_found() {
         let manifest = "[dependencies]\nserde.workspace = true\ntokio.workspace = true\nproptest = \"1\"\n\
                         [dev-dependencies]\nproptest.workspace = true\n";
         let expected = ["tokio", "proptest"].map(|name| format!("depends on `{name}`"));
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_impure_is_let_be() {
+    fn comments_strings_and_tests_are_not_checked() {
         let code = "// async\nlet s = \"HashMap\";\nstd::fmt::Debug; instant(); std::mem::take(fs)\n\
                     #[cfg(test)]\nmod tests {\n  use std::fs;\n}\n";
         assert_eq!(found_in(code), [""; 0]);

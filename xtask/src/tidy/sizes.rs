@@ -1,15 +1,15 @@
-//! How long files may be. How long functions may be clippy knows (`too-many-lines-threshold` in `clippy.toml`).
+//! Checks the length of files. Clippy checks the length of functions (`too-many-lines-threshold` in `clippy.toml`).
 
 use super::Finding;
 use crate::rust_source::{code_of, tests_begin};
 use crate::tree::{TextFile, Tree};
 
-/// Lines before a file's tests from which it is said to be long: longer is hard to hold in the head.
+/// Lines before a file's tests above which the file causes a warning.
 const FILE_WARNS_LINES: usize = 500;
-/// Lines before a file's tests from which it must be split.
+/// Lines before a file's tests above which the file must be split.
 const FILE_FAILS_LINES: usize = 800;
 
-/// Files are short.
+/// No file is too long.
 pub(super) fn sizes(tree: &Tree) -> Vec<Finding> {
     let tests = |file: &TextFile| tests_begin(&file.path, &code_of(&file.text));
     tree.with_ending(".rs").filter_map(|file| file_size(file, tests(file))).collect()
@@ -18,7 +18,7 @@ pub(super) fn sizes(tree: &Tree) -> Vec<Finding> {
 fn file_size(file: &TextFile, tests: usize) -> Option<Finding> {
     let lines = if tests == 1 { file.text.lines().count() } else { tests - 1 };
     let what = if tests == 1 { format!("{lines} lines") } else { format!("{lines} lines before its tests") };
-    let repair = format!("split it by what it is about: {FILE_FAILS_LINES} at most, 100 to 250 is usual");
+    let repair = format!("split it by subject: {FILE_FAILS_LINES} lines at most, 100 to 250 are usual");
     match lines {
         lines if lines > FILE_FAILS_LINES && tests > 1 => Some(Finding::failure(&file.path, 1, what, repair)),
         lines if lines > FILE_WARNS_LINES => Some(Finding::warning(&file.path, 1, what, repair)),

@@ -1,4 +1,4 @@
-//! One name, one type: a reader who searches for a public type finds one. What may not live here: how a file is read.
+//! Checks that a name of a public type occurs once, so that a search finds one type.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use crate::tree::Tree;
 /// Names that several crates may have, each with its reason.
 const SHARED: [(&str, &str); 2] = [
     ("Error", "each crate has one enum of its errors, written `journal::Error`"),
-    ("Message", "the engine's is in a queue, the adapters' in a request: both are what the field says"),
+    ("Message", "the engine's is in a queue, the adapters' in a request: both are the field's term"),
 ];
 
 /// Crates of tests and measurements mirror the product's types on purpose.
 const DEV_CRATES: [&str; 6] =
     ["crates/bench/", "crates/faulty-vfs/", "crates/model-server/", "crates/simulator/", "crates/testkit/", "xtask/"];
 
-/// Wire types may have the name of what they show: `protocol::LaneWait` is the JSON of `engine::LaneWait`.
+/// A wire type may have the name of the type that it shows: `protocol::LaneWait` is the JSON of `engine::LaneWait`.
 const WIRE: &str = "crates/protocol/";
 
-/// The public types of the product's crates, each name once.
+/// The names of public types in the product's crates are unique.
 pub(super) fn unique(tree: &Tree) -> Vec<Finding> {
     let mut places: BTreeMap<String, Vec<(String, usize)>> = BTreeMap::new();
     for file in tree.with_ending(".rs").filter(|file| is_product(&file.path)) {
@@ -46,7 +46,7 @@ fn is_product(path: &str) -> bool {
     path.contains("/src/") && !path.starts_with(WIRE) && !DEV_CRATES.iter().any(|dev| path.starts_with(dev))
 }
 
-/// Names after `pub struct` and the like at the beginning of a line, with their lines.
+/// The names after `pub struct` and the like at the start of a line, each with its line.
 fn public_types(code: &str) -> impl Iterator<Item = (&str, usize)> {
     let all: Vec<(usize, &str)> = words(code).collect();
     let named: Vec<(&str, usize)> = all

@@ -1,10 +1,10 @@
-//! What a file may not leave out and may not hold: its first line, unfinished code, sleeps in tests, other places.
+//! Checks single files: the module doc, unfinished code, sleeps in tests, names of foreign places.
 
 use super::Finding;
 use crate::rust_source::{code_of, line_of, tests_begin, words};
 use crate::tree::Tree;
 
-/// Written in halves, so that this file does not hold what it looks for.
+/// Written in halves, so that this file does not match.
 const FOREIGN: [(&str, &str); 8] = [
     (concat!("/wo", "rk/"), "a folder of one machine"),
     (concat!(".lib", "rary"), "a folder of one machine"),
@@ -19,25 +19,25 @@ const FOREIGN: [(&str, &str); 8] = [
 /// A comment with this mark, on the line of a sleep or on the one above, says what the test waits for.
 const WAITS: &str = "// waits:";
 
-/// Every Rust file says first what lives in it.
+/// Every Rust file starts with a module doc.
 pub(super) fn module_docs(tree: &Tree) -> Vec<Finding> {
     let silent = tree.with_ending(".rs").filter(|file| !file.text.starts_with("//!"));
     silent
         .map(|file| {
-            let repair = "begin with `//!`: what lives here, and what may not";
+            let repair = "begin with `//!` and say what lives in this file";
             Finding::failure(&file.path, 1, "no module doc", repair)
         })
         .collect()
 }
 
-/// No code says that it is not there yet, and no test is skipped in silence.
+/// No code is unfinished, and no test is skipped without a reason.
 pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
     let mut findings = vec![];
     for file in tree.with_ending(".rs") {
         let code = code_of(&file.text);
         for (offset, word) in words(&code) {
             if matches!(word, "todo" | "unimplemented") && code[offset + word.len()..].starts_with('!') {
-                let repair = "write it, or leave the way to it out";
+                let repair = "write it, or remove what leads to it";
                 findings.push(Finding::failure(&file.path, line_of(&code, offset), format!("`{word}!`"), repair));
             }
             if word == "ignore" && code[..offset].ends_with("#[") && code[offset + word.len()..].starts_with(']') {
@@ -49,7 +49,7 @@ pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// A test that sleeps says what for; one that waits for a condition needs no sleep.
+/// A test that sleeps gives a reason; a test that waits for a condition needs no sleep.
 pub(super) fn sleeps(tree: &Tree) -> Vec<Finding> {
     let mut findings = vec![];
     for file in tree.with_ending(".rs") {
@@ -60,7 +60,7 @@ pub(super) fn sleeps(tree: &Tree) -> Vec<Finding> {
         for line in calls.map(|(offset, _)| line_of(&code, offset)).filter(|line| *line >= tests) {
             let says = |line: usize| lines.get(line.wrapping_sub(1)).is_some_and(|text| text.contains(WAITS));
             if !says(line) && !says(line - 1) {
-                let repair = format!("wait for the condition; if nothing can be waited for, say why: `{WAITS} …`");
+                let repair = format!("wait for the condition; if no condition exists, say why: `{WAITS} …`");
                 findings.push(Finding::failure(&file.path, line, "a test sleeps", repair));
             }
         }
@@ -75,7 +75,12 @@ pub(super) fn foreign(tree: &Tree) -> Vec<Finding> {
         for (word, what) in FOREIGN {
             findings.extend(file.text.match_indices(word).map(|(offset, _)| {
                 let what = format!("`{word}`: {what}");
-                Finding::failure(&file.path, line_of(&file.text, offset), what, "the project speaks of itself alone")
+                Finding::failure(
+                    &file.path,
+                    line_of(&file.text, offset),
+                    what,
+                    "name only what a clone of the project has",
+                )
             }));
         }
     }
@@ -88,7 +93,7 @@ mod tests {
     use crate::tidy::found;
 
     #[test]
-    fn a_file_without_its_first_line_is_found() {
+    fn a_file_without_a_module_doc_is_found() {
         let files = [("a.rs", "//! Doc.\n"), ("b.rs", "\n//! Late.\n"), ("c.rs", ""), ("d.md", "text\n")];
         assert_eq!(found(module_docs, &files), ["b.rs:1 no module doc", "c.rs:1 no module doc"]);
     }
@@ -105,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_in_a_test_says_what_for() {
+    fn a_sleep_in_a_test_needs_a_reason() {
         let code = "fn backoff() { thread::sleep(d) }\n#[cfg(test)]\nmod tests {\n  fn a() { tokio::time::sleep(d).await }\n  \
                     fn b() { sleep(d) }\n  // waits: the kernel tells nobody\n  fn c() { sleep(d) } // \n  \
                     fn d() { sleep(d) } // waits: see above\n  fn e() { s(\"sleep(5)\"); asleep(1) }\n}\n";

@@ -41,7 +41,7 @@ pub(crate) struct AgentArgs {
     /// Send it to this session: NAME, or agent:AGENT:NAME
     #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
     session: String,
-    /// Choose what happens if a run is under way: steer, followup, collect, steer_backlog or interrupt [default: the
+    /// Choose what happens if a run is unfinished: steer, followup, collect, steer_backlog or interrupt [default: the
     /// mode of the session (`limulus queue mode`), else queue.mode]
     #[arg(long, value_name = "MODE", value_parser = super::queue::mode)]
     mode: Option<QueueMode>,
@@ -116,7 +116,6 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
 
 /// The result of a message.
 enum Ending {
-    /// Its run ended.
     Run(RunId, RunEnd),
     /// It was a chat command, with this response.
     Command(String),

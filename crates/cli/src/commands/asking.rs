@@ -21,13 +21,13 @@ impl Asking {
     }
 
     /// Shows a request, or queues it behind the one that is shown.
-    pub(crate) fn put(&mut self, question: Asked, own: bool, screen: &mut Screen) {
-        if self.open.iter().any(|open| open.call == question.call) {
+    pub(crate) fn put(&mut self, request: Asked, own: bool, screen: &mut Screen) {
+        if self.open.iter().any(|open| open.call == request.call) {
             return;
         }
-        let session = if own { String::new() } else { format!("[{}] ", question.session) };
-        let question = Asked { question: format!("{session}{}", question.question), ..question };
-        self.open.push_back(question);
+        let session = if own { String::new() } else { format!("[{}] ", request.session) };
+        let request = Asked { question: format!("{session}{}", request.question), ..request };
+        self.open.push_back(request);
         if self.open.len() == 1 {
             self.ask(screen);
         }
@@ -35,11 +35,11 @@ impl Asking {
 
     /// Removes a request that was resolved, here or elsewhere.
     pub(crate) fn close(&mut self, answered: &Answered, screen: &mut Screen) {
-        let is_first = self.open.front().is_some_and(|question| closes(answered, question));
-        self.open.retain(|question| !closes(answered, question));
+        let is_first = self.open.front().is_some_and(|request| closes(answered, request));
+        self.open.retain(|request| !closes(answered, request));
         if is_first {
             screen.answered();
-            // End the line of the question.
+            // End the line of the request.
             screen.say("");
             screen.say(&words(answered));
             self.ask(screen);
@@ -52,17 +52,17 @@ impl Asking {
             // `self` holds a sender, so the channel never closes.
             let Some(line) = self.lines.1.recv().await else { return std::future::pending().await };
             // Ignore what was typed while no request was open.
-            if let Some(question) = self.open.pop_front() {
+            if let Some(request) = self.open.pop_front() {
                 let allow = matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "是" | "好");
-                return (question, allow);
+                return (request, allow);
             }
         }
     }
 
     /// Shows the first request.
     pub(crate) fn ask(&mut self, screen: &mut Screen) {
-        let Some(question) = self.open.front() else { return };
-        screen.ask(&format!("? allow: {} [y/N]", question.question));
+        let Some(request) = self.open.front() else { return };
+        screen.ask(&format!("? allow: {} [y/N]", request.question));
         if !std::mem::replace(&mut self.reads, true) {
             let lines = self.lines.0.clone();
             // Reading a terminal blocks, so it has a thread of its own.
@@ -81,8 +81,8 @@ impl Asking {
 }
 
 /// Whether a request is resolved.
-fn closes(answered: &Answered, question: &Asked) -> bool {
-    answered.call == Some(question.call) || answered.run == Some(question.call.run)
+fn closes(answered: &Answered, request: &Asked) -> bool {
+    answered.call == Some(request.call) || answered.run == Some(request.call.run)
 }
 
 /// The line for a resolved request.
@@ -90,6 +90,6 @@ fn words(answered: &Answered) -> String {
     match (answered.allow, &answered.by) {
         (Some(true), Some(by)) => format!("… it was allowed by {by}"),
         (Some(false), Some(by)) => format!("… it was not allowed: {by}"),
-        _ => "… it is not asked any more".to_owned(),
+        _ => "… the request is no longer open".to_owned(),
     }
 }

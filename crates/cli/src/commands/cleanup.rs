@@ -58,7 +58,7 @@ pub(crate) fn read(args: &CleanupArgs, globals: &Globals) -> Result<(), CliError
     say(args, days, &CleanedUp { bodies, bytes })
 }
 
-/// Erases old content.
+/// Erases old content; the owner does it if there is one.
 pub(crate) async fn write(args: &CleanupArgs, globals: &Globals) -> Result<(), CliError> {
     let days = args.days(globals)?;
     // An owner would create a journal only to find nothing in it.

@@ -140,7 +140,7 @@ fn lay_out(shown: &Shown, with_origin: bool) -> String {
     text
 }
 
-/// Errors and warnings.
+/// The result of `config check`.
 #[derive(Debug, PartialEq, Serialize)]
 struct Checked {
     #[serde(flatten)]

@@ -17,24 +17,24 @@ use crate::show::doctor::{Shown, lay_out};
 use crate::show::human::Zone;
 use crate::show::{json, print};
 
-/// How long a check may take before it says how far it is.
+/// A check that takes longer shows its progress.
 const SILENCE: Duration = Duration::from_millis(400);
-/// How often it says so.
+/// Refresh interval of the progress.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Look at a home for damage.
+/// Check a home for damage: every file, page, entry, chain and body; repair it if asked
 #[derive(Debug, Args)]
-#[command(after_help = "Looking changes nothing, also beside an owner. \
-                      A repair takes the home, asks first, keeps a copy of what it changes, and says what it did. \
-                      Exit codes: 0 nothing is wrong, 65 something is.")]
+#[command(after_help = "The check changes nothing and may run beside an owner. \
+                      A repair locks the home, asks first, keeps a copy of what it changes and reports what it did. \
+                      Exit codes: 0 nothing is wrong, 65 something is wrong.")]
 pub(crate) struct DoctorArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Print nothing but what is wrong
+    /// Print only what is wrong
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
-    /// Repair what is wrong: snapshots, snapshot:KEY, session:KEY, ledger, views, loss, wal, export, collect
+    /// Repair this damage: snapshots, snapshot:KEY, session:KEY, ledger, views, loss, wal, export, collect
     #[arg(long, value_name = "WHAT")]
     repair: Option<Repair>,
     /// Do not ask before repairing
@@ -42,14 +42,14 @@ pub(crate) struct DoctorArgs {
     yes: bool,
 }
 
-/// Looks, and says what it has found.
+/// Repairs if asked, checks the home and prints the report.
 pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> {
     let did = match &args.repair {
         Some(wanted) => repair::run(wanted, args, globals)?,
         None => vec![],
     };
     let owner = owner(&globals.home);
-    let mut report = look(globals)?;
+    let mut report = check_home(globals)?;
     rest::note(&mut report, globals);
     let home = globals.home.display().to_string();
     let healthy = report.findings.is_empty();
@@ -58,13 +58,13 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> 
         let (owner, checked, collectable) = (owner.as_ref(), *counts, *collectable);
         print(&json(&Shown { home, did: &did, healthy, owner, checked, collectable, findings, notes }))?;
     } else if !(args.quiet && healthy) {
-        print(&(repair::told(&did) + &lay_out(&home, owner.as_ref(), &report, &Zone::local())))?;
+        print(&(repair::lay_out(&did) + &lay_out(&home, owner.as_ref(), &report, &Zone::local())))?;
     }
     verdict(&report)
 }
 
-/// Checks the home; on a terminal a line on stderr says how far it is.
-fn look(globals: &Globals) -> Result<CheckReport, CliError> {
+/// Checks the home. On a terminal a line on stderr shows the progress.
+fn check_home(globals: &Globals) -> Result<CheckReport, CliError> {
     let mut line = Line::new();
     let report = check::check(&globals.home, &mut |progress| line.show(progress));
     line.clear();
@@ -80,7 +80,7 @@ fn verdict(report: &CheckReport) -> Result<(), CliError> {
     let hint = if repairs {
         "keep a copy of the folder, then repair one after the other from the top; each asks before it changes anything"
     } else {
-        "what cannot be repaired here must come from a backup; intact sessions go on"
+        "damage without a repair needs a backup; intact sessions keep working"
     };
     Err(CliError::Failed {
         exit: Exit::Damaged,
@@ -92,7 +92,7 @@ fn verdict(report: &CheckReport) -> Result<(), CliError> {
     })
 }
 
-/// One line on stderr that is drawn over.
+/// The line on stderr that shows the progress; each update replaces it.
 struct Line {
     began: Instant,
     drawn: Option<Instant>,
@@ -111,8 +111,8 @@ impl Line {
         }
         self.drawn = Some(Instant::now());
         let far = if of > 0 { format!(" {done} of {of}") } else { String::new() };
-        eprint!("\r\x1b[Klooking at {step}{far} …");
-        // Whoever closed stderr does not look at it.
+        eprint!("\r\x1b[Kchecking {step}{far} …");
+        // If stderr is closed, nobody sees the progress.
         let _ = std::io::stderr().flush();
     }
 

@@ -51,13 +51,13 @@ async fn end(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<
         }
     };
     if left.is_empty() {
-        follower.screen.say(&format!("session {key} is ended for good; its conversation stays readable"));
+        follower.screen.say(&format!("session {key} has ended permanently; its conversation stays readable"));
         return Ok(());
     }
     Err(CliError::Failed {
         exit: Exit::RunFailed,
         what: format!(
-            "session {key} is ended for good, but not all that it had in the background: {}",
+            "session {key} has ended permanently, but not all of its background processes: {}",
             left.join(", ")
         ),
         hint: format!("`limulus sessions show {key}` shows the commands; end the remaining ones by hand"),

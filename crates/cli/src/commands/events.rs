@@ -1,4 +1,4 @@
-//! `limulus events`: the lines of a session or of the whole home, as subscribers read them.
+//! `limulus events`: prints the events of a session or of the whole home, as subscribers receive them.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,29 +15,29 @@ use crate::error::CliError;
 use crate::owner_client::{failed, look};
 use crate::render::{Screen, Style};
 
-/// How often an owner is looked for.
+/// Poll interval while no owner responds.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What happened, one JSON object a line: of one session, or of the whole home
+/// Print the events of a session or of the whole home, one JSON object a line
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each line has a `cursor`; `--from CURSOR` gives what follows it, nothing twice and nothing missing. \
-                  A cursor of a session is for that session, one of the whole home for the home."
+    after_help = "Each line has a `cursor`; `--from CURSOR` resumes without gap or repeat. Use a cursor only with the \
+                  session or home that it came from."
 )]
 pub(crate) struct EventsArgs {
-    /// Go on with what happens from now on; a session is told from its beginning, or from --from, the home from now
+    /// Follow new events; a session starts at its beginning or at --from, the home starts now
     #[arg(long)]
     follow: bool,
-    /// The session: NAME, or agent:AGENT:NAME [default: all, in the order in which they were recorded]
+    /// Print only this session: NAME, or agent:AGENT:NAME [default: all, in the order in which they were recorded]
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
-    /// The cursor of the last line that was seen
+    /// Start after this cursor
     #[arg(long, value_name = "CURSOR")]
     from: Option<String>,
-    /// With --follow: the home from its beginning on too
+    /// With --follow: start the home at its beginning
     #[arg(long, conflicts_with = "from")]
     whole: bool,
-    /// JSON is what it prints in any case
+    /// Accepted without effect: the output is JSON
     #[arg(long)]
     json: bool,
 }
@@ -48,31 +48,31 @@ pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliEr
     let whole = args.whole || key.is_some() || !args.follow;
     let target = key.map_or(StreamTarget::Home, |key| StreamTarget::Session(key.to_string()));
     let mut lines = StreamReader::new(target, reader, whole, args.from, Screen::new(Style::Json, 1));
-    // What is no cursor is said at once, not by the owner that comes some day.
+    // An invalid cursor is reported now, not when an owner appears.
     lines.position()?;
     if !args.follow {
         return lines.read(|_| true, never).map(drop);
     }
     quit_on_signals()?;
-    let mut told = false;
+    let mut reported = false;
     loop {
         if let Some(Ok(owner_client)) = look(&globals.home, false).await {
             if let Followed::Refused(error) = lines.follow(owner_client, never).await? {
                 return Err(failed(error));
             }
-            told = false;
+            reported = false;
         } else {
-            // The state is told whenever it is looked at.
+            // A state is a line at every read: only an owner sends new ones.
             lines.read(|event| !event.is_state(), never)?;
         }
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut reported, true) {
             lines.screen().say("limulus: no process that answers owns this home; waiting for one");
         }
         tokio::time::sleep(LOOK).await;
     }
 }
 
-/// No line is the last.
+/// Follows for ever: no line is the last.
 fn never(_: &Event) -> Option<Infallible> {
     None
 }

@@ -1,4 +1,4 @@
-//! `limulus failover`: what follows each class of failure, from the table that the runtime obeys.
+//! `limulus failover`: prints what follows each class of failure, from the table that the runtime obeys.
 
 use clap::Args;
 use engine::tables::failover::RULES;
@@ -10,18 +10,18 @@ use crate::error::CliError;
 use crate::show::human::Page;
 use crate::show::{json, print};
 
-/// Print what follows each class of failure: the failover table that the runtime obeys.
+/// Print what follows each class of failure: the failover table that the runtime obeys
 #[derive(Debug, Args)]
 pub(crate) struct FailoverArgs {
-    /// Print the table; it is what is printed without this too
+    /// Print the table; this is also the default
     #[arg(long)]
     table: bool,
-    /// Print it as JSON
+    /// Print a JSON array
     #[arg(long)]
     json: bool,
 }
 
-/// Prints it.
+/// Prints the table.
 pub(crate) fn run(args: &FailoverArgs) -> Result<(), CliError> {
     let FailoverArgs { table: _, json: as_json } = args;
     print(&if *as_json { json(&rows()) } else { table() })
@@ -33,7 +33,8 @@ struct Row {
     first: &'static str,
     then: &'static str,
     at_end: &'static str,
-    others_leave_alone: &'static str,
+    #[serde(rename = "others_leave_alone")]
+    cooldown: &'static str,
 }
 
 fn rows() -> Vec<Row> {
@@ -42,42 +43,42 @@ fn rows() -> Vec<Row> {
         first: rule.first.name(),
         then: rule.then.name(),
         at_end: rule.at_end.name(),
-        others_leave_alone: rule.cools.name(),
+        cooldown: rule.cools.name(),
     };
     RULES.iter().map(row).collect()
 }
 
 fn table() -> String {
     let mut page = Page::default();
-    let line = |class: &str, first: &str, then: &str, at_end: &str, others: &str| {
-        format!("{class:<21}{first:<16}{then:<14}{at_end:<12}{others}").trim_end().to_owned()
+    let line = |class: &str, first: &str, then: &str, at_end: &str, cooldown: &str| {
+        format!("{class:<21}{first:<16}{then:<14}{at_end:<12}{cooldown}").trim_end().to_owned()
     };
-    page.line(line("class", "first", "then", "at the end", "others leave alone"));
-    for Row { class, first, then, at_end, others_leave_alone } in rows() {
-        page.line(line(&class.name(), first, then, at_end, others_leave_alone));
+    page.line(line("class", "first", "then", "at the end", "cooldown"));
+    for Row { class, first, then, at_end, cooldown } in rows() {
+        page.line(line(&class.name(), first, then, at_end, cooldown));
     }
     let minutes = COOLDOWNS_MS.map(|ms| (ms / 60_000).to_string()).join(", ");
     page.line("");
     page.line(format!(
-        "retry       the same request after what the provider asks for, else after up to {} s, doubled each time up to {} s; \
-         `requests.retries` times (default {}); what takes longer \
-         is none, where another may be asked meanwhile or the row waits",
+        "retry       the same request after the wait that the provider asks for, else after up to {} s, \
+         doubled each time up to {} s; `requests.retries` times (default {}); \
+         a longer wait is not taken if another candidate can be tried, or if the row waits",
         BACKOFF_BASE_MS / 1000,
         BACKOFF_MOST_MS / 1000,
         Limits::default().retries
     ));
     page.line("refresh     the same request at once with a new access token, where the profile is logged in (kind = \"oauth\")");
     page.line(format!(
-        "wait        until the soonest candidate may be asked again: when it said, at least {minutes} minutes, longer each \
-         time; all waits together within `requests.max_wait_s` (default {})",
+        "wait        until the first candidate leaves its cooldown: as long as the provider asks for, at least \
+         {minutes} minutes, longer each time; all waits together within `requests.max_wait_s` (default {})",
         Limits::default().max_wait_ms / 1000
     ));
-    page.line("fail        the run ends with it, unless another candidate only has to be left alone for a while");
+    page.line("fail        the run ends with this failure, unless another candidate is only in cooldown");
     page.line(
-        "others      what every session of this home leaves alone from then on: `limulus profiles list` shows it, and until when",
+        "cooldown    what no session of this home tries from then on: `limulus profiles list` shows it, and until when",
     );
-    page.line("end         the run ends with it");
-    page.line("hold        the run is kept for a human: `limulus resume KEY --force` takes it up again");
+    page.line("end         the run ends with this failure");
+    page.line("hold        the run waits for a human: `limulus resume KEY --force` resumes it");
     page.text()
 }
 
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r24_r54_the_table_is_printed_as_the_engine_obeys_it() {
+    fn r24_r54_the_printed_table_is_the_one_that_the_engine_obeys() {
         let text = table();
         assert!(
             text.contains("\nrate_limit           retry once      next profile  wait        model with this profile: "),
@@ -98,7 +99,6 @@ mod tests {
         assert_eq!((&printed[0]["class"], &printed[0]["at_end"]), (&"rate_limit".into(), &"wait".into()));
     }
 
-    /// The page shows what is printed.
     #[test]
     fn r24_the_page_has_the_table() {
         let page = include_str!("../../../../docs/failures.md");

@@ -88,7 +88,7 @@ impl<'a> Follower<'a> {
         args: &WriterArgs,
         sessions: usize,
     ) -> Result<Self, CliError> {
-        let opening = Opening { globals, config, wait: args.wait, asks: can_ask() };
+        let opening = Opening { globals, config, wait: args.wait, can_approve: can_approve() };
         let signals = Signals::new()?;
         let owner_client = opening.open().await?;
         let screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
@@ -164,10 +164,10 @@ impl<'a> Follower<'a> {
                     None => return Ok(Happening::Gone),
                 },
                 Some(trouble) = self.trouble.1.recv() => self.screen.say(&format!("limulus: {trouble}")),
-                (question, allow) = self.asking.answer() => {
-                    let Asked { call, fingerprint, .. } = question;
+                (request, allow) = self.asking.answer() => {
+                    let Asked { call, fingerprint, .. } = request;
                     self.screen.answered();
-                    self.aside::<ApprovalsResolve>(AnswerParams { call, fingerprint, allow });
+                    self.send::<ApprovalsResolve>(AnswerParams { call, fingerprint, allow });
                     self.asking.ask(&mut self.screen);
                 }
                 trouble = here(&mut self.owner_client.here, &mut self.screen) => {
@@ -220,7 +220,7 @@ impl<'a> Follower<'a> {
     /// Requests the end of a run. A second Ctrl-C ends this process at once, as a crash would.
     pub(crate) fn abort(&mut self, params: AbortParams) {
         self.screen.say("■ aborting; Ctrl-C again quits at once");
-        self.aside::<RunsAbort>(params);
+        self.send::<RunsAbort>(params);
     }
 
     /// Finds or becomes the next owner, and continues each followed session after its last line.
@@ -228,7 +228,7 @@ impl<'a> Follower<'a> {
         let before = self.owner_client.pid;
         self.screen.hide_status();
         if let Some(here) = self.owner_client.here.take() {
-            self.owner_client = here.attach(can_ask()).await?;
+            self.owner_client = here.attach(can_approve()).await?;
             let client = self.owner_client.client.clone();
             return self.follow_again(&client).await.map_err(failed);
         }
@@ -308,7 +308,7 @@ impl<'a> Follower<'a> {
             }
             Parked::NAME => {
                 if let Some(parked) = notice::<Parked>(frame) {
-                    self.screen.park(&parked);
+                    self.screen.disk_full(&parked);
                 }
             }
             // The other events end the connection; unknown ones are ignored.
@@ -318,7 +318,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Sends a request whose response matters only if it is an error.
-    fn aside<M: Method>(&self, params: M::Params) {
+    fn send<M: Method>(&self, params: M::Params) {
         let (client, trouble) = (self.owner_client.client.clone(), self.trouble.0.clone());
         tokio::spawn(async move {
             // The follower notices an owner that is gone.
@@ -401,7 +401,7 @@ pub(crate) async fn change<T>(
 }
 
 /// Whether this terminal can answer approval requests.
-pub(crate) fn can_ask() -> bool {
+pub(crate) fn can_approve() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct GraphArgs {
     json: bool,
 }
 
-/// The output format.
+/// The formats of the drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// A Mermaid stateDiagram-v2
@@ -104,7 +104,7 @@ mod tests {
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(&file, &drawn).unwrap();
         }
-        assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), drawn, "UPDATE=1 makes it anew");
+        assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), drawn, "UPDATE=1 writes it");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `limulus runs pause`, `runs resume` and `runs break`: pauses a run now or at a breakpoint, and resumes it.
+//! `limulus runs pause`, `runs resume` and `runs break`: pause a run now or at a breakpoint, and resume it.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ struct BreakpointArgs {
     clear: bool,
 }
 
-/// Parses a state.
+/// Parses the name of a run state.
 fn state(text: &str) -> Result<RunState, String> {
     let names = || RunState::ALL.iter().map(|state| state.name()).collect::<Vec<_>>().join(", ");
     RunState::ALL.iter().find(|state| state.name() == text).copied().ok_or_else(|| format!("there are: {}", names()))
@@ -98,25 +98,25 @@ pub(crate) async fn break_at(args: BreakArgs, globals: &Globals) -> Result<(), C
     print(&if args.writer.json { json(&asked) } else { format!("run {} {place}\n", asked.run_id) })
 }
 
-pub(crate) async fn go_on(args: ResumeArgs, globals: &Globals) -> Result<(), CliError> {
+pub(crate) async fn run_resume(args: ResumeArgs, globals: &Globals) -> Result<(), CliError> {
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     let reader = Reader::open(&globals.home)?;
     let found = lookup::run(&reader, &args.choice.into())?;
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
-    let gone_on = if args.drop {
-        give_up(&mut follower, &found).await
+    let resumed = if args.drop {
+        drop_run(&mut follower, &found).await
     } else {
         resume(&mut follower, &reader, &found, args.writer.json).await
     };
-    let closed = follower.close(End::of(&gone_on)).await;
-    gone_on.and(closed)
+    let closed = follower.close(End::of(&resumed)).await;
+    resumed.and(closed)
 }
 
 async fn ask(client: &Client, run: RunId, drop: bool) -> Result<RunAsked, ClientError> {
     client.call::<RunsResume>(RunResumeParams { run: Some(run.to_string()), session: None, drop }).await
 }
 
-async fn give_up(follower: &mut Follower<'_>, found: &FoundRun) -> Result<(), CliError> {
+async fn drop_run(follower: &mut Follower<'_>, found: &FoundRun) -> Result<(), CliError> {
     let run = found.run;
     until_ended(follower, &found.session.key, run, async |client| ask(client, run, true).await.map(drop)).await?;
     follower.screen.say(&format!("run {run} ended as interrupted; the text so far is kept"));

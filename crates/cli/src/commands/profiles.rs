@@ -71,8 +71,9 @@ struct Row {
     preferred: bool,
     /// Whether it answered last, among several profiles.
     last_good: bool,
-    /// Its current cooldowns.
-    left_alone: Vec<LeftAlone>,
+    /// Of the profile with all models, or with one.
+    #[serde(rename = "left_alone")]
+    cooldowns: Vec<LeftAlone>,
 }
 
 pub(crate) fn read(args: &ProfilesArgs, globals: &Globals) -> Result<(), CliError> {
@@ -142,20 +143,19 @@ fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp)
         profile.is_some() && of.is_some_and(|of| name(of) == profile)
     };
     let row = |(provider, profile): (String, Option<String>)| {
-        let left_alone = known
-            .left_alone
-            .iter()
-            .filter(|alone| (&alone.provider, &alone.profile) == (&provider, &profile) && alone.until > now);
+        let cooldowns = known.left_alone.iter().filter(|cooldown| {
+            (&cooldown.provider, &cooldown.profile) == (&provider, &profile) && cooldown.until > now
+        });
         Row {
             preferred: is(turns(&provider), |of| &of.preferred, &profile),
             last_good: is(turns(&provider), |of| &of.last_good, &profile),
-            left_alone: left_alone.cloned().collect(),
+            cooldowns: cooldowns.cloned().collect(),
             provider,
             profile,
         }
     };
-    let keyless = known.left_alone.iter().filter(|alone| alone.profile.is_none() && alone.until > now);
-    let mut keyless: Vec<String> = keyless.map(|alone| alone.provider.clone()).collect();
+    let keyless = known.left_alone.iter().filter(|cooldown| cooldown.profile.is_none() && cooldown.until > now);
+    let mut keyless: Vec<String> = keyless.map(|cooldown| cooldown.provider.clone()).collect();
     keyless.dedup();
     let named = profiles.into_iter().map(|(provider, profile)| (provider, Some(profile)));
     named.chain(keyless.into_iter().map(|provider| (provider, None))).map(row).collect()
@@ -172,9 +172,9 @@ fn lay_out(rows: &[Row], zone: &Zone) -> String {
             (false, true) => "answered last",
             (false, false) => "",
         };
-        let states = match &row.left_alone[..] {
+        let states = match &row.cooldowns[..] {
             [] => vec!["available".to_owned()],
-            alone => alone.iter().map(|alone| state(alone, zone)).collect(),
+            cooldowns => cooldowns.iter().map(|cooldown| state(cooldown, zone)).collect(),
         };
         let line = |state| [row.provider.clone(), row.profile.clone().unwrap_or_default(), order.to_owned(), state];
         states.into_iter().map(line).collect::<Vec<_>>()
@@ -182,9 +182,9 @@ fn lay_out(rows: &[Row], zone: &Zone) -> String {
     columns(&std::iter::once(heading).chain(lines).collect::<Vec<_>>())
 }
 
-fn state(alone: &LeftAlone, zone: &Zone) -> String {
-    let with = alone.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
-    format!("in cooldown{with} until {}: {}", zone.time(alone.until), alone.class.name())
+fn state(cooldown: &LeftAlone, zone: &Zone) -> String {
+    let with = cooldown.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
+    format!("in cooldown{with} until {}: {}", zone.time(cooldown.until), cooldown.class.name())
 }
 
 fn lay_out_cleared(cleared: &ProfilesCleared) -> String {
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn r50_each_profile_is_listed_with_its_place_and_its_cooldown() {
-        let alone = |profile: &str, model: Option<&str>, until| LeftAlone {
+        let cooldown = |profile: &str, model: Option<&str>, until| LeftAlone {
             provider: if profile.is_empty() { "local" } else { "acme" }.into(),
             profile: (!profile.is_empty()).then(|| profile.into()),
             model: model.map(str::to_owned),
@@ -219,11 +219,11 @@ mod tests {
         };
         let known = ProfilesListed {
             left_alone: vec![
-                alone("home", None, 60_000),
-                alone("home", Some("large"), 90_000),
-                alone("old", None, 9),
-                alone("", Some("small"), 9),
-                alone("", Some("large"), 90_000),
+                cooldown("home", None, 60_000),
+                cooldown("home", Some("large"), 90_000),
+                cooldown("old", None, 9),
+                cooldown("", Some("small"), 9),
+                cooldown("", Some("large"), 90_000),
             ],
             turns: vec![ProviderTurns {
                 provider: "acme".into(),

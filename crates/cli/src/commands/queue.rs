@@ -74,7 +74,7 @@ enum QueueCommand {
 #[derive(Debug, Clone, Copy)]
 struct SessionMode(Option<QueueMode>);
 
-/// Parses a mode.
+/// Parses the name of a mode; `-` and `+` are accepted for `_`.
 pub(super) fn mode(text: &str) -> Result<QueueMode, String> {
     let found = MODES.into_iter().find(|mode| name(mode) == text.replace(['-', '+'], "_"));
     found.ok_or_else(|| format!("there are: {}", MODES.map(|mode| name(&mode)).join(", ")))
@@ -217,9 +217,8 @@ fn table_json() -> String {
 mod tests {
     use super::*;
 
-    /// R31.
     #[test]
-    fn r31_the_table_is_printed_as_the_engine_obeys_it() {
+    fn r31_the_printed_table_is_the_one_that_the_engine_obeys() {
         let text = table();
         assert_eq!(text.lines().count(), ROUTES.len() * 6);
         let block = text.split("tool_exec\n").nth(1).unwrap();
@@ -230,9 +229,8 @@ mod tests {
         assert_eq!(rows[0]["route"], "start");
     }
 
-    /// R30.
     #[test]
-    fn r30_a_mode_is_typed_as_it_is_named_and_another_is_refused_with_those_that_there_are() {
+    fn r30_a_mode_is_parsed_by_its_name_and_an_unknown_one_is_refused_with_the_known_ones() {
         for (typed, expected) in [
             ("steer", QueueMode::Steer),
             ("steer-backlog", QueueMode::SteerBacklog),

@@ -1,4 +1,4 @@
-//! `limulus runs list`, `limulus runs show` and `limulus runs trace`. Ending, watching and waiting are in files of their own.
+//! `limulus runs list`, `show`, `trace` and `explain`. The other subcommands of `runs` have their own files.
 
 use clap::{Args, Subcommand};
 use engine::Timestamp;
@@ -21,33 +21,26 @@ use crate::show::human::{Page, Zone, columns, count, duration, excerpt, printabl
 use crate::show::trace::lay_out as lay_out_trace;
 use crate::show::{json, json_line, print};
 
-/// Runs: what they did and what they are doing.
+/// List, show, trace, pause, resume, steer and abort runs
 #[derive(Debug, Args)]
 pub(crate) struct RunsArgs {
     #[command(subcommand)]
     command: RunsCommand,
 }
 
-/// What waits for something, or does it.
+/// A subcommand that writes to a run or waits for it. Others only read the journal.
 pub(crate) enum Following {
-    /// `runs abort`
     Abort(AbortArgs),
-    /// `runs pause`
     Pause(PauseArgs),
-    /// `runs resume`
     Resume(ResumeArgs),
-    /// `runs break`
     Break(BreakArgs),
-    /// `runs steer`
     Steer(SteerArgs),
-    /// `runs watch`
     Watch(WatchArgs),
-    /// `runs wait`
     Wait(WaitArgs),
 }
 
 impl RunsArgs {
-    /// What a command is given that does more than read.
+    /// The arguments of a subcommand that does more than read; else these arguments.
     pub(crate) fn following(self) -> Result<Following, Self> {
         match self.command {
             RunsCommand::Abort(args) => Ok(Following::Abort(args)),
@@ -62,10 +55,10 @@ impl RunsArgs {
     }
 }
 
-/// What can be asked of runs.
+/// All subcommands of `runs`.
 #[derive(Debug, Subcommand)]
 enum RunsCommand {
-    /// All runs, or those of a session
+    /// List runs, of one session or of all
     List {
         /// The session: NAME, or agent:AGENT:NAME [default: all]
         #[arg(long, value_name = "KEY")]
@@ -76,7 +69,7 @@ enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// One run: its answer, its steps, their calls
+    /// Show a run: its answer, its steps and their calls
     Show {
         #[command(flatten)]
         choice: RunChoice,
@@ -84,7 +77,7 @@ enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// The story of one run: every transition with its time and cause
+    /// Trace a run: every transition with its time and cause
     Trace {
         #[command(flatten)]
         choice: RunChoice,
@@ -92,7 +85,7 @@ enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Why a run stands where it stands: state and since when, what it waits for and until when, what can be done
+    /// Explain a run: its state and since when, what it waits for and until when, what you can do
     Explain {
         #[command(flatten)]
         choice: RunChoice,
@@ -100,23 +93,23 @@ enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Hold a run where it is: a checkpoint, which outlives a restart. A running command goes on, and what it gives is kept
+    /// Pause a run, also across restarts; a running command continues, and its output is kept
     Pause(PauseArgs),
-    /// Let a run go on that is held. Beside an owner this comes back at once; where there is none, this process does the work
+    /// Resume a paused run; if another process owns the home, return at once, else this process does the work
     Resume(ResumeArgs),
-    /// Let a run hold by itself when it comes to a place. Each place holds it once; `runs resume` lets it go on
+    /// Set a breakpoint that pauses a run once; `runs resume` resumes it
     Break(BreakArgs),
-    /// Say something to the run that is under way: it hears it at its next boundary
+    /// Deliver a message to an unfinished run at its next boundary
     Steer(SteerArgs),
-    /// End a run: its stream is cut and kept, its commands are ended with every process of theirs
+    /// End a run: keep the text so far, and end its commands with all of their processes
     Abort(AbortArgs),
-    /// Watch a run: its answer as it comes, its tool calls, what it waits for. Ends with it, and with its exit code
+    /// Watch a run: its answer, its tool calls and what it waits for; exit with the run's exit code
     Watch(WatchArgs),
-    /// Wait for the end of a run; the exit code is the run's, or 124 when the waiting took too long
+    /// Wait for the end of a run; the exit code is the run's, or 124 if the time is over
     Wait(WaitArgs),
 }
 
-/// Prints what was asked.
+/// Prints the result of a subcommand that only reads.
 pub(crate) fn run(args: RunsArgs, globals: &Globals) -> Result<(), CliError> {
     let zone = Zone::local();
     print(&match args.command {
@@ -146,12 +139,12 @@ pub(crate) fn run(args: RunsArgs, globals: &Globals) -> Result<(), CliError> {
         | RunsCommand::Steer(_)
         | RunsCommand::Watch(_)
         | RunsCommand::Wait(_) => {
-            return Err(CliError::bug("a command that follows a run was taken for one that reads"));
+            return Err(CliError::bug("a subcommand that does more than read was passed to the reader"));
         }
     })
 }
 
-/// Every line as JSON: what a person need not see is there for programs.
+/// Every line as JSON. Programs also get the lines that a person need not see.
 fn all_lines(lines: Vec<TraceLine>) -> String {
     lines.into_iter().map(|line| json_line(&TraceLine { echo: false, ..line })).collect()
 }
@@ -189,7 +182,7 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
         page.indented("  failure: ", error);
     }
     if let Some(at) = &run.removed_to {
-        page.line(format!("  its first entries were removed, up to {at}: what they said and did is not shown"));
+        page.line(format!("  entries up to {at} were removed and are not shown"));
     }
     for (number, step) in run.steps.iter().enumerate() {
         let request = step.request;
@@ -206,7 +199,7 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
     page.text()
 }
 
-/// Three lines.
+/// The state of a run in three lines: since when, what it waits for, what the user can do.
 fn lay_out_explained(explained: &Explained, zone: &Zone, now: Timestamp) -> String {
     let Explained { run, key, state, since, waits_for, until, then, can } = explained;
     let mut page = Page::default();
@@ -219,7 +212,7 @@ fn lay_out_explained(explained: &Explained, zone: &Zone, now: Timestamp) -> Stri
         until.zip(then.as_deref()).map(|(at, then)| format!("; at the latest until {}, then {then}", zone.time(at)));
     let waits_for = waits_for.as_deref().unwrap_or("nothing: it is over");
     page.line(format!("  waits for {}{}", printable(waits_for), limit.unwrap_or_default()));
-    // The id is in the first line.
+    // The first line has the id, so the commands need not repeat it.
     let id = run.to_string();
     let can: Vec<String> = can.iter().map(|way| format!("{}: {}", way.what, way.command.replace(&id, "RUN"))).collect();
     page.line(format!("  you can {}", can.join("; ")));

@@ -75,7 +75,7 @@ pub(crate) async fn steer(args: SteerArgs, globals: &Globals) -> Result<(), CliE
     if found.session.run != Some(found.run) {
         return Err(CliError::Refused {
             exit: Exit::Refused,
-            what: format!("run {} is not under way, so it receives no message", found.run),
+            what: format!("run {} is not active, so it receives no message", found.run),
             hint: format!("`limulus send --session {} TEXT` sends the message to its session", found.session.key),
         });
     }
@@ -97,7 +97,7 @@ struct SentMessage {
     served: bool,
     /// The paused run of its session, which comes first.
     #[serde(skip)]
-    held: Option<RunId>,
+    paused: Option<RunId>,
 }
 
 pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliError> {
@@ -134,8 +134,8 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
         SendResponse::Message(sent) if args.writer.json => print(&json(&sent)),
         SendResponse::Message(sent) => {
             let row = Reader::open(&globals.home)?.session(&sent.session)?;
-            let held = row.filter(|row| row.lifecycle == LifecycleKind::Suspended).and_then(|row| row.run);
-            print(&lay_out(&SentMessage { held, ..sent }))
+            let paused = row.filter(|row| row.lifecycle == LifecycleKind::Suspended).and_then(|row| row.run);
+            print(&lay_out(&SentMessage { paused, ..sent }))
         }
         SendResponse::Command(text) => super::agent::say_command(&text, args.writer.json),
     }
@@ -158,8 +158,9 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
         match accepted {
             Ok(AgentAnswer::Accepted { run_id, accepted_at, message, mode, state, ahead, .. }) => {
                 let (session, served) = (params.session_key.clone(), !follower.is_owner());
-                let held = None;
-                let sent = SentMessage { message, session, mode, state, run: run_id, ahead, accepted_at, served, held };
+                let paused = None;
+                let sent =
+                    SentMessage { message, session, mode, state, run: run_id, ahead, accepted_at, served, paused };
                 return Ok(SendResponse::Message(sent));
             }
             Ok(AgentAnswer::Command { text }) => return Ok(SendResponse::Command(text)),
@@ -171,16 +172,16 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
 }
 
 fn lay_out(sent: &SentMessage) -> String {
-    let SentMessage { message, session, mode, state, run, ahead, served, held, .. } = sent;
+    let SentMessage { message, session, mode, state, run, ahead, served, paused, .. } = sent;
     let place = ahead.map(|ahead| format!(", number {ahead} in the queue")).unwrap_or_default();
     let mut page = Page::default();
     page.line(format!("message {message} to {session} ({}) is {}{place}", name(mode), name(state)));
     if run.to_string() != message.to_string() {
         page.line(format!("  run {run} takes it"));
     }
-    if let Some(held) = held {
+    if let Some(paused) = paused {
         page.line(format!(
-            "  run {held} is paused: `limulus runs resume --session {session}` resumes it, and then what waits"
+            "  run {paused} is paused: `limulus runs resume --session {session}` resumes it; the message follows"
         ));
     } else if !served {
         page.line(format!("  nobody owns this home now: `limulus resume {session}` or `limulus serve` answers it"));

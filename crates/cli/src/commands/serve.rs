@@ -38,7 +38,7 @@ pub(crate) struct ServeArgs {
     writer: WriterArgs,
 }
 
-/// The service managers.
+/// The service managers for which `serve --unit` prints a unit.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum UnitOf {
     /// A unit for `systemctl --user`

@@ -1,5 +1,5 @@
-//! The lines of a stream for commands that own nothing: from the owner of the home while one answers, else from its journal,
-//! each from where the other left off. What may not live here: what a line means to a command.
+//! Reads the lines of a stream for commands that own nothing: from the owner of the home while one responds, else from
+//! its journal. Each continues at the cursor of the other.
 
 use engine::RunId;
 use gateway::events::{CatchUp, StreamPosition, StreamScope};
@@ -13,13 +13,13 @@ use crate::error::CliError;
 use crate::owner_client::{OwnerClient, is_gone};
 use crate::render::Screen;
 
-/// Which lines are read.
+/// Selects the lines.
 pub(super) enum StreamTarget {
-    /// Those of the whole home.
+    /// All lines of the home.
     Home,
-    /// Those of the session of this key.
+    /// The lines of the session with this key.
     Session(String),
-    /// Those of a run of the session of this key.
+    /// The lines of a run; the key is that of its session.
     Run(String, RunId),
 }
 
@@ -27,21 +27,21 @@ pub(super) enum StreamTarget {
 pub(super) struct StreamReader {
     pub(super) target: StreamTarget,
     pub(super) reader: Reader,
-    /// Where no line was seen yet: whether they begin at the beginning, or now.
+    /// Whether the first read starts at the beginning, instead of now.
     whole: bool,
-    /// The cursor of the last line.
+    /// The cursor of the last line; none before the first.
     seen: Option<String>,
-    /// With the follower while an owner is followed.
+    /// None while an owner is followed: the follower has it.
     screen: Option<Screen>,
 }
 
-/// What following an owner came to.
+/// Why following an owner ended.
 pub(super) enum Followed<T> {
-    /// A line was the last that the command needs.
+    /// The command needs no further line.
     Enough(T),
     /// The owner is gone.
     Gone,
-    /// The owner does not tell these lines.
+    /// The owner refused the subscription.
     Refused(ClientError),
 }
 
@@ -53,7 +53,7 @@ impl StreamTarget {
         }
     }
 
-    /// The key of the session; that of no session for the home.
+    /// The key of the session; [`HOME`] for the home.
     pub(super) fn key(&self) -> &str {
         match self {
             Self::Home => HOME,
@@ -71,10 +71,10 @@ impl StreamReader {
         self.screen.as_mut().expect("it is here while no owner is followed")
     }
 
-    /// The position behind the last line that was seen. A cursor that is none is refused before any owner is asked.
+    /// The position after the last line. Refuses an invalid cursor, before any owner is asked.
     pub(super) fn position(&self) -> Result<Option<StreamPosition>, CliError> {
         let Some(seen) = &self.seen else { return Ok(None) };
-        // What follows is the numbers of a subscription.
+        // The part after `#` has the numbers of a subscription.
         let cursor = seen.split('#').next().unwrap_or_default();
         StreamPosition::parse(self.target.scope(), cursor).map(Some).map_err(|_| CliError::Usage {
             what: format!("`{seen}` is not a cursor of this session or home"),
@@ -84,7 +84,7 @@ impl StreamReader {
         })
     }
 
-    /// Draws what an owner tells until it is gone, or `see` has seen enough.
+    /// Draws the lines of an owner until it is gone or `see` returns a value.
     pub(super) async fn follow<T>(
         &mut self,
         owner_client: OwnerClient,
@@ -123,14 +123,14 @@ impl StreamReader {
                         return Ok(Followed::Enough(enough));
                     }
                 }
-                // Watching ends, what is watched does not.
+                // The command ends; the run continues.
                 Happening::Interrupt => super::agent::quit(),
                 Happening::Gone => return Ok(Followed::Gone),
             }
         }
     }
 
-    /// Draws what the journal has behind the last line, of what is wanted, until `see` has seen enough.
+    /// Draws the lines of the journal after the last one that `wants` selects, until `see` returns a value.
     pub(super) fn read<T>(
         &mut self,
         wants: impl Fn(&Event) -> bool,
@@ -158,13 +158,13 @@ impl StreamReader {
             }
         }
         if let StreamTarget::Home = self.target {
-            // Entries of which no line tells count as well.
+            // The cursor of the home also counts entries that have no line.
             self.seen = Some(reading.position().to_string());
         }
         Ok(None)
     }
 
-    /// What the journal has behind the last line; none where there is nothing to read yet.
+    /// A reader of the journal after the last line; none if there is nothing to read yet.
     fn missed(&mut self) -> Result<Option<CatchUp>, CliError> {
         let seen = self.position()?;
         let from = |beginning: StreamPosition| seen.clone().unwrap_or(beginning);

@@ -1,4 +1,5 @@
-//! `limulus runs watch`: draws a run that some process is doing, from its beginning on. It owns nothing, and ends nothing.
+//! `limulus runs watch`: draws a run that some process executes, from its beginning. It acquires no lock. If the
+//! command ends, the run continues.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use protocol::Event;
 use protocol::event::RunEnd;
 
 use super::agent::never_began;
-use super::follower::{can_ask, quit_on_signals};
+use super::follower::{can_approve, quit_on_signals};
 use super::stream::{Followed, StreamReader, StreamTarget};
 use crate::config::Globals;
 use crate::error::CliError;
@@ -18,23 +19,21 @@ use crate::owner_client::{OwnerClient, failed, look};
 use crate::render::{Screen, Style};
 use crate::show::choice::RunChoice;
 
-/// How often an owner is looked for.
+/// Poll interval while no owner responds.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Watch a run: its answer as it comes, its tool calls, what it waits for. Ends with it, and with its exit code
+/// Watch a run: its answer, its tool calls and what it waits for; exit with the run's exit code
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Ctrl-C leaves the run alone: `limulus runs abort` ends it. On a terminal its questions are put here too. \
-                  A run that has not begun ends with its message: taken back or pushed out of the queue, exit 130; taken \
-                  along by another run, that one is watched on."
-)]
+#[command(after_help = "Ctrl-C stops watching; `limulus runs abort` ends the run. Approval requests appear here too. \
+                  If another run takes the message, that run is watched; if the message is cancelled or dropped, \
+                  exit code 130.")]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     choice: RunChoice,
-    /// Go on behind this line of an earlier watch [default: from the run's beginning]
+    /// Continue after this cursor of an earlier watch [default: from the run's beginning]
     #[arg(long, value_name = "CURSOR")]
     from: Option<String>,
-    /// One JSON object a line
+    /// Print one JSON object a line
     #[arg(long)]
     json: bool,
 }
@@ -45,7 +44,7 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
     quit_on_signals()?;
     let screen = Screen::new(Style::of_stdout(args.json, 1), 1);
     let lines = StreamReader::new(StreamTarget::Run(session.key, run), reader, true, args.from, screen);
-    let mut watch = Watch { globals, run, lines, told: false, settled: false };
+    let mut watch = Watch { globals, run, lines, reported: false, settled: false };
     let ended = watch.until_ended().await?;
     super::agent::outcome(watch.run, &ended)
 }
@@ -54,30 +53,30 @@ struct Watch<'a> {
     globals: &'a Globals,
     run: RunId,
     lines: StreamReader,
-    /// That there is no owner was said.
-    told: bool,
-    /// That its message waits no more was drawn.
+    /// Whether the user was told that there is no owner.
+    reported: bool,
+    /// Whether the line was drawn that settled the message before its run started.
     settled: bool,
 }
 
-/// What a line of the run says.
+/// A line that ends this pass of the watch.
 enum Seen {
     /// The run has ended.
     Ended(RunEnd),
-    /// Its message waits no more: what became of it is in its receipt.
+    /// The message was settled before its run started; its receipt says how.
     Settled,
 }
 
 impl Watch<'_> {
     async fn until_ended(&mut self) -> Result<RunEnd, CliError> {
         loop {
-            if let Some(ended) = self.became()? {
+            if let Some(ended) = self.check_receipt()? {
                 return Ok(ended);
             }
-            let greeted = look(&self.globals.home, can_ask()).await;
+            let greeted = look(&self.globals.home, can_approve()).await;
             let seen = match greeted {
                 Some(Ok(owner_client)) => self.follow(owner_client).await?,
-                // One that does not greet leaves the journal to be read.
+                // An owner that does not complete the handshake: the journal is read instead.
                 Some(Err(_)) | None => self.read()?.map(Seen::Ended),
             };
             match seen {
@@ -88,9 +87,9 @@ impl Watch<'_> {
         }
     }
 
-    /// What became of the message that was to begin the run: its end where it never will, else the run that took it, which is
-    /// watched from here on.
-    fn became(&mut self) -> Result<Option<RunEnd>, CliError> {
+    /// Checks the receipt of the message that starts the run. Returns the end if the run will never start. If another
+    /// run took the message, that run is watched from here on.
+    fn check_receipt(&mut self) -> Result<Option<RunEnd>, CliError> {
         let Some(receipt) = self.receipt()? else { return Ok(None) };
         if receipt.run != self.run {
             let screen = self.lines.screen();
@@ -102,7 +101,7 @@ impl Watch<'_> {
         }
         let ended = never_began(receipt.state);
         if ended.is_some() && !self.settled {
-            // It came to that before anybody listened: the line is in the journal.
+            // It was settled before the subscription: the line is in the journal.
             self.read()?;
         }
         Ok(ended)
@@ -112,9 +111,9 @@ impl Watch<'_> {
         Ok(self.lines.reader.receipt(self.run.into())?)
     }
 
-    /// Draws what an owner tells, until the run has ended or the owner is gone.
+    /// Draws the lines of an owner until the run has ended or the owner is gone.
     async fn follow(&mut self, owner_client: OwnerClient) -> Result<Option<Seen>, CliError> {
-        if std::mem::take(&mut self.told) {
+        if std::mem::take(&mut self.reported) {
             self.lines.screen().say("… the home has an owner again");
         }
         let (run, settled) = (self.run, &mut self.settled);
@@ -126,7 +125,7 @@ impl Watch<'_> {
         match self.lines.follow(owner_client, see).await? {
             Followed::Enough(seen) => Ok(Some(seen)),
             Followed::Gone => Ok(None),
-            // Its message was settled between the look at it and this.
+            // Its message was settled after the receipt was read.
             Followed::Refused(_) if self.receipt()?.is_some_and(|receipt| is_settled(&receipt)) => {
                 Ok(Some(Seen::Settled))
             }
@@ -134,10 +133,10 @@ impl Watch<'_> {
         }
     }
 
-    /// Draws what the journal has.
+    /// Draws the new lines of the journal.
     fn read(&mut self) -> Result<Option<RunEnd>, CliError> {
         let (run, settled) = (self.run, &mut self.settled);
-        // Without an owner the state is what it was left in.
+        // Without an owner the state is the one of the last owner: not drawn.
         let of_run = |event: &Event| (event.run == Some(run) || event.settles(run)) && !event.is_state();
         let ended = self.lines.read(of_run, |event| {
             *settled |= event.settles(run);
@@ -149,9 +148,9 @@ impl Watch<'_> {
         Ok(ended)
     }
 
-    /// Until the next look.
+    /// Waits until the next poll.
     async fn wait(&mut self) {
-        if !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.reported, true) {
             let key = self.lines.target.key().to_owned();
             self.lines.screen().say(&format!(
                 "… no process that answers owns this home: `limulus resume {key}` continues the run; waiting for an owner"
@@ -161,12 +160,12 @@ impl Watch<'_> {
     }
 }
 
-/// Whether a message waits no more and began no run of its own.
+/// Whether a message no longer waits and started no run of its own.
 fn is_settled(receipt: &ReceiptRow) -> bool {
     never_began(receipt.state).is_some() || receipt.run != receipt.message.into()
 }
 
-/// How this run ended, if the line tells it.
+/// How this run ended, if this is its last line.
 fn end(run: RunId, event: &Event) -> Option<RunEnd> {
     event.run_end().filter(|_| event.run == Some(run)).cloned()
 }

@@ -1,4 +1,4 @@
-//! `[budget]`: what may be spent. What may not live here: what happens at a limit, which is the engine's.
+//! Converts `[budget]` into the budget of the engine, which enforces it.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::declared::{AgentBudget, Budget, DayBudget, RunBudget, SessionBudget};
 use super::review::Remark;
 
 impl Budget {
-    /// As the engine has it.
+    /// The budget of a run, in the units of the engine.
     pub(super) fn resolved(self) -> engine::Budget {
         let Self { at_limit, wrap_up_percent: wrap_up, run, session, agent, day, .. } = self;
         let memory = self.memory();
@@ -17,27 +17,27 @@ impl Budget {
         engine::Budget { run, session, agent, day, memory, at_limit, wrap_up }
     }
 
-    /// Resident bytes of the process.
+    /// The limit of the process's memory, bytes.
     pub(super) fn memory(self) -> Option<u64> {
         self.process.memory_mb.get().map(|most| most << 20)
     }
 
-    /// What is doubtful in it.
-    pub(super) fn without_measure(self) -> Option<Remark> {
+    /// Warns about a memory limit on a system that does not report the memory of a process.
+    pub(super) fn unmeasurable(self) -> Option<Remark> {
         let is_known = Path::new("/proc/self/status").exists();
         self.memory().filter(|_| !is_known).map(|_| Remark {
-            what: "`budget.process.memory_mb` limits nothing: this system does not say what a process has in memory"
+            what: "`budget.process.memory_mb` limits nothing: this system does not report the memory of a process"
                 .to_owned(),
             hint: "leave it out, and limit `lanes.main` instead".to_owned(),
         })
     }
 
-    /// How many runs of one agent go on at once.
+    /// The maximum number of runs of one agent that execute at once.
     pub(super) fn runs_of_agent(self) -> Option<usize> {
         self.agent.concurrent_runs.get()
     }
 
-    /// What sessions share of it.
+    /// The budgets that all sessions share.
     pub(super) fn shared(self) -> SharedBudget {
         let Self { wrap_up_percent: wrap_up, agent, day, .. } = self;
         let (memory, wrap_up) = (self.memory(), wrap_up.or_zero());
@@ -45,7 +45,7 @@ impl Budget {
     }
 }
 
-/// The limits of a scope as the engine has them; one that the scope does not have is none.
+/// Converts the limits of a scope into those of the engine. A limit that the scope lacks is none.
 macro_rules! allowance {
     ($($scope:ty: [$($field:ident),*] $bytes:expr;)+) => {
         $(impl $scope {

@@ -1,4 +1,5 @@
-//! What the profiles of a provider send: a key, or the access token of a login. What may not live here: a secret.
+//! The credentials of the profiles of a provider: a key, or a login that requests access tokens. Never holds a secret
+//! of a login.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,22 +12,21 @@ use super::declared::Profile;
 use super::endpoints::KeySource;
 use super::error::ConfigError;
 
-/// A refresh takes no longer than this, where a request may take longer to be answered: a token server does not think.
+/// Maximum timeout of a refresh, seconds: a token server responds faster than a model.
 const REFRESH_MOST_S: u64 = 30;
 
-/// What a profile sends.
+/// The kind of credential that a profile sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ProfileKind {
-    /// A key.
     #[default]
     Key,
-    /// An access token, got with a refresh token.
+    /// An access token, requested with a refresh token.
     OAuth,
 }
 
 impl ProfileKind {
-    /// Its name in the configuration.
+    /// The name of the kind in the configuration.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Key => "key",
@@ -35,29 +35,26 @@ impl ProfileKind {
     }
 }
 
-/// The name of a profile that has none.
+/// The default name of a profile.
 pub(super) fn unnamed() -> String {
     "default".to_owned()
 }
 
-/// What a request is sent with.
+/// The credential of a request.
 #[derive(Debug, Clone)]
 pub(super) enum Credential<'a> {
-    /// A key.
     Key(KeySource),
-    /// An access token.
+    /// An access token, requested from `token_url`.
     Login {
-        /// Where it is got.
         token_url: &'a str,
-        /// By whom.
         client_id: &'a str,
-        /// With which refresh token.
+        /// The source of the refresh token.
         refresh: &'a KeySource,
     },
 }
 
 impl Credential<'_> {
-    /// Whether it can be got anew where it is refused.
+    /// Whether it can be renewed after a provider refused it.
     pub(super) fn can_refresh(&self) -> bool {
         match self {
             Self::Key(_) => false,
@@ -65,7 +62,7 @@ impl Credential<'_> {
         }
     }
 
-    /// Where the secret behind it is.
+    /// The source of the secret: the key or the refresh token.
     pub(super) fn source(&self) -> &KeySource {
         match self {
             Self::Key(source) => source,
@@ -75,7 +72,7 @@ impl Credential<'_> {
 }
 
 impl Profile {
-    /// What it sends; none where it is not whole, which is an error of the configuration.
+    /// The credential; none if a key is missing, which is an error of the configuration.
     pub(super) fn credential(&self) -> Option<Credential<'_>> {
         match self.kind {
             ProfileKind::Key => self.key.clone().map(Credential::Key),
@@ -87,27 +84,27 @@ impl Profile {
         }
     }
 
-    /// Where secrets of it are.
+    /// The sources of its secrets.
     pub(super) fn sources(&self) -> impl Iterator<Item = &KeySource> {
         self.key.iter().chain(&self.refresh)
     }
 
-    /// The keys that must be there and are not, each with what it holds.
+    /// The missing keys, each with the value that it takes.
     pub(super) fn missing(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let required: &[_] = match self.kind {
             ProfileKind::Key => &[(self.key.is_some(), "key", "env:NAME, file:PATH or the key itself")],
             ProfileKind::OAuth => &[
-                (self.token_url.is_some(), "token_url", "the address that access tokens are asked for at"),
-                (self.client_id.is_some(), "client_id", "the name that the token server knows this program by"),
+                (self.token_url.is_some(), "token_url", "the address that access tokens are requested from"),
+                (self.client_id.is_some(), "client_id", "the name by which the token server knows this program"),
                 (self.refresh.is_some(), "refresh", "file:PATH, of the file that holds the refresh token"),
             ],
         };
         let missing: Vec<_> =
-            required.iter().filter(|(is_there, ..)| !is_there).map(|(_, key, what)| (*key, *what)).collect();
+            required.iter().filter(|(is_set, ..)| !is_set).map(|(_, key, what)| (*key, *what)).collect();
         missing.into_iter()
     }
 
-    /// The keys that are there and mean nothing for a profile of this kind.
+    /// The keys that belong to the other kind of profile.
     pub(super) fn misplaced(&self) -> impl Iterator<Item = &'static str> {
         let foreign: &[_] = match self.kind {
             ProfileKind::Key => &[
@@ -117,12 +114,12 @@ impl Profile {
             ],
             ProfileKind::OAuth => &[(self.key.is_some(), "key")],
         };
-        let misplaced: Vec<_> = foreign.iter().filter(|(is_there, _)| *is_there).map(|(_, key)| *key).collect();
+        let misplaced: Vec<_> = foreign.iter().filter(|(is_set, _)| *is_set).map(|(_, key)| *key).collect();
         misplaced.into_iter()
     }
 }
 
-/// The entries of a list come by their numbers, so that a variable can set one of them.
+/// Reads a list whose entries are keyed by their numbers, so that a variable can set one of them.
 pub(super) fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Profile>, D::Error> {
     let by_number: BTreeMap<String, Profile> = BTreeMap::deserialize(deserializer)?;
     let mut profiles: Vec<(String, Profile)> = by_number.into_iter().collect();
@@ -131,7 +128,7 @@ pub(super) fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec
 }
 
 impl Config {
-    /// How the access token of a profile is got; the refresh token itself is read when it is needed.
+    /// The login of a profile; none for a key. The refresh token itself is read when it is needed.
     pub(super) fn login(
         &self,
         provider: &str,
@@ -141,7 +138,7 @@ impl Config {
         let Credential::Login { token_url, client_id, refresh } = *credential else { return Ok(None) };
         let place = match refresh {
             KeySource::File(path) => self.environment.absolute(path)?,
-            KeySource::Variable(_) | KeySource::Literal(_) => unreachable!("the table of keys takes no other"),
+            KeySource::Variable(_) | KeySource::Literal(_) => unreachable!("the declarations accept only a file"),
         };
         Ok(Some(Login {
             provider: provider.to_owned(),
@@ -177,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn r50_a_login_is_resolved_where_a_key_would_be_and_its_file_holds_a_secret() {
+    fn r50_a_login_is_resolved_like_a_key_and_its_file_holds_a_secret() {
         let user = tempfile::tempdir().unwrap();
         let place = user.path().join("token");
         fs::write(&place, "rt-secret\n").unwrap();
@@ -214,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn r50_what_is_wrong_with_a_login_is_said_with_what_to_do() {
+    fn r50_each_error_of_a_login_has_a_hint() {
         let wrong = |from: &str, to: &str| {
             let error = load(&ACME.replacen(from, to, 1), "/u").unwrap_err();
             let text = format!("{error} ({})", error.hint());
@@ -226,17 +223,17 @@ mod tests {
             (
                 "kind = \"oauth\"\n",
                 "",
-                format!("`{place}.token_url` is not for a profile of kind \"key\" (take it away, or write kind = \"oauth\" beside it)"),
+                format!("`{place}.token_url` is not for a profile of kind \"key\" (remove it, or write kind = \"oauth\" beside it)"),
             ),
             (
                 "token_url = \"https://h/token\"\n",
                 "",
-                format!("`{place}.token_url` is missing (add it to config.toml: it takes the address that access tokens are asked for at)"),
+                format!("`{place}.token_url` is missing (add it to config.toml: it takes the address that access tokens are requested from)"),
             ),
             (
                 "client_id = \"limulus\"\n",
                 "",
-                format!("`{place}.client_id` is missing (add it to config.toml: it takes the name that the token server knows this program by)"),
+                format!("`{place}.client_id` is missing (add it to config.toml: it takes the name by which the token server knows this program)"),
             ),
             (
                 "refresh = \"file:~/token\"\n",
@@ -246,12 +243,12 @@ mod tests {
             (
                 "refresh = \"file:~/token\"",
                 "refresh = \"file:~/token\"\nkey = \"sk-x\"",
-                format!("`{place}.key` is not for a profile of kind \"oauth\" (take it away, or write kind = \"key\" beside it)"),
+                format!("`{place}.key` is not for a profile of kind \"oauth\" (remove it, or write kind = \"key\" beside it)"),
             ),
             (
                 "key = \"sk-literal\"",
                 "key = \"sk-literal\"\nclient_id = \"c\"",
-                "`providers.acme.profiles.1.client_id` is not for a profile of kind \"key\" (take it away, or write kind = \"oauth\" beside it)".to_owned(),
+                "`providers.acme.profiles.1.client_id` is not for a profile of kind \"key\" (remove it, or write kind = \"oauth\" beside it)".to_owned(),
             ),
             (
                 "name = \"home\"",

@@ -1,5 +1,5 @@
-//! Every setting, declared once: its key, type, default or example, bounds, the moment from which a change counts, and what
-//! it is for. `settings` says what is made from this. A table of the file is a section here and a field of `Values`.
+//! Declares every setting once: its key, type, default or example, bounds, when a change takes effect, and its purpose.
+//! `settings` lists what is generated from this. A table of the file is a section here and a field of `Values`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use super::kind::Kind::{
 use super::session::ResetMode;
 use super::settings::{Limit, Section, section};
 
-/// Seconds of a year: nothing that a person waits for is longer.
+/// Seconds of a year, the upper bound of every timeout.
 const YEAR_S: i64 = 366 * 24 * 3600;
-/// More than any model has by far; it bounds what is calculated with it.
+/// Upper bound of tokens, far above any window, so that calculations cannot overflow.
 const TOKENS: i64 = 1_000_000_000;
-/// More of anything than is counted in a lifetime; it bounds what is calculated with it.
+/// Upper bound of amounts, far above real ones, so that calculations cannot overflow.
 const AMOUNT: i64 = 1_000_000_000_000;
-/// MiB in it.
+/// [`AMOUNT`] bytes in MiB, roughly.
 const MEBIBYTES: i64 = AMOUNT / 1_000_000;
 const POLICIES: Kind = Word(&["allow", "ask", "deny"]);
 const LEVELS: &[&str] = &["off", "minimal", "low", "medium", "high", "xhigh"];
 const MODES: Kind = Word(&["steer", "followup", "collect", "steer_backlog", "interrupt"]);
 const APIS: Kind = Word(&["anthropic", "openai-chat", "openai-responses", "gemini", "ollama"]);
-/// Every limit of a budget.
+/// The kind of most limits of budgets.
 const UP_TO: Kind = Kind::Limit(1, AMOUNT);
 const UP_TO_A_YEAR: Kind = Kind::Limit(1, YEAR_S);
 const COUNT: Kind = Kind::Limit(1, 1_000_000);
 
-/// Keys that are taken and change nothing yet, each with the requirement that will need it. The file that a user begins with
-/// and the file of defaults leave them out.
+/// Keys that are accepted and change nothing yet, each with the requirement that will need it. The initial file and the
+/// file of defaults omit them.
 pub(super) const RESERVED: &[(&[&str], &str)] = &[(&["lanes", "subagent"], "R67"), (&["lanes", "cron"], "R35")];
 
-/// In the order of the documentation.
+/// All sections, in the order of the documentation.
 pub(super) const SECTIONS: &[Section] = &[
     Agent::SECTION,
     Runs::SECTION,
@@ -71,11 +71,11 @@ section! {
         #[serde(default)]
         fallbacks: Vec<String> = [], Models, "Further models, in the order in which they may be tried";
         workspace: Option<String> = ".", Text,
-            "The folder that it works in; relative to the current folder, ~ is your home folder; `--workspace DIR` is for one command";
+            "The folder in which it works, relative to the current folder; ~ is your home folder; `--workspace DIR` overrides it for one command";
         thinking: Option<Thinking> => "medium", Word(LEVELS),
             "How much it thinks: off | minimal | low | medium | high | xhigh. Not set: the provider's default";
         queue: Option<QueueMode> => "steer", MODES, from Message,
-            "What becomes of a message to a busy session of this agent. Not set: queue.mode";
+            "The queue mode of messages to a busy session of this agent. Not set: queue.mode";
     }
 }
 
@@ -84,10 +84,10 @@ section! {
         deadline_s: u64 = 600, Number(1, YEAR_S), "Seconds that a run may take; the clock stops while the run waits";
         loop_warn_after: Limit<u32> = 3, COUNT,
             "Warn the model after this many identical calls with identical results and nothing new between them";
-        loop_stop_after: Limit<u32> = 6, COUNT, "Stop the run after this many";
+        loop_stop_after: Limit<u32> = 6, COUNT, "Stop the run after this many such calls";
         poison_after: Limit<u32> = 3, COUNT, "After this many crashes without progress a run waits for a human";
         resume: ResumeMode = "restart", Word(&["restart", "continue"]),
-            "An interrupted answer: restart = ask again from the start | continue = go on from the text that was kept";
+            "An interrupted answer: restart = ask again from the start | continue = continue the kept text";
     }
 }
 
@@ -129,25 +129,25 @@ section! {
 section! {
     WebFetch ["tools", "web_fetch"] "" from Run {
         policy: Option<Policy> => "ask", POLICIES,
-            "Pages of the web. Not set: as for commands, since an address can carry out what was read";
+            "Web pages. Not set: as for commands, since an address can leak what the agent has read";
         allow_private: bool = false, Flag, from Call,
-            "Whether addresses that are not on the public internet may be fetched from";
+            "Whether pages of private addresses, which are not on the public internet, may be fetched";
     }
 }
 
 section! {
-    Compaction ["compaction"] "how a history is compacted that outgrows the model's window: docs/context.md" from Run {
+    Compaction ["compaction"] "how a history that outgrows the model's window is compacted: docs/context.md" from Run {
         auto: bool = true, Flag, "Whether to compact before the provider refuses a request for its length";
         model: Option<String> => "anthropic/claude-haiku-4-5", Model,
-            "The model that summarises. Not set: the one that the run is with";
+            "The model that writes the summary. Not set: the model of the run";
         reserve_tokens: u64 = 20000, Number(0, TOKENS),
-            "Tokens of the window that stay free beside the answer; less in a small window";
+            "Tokens of the window that stay free besides those for the answer; fewer in a small window";
         keep_recent_tokens: u64 = 20000, Number(1, TOKENS),
-            "Tokens of the newest part that stay as they are; less in a small window";
-        memory_flush: bool = true, Flag, "Whether the model is first asked to write down what must not be lost";
+            "Tokens of the newest part of the history that are not summarised; fewer in a small window";
+        memory_flush: bool = true, Flag, "Ask the model to write down important facts first";
         memory_flush_lead_tokens: u64 = 4000, Number(0, TOKENS),
-            "How many tokens before a compaction is due the model is asked that; fewer in a small window";
-        limit_s: u64 = 300, Number(1, YEAR_S), "Seconds that a summary may take; after that the old history stays in force";
+            "Ask this many tokens before a compaction is due; fewer in a small window";
+        limit_s: u64 = 300, Number(1, YEAR_S), "Seconds that a summary may take; after that the history stays as it is";
     }
 }
 
@@ -155,9 +155,9 @@ section! {
     #[derive(Copy)]
     Budget ["budget"] "what may be spent: docs/budgets.md" from Run {
         at_limit: AtLimit = "wait", Word(&["wait", "end"]),
-            "A run that reaches a limit: wait = until the limit is raised | end = the run has failed";
+            "A run that reaches a limit: wait = it waits until the limit is raised | end = it fails";
         wrap_up_percent: Limit<u32> = 80, Kind::Limit(1, 100),
-            "Percent of a limit from which on the model is told to come to an end";
+            "Ask the model to wrap up at this percentage of a limit";
     }
     tables {
         run: RunBudget,
@@ -215,16 +215,16 @@ section! {
 
 section! {
     #[derive(Copy)]
-    ProcessBudget ["budget", "process"] "what the process that owns the home may have" from Run {
+    ProcessBudget ["budget", "process"] "what the process that owns the home may use" from Run {
         memory_mb: Limit<u64> = "off", Kind::Limit(1, MEBIBYTES),
-            "MiB in memory, such as 2000; at it one run executes at a time, the others wait: docs/budgets.md";
+            "MiB of memory, such as 2000; at this limit one run executes at a time and the others wait: docs/budgets.md";
     }
 }
 
 section! {
     Session ["session"] "" from Check {
         idle_timeout_s: Limit<u64> = "off", UP_TO_A_YEAR,
-            "Seconds of idleness after which `limulus serve` ends a session for good: docs/retention.md";
+            "Seconds of idleness after which `limulus serve` ends a session permanently: docs/retention.md";
     }
     tables {
         reset: Reset,
@@ -233,12 +233,12 @@ section! {
 
 section! {
     #[derive(Copy)]
-    Reset ["session", "reset"] "when a message begins the conversation anew, as `/new` does: docs/chat.md" from Message {
+    Reset ["session", "reset"] "when a message starts a new conversation, as `/new` does: docs/chat.md" from Message {
         mode: ResetMode = "none", Word(&["none", "daily", "idle"]),
-            "none | daily = after at_hour of the day | idle = after idle_minutes without anything";
+            "none | daily = after at_hour of each day | idle = after idle_minutes without activity";
         at_hour: i8 = 4, Number(0, 23), "Hour of the day, in the time zone of this machine";
         idle_minutes: Option<u32> => 60, Number(1, YEAR_S / 60),
-            "How long nothing may have happened. Not set: 60 with `idle`; set with `daily`, what comes first counts";
+            "Minutes without activity. Not set: 60 with `idle`; if set with `daily`, the earlier of both counts";
     }
 }
 
@@ -246,9 +246,9 @@ section! {
     #[derive(Copy)]
     Retention ["retention"] "what a home keeps: docs/retention.md" from Run {
         keep_days: Limit<u32> = "off", Kind::Limit(1, 100_000), from Check,
-            "Days after which texts and outputs of the journal are erased that no session needs";
+            "Erase texts and outputs of the journal that no session needs after this many days";
         journal_mb: Limit<u64> = "off", Kind::Limit(1, MEBIBYTES),
-            "MiB that the journal may need, such as 10000: near it you are warned, at it no new run starts";
+            "MiB that the journal may use, such as 10000: near this limit you are warned, at it no new run starts";
     }
 }
 
@@ -260,11 +260,11 @@ section! {
             "Milliseconds for which `collect` gathers messages before they run as one";
         cap: u32 = 20, Number(1, 10_000), "Messages that may wait in a session";
         drop: DropPolicy = "summarize", Word(&["old", "new", "summarize"]),
-            "What goes if there are more: old | new | summarize = the old ones, in a summary";
-        cut: bool = false, Flag, "Whether a message that steers interrupts the answer that is streaming";
+            "Drop policy if the queue is full: old | new | summarize = the old ones, in a summary";
+        cut: bool = false, Flag, "Whether a steer interrupts a streaming answer";
         interrupt: Interrupt = "replace", Word(&["replace", "suspend"]),
-            "The run that is interrupted: replace = it ends | suspend = it waits";
-        steer_prefix: Arc<str> = "[STEER] ", Text, "Stands before a message that steers, for the model";
+            "The interrupted run: replace = it ends | suspend = it waits";
+        steer_prefix: Arc<str> = "[STEER] ", Text, "Prefix that marks a steer for the model";
     }
 }
 
@@ -272,7 +272,7 @@ section! {
     #[derive(Copy)]
     Lanes ["lanes"] "how many runs execute at once" from Run {
         main: u16 = 4, Number(1, 10_000), "Runs of messages";
-        subagent: u16 = 8, Number(1, 10_000), "Runs of agents that another agent asked, in a later version";
+        subagent: u16 = 8, Number(1, 10_000), "Runs that other agents start, in a later version";
         cron: u16 = 1, Number(1, 10_000), "Runs of jobs, in a later version";
     }
 }
@@ -280,7 +280,7 @@ section! {
 section! {
     Serve ["serve"] "" from Start {
         drain_s: u64 = 10, Number(0, 3_600),
-            "Seconds for which answers that are streaming may go on when `limulus serve` is stopped";
+            "Seconds for which streaming answers may continue when `limulus serve` is stopped";
     }
 }
 
@@ -299,7 +299,7 @@ section! {
         proxy: Option<String> => "http://127.0.0.1:3128", Address, "An HTTP proxy. Not set: as HTTPS_PROXY and NO_PROXY say";
         #[serde(default)]
         headers.*: BTreeMap<String, KeySource> => "env:ACME_TEAM", Secret,
-            "Headers beside those of the API, as many as you like; values as for keys";
+            "Further headers, any number; values as for keys";
     }
     tables {
         #[serde(default, deserialize_with = "credentials::in_order")]
@@ -308,12 +308,12 @@ section! {
 }
 
 section! {
-    Profile ["providers", "*", "profiles", "*"] "leave them out if the server wants no key" from Request {
+    Profile ["providers", "*", "profiles", "*"] "leave them out if the server needs no key" from Request {
         #[serde(default = "credentials::unnamed")]
-        name: String => "first", Text, "What it is called in messages";
+        name: String => "first", Text, "Its name in messages";
         #[serde(default)]
         kind: ProfileKind => "key", Word(&["key", "oauth"]),
-            "key | oauth: an access token, got with token_url, client_id and refresh in place of a key";
+            "key | oauth = an access token, requested with token_url, client_id and refresh, in place of a key";
         key: Option<KeySource> => "env:ACME_KEY", Secret,
             "env:NAME | file:PATH | the key itself. Read when a request is sent";
         token_url: Option<String> => "https://auth.acme.example/token", SafeAddress,
@@ -326,13 +326,13 @@ section! {
 
 section! {
     #[derive(Default)]
-    ModelFigures ["models", "*"] "what the catalogue does not know, or has otherwise: `limulus models list`" from Run {
+    ModelFigures ["models", "*"] "figures that the catalogue lacks or has wrong: `limulus models list`" from Run {
         context_window: Option<u64> => 200000, Number(1_000, TOKENS), "Tokens that it can see, its answer included";
         max_output: Option<u64> => 8192, Number(1, TOKENS), "Tokens that it may write in one answer";
-        thinking: Option<Thinking> => "low", Word(LEVELS), "How much it thinks; goes before the agent's";
+        thinking: Option<Thinking> => "low", Word(LEVELS), "How much it thinks; overrides the agent's";
         thinking_levels: Option<Vec<Thinking>> => ["off", "low"], Words(LEVELS),
             "The levels that it has; [] = it does not think";
-        images: Option<bool> => true, Flag, "Whether it sees images; one that is not known is sent none";
+        images: Option<bool> => true, Flag, "Whether it accepts images; a model that is not in the catalogue gets none";
     }
     tables {
         price: Option<PriceFigures>,
@@ -342,9 +342,9 @@ section! {
 section! {
     #[derive(Default)]
     PriceFigures ["models", "*", "price"] "US dollars per million tokens" from Run {
-        input: Option<f64> => 2.5, Dollars, "Read anew";
-        cached: Option<f64> => 0.25, Dollars, "Read from the provider's cache; not set: as input";
-        cache_written: Option<f64> => 3.125, Dollars, "Written to it; not set: as input";
-        output: Option<f64> => 10.0, Dollars, "Written by the model";
+        input: Option<f64> => 2.5, Dollars, "Input that is not cached";
+        cached: Option<f64> => 0.25, Dollars, "Input from the provider's cache; not set: as input";
+        cache_written: Option<f64> => 3.125, Dollars, "Input written to the cache; not set: as input";
+        output: Option<f64> => 10.0, Dollars, "Output of the model";
     }
 }

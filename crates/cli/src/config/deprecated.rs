@@ -1,4 +1,4 @@
-//! Old names and values of settings, from the list that the whole program shares.
+//! Old names and values of settings. Their list is in `protocol::deprecated`.
 
 use protocol::deprecated::{Deprecated, Surface};
 use toml::Value;
@@ -7,7 +7,7 @@ use super::error::Origin;
 use super::layers::dotted;
 use super::settings::toml_value;
 
-/// The path by the names of today, and the row of the old name that it had.
+/// The path with current names, and the row of the old name that it had.
 pub(super) fn renamed(path: &[String]) -> (Vec<String>, Option<&'static Deprecated>) {
     let is_under = |row: &&Deprecated| {
         let old: Vec<&str> = row.old.split('.').collect();
@@ -22,14 +22,14 @@ pub(super) fn renamed(path: &[String]) -> (Vec<String>, Option<&'static Deprecat
     }
 }
 
-/// The value as it is written today, and the row of the old value that it was.
+/// The value in its current form, and the row of the old value that it had.
 pub(super) fn revalued(path: &[String], value: Value) -> (Value, Option<&'static Deprecated>) {
     let row = Deprecated::find(Surface::ConfigValue, &format!("{} = {value}", dotted(path)));
     let new = row.and_then(|row| row.new.split_once(" = ")).map(|(_, new)| toml_value(new));
     (new.unwrap_or(value), row)
 }
 
-/// The old keys under this path of today, for the schema: the name that stands beside the new one, and the row.
+/// The old keys under this current path, for the schema: the old name and its row.
 pub(super) fn old_names(parent: &[&str]) -> impl Iterator<Item = (&'static str, &'static Deprecated)> {
     let parent = parent.join(".");
     Deprecated::of(Surface::ConfigKey).filter_map(move |row| {
@@ -38,7 +38,7 @@ pub(super) fn old_names(parent: &[&str]) -> impl Iterator<Item = (&'static str, 
     })
 }
 
-/// The warning: where the old form stands, and what to write.
+/// The warning: the place of the old form, and what to write instead.
 pub(super) fn warning(origin: &Origin, row: &Deprecated) -> String {
     format!("{origin}: {row}")
 }

@@ -1,5 +1,4 @@
-//! What is in force, key by key, each with the layer that it comes from. What may not live here: a secret; a key that
-//! stands in the configuration itself is masked.
+//! The values in force, key by key, each with its layer. Secrets are masked.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,29 +11,29 @@ use super::layers::dotted;
 use super::settings::{self, Entry};
 use super::{Config, Environment, Flags};
 
-/// A key that is in force.
+/// A key with its value in force.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Setting {
-    /// As it stands in a file.
+    /// The key as in a file.
     pub(crate) key: String,
-    /// What it holds, secrets masked.
+    /// The value, secrets masked.
     pub(crate) value: Value,
     /// `defaults`, `file`, `variable` or `flag`.
     pub(crate) layer: &'static str,
-    /// Where in that layer: `PATH:LINE`, or a name.
+    /// The place in that layer: `PATH:LINE`, or the name of a variable or flag.
     pub(crate) at: Option<String>,
 }
 
-/// A configuration with all that is in force in it.
+/// A configuration with all values in force.
 #[derive(Debug)]
 pub(crate) struct Effective {
     pub(crate) config: Config,
-    /// In the order of their names.
+    /// Ordered by key.
     pub(crate) settings: Vec<Setting>,
 }
 
 impl Config {
-    /// Reads every layer and says what is in force.
+    /// Reads every layer and lists the values in force.
     pub(crate) fn effective(home: &Path, environment: &Environment, flags: Flags) -> Result<Effective, ConfigError> {
         let (config, layers, wrong) = Self::read(home, environment, flags);
         if let Some(error) = wrong.into_iter().next() {
@@ -115,6 +114,9 @@ name = \"other\"
         check("providers.acme.profiles.1.key", "\"env:ACME_KEY\"", "file", Some("HOME/config.toml:11"));
         check("providers.openai.base_url", "\"https://api.openai.com/v1\"", "defaults", None);
         check("providers.openai.profiles.0.key", "\"env:OPENAI_API_KEY\"", "variable", Some("OPENAI_API_KEY"));
-        assert!(settings.iter().all(|setting| !setting.key.starts_with("providers.gemini.")), "it is not there");
+        assert!(
+            settings.iter().all(|setting| !setting.key.starts_with("providers.gemini.")),
+            "a provider without a key is not listed"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Where a model is served and with which key. A key is read when a request is sent, never kept in a run, and shown to
-//! nobody. What may not live here: which model a run uses.
+//! The endpoints of providers, with their keys. A key is read when a request is sent; it is neither stored in a run nor
+//! printed.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ use super::credentials::Credential;
 use super::declared::Profile;
 use super::error::{ConfigError, Origin};
 
-/// A provider that is known by its name. The variable of its key makes it without any configuration.
+/// A provider that limulus knows by name. If the variable of its key is set, it needs no configuration.
 pub(super) struct BuiltIn {
     pub(super) name: &'static str,
     api: Api,
     base_url: &'static str,
-    /// The variable; none = it needs no key and is always there.
+    /// The variable of its key; none = it needs no key and is always available.
     pub(super) key: Option<&'static str>,
 }
 
-/// In the order in which they are looked for where no model is configured.
+/// In the order in which they are tried if no model is configured.
 pub(super) const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "openai",
@@ -49,29 +49,26 @@ pub(super) const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "ollama", api: Api::Ollama, base_url: "http://127.0.0.1:11434", key: None },
 ];
 
-/// The provider of this name.
+/// The built-in provider with this name.
 pub(super) fn built_in(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|known| known.name == name)
 }
 
-/// The variables of their keys, each once: providers of one maker share it, and stand together.
+/// The variables of their keys, each once. Providers that share a variable are adjacent in the list.
 pub(crate) fn key_variables() -> Vec<&'static str> {
     let mut variables: Vec<_> = BUILT_IN.iter().filter_map(|known| known.key).collect();
     variables.dedup();
     variables
 }
 
-/// The name of the profile of a provider that is there by its variable alone.
+/// The name of the profile that a variable provides.
 pub(super) const BY_VARIABLE: &str = "env";
 
-/// Where a key is: `env:NAME`, `file:PATH`, or the key itself.
+/// The source of a key: `env:NAME`, `file:PATH`, or the key itself.
 #[derive(Clone)]
 pub(crate) enum KeySource {
-    /// In a variable.
     Variable(String),
-    /// In a file.
     File(String),
-    /// Here.
     Literal(Secret),
 }
 
@@ -86,7 +83,7 @@ impl fmt::Debug for KeySource {
 }
 
 impl KeySource {
-    /// What this text of the configuration means.
+    /// Parses a value of the configuration.
     pub(super) fn of(text: &str) -> Self {
         match text.split_once(':') {
             Some(("env", name)) => Self::Variable(name.to_owned()),
@@ -95,7 +92,7 @@ impl KeySource {
         }
     }
 
-    /// Whether it only names the place, and may be shown.
+    /// Whether it only names the place of a key, and may be printed.
     pub(super) fn is_reference(&self) -> bool {
         match self {
             Self::Variable(_) | Self::File(_) => true,
@@ -110,7 +107,7 @@ impl<'de> Deserialize<'de> for KeySource {
     }
 }
 
-/// What is spoken with a provider.
+/// How a provider is reached: its wire format, address and credentials.
 pub(super) struct Route<'a> {
     pub(super) api: &'a str,
     base_url: &'a str,
@@ -121,7 +118,7 @@ fn by_variable(key: &str) -> Credential<'static> {
     Credential::Key(KeySource::Variable(key.to_owned()))
 }
 
-/// What a profile sends.
+/// The credential of a profile.
 fn credential<'a>(provider: &str, route: &'a Route<'_>, profile: &str) -> Result<&'a Credential<'a>, ConfigError> {
     let found = route.profiles.iter().find(|(name, _)| *name == profile).map(|(_, credential)| credential);
     let (provider, profile) = (provider.to_owned(), profile.to_owned());
@@ -129,7 +126,7 @@ fn credential<'a>(provider: &str, route: &'a Route<'_>, profile: &str) -> Result
 }
 
 impl Config {
-    /// How a provider is reached: as configured, else as it is built in.
+    /// The route to a provider: as configured, else as built in. None if it is not available.
     pub(super) fn route(&self, provider: &str) -> Option<Route<'_>> {
         let known = built_in(provider);
         if let Some(configured) = self.values.providers.get(provider) {
@@ -143,15 +140,15 @@ impl Config {
         if provider == "offline" {
             return Some(Route { api: Api::Offline.name(), base_url: "", profiles: vec![] });
         }
-        let is_there = |known: &&BuiltIn| known.key.is_none_or(|key| self.environment.get(key).is_some());
-        known.filter(is_there).map(|known| Route {
+        let is_available = |known: &&BuiltIn| known.key.is_none_or(|key| self.environment.get(key).is_some());
+        known.filter(is_available).map(|known| Route {
             api: known.api.name(),
             base_url: known.base_url,
             profiles: known.key.map(|key| (BY_VARIABLE, by_variable(key))).into_iter().collect(),
         })
     }
 
-    /// The providers whose key is in its variable, with the variable and the model that stands for them, in order.
+    /// The built-in providers whose variable is set, in order, each with its variable and default model.
     pub(crate) fn by_variable(&self) -> Vec<(&'static str, &'static str, &'static str)> {
         let by_variable = |known: &BuiltIn| {
             let variable = known.key.filter(|key| self.environment.get(key).is_some())?;
@@ -160,22 +157,22 @@ impl Config {
         BUILT_IN.iter().filter_map(by_variable).collect()
     }
 
-    /// Whether anything is configured of a provider.
+    /// Whether the file or a variable configures a provider.
     pub(crate) fn is_configured(&self, provider: &str) -> bool {
         self.values.providers.contains_key(provider)
     }
 
-    /// Whether a provider has been given keys.
+    /// Whether a provider has configured profiles.
     pub(crate) fn has_profiles(&self, provider: &str) -> bool {
         self.values.providers.get(provider).is_some_and(|provider| !provider.profiles.is_empty())
     }
 
-    /// The key that this variable holds.
+    /// The key in this variable.
     pub(crate) fn key_in(&self, variable: &str) -> Option<Secret> {
         self.environment.get(variable).map(Secret::new)
     }
 
-    /// What is known of providers without any configuration, as if it stood there: path, value, layer.
+    /// The settings of built-in providers, as if they were configured: path, value and layer.
     pub(super) fn known_values(&self) -> Vec<(Vec<String>, String, Origin)> {
         let mut values = vec![];
         for known in BUILT_IN {
@@ -192,7 +189,7 @@ impl Config {
         values
     }
 
-    /// What is wrong with the keys and headers of providers now: none of it keeps a run from starting.
+    /// The keys and headers of providers that cannot be read now. None of them prevents a run from starting.
     pub(super) fn unreadable_keys(&self) -> Vec<ConfigError> {
         let mut wrong = vec![];
         for (name, provider) in &self.values.providers {
@@ -211,14 +208,14 @@ impl Config {
         wrong
     }
 
-    /// Where and with which key a request is sent now. `profile` is the candidate's; none = without a key.
+    /// The endpoint and key of a request now. `profile` is that of the candidate; none = without a key.
     pub(crate) fn endpoint(&self, provider: &str, profile: Option<&str>) -> Result<Endpoint, ConfigError> {
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
             model: provider.to_owned(),
             provider: provider.to_owned(),
             known: self.providers(),
         })?;
-        let api = Api::from_name(route.api).expect("the table of keys takes no other");
+        let api = Api::from_name(route.api).expect("the declarations accept no other");
         let mut endpoint = Endpoint::new(api, route.base_url, None);
         if let Some(profile) = profile {
             let credential = credential(provider, &route, profile)?;
@@ -239,14 +236,14 @@ impl Config {
         Ok(endpoint)
     }
 
-    /// The key of a profile that has one.
+    /// The key of a profile; none for a login.
     fn key(&self, provider: &str, profile: &str, credential: &Credential<'_>) -> Result<Option<Secret>, ConfigError> {
         let Credential::Key(source) = credential else { return Ok(None) };
         let (provider, profile) = (provider.to_owned(), profile.to_owned());
         self.read_key(source).map(Some).map_err(|detail| ConfigError::Key { provider, profile, detail })
     }
 
-    /// The key, or why there is none.
+    /// Reads a key; an error is the reason why it cannot be read.
     pub(super) fn read_key(&self, source: &KeySource) -> Result<Secret, String> {
         let key = match source {
             KeySource::Literal(key) => key.clone(),
@@ -256,13 +253,13 @@ impl Config {
             KeySource::File(path) => {
                 let path = self.environment.absolute(path).map_err(|error| error.to_string())?;
                 let text = std::fs::read_to_string(&path);
-                Secret::new(&text.map_err(|error| format!("{} does not read ({error})", path.display()))?)
+                Secret::new(&text.map_err(|error| format!("{} cannot be read ({error})", path.display()))?)
             }
         };
         if key.reveal().is_empty() { Err(format!("{source:?} is empty")) } else { Ok(key) }
     }
 
-    /// Every key that can be had now: what must be masked wherever it appears.
+    /// Every key that can be read now. All of them are masked wherever they appear.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let configured = self.key_sources().filter_map(|source| self.read_key(source).ok());
         let headers = self.header_sources().filter_map(|source| self.read_key(source).ok());
@@ -271,8 +268,8 @@ impl Config {
         configured.chain(headers).chain(built_in).map(|key| key.reveal().to_owned()).collect()
     }
 
-    /// Which addresses may be fetched from.
-    pub(crate) fn reach(&self) -> tools::NetworkPolicy {
+    /// The addresses from which pages may be fetched.
+    pub(crate) fn network_policy(&self) -> tools::NetworkPolicy {
         if self.values.tools.web_fetch.allow_private {
             tools::NetworkPolicy::Anywhere
         } else {
@@ -280,13 +277,13 @@ impl Config {
         }
     }
 
-    /// The variables that hold keys: commands do not get them.
+    /// The variables that hold keys. Commands do not inherit them.
     pub(crate) fn secret_env(&self) -> Vec<String> {
         let sources = self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
             KeySource::Variable(name) => Some(name.clone()),
             KeySource::File(_) | KeySource::Literal(_) => None,
         });
-        // A key may also stand in the variable that configures it.
+        // A variable that configures a provider may itself hold a key.
         let configuring = self.environment.variables().map(|(name, _)| name);
         let is_secret = |name: &str| name.ends_with("__KEY") || name.contains("__HEADERS__");
         let configuring = configuring.filter(|name| name.starts_with("LIMULUS_PROVIDERS__") && is_secret(name));
@@ -305,7 +302,7 @@ impl Config {
         self.values.providers.values().flat_map(|provider| provider.headers.values())
     }
 
-    /// The names of all providers that there are, for messages.
+    /// The names of all available providers, for messages.
     pub(super) fn providers(&self) -> Vec<String> {
         let mut names: Vec<String> = self.values.providers.keys().cloned().collect();
         for built_in in ["offline"].into_iter().chain(BUILT_IN.iter().map(|known| known.name)) {

@@ -1,5 +1,5 @@
-//! What a process is given by its surroundings: variables, the current folder, the time zone's folder of the user. Read
-//! once, so that everything after it is a function of values. Secrets among the variables are not shown by `Debug`.
+//! The environment of the process: variables and the current folder. It is read once, so that everything else is a
+//! function of values. `Debug` does not show the values of variables, since some are secrets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
 
-/// Variables and the current folder.
+/// The variables and the current folder of a process.
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     variables: BTreeMap<String, String>,
@@ -15,33 +15,33 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Those of this process. A variable that is not UTF-8 is left out, as is one without a value.
+    /// The environment of this process, without variables that are empty or not UTF-8.
     pub(crate) fn of_process() -> Self {
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(_, value)| !value.is_empty());
-        // Without a current folder (it was removed) relative paths lead nowhere, which whoever opens one will say.
+        // If the current folder was removed, opening a relative path fails later.
         Self { variables: variables.collect(), current: std::env::current_dir().unwrap_or_default() }
     }
 
-    /// Hand-made, for tests.
+    /// An environment for tests.
     #[cfg(test)]
     pub(crate) fn of(variables: &[(&str, &str)], current: &str) -> Self {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Self { variables: variables.collect(), current: current.into() }
     }
 
-    /// The value of a variable that is set to something.
+    /// The value of a variable that is set and not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// Every variable, in the order of their names.
+    /// All variables, ordered by name.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The folder of limulus: `$LIMULUS_HOME`, else `limulus` in the platform's folder for data.
+    /// The home: `$LIMULUS_HOME`, else `limulus` in the platform's data folder.
     pub(crate) fn home(&self) -> Result<PathBuf, ConfigError> {
         if let Some(home) = self.get("LIMULUS_HOME") {
             return self.absolute(home);
@@ -50,20 +50,20 @@ impl Environment {
             return Ok(self.user()?.join("Library/Application Support/limulus"));
         }
         match self.get("XDG_DATA_HOME").map(Path::new) {
-            // The specification has relative ones ignored.
+            // The XDG specification says to ignore relative paths.
             Some(data) if data.is_absolute() => Ok(data.join("limulus")),
             _ => Ok(self.user()?.join(".local/share/limulus")),
         }
     }
 
-    /// The path from the root: `~` is the user's folder, anything relative begins at the current one.
+    /// The absolute path: `~` is the user's folder, a relative path starts at the current folder.
     pub(crate) fn absolute(&self, path: &str) -> Result<PathBuf, ConfigError> {
         let expanded = match path.strip_prefix('~') {
             Some("") => self.user()?.to_owned(),
             Some(rest) if rest.starts_with('/') => self.user()?.join(rest.trim_start_matches('/')),
             _ => PathBuf::from(path),
         };
-        // `components` leaves out what says nothing, such as the dot of `./x`.
+        // `components` drops redundant parts, such as the dot of `./x`.
         Ok(self.current.join(expanded).components().collect())
     }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_home_is_where_it_is_said_to_be() {
+    fn the_home_is_the_configured_folder() {
         let check = |variables: &[(&str, &str)], home: &str| {
             let found = Environment::of(variables, "/now").home();
             assert_eq!(found.map(|home| home.display().to_string()).as_deref(), Ok(home));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_taken_from_the_user_and_from_the_current_folder() {
+    fn paths_are_relative_to_the_user_folder_or_the_current_folder() {
         let environment = Environment::of(&[("HOME", "/u")], "/now");
         let check = |path: &str, expected: &str| assert_eq!(environment.absolute(path), Ok(PathBuf::from(expected)));
         check(".", "/now");

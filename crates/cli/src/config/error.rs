@@ -1,37 +1,32 @@
-//! What can be wrong with a configuration, each with where it stands and what to write instead. Keys of providers never
-//! reach a message.
+//! The errors of a configuration, each with its place and what to write instead. Messages never contain keys of
+//! providers.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::endpoints::{BuiltIn, built_in};
 
-/// Where a value comes from.
+/// The layer that a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The built-in defaults.
     Defaults,
-    /// A line of a file, from 1.
     File {
-        /// The file.
         path: PathBuf,
-        /// The line.
+        /// Counted from 1.
         line: usize,
     },
     /// An environment variable.
-    Variable {
-        /// Its name.
-        name: String,
-    },
+    Variable { name: String },
     /// A flag of the command.
     Flag {
-        /// Its name, dashes included.
+        /// With its dashes.
         name: &'static str,
     },
 }
 
 impl Origin {
-    /// The name of the layer.
+    /// The name of the layer, for `config show --origin`.
     pub(crate) fn layer(&self) -> &'static str {
         match self {
             Self::Defaults => "defaults",
@@ -41,7 +36,7 @@ impl Origin {
         }
     }
 
-    /// Where in it: `PATH:LINE`, or a name.
+    /// The place in the layer: `PATH:LINE`, or the name of the variable or flag.
     pub(crate) fn at(&self) -> Option<String> {
         match self {
             Self::Defaults => None,
@@ -63,136 +58,97 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What can be wrong.
+/// An error of a configuration. `origin` is the place of the value; `nearest` the nearest known name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConfigError {
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     #[error("{} cannot be read: {detail}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         detail: String,
     },
     /// The file is not TOML.
     #[error("{origin} is not valid TOML: {detail}")]
     Syntax {
-        /// Where.
         origin: Origin,
-        /// What the reader said.
+        /// The error of the parser.
         detail: String,
     },
-    /// A key that there is not.
     #[error("{origin}: unknown key `{key}`")]
-    UnknownKey {
-        /// Where.
-        origin: Origin,
-        /// The key.
-        key: String,
-        /// The nearest known one.
-        nearest: String,
-    },
-    /// A variable that there is not.
+    UnknownKey { origin: Origin, key: String, nearest: String },
     #[error("unknown variable {name}")]
-    UnknownVariable {
-        /// The variable.
-        name: String,
-        /// The nearest known one.
-        nearest: String,
-    },
-    /// A key with a value that it cannot hold.
+    UnknownVariable { name: String, nearest: String },
+    /// A value that its key does not take.
     #[error("{origin}: `{key}` cannot be {found}")]
     Value {
-        /// Where.
         origin: Origin,
-        /// The key.
         key: String,
-        /// What it holds.
+        /// The value, secrets masked.
         found: String,
-        /// What it may hold.
+        /// The values that the key takes.
         expected: String,
     },
-    /// A key that must be there and is not.
+    /// A required key is missing.
     #[error("`{key}` is missing")]
     Missing {
-        /// The key.
         key: String,
-        /// What it may hold.
+        /// The values that the key takes.
         expected: String,
     },
-    /// A key of a profile that is for profiles of another kind.
+    /// A key of a profile that belongs to profiles of another kind.
     #[error("`{key}` is not for a profile of kind \"{kind}\"")]
     Misplaced {
-        /// The key.
         key: String,
-        /// The kind that its profile has.
+        /// The kind of its profile.
         kind: &'static str,
     },
-    /// A profile that is called like one before it.
+    /// Two profiles of a provider have the same name.
     #[error("`{key}` is the name of another profile of its provider, or both have none")]
-    SameProfile {
-        /// The key.
-        key: String,
-    },
-    /// No such agent.
+    SameProfile { key: String },
     #[error("there is no agent `{agent}`")]
     UnknownAgent {
-        /// The agent.
         agent: String,
-        /// Those that there are.
+        /// All configured agents.
         known: Vec<String>,
     },
     /// A model of a flag or of a session that is not `PROVIDER/MODEL`.
     #[error("`{model}` is not a model")]
-    NotAModel {
-        /// What was given.
-        model: String,
-    },
-    /// A model of a provider that there is not.
+    NotAModel { model: String },
+    /// A model of a provider that is not configured.
     #[error("the model `{model}` names the provider `{provider}`, which is not configured")]
     UnknownProvider {
-        /// The model.
         model: String,
-        /// Its provider.
         provider: String,
-        /// Those that there are.
+        /// All configured providers.
         known: Vec<String>,
     },
-    /// A profile that there is not (any more).
+    /// A profile that does not exist, or no longer exists.
     #[error("the provider `{provider}` has no profile `{profile}`")]
-    UnknownProfile {
-        /// The provider.
-        provider: String,
-        /// The profile.
-        profile: String,
-    },
-    /// A key that cannot be had.
-    #[error("the key of `{provider}` (profile `{profile}`) cannot be had: {detail}")]
+    UnknownProfile { provider: String, profile: String },
+    /// A key that cannot be read.
+    #[error("the key of `{provider}` (profile `{profile}`) is unavailable: {detail}")]
     Key {
-        /// The provider.
         provider: String,
-        /// The profile.
         profile: String,
-        /// Why; never the key.
+        /// The reason; never the key.
         detail: String,
     },
-    /// The value of a header that cannot be had.
-    #[error("the header `{header}` of `{provider}` cannot be had: {detail}")]
+    /// The value of a header that cannot be read.
+    #[error("the header `{header}` of `{provider}` is unavailable: {detail}")]
     Header {
-        /// The provider.
         provider: String,
-        /// The header.
         header: String,
-        /// Why; never the value.
+        /// The reason; never the value.
         detail: String,
     },
-    /// There is no folder to be found for the home or for `~`.
+    /// `~` or the default home is needed, and `HOME` is not set.
     #[error("the folder of this user is not known: HOME is not set")]
     NoUserFolder,
 }
 
 impl ConfigError {
-    /// What to do.
+    /// What the user can do.
     pub(crate) fn hint(&self) -> String {
         match self {
             Self::Unreadable { .. } => "make it readable, or set LIMULUS_HOME to another folder".to_owned(),
@@ -203,7 +159,7 @@ impl ConfigError {
             Self::Missing { expected, .. } => format!("add it to config.toml: it takes {expected}"),
             Self::Misplaced { kind, .. } => {
                 let other = if *kind == "key" { "oauth" } else { "key" };
-                format!("take it away, or write kind = \"{other}\" beside it")
+                format!("remove it, or write kind = \"{other}\" beside it")
             }
             Self::UnknownAgent { agent, known } => {
                 format!("add [agents.{agent}] to config.toml; there are: {}", known.join(", "))

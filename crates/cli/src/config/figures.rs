@@ -1,5 +1,4 @@
-//! What a model has and costs: as configured, else as the catalogue has it, else safe figures. What may not live here: which
-//! model a run uses.
+//! The figures of a model, such as its window and prices: as configured, else from the catalogue, else safe defaults.
 
 use engine::Price;
 use models::{Levels, ModelInfo};
@@ -8,17 +7,17 @@ use super::Config;
 use super::declared::{ModelFigures, PriceFigures};
 use super::kind::Kind;
 
-/// What is known of a model.
+/// The figures of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figures {
     /// The figures that are in force.
     pub(crate) info: ModelInfo,
-    /// Those that the configuration says, by their keys.
+    /// The keys of those that the configuration sets.
     pub(crate) configured: Vec<&'static str>,
 }
 
 impl Config {
-    /// What is known of a model.
+    /// The figures of a model.
     pub(crate) fn figures(&self, provider: &str, name: &str) -> Figures {
         let mut figures = Figures { info: models::lookup(provider, name), configured: vec![] };
         let Some(said) = self.values.models.get(&format!("{provider}/{name}")) else { return figures };
@@ -47,8 +46,8 @@ impl Config {
 }
 
 impl ModelFigures {
-    /// The key that must be there beside those that are: a price says what is read and what is written, or stands on one that
-    /// does.
+    /// The missing key of a price, with the value that it takes. A price needs `input` and `output`, unless the
+    /// catalogue has them.
     pub(super) fn missing(&self, model: &str) -> Option<(String, String)> {
         let price = self.price.as_ref()?;
         let known = model.split_once('/').and_then(|(provider, name)| models::lookup(provider, name).price);
@@ -62,8 +61,8 @@ impl ModelFigures {
 }
 
 impl PriceFigures {
-    /// These figures, and what they leave out as it is known; what is read from the cache or written to it costs as input
-    /// where nobody says otherwise.
+    /// This price, completed with the known one. Cached input costs as much as other input if neither has a price for
+    /// it.
     fn over(&self, known: Option<Price>) -> Option<Price> {
         let micro = |dollars: f64| (dollars * 1e6).round() as u64;
         let input = self.input.map(micro).or(known.map(|known| known.input))?;

@@ -1,4 +1,4 @@
-//! Whether the key of a provider is there, and where it is looked for. What may not live here: the key.
+//! Whether the key of a provider is available, and where it is looked up. Never holds the key itself.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use serde::Serialize;
 use super::Config;
 use super::endpoints::built_in;
 
-/// How it is with the key of a provider.
+/// The availability of a provider's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(crate) enum KeyStatus {
-    /// The provider is asked without one.
+    /// Requests to the provider need no key.
     NotNeeded,
-    /// It can be had.
+    /// The key can be read.
     There {
-        /// Where it is: `env:NAME`, `file:PATH`, or that it stands in the configuration.
+        /// Where it is: `env:NAME`, `file:PATH`, or `in the configuration`.
         source: String,
     },
-    /// It cannot be had.
+    /// The key cannot be read.
     Missing {
-        /// Where it is looked for.
+        /// Where it is looked up, as in `There`.
         source: String,
-        /// Why there is none.
+        /// The error.
         why: String,
     },
-    /// Nobody says where the provider is.
+    /// The provider is not configured.
     NotConfigured,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for KeyStatus {
 }
 
 impl Config {
-    /// How it is with the key that a provider is asked with.
+    /// The availability of the key of a provider's first profile.
     pub(crate) fn key_status(&self, provider: &str) -> KeyStatus {
         let Some(route) = self.route(provider) else {
             return match built_in(provider).and_then(|known| known.key) {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r50_where_a_key_is_is_said_and_never_the_key() {
+    fn r50_the_source_of_a_key_is_shown_and_never_the_key() {
         let home = tempfile::tempdir().unwrap();
         let file = "[providers.a]\napi = \"gemini\"\nbase_url = \"http://h\"\n[[providers.a.profiles]]\nkey = \"sk-literal\"\n\
                     [providers.b]\napi = \"gemini\"\nbase_url = \"http://h\"\n[[providers.b.profiles]]\nkey = \"file:/nowhere\"\n\

@@ -1,50 +1,50 @@
-//! What a value of the configuration may be: how it is checked, read from a variable, shown in a message.
+//! The kinds of values: how each is checked, read from a variable and shown in a message.
 
 use toml::Value;
 
 use super::endpoints::KeySource;
 
-/// What a key may hold.
+/// The values that a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Text that is not empty.
     Text,
-    /// A key of a provider. Its value never reaches a message.
+    /// A key of a provider. Its value never appears in a message.
     Secret,
     /// `PROVIDER/MODEL`.
     Model,
-    /// Several of these.
+    /// A list of `PROVIDER/MODEL`.
     Models,
     /// A whole number in this range, both ends included.
     Number(i64, i64),
     /// A whole number in this range, both ends included, or `"off"`.
     Limit(i64, i64),
-    /// True or false.
+    /// A boolean.
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// Several of them, or none.
+    /// A list of these words, possibly empty.
     Words(&'static [&'static str]),
-    /// US dollars for a million tokens, not less than nothing.
+    /// US dollars per million tokens, not negative.
     Dollars,
-    /// US dollars, not less than nothing, or `"off"`.
+    /// US dollars, not negative, or `"off"`.
     MoneyLimit,
     /// An address that begins with `http://` or `https://`.
     Address,
-    /// One that secrets may be sent to: `https://`, or `http://` on this machine.
+    /// An address that may receive secrets: `https://`, or `http://` on this machine.
     SafeAddress,
-    /// `file:PATH` of a secret that is written anew. A value that is something else never reaches a message.
+    /// `file:PATH` of a secret that limulus replaces. Another value never appears in a message: it may be the secret.
     SecretFile,
 }
 
-/// More than any token costs by far; it bounds what is calculated with it.
+/// Upper bound of a price, far above any real one, so that calculations cannot overflow.
 pub(super) const MOST_DOLLARS: f64 = 100_000.0;
 
 /// The value that switches a limit off.
 pub(super) const OFF: &str = "off";
 
 impl Kind {
-    /// Whether the value is one of this kind.
+    /// Whether a value is of this kind.
     pub(super) fn fits(self, value: &Value) -> bool {
         match (self, value) {
             (Self::Text | Self::Secret, Value::String(text)) => !text.trim().is_empty(),
@@ -66,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// What it holds, for a message.
+    /// Describes the values of this kind, for a message.
     pub(super) fn expected(self) -> String {
         match self {
             Self::Text => "text that is not empty".to_owned(),
@@ -89,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// Reads the text of a variable. What does not read stays text, so that the check names it.
+    /// Parses the text of a variable. Text that does not parse stays text, so that the check reports it.
     pub(super) fn parse(self, text: &str) -> Value {
         let as_text = || Value::String(text.to_owned());
         match self {
@@ -110,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// The value without what nobody may see: a key that stands there itself, a password in an address.
+    /// The value with secrets masked: a literal key, or a password in an address.
     pub(super) fn masked(self, value: &Value) -> Value {
         match (self, value) {
             (Self::Secret, Value::String(text)) if KeySource::of(text).is_reference() => value.clone(),
@@ -136,7 +136,7 @@ impl Kind {
     }
 }
 
-/// Stands where a secret is.
+/// Replaces a secret.
 const MASK: &str = "…";
 
 fn without_password(address: &str) -> String {

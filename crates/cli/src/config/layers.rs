@@ -1,5 +1,5 @@
-//! Where values come from, and which of them wins: defaults, config.toml, variables. Every value is checked where it
-//! enters, so that a message can name its place. What may not live here: what a value means.
+//! The layers of the configuration in order of precedence: defaults, config.toml, variables. Every value is checked
+//! when it is read, so that a message can name its place.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,12 +15,12 @@ use super::kind::Kind;
 use super::nearest::{Among, nearest};
 use super::settings::{self, Entry, Preset, example};
 
-/// Variables that are not keys: the home, and what the process itself is told.
+/// Variables that are not keys: the home, and switches for the process itself.
 const RESERVED: &[&str] = &["LIMULUS_HOME", "LIMULUS_LOG", "LIMULUS_CRASHPOINT", "LIMULUS_MUTANT"];
 
 const PREFIX: &str = "LIMULUS_";
 
-/// Checked values by their path; whatever is put in later wins. What is wrong is left out and gathered.
+/// Checked values by their path; a later layer wins. Wrong values are left out and collected as errors.
 #[derive(Default)]
 pub(super) struct Layers {
     values: BTreeMap<Vec<String>, (Value, Origin)>,
@@ -28,7 +28,7 @@ pub(super) struct Layers {
     deprecated: Vec<String>,
 }
 
-/// A file, for the place of what is in it.
+/// A file, to find the line of a value.
 struct Source<'a> {
     text: &'a str,
     path: &'a Path,
@@ -42,7 +42,7 @@ impl Source<'_> {
 }
 
 impl Layers {
-    /// Every layer: the defaults, the file (it need not be there), the variables.
+    /// Reads every layer: the defaults, the file if it exists, the variables.
     pub(super) fn read(file: &Path, environment: &Environment) -> Self {
         let mut layers = Self::default();
         for setting in settings::all().filter(|setting| matches!(setting.value, Preset::Default(_))) {
@@ -50,7 +50,7 @@ impl Layers {
         }
         match std::fs::read_to_string(file) {
             Ok(text) => layers.put_text(&text, file),
-            // A home that cannot be made is said by the journal, which needs it.
+            // If the home cannot be created, opening the journal reports it.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
             Err(error) => {
                 let detail = error.to_string();
@@ -61,12 +61,12 @@ impl Layers {
         layers
     }
 
-    /// The values that are right, by their path, with where each comes from.
+    /// The valid values by their path, each with its origin.
     pub(super) fn values(&self) -> impl Iterator<Item = (&[String], &Value, &Origin)> {
         self.values.iter().map(|(path, (value, origin))| (path.as_slice(), value, origin))
     }
 
-    /// What is wrong, in the order in which it was read.
+    /// The errors, in the order of reading.
     pub(super) fn wrong(&self) -> &[ConfigError] {
         &self.wrong
     }
@@ -76,17 +76,17 @@ impl Layers {
         &self.deprecated
     }
 
-    /// Whether this very key is there with a value that it cannot hold.
+    /// Whether this key has a value that it does not take.
     pub(super) fn is_wrong(&self, wanted: &str) -> bool {
         self.wrong.iter().any(|error| matches!(error, ConfigError::Value { key, .. } if key == wanted))
     }
 
-    /// Puts the values of a TOML text in.
+    /// Adds the values of a TOML text.
     fn put_text(&mut self, text: &str, path: &Path) {
         let source = Source { text, path };
         let syntax = |error: toml::de::Error| ConfigError::Syntax {
             origin: source.origin(error.span().map_or(0, |span| span.start)),
-            // Its message alone: the whole of it would quote the line, and that may hold a key.
+            // Only its message: the full error would quote the line, which may hold a key.
             detail: error.message().to_owned(),
         };
         let spans = DeTable::parse(text).map_err(syntax);
@@ -98,7 +98,7 @@ impl Layers {
     }
 
     fn put_table(&mut self, source: &Source<'_>, path: &mut Vec<String>, spans: &DeTable<'_>, values: &Table) {
-        // In the order of the file, so that what is wrong is told in it.
+        // In the order of the file, so that errors have that order.
         let mut spans: Vec<_> = spans.iter().collect();
         spans.sort_by_key(|(key, _)| key.span().start);
         for (key, span) in spans {
@@ -110,7 +110,7 @@ impl Layers {
         }
     }
 
-    /// `at` is where the key stands, and the value with its places.
+    /// `at` is the offset of the key, and the value with its offsets.
     fn put_value(
         &mut self,
         source: &Source<'_>,
@@ -146,7 +146,7 @@ impl Layers {
         }
     }
 
-    /// Puts the `LIMULUS_…` variables in.
+    /// Adds the values of `LIMULUS_…` variables.
     fn put_variables(&mut self, environment: &Environment) {
         for (name, text) in environment.variables() {
             let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !RESERVED.contains(&name)) else { continue };
@@ -168,9 +168,9 @@ impl Layers {
         let (path, old_name) = renamed(path);
         let (value, old_value) = revalued(&path, value);
         self.deprecated.extend(old_name.into_iter().chain(old_value).map(|row| warning(&origin, row)));
-        // Of two names in one layer the new one counts.
-        let is_beaten = |(_, known): &(Value, Origin)| known.layer() == origin.layer();
-        if old_name.is_some() && self.values.get(&path).is_some_and(is_beaten) {
+        // If a layer has both the old and the new name, the new one wins.
+        let is_same_layer = |(_, known): &(Value, Origin)| known.layer() == origin.layer();
+        if old_name.is_some() && self.values.get(&path).is_some_and(is_same_layer) {
             return;
         }
         if kind.fits(&value) {
@@ -181,7 +181,7 @@ impl Layers {
         }
     }
 
-    /// What won, as one table.
+    /// The values in force, as one table.
     pub(super) fn table(&self) -> Table {
         let mut whole = Table::new();
         for (path, (value, _)) in &self.values {
@@ -196,7 +196,7 @@ impl Layers {
     }
 }
 
-/// The one place where a table may also be a list of tables.
+/// Whether the table at this path may also be a list of tables. Only `providers.NAME.profiles` may.
 pub(super) fn is_list<T: AsRef<str>>(path: &[T]) -> bool {
     matches!(path, [first, _, last] if first.as_ref() == "providers" && last.as_ref() == "profiles")
 }
@@ -205,7 +205,7 @@ fn variable(path: &[String]) -> String {
     format!("{PREFIX}{}", path.join("__").to_uppercase())
 }
 
-/// The path as it stands in a file.
+/// The path as written in a file.
 pub(super) fn dotted(path: &[String]) -> String {
     let bare = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     let part = |part: &String| if bare(part) { part.clone() } else { format!("{part:?}") };

@@ -1,7 +1,7 @@
-//! The configuration: what there is (`declared`, `settings`, `kind`), where values come from (`layers`), what a run is decided by (`resolve`),
-//! where a model is served (`endpoints`) and with what (`credentials`); and what can be said of it: what is in force (`effective`), what is wrong or
-//! doubtful (`review`), whether its file has changed (`reload`), what every key is for (`reference`, `schema`). What may not live here: reading or writing of
-//! anything but configuration.
+//! The configuration: its settings (`declared`, `settings`, `kind`), its layers (`layers`), the settings of a run
+//! (`resolve`), the endpoints of models (`endpoints`) and their credentials (`credentials`). Commands print the values
+//! in force (`effective`), errors and warnings (`review`), and every key with its purpose (`reference`, `schema`);
+//! `reload` notices a changed file. What may not live here: reading or writing of anything but configuration.
 
 mod budget;
 mod credentials;
@@ -59,17 +59,16 @@ use layers::Layers;
 /// The name of the file in the home.
 pub(crate) const FILE: &str = "config.toml";
 
-/// What every command is given.
+/// The inputs of every command.
 #[derive(Debug, Clone)]
 pub(crate) struct Globals {
-    /// Variables and the current folder.
     pub(crate) environment: Environment,
     /// The folder with the journal and config.toml.
     pub(crate) home: PathBuf,
 }
 
 impl Globals {
-    /// Those of this process.
+    /// The environment of this process and the home that it names.
     pub(crate) fn of_process() -> Result<Self, ConfigError> {
         let environment = Environment::of_process();
         let home = environment.home()?;
@@ -77,10 +76,10 @@ impl Globals {
     }
 }
 
-/// What flags say, for one command.
+/// The settings that flags override for one command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flags {
-    /// `--workspace`: the folder to work in, for whichever agent it is.
+    /// `--workspace`: the folder to work in, for all agents.
     pub(crate) workspace: Option<String>,
 }
 
@@ -88,7 +87,7 @@ pub(crate) struct Flags {
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     home: PathBuf,
-    /// The file as it was just before it was read.
+    /// The stamp of the file just before it was read.
     stamp: Option<Stamp>,
     environment: Environment,
     flags: Flags,
@@ -97,20 +96,20 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Reads every layer. Each value is checked where it stands; the first that is wrong is told.
+    /// Reads every layer and prints warnings about old names. Fails with the first error.
     pub(crate) fn load(home: &Path, environment: &Environment, flags: Flags) -> Result<Self, ConfigError> {
         let config = Self::load_quietly(home, environment, flags)?;
         deprecation::warn(config.deprecated());
         Ok(config)
     }
 
-    /// The same without the warnings: for whoever has another way to the user.
+    /// The same without printing the warnings.
     fn load_quietly(home: &Path, environment: &Environment, flags: Flags) -> Result<Self, ConfigError> {
         let (config, _, wrong) = Self::read(home, environment, flags);
         wrong.into_iter().next().map_or(Ok(config), Err)
     }
 
-    /// Reads every layer, with all that is wrong. Where something is, the configuration holds the rest.
+    /// Reads every layer and collects all errors. The configuration holds the values without errors.
     fn read(home: &Path, environment: &Environment, flags: Flags) -> (Self, Layers, Vec<ConfigError>) {
         let stamp = Stamp::of(&home.join(FILE));
         let layers = Layers::read(&home.join(FILE), environment);
@@ -118,10 +117,11 @@ impl Config {
         let values: Values = whole.try_into().expect("every value was checked against the table of keys");
         let mut wrong = layers.wrong().to_vec();
         for (name, provider) in &values.providers {
-            // What is there with a wrong value was told as that; of a profile whose kind is wrong nothing more is known.
+            // A wrong value is already reported, and not missing. If the kind of a profile is wrong, its keys are not
+            // checked.
             let of_no_kind =
                 |key: &str| key.rsplit_once('.').is_some_and(|(table, _)| layers.is_wrong(&format!("{table}.kind")));
-            // First, for what is missing beside it may only be the kind.
+            // Reported before missing keys: the actual mistake may be the kind.
             let misplaced = provider.misplaced(name).into_iter().filter(|(key, _)| !of_no_kind(key));
             wrong.extend(misplaced.map(|(key, kind)| ConfigError::Misplaced { key, kind }));
             wrong.extend(provider.same_names(name).map(|key| ConfigError::SameProfile { key }));
@@ -139,19 +139,19 @@ impl Config {
         (Self { home, stamp, environment, flags, values, deprecated }, layers, wrong)
     }
 
-    /// How many runs may be under way at a time.
+    /// How many runs execute at once, by lane.
     pub(crate) fn lanes(&self) -> LaneBounds {
         let Lanes { main, subagent, cron } = self.values.lanes;
         let agent = self.values.budget.runs_of_agent();
         LaneBounds { main: main.into(), subagent: subagent.into(), cron: cron.into(), agent }
     }
 
-    /// What sessions may spend together in a day.
+    /// The budgets that all sessions share.
     pub(crate) fn shared_budget(&self) -> SharedBudget {
         self.values.budget.shared()
     }
 
-    /// How messages are queued where neither they nor their session say, and which conversations are stale now.
+    /// The default queue settings of an agent, and the time before which conversations are stale now.
     pub(crate) fn queue(&self, agent: &str, now: &Zoned) -> QueueSettings {
         let Queue { mode, debounce_ms, cap, drop, cut, interrupt, .. } = self.values.queue;
         let mode = self.values.agents.get(agent).and_then(|agent| agent.queue).unwrap_or(mode);
@@ -159,17 +159,17 @@ impl Config {
         QueueSettings { mode, debounce_ms, cap, drop, cut, interrupt, stale_before }
     }
 
-    /// How long a session may rest before a service ends it; none = for ever.
+    /// Idle time after which a service ends a session; none = never.
     pub(crate) fn idle_timeout(&self) -> Option<Duration> {
         self.values.session.idle_timeout_s.get().map(Duration::from_secs)
     }
 
-    /// The days after which texts and outputs are old; none = they are kept for ever.
+    /// Days after which unneeded texts and outputs are erased; none = never.
     pub(crate) fn keep_days(&self) -> Option<u32> {
         self.values.retention.keep_days.get()
     }
 
-    /// The bytes that the journal may need.
+    /// The maximum size of the journal, bytes; none = unlimited.
     pub(crate) fn journal_bytes(&self) -> Option<u64> {
         self.values.retention.journal_mb.get().map(|most| most << 20)
     }
@@ -179,28 +179,28 @@ impl Config {
         &self.deprecated
     }
 
-    /// The folder with the journal.
+    /// The home: the folder with the journal.
     pub(crate) fn home(&self) -> &Path {
         &self.home
     }
 
-    /// What stands, for the model, before a message that steers.
-    pub(crate) fn mark(&self) -> Arc<str> {
+    /// The prefix that marks a steer for the model.
+    pub(crate) fn steer_prefix(&self) -> Arc<str> {
         Arc::clone(&self.values.queue.steer_prefix)
     }
 
-    /// How long answers that are on their way may go on when the service is stopped.
+    /// How long streaming answers may continue when the service is stopped.
     pub(crate) fn drain(&self) -> Duration {
         Duration::from_secs(self.values.serve.drain_s)
     }
 
-    /// How long the built-in model waits before each piece of its answer.
+    /// The delay of the built-in model before each piece of its answer.
     pub(crate) fn offline_pace(&self) -> Duration {
         Duration::from_millis(self.values.offline.pace_ms)
     }
 }
 
-/// The values by their keys, which `declared` declares.
+/// The values of all settings; `declared` declares their types.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Values {
@@ -223,7 +223,7 @@ struct Values {
 }
 
 impl Provider {
-    /// The keys that must be there and are not, each with what it holds.
+    /// The missing keys, each with the value that it takes.
     fn missing(&self, name: &str) -> Vec<(String, &'static str)> {
         let is_known = endpoints::built_in(name).is_some();
         let mut missing = vec![];
@@ -242,7 +242,7 @@ impl Provider {
         missing
     }
 
-    /// The names of its profiles that one before them has.
+    /// The keys of the names that an earlier profile has as well.
     fn same_names(&self, name: &str) -> impl Iterator<Item = String> {
         let table = layers::dotted(&["providers".to_owned(), name.to_owned()]);
         let names = |number: usize| self.profiles[..number].iter().map(|profile| &profile.name);
@@ -251,7 +251,7 @@ impl Provider {
         again.map(move |(number, _)| format!("{table}.profiles.{number}.name"))
     }
 
-    /// The keys of its profiles that are for another kind of profile, with the kind that theirs has.
+    /// The keys that belong to another kind of profile, each with the kind of its profile.
     fn misplaced(&self, name: &str) -> Vec<(String, &'static str)> {
         let table = layers::dotted(&["providers".to_owned(), name.to_owned()]);
         let misplaced = |(number, profile): (usize, &Profile)| {

@@ -1,19 +1,19 @@
-//! The nearest known key to one that is not known. What may not live here: how it is said.
+//! Finds the known key that is nearest to an unknown one.
 
 use strsim::levenshtein;
 
 use super::settings;
 
-/// What may be named instead.
+/// Which suggestions are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Among {
-    /// Keys and the tables that they stand in.
+    /// Keys and tables.
     All,
-    /// Only what can hold a value.
+    /// Only keys.
     Keys,
 }
 
-/// What is nearest to this path of all that is known, as a path. Names that the user chose are taken over.
+/// The known path that is nearest to this one. Names that the user chose, such as that of an agent, are kept.
 pub(super) fn nearest(path: &[String], among: Among) -> Vec<String> {
     let wanted = path.join(".");
     let mut candidates: Vec<Vec<String>> = vec![];
@@ -21,16 +21,16 @@ pub(super) fn nearest(path: &[String], among: Among) -> Vec<String> {
         let shortest = if among == Among::Keys { pattern.len() } else { 1 };
         for length in shortest..=pattern.len() {
             let candidate = named(&pattern[..length], path);
-            // The tables that it stands in are known to whoever wrote it.
+            // A table that contains the wrong path is no suggestion.
             if !candidates.contains(&candidate) && !path.starts_with(&candidate) {
                 candidates.push(candidate);
             }
         }
     }
     let cost = |candidate: &Vec<String>| {
-        // A key that was put under the wrong heading is nearer than another key of the heading.
+        // A key under the wrong heading is nearer than another key of that heading.
         let moved = candidate.last() == path.last() && candidate.len() > 1;
-        // So is one that was cut short: `window` for `context_window`.
+        // So is an abbreviation: `window` for `context_window`.
         let is_short =
             |(known, given): (&String, &String)| known != given && known.split('_').any(|word| word == given);
         let is_short = candidate.len() == path.len() && candidate.last().zip(path.last()).is_some_and(is_short);
@@ -39,7 +39,7 @@ pub(super) fn nearest(path: &[String], among: Among) -> Vec<String> {
     candidates.into_iter().min_by_key(cost).unwrap_or_default()
 }
 
-/// The pattern with the names of the path, where it has some.
+/// The pattern with each `*` replaced by the path's name at that position.
 fn named(pattern: &[&str], path: &[String]) -> Vec<String> {
     let name = |at: usize| path.get(at).map_or("NAME", String::as_str);
     pattern.iter().enumerate().map(|(at, part)| if *part == "*" { name(at) } else { part }.to_owned()).collect()
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_key_is_found() {
+    fn an_unknown_key_gets_the_nearest_known_one() {
         let check = |wrong: &str, right: &str| {
             let path: Vec<String> = wrong.split('.').map(str::to_owned).collect();
             assert_eq!(nearest(&path, Among::All).join("."), right, "{wrong}");

@@ -1,12 +1,12 @@
-//! Which auth profiles there are. What may not live here: keys, and what became of a profile.
+//! Lists the auth profiles that are configured. Their cooldowns are in the ledger.
 
 use std::collections::BTreeSet;
 
 use super::Config;
 
 impl Config {
-    /// Every profile that is configured or there by its variable, with its provider: providers by name, the profiles of each
-    /// as they are configured.
+    /// Every profile with its provider, including those that a variable provides. Providers are ordered by name, the
+    /// profiles of each as configured.
     pub(crate) fn profiles(&self) -> Vec<(String, String)> {
         let mut providers: BTreeSet<&str> = self.values.providers.keys().map(String::as_str).collect();
         providers.extend(self.by_variable().into_iter().map(|(provider, ..)| provider));

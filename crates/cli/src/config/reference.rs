@@ -1,5 +1,5 @@
-//! The settings for people: the file that `config init` writes, the file of defaults and the table in
-//! docs/configuration.md, all made from the declarations.
+//! Generates the reference of the settings from the declarations: the file that `config init` writes, the file of
+//! defaults and the table in docs/configuration.md.
 
 use super::declared::{RESERVED, SECTIONS};
 use super::layers::{dotted, is_list};
@@ -7,20 +7,20 @@ use super::layers::{dotted, is_list};
 use super::settings::Preset;
 use super::settings::{Section, Setting, example};
 
-/// The column at which the comments stand.
+/// The column of the comments.
 const COMMENT_AT: usize = 34;
 
 const HEAD: &str = "\
-# The configuration of limulus. Every key that changes anything is here with its default, commented out: take the # away and change it.
-# `limulus config check` says what is wrong, `limulus config show --origin` what is in force and why.
+# The configuration of limulus. Every key that changes anything is here with its default, commented out: remove the # to change it.
+# `limulus config check` prints what is wrong, `limulus config show --origin` what is in force and why.
 ";
 
-/// The file that a user begins with: every key commented out, so that nothing is set and everything can be.
+/// The initial file of a user: every key, commented out.
 pub(crate) fn template() -> String {
     SECTIONS.iter().fold(HEAD.to_owned(), |text, section| text + "\n" + &lines(section, |_| "# "))
 }
 
-/// One section of a file. `mark` is what stands before a setting.
+/// One section of a file. `mark` is the text before a setting.
 fn lines(section: &Section, mark: impl Fn(&Setting) -> &'static str) -> String {
     // Providers and models are examples: a heading without a # would make one.
     let is_example = matches!(section.path.first(), Some(&"providers" | &"models"));
@@ -52,10 +52,10 @@ fn line(mark: &str, code: &str, comment: &str) -> String {
     }
 }
 
-/// The defaults as a file; what has no default is an example behind a `#`.
+/// The defaults as a file. A setting without a default is a commented example.
 #[cfg(test)]
 pub(super) fn defaults() -> String {
-    let head = "# Every key of the configuration that changes anything, with its default. Made from the declarations; docs/configuration.md says more.\n";
+    let head = "# Every key of the configuration that changes anything, with its default. Generated from the declarations; docs/configuration.md says more.\n";
     let mark = |setting: &Setting| match setting.value {
         Preset::Default(_) => "",
         Preset::Example(_) => "# ",
@@ -66,9 +66,8 @@ pub(super) fn defaults() -> String {
 /// The keys as the rows of a table in Markdown, for docs/configuration.md.
 #[cfg(test)]
 pub(super) fn table() -> String {
-    let mut text = String::from(
-        "| key | default | takes | a change counts from the next | what it is for |\n|---|---|---|---|---|\n",
-    );
+    let mut text =
+        String::from("| key | default | takes | a change counts from the next | purpose |\n|---|---|---|---|---|\n");
     for setting in super::settings::all() {
         let name = setting.path.join(".").replace('*', "NAME").replace("profiles.NAME", "profiles.N");
         let default = match setting.value {
@@ -93,8 +92,8 @@ mod tests {
     use super::super::settings::{self, Entry};
     use super::*;
 
-    /// Compares a file, or the part of a page between two marks, with what is made; `UPDATE=1` writes it.
-    fn check(file: &str, marks: Option<(&str, &str)>, made: &str) {
+    /// Compares a file, or the part of a page between two marks, with the generated text; `UPDATE=1` writes it.
+    fn check(file: &str, marks: Option<(&str, &str)>, generated: &str) {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
         let text = fs::read_to_string(&file).unwrap_or_default();
         let (before, found, after) = match marks {
@@ -106,9 +105,9 @@ mod tests {
             }
         };
         if env::var_os("UPDATE").is_some() {
-            fs::write(&file, [before, made, after].concat()).unwrap();
+            fs::write(&file, [before, generated, after].concat()).unwrap();
         } else {
-            assert_eq!(found, made, "UPDATE=1 makes it anew");
+            assert_eq!(found, generated, "UPDATE=1 writes it");
         }
     }
 

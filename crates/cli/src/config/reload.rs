@@ -1,5 +1,4 @@
-//! Whether the file has changed since it was read. It is looked at when it is needed; nothing watches it. What may not
-//! live here: what a change means for a run.
+//! Detects whether the file has changed since it was read. It is checked when it is needed; nothing watches it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -7,7 +6,7 @@ use std::path::Path;
 
 use super::{Config, ConfigError, FILE};
 
-/// By what a file is told from what it was: when it was written, how long it is, which file it is.
+/// Identifies a version of a file: its times, its size and its inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     modified: (i64, i64),
@@ -17,7 +16,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// That of the file now; none = it is not there.
+    /// The stamp of the file now; none = there is no file.
     pub(super) fn of(file: &Path) -> Option<Self> {
         let meta = fs::metadata(file).ok()?;
         Some(Self {
@@ -30,7 +29,7 @@ impl Stamp {
 }
 
 impl Config {
-    /// The stamp of the file that this was read from; none = there was none.
+    /// The stamp of the file when it was read; none = there was no file.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         self.stamp
     }
@@ -40,7 +39,7 @@ impl Config {
         Stamp::of(&self.home.join(FILE))
     }
 
-    /// The same, read again: the variables and flags are those of this process.
+    /// Reads the configuration again, with the same variables and flags.
     pub(crate) fn again(&self) -> Result<Self, ConfigError> {
         Self::load_quietly(&self.home, &self.environment, self.flags.clone())
     }

@@ -1,4 +1,4 @@
-//! From the configuration to what one run is decided by. What may not live here: keys.
+//! Resolves the configuration to the settings of one run.
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking};
@@ -11,25 +11,23 @@ use super::declared::Agent;
 use super::endpoints::key_variables;
 use super::error::ConfigError;
 
-/// What a run is about, besides the configuration.
+/// The inputs of a run besides the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
-    /// The agent.
     pub(crate) agent: &'a str,
-    /// What its message asks to be different.
+    /// What its message overrides.
     pub(crate) overrides: &'a Overrides,
-    /// What was set for its session.
+    /// The preferences of its session.
     pub(crate) wants: ModelPreferences<'a>,
     /// The date that the system prompt names, `YYYY-MM-DD`.
     pub(crate) date: &'a str,
 }
 
-/// What a run is decided by, and what its user should know of it.
+/// The settings of a run, with notes for its user.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Resolved {
-    /// The settings.
     pub(crate) settings: Settings,
-    /// Lines for stderr: a model that was chosen without anyone's saying so, a request that it cannot fulfil.
+    /// Lines for stderr, such as a model that was chosen by default or a thinking level that it lacks.
     pub(crate) notes: Vec<String>,
 }
 
@@ -42,17 +40,18 @@ impl Config {
             .iter()
             .map(|model| self.candidate(model, agent, subject.wants.thinking))
             .collect::<Result<Vec<_>, _>>()?;
-        let (candidates, thought): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
+        let (candidates, thinking): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
         let candidates: Vec<_> =
             candidates.into_iter().flat_map(|candidate| self.with_each_profile(candidate)).collect();
-        // What the first is not asked matters now; the others may never be tried. A model has one window, whoever's key it is.
+        // Notes on thinking only for the first model: the others may never be tried. All profiles of a model share its
+        // window.
         let mut small: Vec<_> = candidates.iter().filter_map(small_window).collect();
         small.dedup();
-        let notes = note.into_iter().chain(thought.into_iter().next().flatten()).chain(small).collect();
+        let notes = note.into_iter().chain(thinking.into_iter().next().flatten()).chain(small).collect();
         let sent_from = subject.overrides.workspace.as_ref();
         let workspace = sent_from.or(self.flags.workspace.as_ref()).or(agent.workspace.as_ref());
         let workspace = self.environment.absolute(workspace.map_or(".", String::as_str))?;
-        let leave = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
+        let granted = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
         let exec = self.values.tools.exec.policy;
         let settings = Settings {
             agent: subject.agent.to_owned(),
@@ -61,11 +60,11 @@ impl Config {
             candidates,
             limits: self.limits(subject.overrides),
             resume: self.values.runs.resume,
-            exec: leave(exec),
-            outside: leave(self.values.tools.outside_workspace.policy.unwrap_or(exec)),
+            exec: granted(exec),
+            outside: granted(self.values.tools.outside_workspace.policy.unwrap_or(exec)),
             compaction: self.compaction(agent)?,
             budget: self.values.budget.resolved(),
-            web_fetch: leave(self.values.tools.web_fetch.policy.unwrap_or(exec)),
+            web_fetch: granted(self.values.tools.web_fetch.policy.unwrap_or(exec)),
             tools: tools::specs(),
         };
         Ok(Resolved { settings, notes })
@@ -87,13 +86,13 @@ impl Config {
         })
     }
 
-    /// The models in the order in which they may be tried, each once: the message's, else the session's, else the
-    /// agent's, else whatever is there; then the agent's fallbacks.
+    /// The models in the order in which they may be tried, each once: that of the message, else of the session, else of
+    /// the agent, else the default; then the agent's fallbacks.
     fn models(&self, agent: &Agent, subject: Subject<'_>) -> (Vec<String>, Option<String>) {
         let chosen = subject.overrides.model.as_deref().or(subject.wants.model).or(agent.model.as_deref());
         let (first, note) = match chosen {
             Some(model) => (model.to_owned(), None),
-            None => self.unconfigured(),
+            None => self.default_model(),
         };
         let mut models = vec![first];
         for fallback in &agent.fallbacks {
@@ -104,8 +103,8 @@ impl Config {
         (models, note)
     }
 
-    /// The model when nobody has said which.
-    fn unconfigured(&self) -> (String, Option<String>) {
+    /// The model if none is configured, with a note about it.
+    fn default_model(&self) -> (String, Option<String>) {
         if let Some((provider, key, model)) = self.by_variable().first() {
             let model = format!("{provider}/{model}");
             let note = format!("no model is configured and {key} is set: {model} answers");
@@ -118,12 +117,12 @@ impl Config {
         ("offline/offline".to_owned(), Some(note))
     }
 
-    /// A model as the agent `main` would be given it.
+    /// A model as a candidate of the agent `main`.
     pub(crate) fn candidate_of(&self, model: &str) -> Result<Candidate, ConfigError> {
         self.candidate(model, self.agent("main")?, None).map(|(candidate, _)| candidate)
     }
 
-    /// A model as a run may try it, and what to say where it cannot think as it should.
+    /// A model as a candidate, with a note if it cannot think at the requested level.
     pub(super) fn candidate(
         &self,
         model: &str,
@@ -140,7 +139,7 @@ impl Config {
         let figures = self.figures(provider, name).info;
         let configured = || self.values.models.get(model).and_then(|model| model.thinking).or(agent.thinking);
         let request = thinking.or_else(configured);
-        let (thinking, note) = thought(model, request, route.api, figures.thinking);
+        let (thinking, note) = supported_thinking(model, request, route.api, figures.thinking);
         let candidate = Candidate {
             provider: provider.to_owned(),
             model: name.to_owned(),
@@ -154,12 +153,12 @@ impl Config {
             images: figures.images,
             price: figures.price,
         };
-        let api = Api::from_name(route.api).expect("the declarations takes no other");
+        let api = Api::from_name(route.api).expect("the declarations accept no other");
         let levels = thinking.map(|_| models::levels_apart(&candidate, api, figures.thinking)).unwrap_or_default();
         Ok((Candidate { levels, ..candidate }, note))
     }
 
-    /// A model with each of its provider's profiles, in their order.
+    /// A candidate for each profile of the provider, in their order; the candidate itself if it has none.
     fn with_each_profile(&self, candidate: Candidate) -> Vec<Candidate> {
         let profiles = self.route(&candidate.provider).map(|route| route.profiles).unwrap_or_default();
         let with = |(name, credential): &(&str, Credential<'_>)| Candidate {
@@ -188,16 +187,19 @@ impl Config {
     }
 }
 
-/// What is said of a model that can just be used.
+/// The note about a model with a small context window.
 fn small_window(candidate: &Candidate) -> Option<String> {
     let Candidate { provider, model, context_window, .. } = candidate;
     (WINDOW_LEAST..WINDOW_SMALL).contains(context_window).then(|| {
-        format!("{provider}/{model} sees only {context_window} tokens: {WINDOW_SMALL} or more leave room for an agent's work")
+        format!(
+            "{provider}/{model} has a context window of only {context_window} tokens: \
+             {WINDOW_SMALL} or more are recommended"
+        )
     })
 }
 
-/// The level that a model is asked for, and what to say where that is not the one that was wished for.
-fn thought(
+/// The thinking level that a model is sent, with a note if it differs from the requested one.
+fn supported_thinking(
     model: &str,
     request: Option<Thinking>,
     api: &str,
@@ -213,7 +215,7 @@ fn thought(
     match levels.nearest(request) {
         Some(level) if level == request => (Some(request), None),
         Some(level) => {
-            let note = format!("thinking = {name}: {model} has {levels}, so {} is asked for", level_name(level));
+            let note = format!("thinking = {name}: {model} has {levels}, so {} is requested", level_name(level));
             (Some(level), Some(note))
         }
         None if request == Thinking::Off => (None, None),

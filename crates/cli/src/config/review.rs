@@ -1,5 +1,4 @@
-//! All that is wrong with a configuration, and what is doubtful in it: what keeps no run from starting, and may not be
-//! meant. What may not live here: what a key may hold (`kind`).
+//! Finds all errors and warnings of a configuration. An error prevents runs from starting; a warning does not.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -15,10 +14,9 @@ use super::layers::{Layers, dotted};
 use super::settings::{self, Entry};
 use super::{Config, Environment, FILE, Flags};
 
-/// Something to be said of a configuration.
+/// An error or a warning about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Remark {
-    /// What, and where.
     pub(crate) what: String,
     /// What to write instead.
     pub(crate) hint: String,
@@ -30,32 +28,31 @@ impl From<&ConfigError> for Remark {
     }
 }
 
-/// All that is to be said of one.
+/// All errors and warnings of a configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Review {
-    /// What keeps runs from starting.
+    /// Each of them prevents runs from starting.
     pub(crate) errors: Vec<Remark>,
-    /// What is doubtful.
     pub(crate) warnings: Vec<Remark>,
-    /// How many keys the file and the variables set.
+    /// The number of keys that the file and the variables set.
     pub(crate) set: usize,
 }
 
 impl Config {
-    /// Reads every layer and looks at all of it.
+    /// Reads every layer and checks all values.
     pub(crate) fn review(home: &Path, environment: &Environment, flags: Flags) -> Review {
         let (config, layers, mut errors) = Self::read(home, environment, flags);
         let models = config.models_of_agents();
         for (agent, model) in &models {
             let error = config.candidate(model, &config.values.agents[agent], None).err();
-            errors.extend(error.filter(|error| !errors.contains(error) && !is_told(error, &errors)));
+            errors.extend(error.filter(|error| !errors.contains(error) && !is_reported(error, &errors)));
         }
         let mut warnings: Vec<Remark> = config.unreadable_keys().iter().map(Remark::from).collect();
-        let hint = "change it before you update; both are in force alike until then".to_owned();
+        let hint = "change it before the next update; until then the old and the new form are equivalent".to_owned();
         warnings.splice(..0, layers.deprecated().iter().map(|what| Remark { what: what.clone(), hint: hint.clone() }));
-        warnings.extend(models.iter().filter_map(|(_, model)| config.without_figures(model)));
-        warnings.extend(models.iter().filter_map(|(_, model)| config.narrow(model)));
-        warnings.extend(config.values.budget.without_measure());
+        warnings.extend(models.iter().filter_map(|(_, model)| config.assumed_figures(model)));
+        warnings.extend(models.iter().filter_map(|(_, model)| config.small_window(model)));
+        warnings.extend(config.values.budget.unmeasurable());
         warnings.extend(readable_by_others(&home.join(FILE), &layers));
         let mut once = vec![];
         warnings.retain(|warning| {
@@ -77,42 +74,40 @@ impl Config {
         models.collect()
     }
 
-    /// A model that sees too little, or hardly enough.
-    fn narrow(&self, model: &str) -> Option<Remark> {
+    /// Warns about a context window that is too small for an agent, or smaller than recommended.
+    fn small_window(&self, model: &str) -> Option<Remark> {
         let (provider, name) = model.split_once('/')?;
         let window = self.figures(provider, name).info.context_window;
-        let said = match window {
-            ..WINDOW_LEAST => format!("it is never asked: {WINDOW_LEAST} are the least that a run needs"),
-            WINDOW_LEAST..WINDOW_SMALL => format!("{WINDOW_SMALL} or more leave room for an agent's work"),
+        let advice = match window {
+            ..WINDOW_LEAST => format!("it is skipped: an agent needs at least {WINDOW_LEAST} tokens"),
+            WINDOW_LEAST..WINDOW_SMALL => format!("{WINDOW_SMALL} or more are recommended"),
             _ => return None,
         };
         Some(Remark {
-            what: format!("the model `{model}` sees {window} tokens; {said}"),
-            hint: format!(
-                "take a model with a larger window, or say what it has: context_window under [models.\"{model}\"]"
-            ),
+            what: format!("the model `{model}` has a context window of {window} tokens; {advice}"),
+            hint: format!("use a model with a larger window, or set `context_window` under [models.\"{model}\"]"),
         })
     }
 
-    /// A model of which nobody says how much it can see.
-    fn without_figures(&self, model: &str) -> Option<Remark> {
+    /// Warns about a model whose figures are neither in the catalogue nor configured.
+    fn assumed_figures(&self, model: &str) -> Option<Remark> {
         let (provider, name) = model.split_once('/')?;
         let Figures { info, configured } = self.figures(provider, name);
-        let is_said = ["context_window", "max_output"].iter().all(|key| configured.contains(key));
-        // Of those on this machine nobody publishes figures.
+        let is_configured = ["context_window", "max_output"].iter().all(|key| configured.contains(key));
+        // Nobody publishes figures of local models.
         let is_unknown = info.origin == models::Origin::Default && provider != "ollama";
-        (is_unknown && !is_said).then(|| Remark {
+        (is_unknown && !is_configured).then(|| Remark {
             what: format!(
                 "the model `{model}` is not in the catalogue: a window of {} and answers of {} tokens are assumed",
                 info.context_window, info.max_output
             ),
-            hint: format!("say what it has: context_window and max_output under [models.\"{model}\"]"),
+            hint: format!("set `context_window` and `max_output` under [models.\"{model}\"]"),
         })
     }
 }
 
-/// Whether a provider is not known because something else is wrong with it.
-fn is_told(error: &ConfigError, errors: &[ConfigError]) -> bool {
+/// Whether a provider is unknown because of another error in its table, which is already reported.
+fn is_reported(error: &ConfigError, errors: &[ConfigError]) -> bool {
     let ConfigError::UnknownProvider { provider, .. } = error else { return false };
     let table = dotted(&["providers".to_owned(), provider.clone()]) + ".";
     errors.iter().any(|error| match error {
@@ -124,7 +119,7 @@ fn is_told(error: &ConfigError, errors: &[ConfigError]) -> bool {
     })
 }
 
-/// A file with a key in it that others may read.
+/// Warns if the file holds a key and other users can read it.
 fn readable_by_others(file: &Path, layers: &Layers) -> Option<Remark> {
     let is_literal = |(path, value, origin): (&[String], &toml::Value, &Origin)| {
         settings::at(path) == Entry::Key(Kind::Secret)
@@ -161,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn r24_all_that_is_wrong_is_told_in_the_order_of_the_file() {
+    fn r24_all_errors_are_reported_in_the_order_of_the_file() {
         let file = "[runs]\nresume = \"never\"\ndeadline = 5\n[agents.main]\nmodel = \"nobody/m\"\nfallbacks = [\"acme/m\"]\n\
                     [providers.acme]\napi = \"smoke\"\n[tools]\ntimeout_s = 0\n[providers.beta]\napi = \"gemini\"\n";
         let review = review(file, &[("LIMULUS_QUEUE__CAP", "many"), ("LIMULUS_QEUE__CAP", "1")], 0o600);
@@ -179,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn r24_what_is_doubtful_keeps_no_run_from_starting() {
+    fn r24_a_warning_prevents_no_run() {
         let file = "[agents.main]\nmodel = \"acme/m\"\nfallbacks = [\"acme/n\", \"ollama/x\"]\n[models.\"acme/n\"]\n\
                     context_window = 9000\nmax_output = 900\n[providers.acme]\napi = \"openai-chat\"\n\
                     base_url = \"http://127.0.0.1:1\"\nheaders.x-team = \"env:TEAM\"\n[[providers.acme.profiles]]\n\
@@ -187,11 +182,11 @@ mod tests {
         let review = review(file, &[], 0o644);
         assert_eq!(whats(&review.errors), [""; 0]);
         let warnings = [
-            "the key of `acme` (profile `default`) cannot be had: /nowhere/key does not read (No such file or directory \
+            "the key of `acme` (profile `default`) is unavailable: /nowhere/key cannot be read (No such file or directory \
              (os error 2))",
-            "the header `x-team` of `acme` cannot be had: the variable TEAM is not set",
+            "the header `x-team` of `acme` is unavailable: the variable TEAM is not set",
             "the model `acme/m` is not in the catalogue: a window of 128000 and answers of 8192 tokens are assumed",
-            "the model `acme/n` sees 9000 tokens; it is never asked: 16000 are the least that a run needs",
+            "the model `acme/n` has a context window of 9000 tokens; it is skipped: an agent needs at least 16000 tokens",
             "HOME/config.toml holds a key and can be read by others",
         ];
         assert_eq!(whats(&review.warnings), warnings);

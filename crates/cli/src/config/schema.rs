@@ -1,4 +1,4 @@
-//! The JSON Schema of config.toml, made from the declarations. What may not live here: a key.
+//! The JSON Schema of config.toml, generated from the declarations.
 
 use protocol::deprecated::Deprecated;
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ pub(crate) fn schema() -> Value {
     schema
 }
 
-/// What may stand at this path.
+/// The schema of the value at this path.
 fn node(prefix: &[&str]) -> Value {
     let under = || settings::all().filter(|setting| setting.path.starts_with(prefix));
     if let Some(setting) = under().find(|setting| setting.path.len() == prefix.len()) {
@@ -60,7 +60,7 @@ fn described(setting: &Setting) -> String {
     format!("{}. A change counts from the next {}.", setting.doc, setting.counts.name())
 }
 
-/// An old name takes what the new one takes.
+/// The schema of an old name: that of the new name, marked as deprecated.
 fn old(row: &Deprecated) -> Value {
     let mut schema = node(&row.new.split('.').collect::<Vec<_>>());
     let object = schema.as_object_mut().expect("a schema is an object");
@@ -82,7 +82,7 @@ fn kind_schema(kind: Kind) -> Value {
         Kind::Words(words) => json!({"type": "array", "items": kind_schema(Kind::Word(words))}),
         Kind::Dollars => json!({"type": "number", "minimum": 0, "maximum": MOST_DOLLARS}),
         Kind::Address => json!({"type": "string", "pattern": "^https?://"}),
-        // Which hosts are of this machine is looked at more closely when it is read.
+        // Loading the file checks more precisely which hosts are this machine.
         Kind::SafeAddress => json!({"type": "string", "pattern": r"^(https://|http://(localhost|127\.|\[::1\]))"}),
         Kind::SecretFile => json!({"type": "string", "pattern": r"^file:\s*\S"}),
     }
@@ -100,14 +100,14 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
     }
 
-    /// What the schema says is wrong with a file.
+    /// The violations of the schema in a file.
     fn wrong(text: &str) -> Vec<String> {
         let file: toml::Table = toml::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
         let validator = tools::SchemaValidator::new(&schema()).unwrap();
         validator.violations(&serde_json::to_value(file).unwrap()).into_iter().map(|found| found.message).collect()
     }
 
-    /// Whether the program takes this file.
+    /// Whether the program accepts this file.
     fn is_taken(text: &str) -> bool {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join(FILE), text).unwrap();
@@ -121,7 +121,7 @@ mod tests {
         if env::var_os("UPDATE").is_some() {
             fs::write(&file, &printed).unwrap();
         }
-        assert_eq!(fs::read_to_string(&file).unwrap_or_default(), printed, "UPDATE=1 makes it anew");
+        assert_eq!(fs::read_to_string(&file).unwrap_or_default(), printed, "UPDATE=1 writes it");
     }
 
     #[test]

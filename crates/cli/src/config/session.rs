@@ -1,5 +1,5 @@
-//! `[session]`: when a message begins the conversation anew. What may not live here: what that does to it, which is the
-//! engine's.
+//! `[session]`: the time before which a conversation is stale, so that a message starts a new one. The engine starts
+//! it.
 
 use engine::Timestamp;
 use jiff::{ToSpan as _, Zoned};
@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use super::declared::Reset;
 
-/// Minutes of a session that is to be reset when it was idle, where nothing else is said.
+/// The default of `idle_minutes` for the mode `idle`.
 const IDLE_MINUTES: u32 = 60;
 
-/// By what a conversation becomes stale.
+/// When a conversation becomes stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ResetMode {
@@ -20,8 +20,8 @@ pub(super) enum ResetMode {
 }
 
 impl Reset {
-    /// Before when the last thing must have happened for a conversation to be stale now; none if none ever is. Where there are
-    /// two such times, the one that comes first in a conversation's life counts.
+    /// A conversation is stale if its last activity is before this time; none = never. If an hour and a number of
+    /// minutes are set, the later time counts.
     pub(super) fn stale_before(self, now: &Zoned) -> Option<Timestamp> {
         let idle_minutes = self.idle_minutes.or((self.mode == ResetMode::Idle).then_some(IDLE_MINUTES));
         let idle = idle_minutes.map(|minutes| now.timestamp().as_millisecond() - i64::from(minutes) * 60_000);
@@ -32,7 +32,8 @@ impl Reset {
         }
     }
 
-    /// When it was this hour of the day last, milliseconds. An hour that a clock was put forward over is the one after it.
+    /// The last time at which this hour of the day began, milliseconds. An hour that daylight saving time skips is the
+    /// one after it.
     fn last_hour(self, now: &Zoned) -> Option<i64> {
         let of = |day: jiff::civil::Date| day.at(self.at_hour, 0, 0, 0).to_zoned(now.time_zone().clone()).ok();
         let today = of(now.date()).filter(|at| at <= now);
@@ -45,7 +46,7 @@ impl Reset {
 mod tests {
     use super::*;
 
-    /// Before when, for this time of a day and this policy.
+    /// `stale_before` for this time and policy.
     fn before(now: &str, mode: ResetMode, idle_minutes: Option<u32>) -> Option<String> {
         let now: Zoned = now.parse().unwrap();
         let stale = Reset { mode, at_hour: 4, idle_minutes }.stale_before(&now)?;
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn r21_a_conversation_is_stale_after_the_hour_of_the_day_or_after_so_many_minutes_whichever_is_first() {
+    fn r21_a_conversation_is_stale_after_an_hour_of_the_day_or_after_minutes_of_idleness() {
         let (late, early) = ("2026-03-10T15:30[Europe/Berlin]", "2026-03-10T03:59[Europe/Berlin]");
         let check = |now, mode, minutes, expected: Option<&str>| {
             assert_eq!(before(now, mode, minutes).as_deref(), expected, "{now} {mode:?} {minutes:?}");

@@ -1,6 +1,6 @@
-//! How a setting is declared, and what can be asked of all of them. The declarations are in `declared`; the built-in
-//! defaults, the file to begin with, the JSON Schema, the page of the documentation, the check for unknown keys and the
-//! types that the program reads are all made from them.
+//! The types with which settings are declared, and lookups over all of them. The declarations are in `declared`; the
+//! built-in defaults, the initial file, the JSON Schema, the page of the documentation, the check for unknown keys and
+//! the types that the program reads are all generated from them.
 
 use serde::{Deserialize, Deserializer};
 use toml::{Table, Value};
@@ -8,57 +8,55 @@ use toml::{Table, Value};
 use super::declared::SECTIONS;
 use super::kind::Kind;
 
-/// A table of the file.
+/// The declaration of a table of the file.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Its path; `*` stands for a name, or for the number of an entry of a list.
+    /// `*` stands for a name, or for the number of an entry of a list.
     pub(super) path: &'static [&'static str],
-    /// What it is about; empty where its settings say it.
+    /// What it is about; empty if its settings say it.
     pub(super) about: &'static str,
-    /// In the order in which they are listed.
+    /// In the order of the documentation.
     pub(super) settings: &'static [Setting],
 }
 
-/// A setting.
+/// The declaration of a setting.
 #[derive(Debug)]
 pub(super) struct Setting {
-    /// Its path, with `*` as in a [`Section`].
+    /// With `*` as in a [`Section`].
     pub(super) path: &'static [&'static str],
-    /// What it may hold, bounds included.
+    /// The values that it takes, with bounds.
     pub(super) kind: Kind,
-    /// What holds where nobody sets it.
     pub(super) value: Preset,
-    /// What it is for, for the user.
+    /// Its purpose, for the user.
     pub(super) doc: &'static str,
-    /// From when on a change of the file counts.
+    /// When a change of the file takes effect.
     pub(super) counts: Counts,
 }
 
-/// What stands beside a key before anyone has set it, as TOML.
+/// The default of a setting, or an example of its value, as TOML.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Preset {
-    /// The default.
     Default(&'static str),
-    /// There is no default; this is an example.
+    /// An example; the setting has no default.
     Example(&'static str),
 }
 
-/// From when on a changed file counts.
+/// When a change of the file takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counts {
-    /// Settings of a run are taken when it starts, and kept in the journal.
+    /// With the next run: its settings are resolved when it starts, and stored in the journal.
     Run,
     Message,
     Request,
     Call,
-    /// Within an hour; a service looks again by itself.
+    /// Within an hour: a service checks the file periodically.
     Check,
-    /// Only a new process reads it.
+    /// With the next process.
     Start,
 }
 
 impl Counts {
-    /// The next what, for the documentation.
+    /// The event with which a change takes effect, for the documentation.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -71,10 +69,10 @@ impl Counts {
     }
 }
 
-/// Declares one section: the type that the program reads and the rows that everything else is made from.
+/// Declares one section: the type that the program reads and the rows from which everything else is generated.
 ///
-/// `name: Type = DEFAULT, KIND, "doc";`, or `name: Type => EXAMPLE, …` where there is no default; `from Counts` before the
-/// doc where a setting counts from another moment than its section. `name.*` takes any name.
+/// `name: Type = DEFAULT, KIND, "doc";`, or `name: Type => EXAMPLE, …` if there is no default; `from Counts` before the
+/// doc if a change takes effect at another moment than for its section. `name.*` takes any name.
 macro_rules! section {
     (
         $(#[$on:meta])*
@@ -127,23 +125,20 @@ macro_rules! key_path {
 
 pub(super) use {key_path, section};
 
-/// Every setting.
+/// All settings, in the order of the documentation.
 pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
     SECTIONS.iter().flat_map(|section| section.settings)
 }
 
-/// What stands at a path.
+/// The kind of thing that a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// A key.
     Key(Kind),
-    /// Something with keys in it.
     Table,
-    /// Nothing.
     Unknown,
 }
 
-/// What stands at this path.
+/// Looks up a path. `*` of a declaration matches any name.
 pub(super) fn at(path: &[String]) -> Entry {
     let fits = |pattern: &[&str]| pattern.iter().zip(path).all(|(known, part)| *known == "*" || known == part);
     let mut under = all().filter(|setting| setting.path.len() >= path.len() && fits(setting.path));
@@ -154,7 +149,7 @@ pub(super) fn at(path: &[String]) -> Entry {
     }
 }
 
-/// The path with a name of an example for each `*`.
+/// The path with an example of a name for each `*`.
 pub(super) fn example(pattern: &[&str]) -> Vec<String> {
     let name = |at: usize| match pattern[at - 1] {
         "agents" => "main",
@@ -166,20 +161,20 @@ pub(super) fn example(pattern: &[&str]) -> Vec<String> {
     pattern.iter().enumerate().map(|(at, part)| if *part == "*" { name(at) } else { part }.to_owned()).collect()
 }
 
-/// The value of a text that the program itself holds.
+/// Parses a value that is part of the program.
 pub(super) fn toml_value(text: &str) -> Value {
     let mut table: Table = toml::from_str(&format!("value = {text}")).expect("a declared value is TOML");
     table.remove("value").expect("it was just written")
 }
 
 impl Preset {
-    /// As it stands in a file.
+    /// The default or example as written in a file.
     pub(super) fn text(self) -> &'static str {
         let (Self::Default(text) | Self::Example(text)) = self;
         text
     }
 
-    /// The value itself.
+    /// The parsed default or example.
     pub(super) fn value(self) -> Value {
         toml_value(self.text())
     }
@@ -190,12 +185,12 @@ impl Preset {
 pub(super) struct Limit<T>(Option<T>);
 
 impl<T: Copy + Default> Limit<T> {
-    /// The limit; none where it is switched off.
+    /// The limit; none if it is off.
     pub(super) fn get(self) -> Option<T> {
         self.0
     }
 
-    /// As the engine's settings write it: 0 where it is switched off.
+    /// The limit as in the engine's settings: 0 if it is off.
     pub(super) fn or_zero(self) -> T {
         self.0.unwrap_or_default()
     }
@@ -207,7 +202,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Limit<T> {
         #[serde(untagged)]
         enum Written<T> {
             Number(T),
-            /// The check of its kind lets no other text through.
+            /// Always `"off"`: [`Kind::fits`] accepts no other text.
             Off(#[allow(dead_code, reason = "there is one such text")] String),
         }
         Ok(match Written::deserialize(deserializer)? {

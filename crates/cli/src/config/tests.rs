@@ -1,4 +1,4 @@
-//! Layers, and every message about what is wrong with them.
+//! Tests of the layers, the settings of a run, and every message about a wrong configuration.
 
 use std::fs;
 
@@ -49,7 +49,7 @@ pub(super) fn settings(file: &str, variables: &[(&str, &str)]) -> Settings {
     resolve(&load(file, variables).unwrap(), &Overrides::default()).unwrap().settings
 }
 
-/// What is wrong and what to do; the folder of the file is shown as HOME.
+/// The error and its hint; the folder of the file is shown as HOME.
 fn wrong(file: &str, variables: &[(&str, &str)]) -> (String, String) {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join(FILE), file).unwrap();
@@ -99,7 +99,7 @@ fn the_key_of_a_known_provider_is_enough_to_use_it() {
 }
 
 #[test]
-fn r45_a_provider_has_headers_and_a_proxy_and_a_model_thinks_as_much_as_is_said() {
+fn r45_a_provider_has_headers_and_a_proxy_and_a_model_its_thinking_level() {
     let file = "[agents.main]\nmodel = \"acme/m\"\nthinking = \"high\"\nfallbacks = [\"acme/small\"]\n\
                 [models.\"acme/small\"]\nthinking = \"off\"\n\
                 [providers.acme]\napi = \"anthropic\"\nbase_url = \"http://127.0.0.1:1/v1\"\nproxy = \"http://127.0.0.1:2\"\n\
@@ -118,11 +118,11 @@ fn r45_a_provider_has_headers_and_a_proxy_and_a_model_thinks_as_much_as_is_said(
 
     let config = load(file, &[]).unwrap();
     let error = config.endpoint("acme", None).unwrap_err();
-    assert_eq!(error.to_string(), "the header `x-team` of `acme` cannot be had: the variable TEAM is not set");
+    assert_eq!(error.to_string(), "the header `x-team` of `acme` is unavailable: the variable TEAM is not set");
 }
 
 #[test]
-fn r53_a_model_is_asked_for_a_level_that_it_has_and_the_user_is_told() {
+fn r53_a_model_gets_a_level_that_it_has_and_the_user_a_note() {
     let check = |model: &str, request: &str, more: &str, expected: Option<Thinking>, says: &str| {
         let file = format!("[agents.main]\nmodel = \"{model}\"\nthinking = \"{request}\"\n{more}");
         let config = load(&file, &[("OPENAI_API_KEY", "sk-openai-key"), ("GEMINI_API_KEY", "gemini-key")]).unwrap();
@@ -131,8 +131,8 @@ fn r53_a_model_is_asked_for_a_level_that_it_has_and_the_user_is_told() {
         assert!(if says.is_empty() { notes.is_empty() } else { notes.concat().contains(says) }, "{notes:?}");
     };
     check("gemini/gemini-3.5-flash", "high", "", Some(Thinking::High), "");
-    check("gemini/gemini-3.5-flash", "xhigh", "", Some(Thinking::High), "so high is asked for");
-    check("openai-responses/gpt-5.4", "minimal", "", Some(Thinking::Low), "so low is asked for");
+    check("gemini/gemini-3.5-flash", "xhigh", "", Some(Thinking::High), "so high is requested");
+    check("openai-responses/gpt-5.4", "minimal", "", Some(Thinking::Low), "so low is requested");
     check("openai-responses/gpt-4.1", "low", "", None, "does not think");
     check("openai-responses/gpt-4.1", "off", "", None, "");
     check("openai-responses/gpt-of-tomorrow", "xhigh", "", Some(Thinking::Xhigh), "");
@@ -162,7 +162,7 @@ fn r53_a_refused_level_is_lowered_to_one_with_words_of_its_own() {
 }
 
 #[test]
-fn what_the_catalogue_says_of_a_model_can_be_said_otherwise() {
+fn figures_of_the_catalogue_can_be_overridden() {
     let file = "[models.\"acme/m\"]\nimages = true\nthinking_levels = [\"low\"]\nprice = { input = 1, output = 2.5 }\n\
                 [models.\"openai/gpt-5.4\"]\nmax_output = 1000\nprice.cached = 0\n";
     let config = load(file, &[("LIMULUS_MODELS__ACME/M__PRICE__CACHED", "0.5")]).unwrap();
@@ -231,7 +231,7 @@ fn a_known_provider_needs_no_more_than_a_profile() {
 }
 
 #[test]
-fn what_comes_later_wins() {
+fn a_later_layer_wins() {
     let file = "[runs]\ndeadline_s = 60\nresume = \"continue\"\n[tools.exec]\npolicy = \"allow\"\n";
     let variables = &[("LIMULUS_RUNS__DEADLINE_S", "30"), ("LIMULUS_REQUESTS__RETRIES", "0"), ("LIMULUS_HOME", "/h")];
     let settings_by_file = settings(file, &[]);
@@ -240,7 +240,7 @@ fn what_comes_later_wins() {
     assert_eq!((settings_by_file.exec, settings_by_file.outside), (Policy::Allow, Policy::Allow));
     let by_variable = settings(file, variables);
     assert_eq!((by_variable.limits.deadline_ms, by_variable.limits.retries), (30_000, 0));
-    assert_eq!(by_variable.limits.silent_ms, 60_000, "what nobody names stays as it was");
+    assert_eq!(by_variable.limits.silent_ms, 60_000, "an unset value keeps its default");
     let overrides = Overrides { deadline_ms: Some(5), ..Overrides::default() };
     let by_flag = resolve(&load(file, variables).unwrap(), &overrides).unwrap().settings;
     assert_eq!(by_flag.limits.deadline_ms, 5);
@@ -298,19 +298,19 @@ fn r50_r51_each_profile_is_a_candidate() {
 }
 
 #[test]
-fn r42_a_model_with_little_room_is_named() {
+fn r42_a_model_with_a_small_window_is_reported() {
     for (window, is_named) in [(15_999, false), (16_000, true), (31_999, true), (32_000, false)] {
         let file = format!("{ACME}\n[models.\"acme/small\"]\ncontext_window = {window}\nmax_output = 1000\n");
         let config = load(&file, &[("HOME", "/u")]).unwrap();
         let small = Overrides { model: Some("acme/small".to_owned()), ..Overrides::default() };
         let notes = resolve(&config, &small).unwrap().notes.concat();
-        // One that cannot be used at all is refused when it is asked.
-        assert_eq!(notes.contains(&format!("sees only {window} tokens")), is_named, "{notes}");
-        // Also one that is fallen back to, and before any run.
+        // A model that is too small is refused only when a request is due.
+        assert_eq!(notes.contains(&format!("of only {window} tokens")), is_named, "{notes}");
+        // A fallback is reported as well, and so before any run.
         let file = file.replacen("acme/other-model", "acme/small", 1);
         let config = load(&file, &[("HOME", "/u")]).unwrap();
         let notes = resolve(&config, &Overrides::default()).unwrap().notes.concat();
-        assert_eq!(notes.contains(&format!("sees only {window} tokens")), is_named, "{notes}");
+        assert_eq!(notes.contains(&format!("of only {window} tokens")), is_named, "{notes}");
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join(FILE), &file).unwrap();
         let review = Config::review(
@@ -318,7 +318,7 @@ fn r42_a_model_with_little_room_is_named() {
             &Environment::of(&[("HOME", "/u"), ("ACME_KEY", "k")], "/now"),
             Flags::default(),
         );
-        let said = review.warnings.iter().any(|warning| warning.what.contains(&format!("sees {window} tokens")));
+        let said = review.warnings.iter().any(|warning| warning.what.contains(&format!("window of {window} tokens")));
         assert_eq!(said, window < 32_000, "{:?}", review.warnings);
     }
 }
@@ -363,16 +363,18 @@ fn a_key_is_read_when_it_is_needed_and_shown_to_nobody() {
     assert!(!shown.contains("sk-"), "{shown}");
     fs::remove_file(&path).unwrap();
     let gone = key("third").unwrap_err().to_string();
-    assert!(gone.starts_with("the key of `acme` (profile `third`) cannot be had: ") && gone.contains("does not read"));
+    assert!(
+        gone.starts_with("the key of `acme` (profile `third`) is unavailable: ") && gone.contains("cannot be read")
+    );
     let unset = load(ACME, &[]).unwrap().endpoint("acme", Some("first")).unwrap_err().to_string();
-    assert_eq!(unset, "the key of `acme` (profile `first`) cannot be had: the variable ACME_KEY is not set");
+    assert_eq!(unset, "the key of `acme` (profile `first`) is unavailable: the variable ACME_KEY is not set");
     let no_profile = config.endpoint("acme", Some("fourth")).unwrap_err().to_string();
     assert_eq!(no_profile, "the provider `acme` has no profile `fourth`");
     assert_eq!(config.endpoint("offline", None), Ok(models::Endpoint::offline()));
 }
 
 #[test]
-fn every_mistake_is_named_with_its_place_and_the_way_out() {
+fn every_error_has_its_place_and_a_hint() {
     let check = |file: &str, what: &str, hint: &str| assert_eq!(wrong(file, &[]), (what.to_owned(), hint.to_owned()));
     check(
         "[runs]\n\ndeadline = 5",
@@ -434,7 +436,7 @@ fn every_mistake_is_named_with_its_place_and_the_way_out() {
 }
 
 #[test]
-fn what_is_not_toml_is_named_with_its_line_and_never_quoted() {
+fn invalid_toml_is_reported_with_its_line_and_never_quoted() {
     let (what, hint) = wrong("[providers.acme]\napi = \"openai-chat\"\nkey = sk-secret-key\n", &[]);
     assert!(what.starts_with("HOME/config.toml:3 is not valid TOML: "), "{what}");
     assert!(!what.contains("sk-secret"), "{what}");
@@ -444,7 +446,7 @@ fn what_is_not_toml_is_named_with_its_line_and_never_quoted() {
 }
 
 #[test]
-fn a_wrong_variable_is_named_with_the_nearest_one() {
+fn an_unknown_variable_is_reported_with_the_nearest_one() {
     let check = |name: &str, text: &str, what: &str, hint: &str| {
         assert_eq!(wrong("", &[(name, text)]), (what.to_owned(), hint.to_owned()));
     };
@@ -478,7 +480,7 @@ fn a_wrong_variable_is_named_with_the_nearest_one() {
 }
 
 #[test]
-fn what_a_run_cannot_use_is_said_before_it_starts() {
+fn an_unusable_agent_or_model_is_reported_before_a_run_starts() {
     let check = |file: &str, agent: &str, model: Option<&str>, what: &str, hint: &str| {
         let overrides = Overrides { model: model.map(str::to_owned), ..Overrides::default() };
         let subject =
@@ -505,7 +507,7 @@ fn what_a_run_cannot_use_is_said_before_it_starts() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_not_taken_for_none() {
+fn an_unreadable_file_is_an_error() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(FILE)).unwrap();
     let error = Config::load(home.path(), &Environment::default(), Flags::default()).unwrap_err();

@@ -2,12 +2,12 @@
 
 use engine::{Failure, FailureClass};
 
-use super::ask::{Asker, Observed, Question};
+use super::ask::{Asker, Observed, ProbeRequest};
 use super::{Finding, Verdict};
 use crate::show::human::tokens;
 
 pub(super) async fn probe(asker: &Asker) -> Vec<Finding> {
-    let observed = asker.ask(Question { text: "Answer with the word OK.", ..Question::default() }).await;
+    let observed = asker.ask(ProbeRequest { text: "Answer with the word OK.", ..ProbeRequest::default() }).await;
     let has_key = asker.has_key();
     vec![reachable(&observed), key(&observed, has_key), streaming(&observed), usage(&observed)]
 }

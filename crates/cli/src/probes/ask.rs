@@ -29,7 +29,7 @@ pub(crate) struct Asker {
 
 /// A request of a probe.
 #[derive(Debug, Default)]
-pub(super) struct Question {
+pub(super) struct ProbeRequest {
     /// The system prompt; if empty, the usual one.
     pub(super) system: String,
     pub(super) text: &'static str,
@@ -38,7 +38,7 @@ pub(super) struct Question {
     pub(super) thinking: Option<engine::Thinking>,
 }
 
-/// The observed response.
+/// The response of a model to a probe.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     pub(super) text: String,
@@ -73,8 +73,8 @@ impl Asker {
     }
 
     /// Sends the request and waits for the end of the answer.
-    pub(super) async fn ask(&self, question: Question) -> Observed {
-        let Question { system, text, files, tools, thinking } = question;
+    pub(super) async fn ask(&self, request: ProbeRequest) -> Observed {
+        let ProbeRequest { system, text, files, tools, thinking } = request;
         let system = if system.is_empty() { SYSTEM.to_owned() } else { system };
         let request = Request {
             candidate: Candidate {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::ask::{Asker, Question};
+use super::ask::{Asker, ProbeRequest};
 use super::{Finding, Verdict};
 
 /// Lines of the prefix, about 6,000 tokens: providers cache nothing below 1,024 tokens, some nothing below 4,096.
@@ -15,7 +15,8 @@ pub(super) async fn probe(asker: &Asker) -> Finding {
     if asker.candidate.context_window < LEAST_WINDOW {
         return Finding::optional("cache", Verdict::Unclear, "not tried: the window is too small for it", 0);
     }
-    let ask = || asker.ask(Question { system: beginning(), text: "Answer with the word OK.", ..Question::default() });
+    let ask =
+        || asker.ask(ProbeRequest { system: beginning(), text: "Answer with the word OK.", ..ProbeRequest::default() });
     let (first, second) = (ask().await, ask().await);
     let finding = |verdict, says: String| Finding::optional("cache", verdict, says, first.ms + second.ms);
     if let Some(refusal) = first.refusal().or(second.refusal()) {

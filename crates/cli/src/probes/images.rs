@@ -2,16 +2,16 @@
 
 use models::File;
 
-use super::ask::{Asker, Question};
+use super::ask::{Asker, ProbeRequest};
 use super::{Finding, Verdict};
 
-/// A red square.
+/// A PNG of a red square.
 const RED: &[u8] = include_bytes!("red.png");
 
 pub(super) async fn probe(asker: &Asker) -> Finding {
     let file = File { media_type: "image/png".into(), name: "square.png".into(), bytes: RED.into() };
     let text = "Which colour is this square? Answer with one English word.";
-    let observed = asker.ask(Question { text, files: vec![file], ..Question::default() }).await;
+    let observed = asker.ask(ProbeRequest { text, files: vec![file], ..ProbeRequest::default() }).await;
     let finding = |verdict, says: String| Finding::optional("images", verdict, says, observed.ms);
     let model = format!("[models.\"{}/{}\"]", asker.candidate.provider, asker.candidate.model);
     if let Some(refusal) = observed.refusal() {

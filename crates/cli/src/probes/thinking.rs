@@ -3,7 +3,7 @@
 use engine::Thinking;
 use models::{Api, level_name};
 
-use super::ask::{Asker, Question};
+use super::ask::{Asker, ProbeRequest};
 use super::{Finding, Verdict};
 
 pub(super) async fn probe(asker: &Asker) -> Finding {
@@ -17,7 +17,7 @@ pub(super) async fn probe(asker: &Asker) -> Finding {
         None => Thinking::Low,
     };
     let text = "How many prime numbers are there below 40? Answer with the number.";
-    let observed = asker.ask(Question { text, thinking: Some(level), ..Question::default() }).await;
+    let observed = asker.ask(ProbeRequest { text, thinking: Some(level), ..ProbeRequest::default() }).await;
     let finding = |verdict, says: String| Finding::optional("thinking", verdict, says, observed.ms);
     if let Some(refusal) = observed.refusal() {
         return finding(Verdict::Fails, refusal).of(&observed);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::ask::{Asker, Question};
+use super::ask::{Asker, ProbeRequest};
 use super::{Finding, Verdict};
 use crate::show::human::excerpt;
 
@@ -12,7 +12,7 @@ const TOOL: &str = "ls";
 pub(super) async fn probe(asker: &Asker) -> Finding {
     let tools = tools::specs().iter().filter(|spec| spec.name == TOOL).cloned().collect();
     let text = "List the files of this folder: call the tool `ls` with the path \".\".";
-    let observed = asker.ask(Question { text, tools, ..Question::default() }).await;
+    let observed = asker.ask(ProbeRequest { text, tools, ..ProbeRequest::default() }).await;
     let finding = |verdict, says: String| Finding::essential("tools", verdict, says, observed.ms);
     if let Some(refusal) = observed.refusal() {
         return finding(Verdict::Fails, refusal).of(&observed);

@@ -18,7 +18,7 @@ use super::vocabulary;
 use crate::output;
 use crate::show::human::printable;
 
-/// The drawing mode.
+/// How lines are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// One JSON object a line.
@@ -63,7 +63,7 @@ enum LastLine {
     Free,
     Status,
     /// A question; the user types the answer after it.
-    Question,
+    Prompt,
 }
 
 /// The state of the screen.
@@ -74,7 +74,7 @@ pub(crate) struct Screen {
     /// What the run waits for without a human.
     waits_for: Option<String>,
     /// The status while sessions wait for space.
-    parked: Option<String>,
+    disk_full: Option<String>,
     /// The wait in a lane, and how long it had lasted when it was reported.
     queued: Option<(LaneWait, Duration, Instant)>,
     last_line: LastLine,
@@ -96,7 +96,7 @@ impl Screen {
             live: stderr().is_terminal(),
             status: None,
             waits_for: None,
-            parked: None,
+            disk_full: None,
             queued: None,
             last_line: LastLine::Free,
             ticks: 0,
@@ -108,7 +108,7 @@ impl Screen {
         }
     }
 
-    /// Draws a line.
+    /// Draws a line of a stream, in the style of this screen.
     pub(crate) fn draw(&mut self, event: &Event) {
         self.hide_status();
         if self.style == Style::Json {
@@ -165,7 +165,7 @@ impl Screen {
         let queued = self.queued.as_ref().map(|(wait, waited, reported)| {
             vocabulary::queued_behind(wait, (*waited + reported.elapsed()).as_millis() as u64)
         });
-        self.parked.clone().or(queued).or_else(|| self.status.clone())
+        self.disk_full.clone().or(queued).or_else(|| self.status.clone())
     }
 
     /// Draws the whole answer of a run that had ended before.
@@ -183,7 +183,7 @@ impl Screen {
     pub(crate) fn tick(&mut self) {
         let busy_text = self.open.is_some() && !self.at_line_start;
         if !self.live
-            || self.last_line == LastLine::Question
+            || self.last_line == LastLine::Prompt
             || busy_text
             || self.style == Style::Json && stdout().is_terminal()
         {
@@ -199,19 +199,19 @@ impl Screen {
     }
 
     /// Shows which sessions wait for space: once as a line, then in the status line until they continue.
-    pub(crate) fn park(&mut self, parked: &Parked) {
-        let waited = self.parked.take().is_some();
-        self.parked = parked.sessions.first().map(|session| vocabulary::parked(session, parked.needs_bytes));
-        let line = match (&self.parked, waited) {
-            (Some(parked), false) => format!("… {parked}; it continues by itself"),
+    pub(crate) fn disk_full(&mut self, notice: &Parked) {
+        let waited = self.disk_full.take().is_some();
+        self.disk_full = notice.sessions.first().map(|session| vocabulary::disk_full(session, notice.needs_bytes));
+        let line = match (&self.disk_full, waited) {
+            (Some(note), false) => format!("… {note}; it continues by itself"),
             (None, true) => "… there is space again".to_owned(),
             (Some(_), true) | (None, false) => return self.tick(),
         };
         if self.style == Style::Json {
             let what = if waited { "unparked" } else { "parked" };
-            let sessions: Vec<&String> = parked.sessions.iter().map(|session| &session.session_key).collect();
+            let sessions: Vec<&String> = notice.sessions.iter().map(|session| &session.session_key).collect();
             let line =
-                json!({ "stream": "state", "type": what, "sessions": sessions, "needs_bytes": parked.needs_bytes });
+                json!({ "stream": "state", "type": what, "sessions": sessions, "needs_bytes": notice.needs_bytes });
             self.out(&format!("{line}\n"));
         }
         self.say(&line);
@@ -233,7 +233,7 @@ impl Screen {
         self.end_line();
         let _ = write!(stderr(), "{question} ");
         let _ = stderr().flush();
-        self.last_line = LastLine::Question;
+        self.last_line = LastLine::Prompt;
     }
 
     /// Marks the question as resolved, here or elsewhere.
@@ -289,7 +289,7 @@ impl Screen {
                 }
             }
             AssistantLine::Struck { .. } => self.retract(),
-            AssistantLine::Cut { cause, .. } => self.note(event, &vocabulary::cut(*cause)),
+            AssistantLine::Cut { cause, .. } => self.note(event, &vocabulary::interrupted(*cause)),
             AssistantLine::Message { effect, text, .. } => self.sealed(*effect, text.as_deref()),
         }
     }
@@ -374,7 +374,8 @@ fn rows_of(text: &str, width: usize) -> usize {
         match (c, c.width().unwrap_or(0)) {
             ('\n', _) => (rows, column) = (rows + 1, 0),
             ('\t', _) => column = (column / 8 * 8 + 8).min(width - 1),
-            // A wide character that does not fit moves to the next row; a full row ends only when another character follows.
+            // A wide character that does not fit moves to the next row; a full row ends only when another character
+            // follows.
             (_, cells) if column + cells > width => (rows, column) = (rows + 1, cells),
             (_, cells) => column += cells,
         }

@@ -25,7 +25,7 @@ pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
 }
 
 /// The note for an interrupted stream.
-pub(super) fn cut(cause: CutCause) -> String {
+pub(super) fn interrupted(cause: CutCause) -> String {
     format!("✂ the answer was interrupted ({})", plain(&cause))
 }
 
@@ -173,10 +173,10 @@ pub(super) fn waits_for_a_model(until: Option<Timestamp>) -> String {
 }
 
 /// The note for a session that waits for disk space.
-pub(super) fn parked(session: &ParkedSession, needs_bytes: u64) -> String {
+pub(super) fn disk_full(session: &ParkedSession, needs_bytes: u64) -> String {
     let needs = needs_bytes.div_ceil(1 << 10);
     let (since, next) = (clock(session.since), clock(session.next_look));
-    format!("waiting for space: {} (needs {needs} KiB) since {since}, next look at {next}", session.error)
+    format!("waiting for space: {} (needs {needs} KiB) since {since}, next check at {next}", session.error)
 }
 
 /// The mark of a call's end.
@@ -198,7 +198,7 @@ fn short(call: &engine::CallId) -> String {
     format!("{}/{}", call.step, call.index)
 }
 
-/// The time of day, with the day where that is another.
+/// The time of day, with the date if it is not today.
 fn clock(at: engine::Timestamp) -> String {
     let Ok(time) = jiff::Timestamp::from_millisecond(at.0) else { return String::new() };
     let (time, now) = (time.to_zoned(jiff::tz::TimeZone::system()), jiff::Zoned::now());

@@ -10,7 +10,7 @@ use super::graph::{Graph, Leads, RunPath, TableEdge};
 /// The box for every live state.
 pub(crate) const ANY_LIVE: &str = "live";
 
-/// Its label.
+/// The label of [`ANY_LIVE`].
 pub(crate) const ANY_LIVE_LABEL: &str = "any of these but idle, paused and completed";
 
 /// An arrow with all of its triggers, in the order of the table.

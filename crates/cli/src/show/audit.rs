@@ -33,7 +33,7 @@ pub(crate) fn lay_out(line: &AuditLine, zone: &Zone) -> String {
     text
 }
 
-/// The heading.
+/// The heading of the columns.
 pub(crate) fn heading() -> String {
     format!(
         "{:>5} {:>8}  {:23}  {:17}  {:24}  {:16}  WHAT\n",

@@ -1,5 +1,5 @@
-//! What a check of a home has found, on one page: what was looked at, what is wrong and where, what it means, what can be
-//! done. What may not live here: how it is found, and how it is mended.
+//! Lays out the report of a check on one page: what was checked, what is wrong and where, what it means, and its
+//! repair.
 
 use engine::Timestamp;
 use journal::Collected;
@@ -10,25 +10,25 @@ use protocol::show::Owner;
 
 use super::human::{Page, Zone, columns, printable};
 
-/// Findings that are laid out whole; of more only their number is told.
+/// Findings on the page; of further ones the page has only the number.
 const SHOWN: usize = 12;
 
-/// As `--json` prints it.
+/// The report as `--json` prints it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Shown<'a> {
     pub(crate) home: String,
-    /// What was mended just now, a line each.
+    /// What the repair of this command did, one line each.
     pub(crate) did: &'a [String],
     pub(crate) healthy: bool,
     pub(crate) owner: Option<&'a Owner>,
     pub(crate) checked: Counts,
-    /// What `--repair collect` would remove from the journal.
+    /// The content that `--repair collect` would remove from the journal.
     pub(crate) collectable: Collected,
     pub(crate) findings: &'a [Finding],
     pub(crate) notes: &'a [String],
 }
 
-/// The page.
+/// Lays out the page.
 pub(crate) fn lay_out(home: &str, owner: Option<&Owner>, report: &CheckReport, zone: &Zone) -> String {
     let counts = &report.counts;
     let owner = owner.map_or_else(|| "none".to_owned(), |owner| format!("pid {}", owner.pid));
@@ -90,7 +90,7 @@ fn ends(counts: &Counts) -> String {
     format!("{}; acknowledged: {}", position(counts.head), position(counts.mark))
 }
 
-/// Bytes for people, as powers of 1024.
+/// A size in bytes with a unit of powers of 1024.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
@@ -126,33 +126,33 @@ fn place(place: &Where, zone: &Zone) -> String {
     printable(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// What a repair does, and what it does not do.
+/// What a repair does and does not do, one line each.
 pub(crate) fn promise(repair: &Repair) -> &'static [&'static str] {
     match repair {
-        Repair::Snapshots(_) => &["drops what cannot be believed; the state is folded from the entries again"],
+        Repair::Snapshots(_) => &["removes corrupt snapshots; the state is folded from the entries again"],
         Repair::Session(_) => &[
-            "begins a new branch at the last good entry; the damaged one stays as it is and can be audited.",
-            "What came after is not in the new one; a run that was under way waits for you, nothing is run again.",
-            "A session that has no good entry is put aside instead: what can be read of it is kept as text, its key is free",
+            "starts a new branch at the last good entry; the damaged branch stays and can be audited.",
+            "Later entries are not in it; an unfinished run needs a human, and nothing is executed again.",
+            "A session without an intact entry is quarantined: readable text is saved, and its key is free",
         ],
         Repair::Ledger => &[
-            "begins a new branch of the ledger at its last good entry; the damaged one stays as it is and can be audited.",
-            "What it learned after that is not in the new one: a profile that was refused then may be asked once more, and",
-            "one that was put first since then is to be put first again",
+            "starts a new branch of the ledger at its last good entry; the damaged branch stays and can be audited.",
+            "Later cooldowns and preferences are lost: a refused profile may be tried once more;",
+            "set a preferred profile again",
         ],
         Repair::Loss => &[
-            "accepts that what is gone is gone: the mark is set to where the journal ends, a copy of it is kept.",
+            "accepts the loss: sets the mark to the journal's end and keeps a copy of the old mark.",
             "If you have a newer copy of journal.db or its WAL, put it back instead",
         ],
-        Repair::Wal => &["puts the WAL aside under another name; the journal goes on from the file itself"],
+        Repair::Wal => &["renames the WAL; the journal continues from journal.db"],
         Repair::Export => &[
-            "copies every row that can be read into a new file and keeps the old one under another name;",
-            "sessions that miss entries then are salvaged, and what is gone is told",
+            "copies every readable row into a new file and keeps the old file under another name;",
+            "sessions that miss entries are salvaged, and lost entries are listed",
         ],
-        Repair::Views => &["makes the rows of every list, and of the table of sessions, anew from the entries"],
+        Repair::Views => &["rebuilds the rows of every list and of the table of sessions from the entries"],
         Repair::Collect => &[
-            "removes what nothing names any more: bodies, output of what has ended, folders of calls that nobody waits for.",
-            "No copy of it is kept; nothing that an entry, a list or a snapshot names is touched",
+            "removes unused content: bodies, output of what has ended, folders of calls that no run waits for.",
+            "No copy is kept; content that an entry, a list or a snapshot names stays",
         ],
     }
 }
@@ -161,11 +161,9 @@ fn without(finding: &Finding) -> &'static str {
     use journal::check::What;
     match finding.what {
         What::Newer => "none here: use the newer limulus that wrote it",
-        What::Foreign => {
-            "none here: move the file away if it is not yours, and put a backup of the journal in its place"
-        }
-        What::State => "none: report it, with `limulus audit --json` of the session if you may",
-        What::Gone => "none here: put journal.db back from a backup; to begin anew, move the home away",
+        What::Foreign => "none here: move the file away if it is not yours, and restore the journal from a backup",
+        What::State => "none: report it, if possible with the output of `limulus audit --json` for the session",
+        What::Gone => "none here: restore journal.db from a backup; to start anew, move the home away",
         What::Truncated
         | What::Pages
         | What::Tables
@@ -179,11 +177,11 @@ fn without(finding: &Finding) -> &'static str {
         | What::Rows
         | What::Snapshot
         | What::Ledger
-        | What::Views => "none here: put the home back from a backup; the other sessions of it go on",
+        | What::Views => "none here: restore the home from a backup; other sessions keep working",
     }
 }
 
-/// The word as a shell takes it.
+/// Quotes a word for a shell if necessary.
 fn shell_word(word: &str) -> String {
     let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || ":-_./@".contains(c));
     if is_plain { word.to_owned() } else { format!("'{}'", printable(word).replace('\'', r"'\''")) }

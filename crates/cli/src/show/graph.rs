@@ -17,7 +17,7 @@ pub(crate) struct Graph {
     pub(crate) run: Option<RunPath>,
 }
 
-/// A state.
+/// A state of a run, as a node of the drawing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct StateNode {
     pub(crate) name: RunState,
@@ -35,7 +35,7 @@ pub(crate) struct TableEdge {
     pub(crate) leads: Leads,
     /// The target states; for `same` and `inside` all possible ones.
     pub(crate) to: Vec<RunState>,
-    /// The entered node.
+    /// The node of the graph (R06) that the edge enters, if the state has several.
     pub(crate) node: Option<&'static str>,
     pub(crate) note: &'static str,
 }

@@ -55,7 +55,7 @@ pub(crate) fn duration(ms: u64) -> String {
     }
 }
 
-/// Lines that are gathered into a text.
+/// Collects lines into a text.
 #[derive(Debug, Default)]
 pub(crate) struct Page(String);
 
@@ -66,25 +66,25 @@ impl Page {
         self.0.push('\n');
     }
 
-    /// Adds a text of others, each of its lines moved in.
+    /// Adds a foreign text, made printable, with each line indented by `by`.
     pub(crate) fn indented(&mut self, by: &str, text: &str) {
         for line in printable(text).lines() {
             self.line(format!("{by}{line}").trim_end());
         }
     }
 
-    /// All of it.
+    /// The text of the page.
     pub(crate) fn text(self) -> String {
         self.0
     }
 }
 
-/// Micro-dollars as dollars.
+/// Formats micro-dollars as dollars.
 pub(crate) fn dollars(micros: u64) -> String {
     format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// Rows as columns of equal width, two blanks between; without blanks at the ends of lines.
+/// Lays rows out in aligned columns with two blanks between them, without trailing blanks.
 pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();

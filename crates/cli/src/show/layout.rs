@@ -50,7 +50,7 @@ pub(super) enum Side {
     Right,
 }
 
-/// The whole drawing.
+/// The drawing, with a position for every box and arrow.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Layout {
     pub(super) width: f64,
@@ -149,8 +149,9 @@ fn place_ports(routes: &mut [Route], name: &str, top: f64) -> f64 {
     height
 }
 
-/// The ends of arrows at one side of a box, from the top down. On the right incoming arrows precede outgoing ones, because
-/// both lead down; on the left it is the reverse. The label of an arrow is above the row where the arrow starts.
+/// The ends of arrows at one side of a box, from the top down. On the right incoming arrows precede outgoing ones,
+/// because both lead down; on the left it is the reverse. The label of an arrow is above the row where the arrow
+/// starts.
 fn ports(routes: &[Route], name: &str, side: Side) -> Vec<Port> {
     let mut ports = vec![];
     for (number, route) in routes.iter().enumerate().filter(|(_, route)| route.side == side) {

@@ -1,5 +1,5 @@
-//! Sessions whose first entries were removed, or one of whose entries was: every command reads them from the snapshot that
-//! replaces the removed entries, and reports what is missing.
+//! Sessions whose first entries were removed, or one of whose entries was: every command reads them from the snapshot
+//! that replaces the removed entries, and reports what is missing.
 
 use engine::Seq;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::support::{Home, anchor, keep_snapshot};
 
 const KEY: &str = "agent:main:main";
 
-/// A session of two runs and the entry that ends the first of them: a snapshot can stand there.
+/// A session with two runs, and the entry that ends the first: a snapshot is possible there.
 fn two_runs() -> (Home, u64) {
     let home = Home::new();
     home.run(&["agent", "--yes", "-m", "run `echo hi > a`"]).expect_code(0);
@@ -74,7 +74,7 @@ fn r10_r17_r18_a_session_that_begins_at_an_anchor_is_read_by_every_command() {
     assert_eq!(home.json(&["runs", "show", &second]), shown);
     assert_eq!(home.json(&["runs", "show", &first])["removed_to"], format!("{branch}@{end}"));
     let page = home.run(&["runs", "show", &first]).expect_code(0).out;
-    assert!(page.contains("what they said and did is not shown"), "{page}");
+    assert!(page.contains("were removed and are not shown"), "{page}");
     home.run(&["runs", "trace", &second]).expect_code(0);
     let gone = home.run(&["runs", "trace", &first]).expect_code(4);
     assert!(gone.verdict().contains("were removed"), "{gone:?}");
@@ -130,7 +130,7 @@ fn r10_r17_r18_an_anchor_in_the_middle_of_a_run_is_read_too() {
     assert!(shown["removed_to"].is_string() && shown["text"] != "", "{shown}");
     let trace = home.run(&["runs", "trace", &run]).expect_code(0).out;
     assert!(trace.contains("exec 1/0") && trace.contains("run_ended"), "{trace}");
-    assert!(audit(&home)[..end as usize / 2].iter().any(|line| line["run"] == run), "its entries are told apart");
+    assert!(audit(&home)[..end as usize / 2].iter().any(|line| line["run"] == run), "its entries are distinguished");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn r10_r17_r18_an_entry_that_was_removed_is_known_by_the_snapshot_behind_it() {
     assert_verified(&home, &last_state);
     assert_eq!((texts(&home), state(&home, end)), (before, end_state));
     let lines = audit(&home);
-    assert_eq!(lines.len() as u64, last, "every entry is told of");
+    assert_eq!(lines.len() as u64, last, "every entry is printed");
     let removed = lines.iter().position(|line| line["event"] == "message_accepted").expect("it has its kind");
     assert!(lines[removed]["detail"].as_str().is_some_and(|detail| detail.contains("was removed")), "{lines:?}");
     let gone = home.run(&["audit", "--state", &(removed + 2).to_string()]).expect_code(4);
@@ -178,7 +178,7 @@ fn r10_r17_an_anchored_session_is_salvaged_from_behind_its_anchor() {
 }
 
 #[test]
-fn r10_a_session_whose_beginning_is_gone_is_put_aside_with_its_texts() {
+fn r10_a_session_without_its_first_entries_is_quarantined_with_its_texts() {
     let (home, end) = two_runs();
     let branch = anchor(&home.path(), KEY, Seq(end)).to_string();
     let answer = texts(&home).pop().expect("an answer");
@@ -189,7 +189,7 @@ fn r10_a_session_whose_beginning_is_gone_is_put_aside_with_its_texts() {
     assert!(found.contains("no snapshot covers it") && found.contains("no entry before it is good"), "{found}");
     let did = home.run(&["doctor", "--repair", "session:agent:main:main", "--yes"]).expect_code(0).out;
     let name = format!("agent-main-main.{branch}.txt");
-    assert!(did.contains(&format!("what can be read of it is kept as {name}")), "{did}");
+    assert!(did.contains(&format!("its readable text is saved as {name}")), "{did}");
     let kept = std::fs::read_to_string(home.path().join(name)).expect("a text");
     assert!(kept.contains("Who are you?") && kept.contains(&answer), "{kept}");
     home.run(&["audit", "--branch", &branch]).expect_code(0);

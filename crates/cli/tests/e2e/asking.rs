@@ -67,7 +67,7 @@ fn r11_after_a_kill_the_next_terminal_is_asked_again() {
 }
 
 #[test]
-pub(crate) fn r12_struck_text_is_erased_from_a_terminal() {
+pub(crate) fn r12_retracted_text_is_erased_from_a_terminal() {
     if !Terminal::is_there() {
         return;
     }

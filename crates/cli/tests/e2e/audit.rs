@@ -29,7 +29,7 @@ pub(crate) fn r18_every_transition_is_in_the_log_with_time_cause_from_and_to() {
     assert_eq!(changes("streaming", "completed"), [("run_ended".into(), "stop_completed".into())]);
     assert!(lines.windows(2).all(|pair| pair[0]["at"].as_i64() <= pair[1]["at"].as_i64()), "in order of time");
     for pair in lines.windows(2).filter(|pair| pair[0]["to"] != "completed") {
-        assert_eq!(pair[0]["to"], pair[1]["from"], "each goes on where the one before it ended");
+        assert_eq!(pair[0]["to"], pair[1]["from"], "each starts where the previous one ended");
     }
     let verified = &verified["verified"];
     assert_eq!((verified["entries"].as_u64(), &verified["faults"]), (Some(lines.len() as u64), &serde_json::json!([])));

@@ -37,10 +37,10 @@ pub(crate) fn r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_
     let message = format!("{}\ncall:exec {{\"command\": \"sleep 1000\"}}", serve());
     let agent = home.start(&["agent", "--yes", "-m", &message]);
     until("the command runs", || !home.text("pids").is_empty());
-    until("the process is held", || !processes(&home).is_empty());
+    until("the session owns the process", || !processes(&home).is_empty());
     let pid = pids(&home.file("pids"))[0];
     agent.kill();
-    assert!(is_alive(pid), "it goes on without limulus");
+    assert!(is_alive(pid), "it continues without limulus");
     let held = processes(&home);
     assert_eq!((held.len(), &held[0]["state"]), (1, &"running".into()));
     assert!(held[0]["command"].as_str().is_some_and(|command| command.starts_with("echo ready")), "{held:?}");
@@ -80,7 +80,7 @@ fn r13_a_process_that_ends_without_an_owner_is_shown_as_ended() {
     until("it has ended", || processes(&home)[0]["state"] == "ended");
     assert_eq!(processes(&home)[0]["how"], "exit status 3");
     let doctor = home.run(&["doctor"]).expect_code(0);
-    assert!(!doctor.out.contains("nobody waits for"), "{doctor:?}");
+    assert!(!doctor.out.contains("no run waits for"), "{doctor:?}");
     home.run(&["doctor", "--repair", "collect", "--yes"]).expect_code(0);
     let listed = process(&home, "{\"action\": \"list\"}");
     assert!(listed.contains("[ended: exit status 3]"), "{listed}");
@@ -97,9 +97,9 @@ pub(crate) fn r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_wi
     until("both commands run", || pids(&home.file("pids")).len() == 2);
     agent.kill();
     let both = pids(&home.file("pids"));
-    assert!(both.iter().all(|pid| is_alive(*pid)), "they go on without limulus");
+    assert!(both.iter().all(|pid| is_alive(*pid)), "they continue without limulus");
 
-    let ended = home.run(&["sessions", "end", "main", "--json"]).expect_code(0).expect_err("ended for good");
+    let ended = home.run(&["sessions", "end", "main", "--json"]).expect_code(0).expect_err("ended permanently");
     let last = ended.lines().into_iter().rfind(|line| line["type"] == "lifecycle").expect("it has ended");
     assert_eq!((&last["to"], &last["cause"]), (&"terminated".into(), &"terminate".into()));
     assert!(!both.iter().any(|pid| is_alive(*pid)), "{ended:?}");
@@ -121,8 +121,8 @@ pub(crate) fn r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_wi
 /// A command that kills the process that ends its session, and continues until it is killed itself.
 const AVENGER: &str = "trap 'read owner < owner; kill -9 $owner' TERM; echo $$ >> pids; while :; do sleep 0.02; done";
 
-/// Kills `sessions end` while it ends a process. On a slow machine the process dies before it kills; then the next session
-/// is tried.
+/// Kills `sessions end` while it ends a process. On a slow machine the process dies before it kills; then the next
+/// session is tried.
 fn killed_while_it_ends(home: &Home) -> String {
     for number in 0..20 {
         let session = format!("s{number}");

@@ -72,7 +72,7 @@ pub(crate) fn r24_a_home_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn r24_an_unknown_key_of_the_configuration_names_the_nearest() {
+fn r24_an_unknown_key_of_the_configuration_is_reported_with_the_nearest() {
     let home = Home::new();
     fs::create_dir(home.path()).unwrap();
     let file = home.path().join("config.toml");
@@ -113,7 +113,7 @@ pub(crate) fn r24_what_is_not_there_is_not_found() {
 }
 
 #[test]
-fn r24_an_unknown_model_is_said_before_anything_is_recorded() {
+fn r24_an_unknown_model_is_reported_before_anything_is_recorded() {
     let home = Home::new();
     let verdict = home.run(&["agent", "--model", "nobody/nothing", "-m", "hi"]).expect_code(78).verdict();
     assert!(verdict.contains("nobody"), "{verdict}");

@@ -33,7 +33,7 @@ fn at_its_limit(home: &Home) -> Process {
 }
 
 #[test]
-pub(crate) fn r23_a_run_that_has_used_up_its_calls_says_so_waits_and_continues_when_there_is_more() {
+pub(crate) fn r23_a_run_that_has_used_up_its_calls_waits_and_continues_when_the_limit_is_raised() {
     let server = ModelServer::start().unwrap();
     let home = one_call(&server);
     let agent = at_its_limit(&home);

@@ -105,7 +105,7 @@ fn r62_a_run_is_paused_resumed_and_stopped_from_the_chat() {
 
 /// R32, R36: the steer prefix is configured, and each waiting message shows its state.
 #[test]
-fn r36_what_waits_says_where_it_stands_and_a_steer_has_the_mark_that_is_configured() {
+fn r36_a_waiting_message_shows_its_state_and_a_steer_has_the_configured_prefix() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_QUEUE__STEER_PREFIX", "(meanwhile) ");
     let owner = home.start(&["serve"]);

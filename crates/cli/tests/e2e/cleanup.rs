@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::support::Home;
 
 /// A session whose first conversation was replaced, and the texts of the calls of its first run.
-fn put_aside() -> (Home, String) {
+fn with_replaced_conversation() -> (Home, String) {
     let home = Home::new();
     home.put("tide.txt", "high at noon, low at six\n".repeat(200));
     home.run(&["agent", "--yes", "-m", "Read tide.txt"]).expect_code(0);
@@ -22,7 +22,7 @@ fn cleanup(home: &Home, words: &[&str]) -> Value {
 
 #[test]
 fn r21_old_content_is_counted_first_and_erased_on_request() {
-    let (home, run) = put_aside();
+    let (home, run) = with_replaced_conversation();
     let before = home.json(&["sessions", "show"]);
     let would = cleanup(&home, &[]);
     assert!(would["bodies"].as_u64() > Some(0) && would["enforced"] == false, "{would}");
@@ -45,7 +45,7 @@ fn r21_old_content_is_counted_first_and_erased_on_request() {
 
 #[test]
 fn r21_the_owner_of_a_home_erases_on_request_and_continues() {
-    let (home, run) = put_aside();
+    let (home, run) = with_replaced_conversation();
     let would = cleanup(&home, &[]);
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
@@ -62,8 +62,8 @@ fn r21_the_owner_of_a_home_erases_on_request_and_continues() {
 }
 
 #[test]
-fn r21_nothing_is_old_unless_that_is_said() {
-    let (home, _) = put_aside();
+fn r21_nothing_is_erased_unless_a_limit_is_set() {
+    let (home, _) = with_replaced_conversation();
     home.run(&["sessions", "cleanup", "--enforce"]).expect_code(2).expect_err("--days N");
     let home = home.with("LIMULUS_RETENTION__KEEP_DAYS", "30");
     assert_eq!(home.json(&["sessions", "cleanup"])["bodies"], 0, "nothing is thirty days old");
@@ -71,7 +71,7 @@ fn r21_nothing_is_old_unless_that_is_said() {
 
 #[test]
 fn r21_no_run_starts_in_a_journal_that_is_as_large_as_it_may_be_and_nothing_is_lost() {
-    let (home, _) = put_aside();
+    let (home, _) = with_replaced_conversation();
     let big = (0..40_000).map(|n| format!("{:x} ", n * 7_919 + 13)).collect::<Vec<_>>().concat();
     for seed in 1..=12 {
         let name = format!("{seed}.txt");
@@ -87,7 +87,7 @@ fn r21_no_run_starts_in_a_journal_that_is_as_large_as_it_may_be_and_nothing_is_l
 }
 
 #[test]
-fn r21_a_conversation_that_rested_too_long_is_begun_anew_by_the_next_message() {
+fn r21_a_message_to_a_stale_conversation_starts_a_new_one() {
     let home = Home::new();
     home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
     let home = home.with("LIMULUS_SESSION__RESET__MODE", "idle");

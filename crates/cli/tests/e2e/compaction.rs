@@ -1,5 +1,5 @@
-//! Compaction with a server that refuses requests that do not fit: automatic, on demand, with failing summaries, and with the
-//! process killed in between.
+//! Compaction with a server that refuses requests that do not fit: automatic, on demand, with failing summaries, and
+//! with the process killed in between.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -105,7 +105,7 @@ fn is_flush(asked: &Asked) -> bool {
 
 /// Before each summary the model once receives the note of the memory flush, with its tools.
 #[test]
-pub(crate) fn r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary() {
+pub(crate) fn r14_r25_the_model_can_write_down_important_facts_before_a_summary() {
     for flush in [true, false] {
         let rounds = AtomicUsize::new(0);
         let server = Planned::start(move |number, asked| match () {
@@ -128,7 +128,7 @@ pub(crate) fn r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary
         let mut asked = seen.iter().filter(|asked| is_summary(asked)).map(|asked| asked.body.to_string());
         assert!(
             asked.all(|asked| !asked.contains("Note from limulus")),
-            "what it tells the model is no wish of the user"
+            "its note to the model is no request of the user"
         );
         if flush {
             assert!((summaries..=summaries + 1).contains(&flushes), "{flushes} for {summaries}");
@@ -164,7 +164,7 @@ pub(crate) fn r23_a_summary_that_too_little_is_left_for_is_not_asked_for() {
 
 /// If all results arrive at once, there is nothing older to summarise: long results are truncated.
 #[test]
-pub(crate) fn r52_thirty_results_at_once_are_cut_before_they_are_sent() {
+pub(crate) fn r52_thirty_results_at_once_are_truncated_before_they_are_sent() {
     let (server, overflows) = strict(ROUNDS);
     let home = home(&server.base_url);
     let answer = home.run(&["agent", "--yes", "-m", "Read the log"]).expect_code(0);
@@ -175,7 +175,8 @@ pub(crate) fn r52_thirty_results_at_once_are_cut_before_they_are_sent() {
     assert_eq!(last.matches("were left out to make room").count(), ROUNDS);
 }
 
-/// If the provider reports a smaller window than configured, the run compacts for that window: three summaries, then the next steps.
+/// If the provider reports a smaller window than configured, the run compacts for that window: three summaries, then
+/// the next steps.
 #[test]
 pub(crate) fn r52_an_overflow_is_compacted_and_then_reported_readably() {
     let server = Planned::start(|number, asked| match () {
@@ -280,7 +281,7 @@ pub(crate) fn r62_each_summary_can_be_undone_in_turn() {
     home.run(&["sessions", "compact"]).expect_code(0);
     home.run(&["sessions", "compact", "--undo"]).expect_code(0);
     assert_eq!(parts(context), second);
-    assert_eq!(parts(dropped), before, "the older summary is in force, and tells what it stands for");
+    assert_eq!(parts(dropped), before, "the older summary is in force, and says what it replaces");
     home.run(&["sessions", "compact", "--undo"]).expect_code(0);
     let all = parts(context);
     assert_eq!(all[..first.len()], first, "the beginning is as it was");

@@ -132,7 +132,7 @@ fn r10_a_journal_that_may_not_grow_loses_nothing() {
 }
 
 #[test]
-fn r18_a_damaged_journal_is_said_and_left_as_it_is() {
+fn r18_a_damaged_journal_is_reported_and_not_changed() {
     type Damage = fn(&mut Vec<u8>);
     let damages: [(&str, Damage); 4] = [
         ("a byte of an entry", |bytes| {

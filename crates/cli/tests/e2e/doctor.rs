@@ -1,5 +1,5 @@
-//! Eight damaged homes, made from a good one: what `limulus doctor` says of each, and what the other commands do with it.
-//! The pages are in `docs/doctor.md`; `UPDATE=1` writes them there.
+//! Twelve damaged homes, made from a good one: what `limulus doctor` prints for each, and what the other commands do
+//! with it. The pages are in `docs/doctor.md`; `UPDATE=1` writes them there.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,14 +22,14 @@ fn good() -> &'static Home {
     })
 }
 
-/// A home whose process was killed: what it wrote last is in the WAL alone. Made once.
+/// A home whose process was killed: its last writes are only in the WAL. Made once.
 fn killed() -> &'static Home {
     static KILLED: OnceLock<Home> = OnceLock::new();
     KILLED.get_or_init(|| {
         let home = Home::new();
         home.assert_usable("main");
         let home = home.paced(500);
-        // Who reads keeps the writer from using a quiet moment: all stays in the WAL, also after it closes.
+        // An open read transaction prevents a checkpoint: all data stays in the WAL, also after the writer closes.
         let reader = rusqlite::Connection::open(database(&home)).expect("a journal");
         reader.execute_batch("BEGIN; SELECT count(*) FROM entries;").expect("it can be read");
         let agent = home.start(&["agent", "--session", "other", "--json", "-m", "tokens=400 Who are you?"]);
@@ -50,7 +50,7 @@ fn long() -> &'static Home {
     })
 }
 
-/// A provider with two keys that nobody is asked with.
+/// A provider with two keys that no request uses.
 fn with_two_keys(home: Home) -> Home {
     home.with("LIMULUS_PROVIDERS__ACME__API", "openai-chat")
         .with("LIMULUS_PROVIDERS__ACME__BASE_URL", "http://127.0.0.1:9/v1")
@@ -106,13 +106,13 @@ const DAMAGES: [Damage; 12] = [
     ("page", "One bit in the header of a page of the file was flipped.", || {
         let home = copy(good());
         change(&database(&home), |bytes| {
-            // The last of them: what was a leaf before its table grew may be the root by now.
+            // The last match: a former leaf may have become the root when its table grew.
             let found = find_all(bytes, b"created{\"session\"");
             bytes[found[found.len() - 1] / PAGE_BYTES * PAGE_BYTES] ^= 0x40;
         });
         home
     }),
-    ("truncated", "The file was cut short.", || {
+    ("truncated", "The file was truncated.", || {
         let home = copy(good());
         change(&database(&home), |bytes| bytes.truncate(bytes.len() - 4 * PAGE_BYTES));
         home
@@ -128,7 +128,7 @@ const DAMAGES: [Damage; 12] = [
         fs::copy(killed().path().join(wal), home.path().join(wal)).expect("there is a WAL after a kill");
         home
     }),
-    ("older", "`journal.db` alone was put back from an older backup.", || {
+    ("older", "Only `journal.db` was restored from an older backup.", || {
         let home = copy(good());
         let older = fs::read(database(&home)).expect("a journal");
         home.assert_usable("other");
@@ -147,7 +147,7 @@ const DAMAGES: [Damage; 12] = [
         assert_eq!(changed, 1);
         home
     }),
-    ("ledger", "What the ledger says of a profile was changed.", || {
+    ("ledger", "The ledger's entry for a profile was changed.", || {
         let home = with_two_keys(copy(good()));
         for profile in ["first", "second"] {
             home.run(&["profiles", "use", &format!("acme/{profile}")]).expect_code(0);
@@ -179,7 +179,7 @@ const DAMAGES: [Damage; 12] = [
     }),
 ];
 
-/// What differs from one run of the tests to the next, and says nothing.
+/// The text without ids, sizes, times and paths, which differ between runs of the test.
 fn plain(text: &str, home: &Home) -> String {
     let text = text.replace(&home.path().display().to_string(), "HOME");
     let mut plain = String::new();
@@ -282,7 +282,7 @@ fn a_good_home_is_healthy_also_beside_its_owner_and_after_a_kill() {
 }
 
 #[test]
-fn r10_a_home_that_is_damaged_as_a_whole_is_taken_by_no_command_that_writes() {
+fn r10_no_command_writes_to_a_home_that_is_damaged_as_a_whole() {
     for (name, _, make) in DAMAGES
         .iter()
         .filter(|(name, ..)| !["payload", "newer", "foreign", "page", "snapshot", "views", "ledger"].contains(name))
@@ -298,7 +298,7 @@ fn r10_a_home_that_is_damaged_as_a_whole_is_taken_by_no_command_that_writes() {
 }
 
 #[test]
-fn r10_r18_a_damaged_entry_closes_its_own_session_alone() {
+fn r10_r18_a_damaged_entry_closes_only_its_own_session() {
     let home = DAMAGES[0].2();
     let refused = home.run(&["agent", "-m", "Who are you?"]).expect_code(65);
     assert!(refused.verdict().contains("`limulus doctor`"), "{refused:?}");
@@ -326,7 +326,7 @@ fn with_damaged_body() -> Home {
 }
 
 #[test]
-fn r10_r18_a_damaged_body_holds_its_own_session_alone() {
+fn r10_r18_a_damaged_body_stops_only_its_own_session() {
     let home = with_damaged_body().paced(200);
     let later = home.start(&["agent", "--session", "later", "--json", "-m", "Who are you?"]);
     later.until_text(1);
@@ -335,7 +335,7 @@ fn r10_r18_a_damaged_body_holds_its_own_session_alone() {
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(refused.err.contains("`limulus doctor`") && refused.err.contains("does not match its hash"), "{refused:?}");
     assert_eq!(lifecycle(&home, "main"), "error");
-    // Taken up beside it, whether it is asked for anew or not.
+    // The other sessions are resumed, whether or not the damaged one is asked for again.
     home.run(&["resume", "main", "--force"]).expect_code(3);
     home.run(&["resume"]).expect_code(3);
     assert_eq!(lifecycle(&home, "later"), "idle");
@@ -345,7 +345,7 @@ fn r10_r18_a_damaged_body_holds_its_own_session_alone() {
     assert!(found.out.contains("a body is damaged"), "{found:?}");
     home.run(&["doctor", "--repair", "session:agent:main:main", "--yes"]).expect_code(0);
     home.run(&["doctor"]).expect_code(0);
-    // The run that was begun behind the damage is in no line any more.
+    // The run that started after the damaged entry is in no list any more.
     let listed = home.json(&["runs", "list"]);
     let open = |run: &&serde_json::Value| run["ended_at"].is_null() && run["key"] == "agent:main:main";
     let runs = listed.as_array().expect("a list");
@@ -356,7 +356,7 @@ fn r10_r18_a_damaged_body_holds_its_own_session_alone() {
 }
 
 #[test]
-fn r10_r18_what_every_journal_has_is_missed_and_made_anew() {
+fn r10_r18_missing_tables_and_rows_are_found_and_rebuilt() {
     let cases = [
         ("DROP TABLE view_usage", "views"),
         ("DELETE FROM owner", "export"),
@@ -380,7 +380,7 @@ fn r10_r18_what_every_journal_has_is_missed_and_made_anew() {
 }
 
 #[test]
-fn r10_r18_a_session_of_which_nothing_was_rescued_is_refused_as_damaged() {
+fn r10_r18_a_session_without_a_readable_entry_is_refused_as_damaged() {
     let home = copy(good());
     let root: i64 = rusqlite::Connection::open(database(&home))
         .and_then(|it| it.query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'entries'", [], |row| row.get(0)))
@@ -394,9 +394,9 @@ fn r10_r18_a_session_of_which_nothing_was_rescued_is_refused_as_damaged() {
     home.assert_usable("main");
 }
 
-/// A file that is refused as a whole has no other sessions that still work; a body that is gone names no file.
+/// If a file is refused as a whole, the error does not claim that other sessions work; a missing body names no file.
 #[test]
-fn r10_words_of_a_refusal_are_true() {
+fn r10_a_refusal_is_accurate() {
     let refused = damaged("newer").run(&["agent", "-m", "Who are you?"]).expect_code(65);
     assert!(!refused.err.contains("other sessions"), "{refused:?}");
     assert!(refused.err.contains("use the newer limulus that wrote it"), "{refused:?}");
@@ -423,7 +423,7 @@ fn r10_r18_an_owner_serves_the_others_beside_a_damaged_body() {
     assert_ne!(refused.code, Some(0), "{refused:?}");
     assert!(refused.err.contains("`limulus doctor`"), "{refused:?}");
     home.assert_usable("other");
-    // The next owner finds the session as the first one left it.
+    // The next owner finds the session in the same state.
     owner.kill();
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
@@ -439,7 +439,7 @@ pub(crate) fn damaged(name: &str) -> Home {
     make()
 }
 
-/// Mends, and gives what was said; a finding that is left is the exit code's to say.
+/// Repairs the home and returns the output. The exit code says whether a finding is left.
 fn repair(home: &Home, what: &str, code: i32) -> String {
     let asked = home.run(&["doctor", "--repair", what]).expect_code(3);
     assert!(asked.verdict().contains("--yes"), "{asked:?}");
@@ -450,7 +450,7 @@ fn repair(home: &Home, what: &str, code: i32) -> String {
 }
 
 #[test]
-fn r10_a_mended_home_is_clean_and_its_sessions_answer() {
+fn r10_a_repaired_home_is_clean_and_its_sessions_answer() {
     let repairs = [
         ("payload", "session:agent:main:main"),
         ("lost-wal", "loss"),
@@ -463,11 +463,11 @@ fn r10_a_mended_home_is_clean_and_its_sessions_answer() {
     for (name, what) in repairs {
         let home = damaged(name);
         let said = repair(&home, what, 0);
-        insta::assert_snapshot!(format!("mend-{name}"), said);
+        insta::assert_snapshot!(format!("repair-{name}"), said);
         home.run(&["doctor"]).expect_code(0);
         for session in ["main", "other"] {
-            // What was under way at the last good entry waits for a human first.
-            if said.contains(&format!("agent:main:{session} waits for you")) {
+            // A run that was unfinished at the last intact entry needs a human first.
+            if said.contains(&format!("agent:main:{session} needs a human")) {
                 let refused = home.run(&["agent", "--session", session, "-m", "Who are you?"]).expect_code(3);
                 assert!(refused.verdict().contains("--force"), "{name}: {refused:?}");
                 home.run(&["resume", session, "--force"]).expect_code(0);
@@ -479,9 +479,9 @@ fn r10_a_mended_home_is_clean_and_its_sessions_answer() {
     }
 }
 
-/// R10, R18: what a good snapshot stands behind is a hole in the audit log, and no session is refused for it.
+/// R10, R18: damage before a good snapshot is a gap in the audit log, and no session is refused because of it.
 #[test]
-fn r10_r18_damage_that_a_snapshot_stands_behind_stops_nobody_and_the_doctor_says_so() {
+fn r10_r18_damage_before_a_good_snapshot_stops_no_session_and_is_reported() {
     let home = copy(long());
     let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
     let change = "UPDATE entries SET at = at + 1 WHERE seq = 5 AND branch = (SELECT branch FROM snapshots)";
@@ -493,14 +493,14 @@ fn r10_r18_damage_that_a_snapshot_stands_behind_stops_nobody_and_the_doctor_says
 }
 
 #[test]
-fn r10_lists_are_made_anew_by_command() {
+fn r10_lists_are_rebuilt_by_command() {
     let home = damaged("views");
     let lists = |home: &Home| ["sessions", "runs"].map(|list| home.run(&[list, "list", "--json"]).out);
     assert_ne!(lists(&home), lists(good()));
     let asked = home.run(&["doctor", "--repair", "views"]).expect_code(3);
     assert!(asked.verdict().contains("--yes"), "{asked:?}");
     let repaired = home.run(&["doctor", "--repair", "views", "--yes"]).expect_code(0);
-    insta::assert_snapshot!("mend-views", plain(&repaired.out, &home));
+    insta::assert_snapshot!("repair-views", plain(&repaired.out, &home));
     assert_eq!(lists(&home), lists(good()));
     // At will, too, and with the same result.
     home.run(&["doctor", "--repair", "views", "--yes"]).expect_code(0);
@@ -520,11 +520,11 @@ fn r10_rows_that_an_older_limulus_wrote_are_sound() {
 }
 
 #[test]
-fn r10_r13_a_run_that_may_have_gone_on_in_what_is_lost_waits_for_a_human() {
+fn r10_r13_a_run_with_possibly_lost_entries_needs_a_human() {
     let home = copy(killed());
     change(&home.path().join("journal.mark"), |bytes| bytes[0] += 5);
     let said = repair(&home, "loss", 0);
-    assert!(said.contains("agent:main:other waits for you"), "{said}");
+    assert!(said.contains("agent:main:other needs a human"), "{said}");
     let resumed = home.run(&["resume"]).expect_code(3);
     assert!(resumed.verdict().contains("`limulus resume agent:main:other --force`"), "{resumed:?}");
     home.run(&["resume", "other", "--force"]).expect_code(0);
@@ -533,19 +533,19 @@ fn r10_r13_a_run_that_may_have_gone_on_in_what_is_lost_waits_for_a_human() {
 }
 
 #[test]
-fn r10_r13_a_salvaged_session_goes_on_in_a_new_branch_and_nothing_is_run_again() {
+fn r10_r13_a_salvaged_session_continues_in_a_new_branch_and_nothing_is_executed_again() {
     let home = damaged("payload");
     let lines = home.run(&["audit", "--json"]).expect_code(65).lines();
     let old = lines[0]["branch"].as_str().expect("a branch").to_owned();
     repair(&home, "session:agent:main:main", 0);
-    // The command was run, and that is in the part that cannot be believed.
+    // The command was executed; the entry of that is in the corrupt part.
     home.run(&["resume", "main", "--force"]).expect_code(0);
     assert_eq!(home.text("ledger"), "", "the command of the copied home is not run a second time");
     let lines = home.run(&["audit", "--json", "--verify"]).expect_code(0).lines();
     let seam = lines.iter().position(|line| line["event"] == "forked").expect("the new branch begins with it");
     assert_eq!((lines[seam - 1]["branch"].as_str(), &lines[seam]["seq"]), (Some(old.as_str()), &1.into()));
     assert_eq!(lines[seam - 1]["seq"], 12);
-    // The damaged branch can still be looked at.
+    // The damaged branch can still be audited.
     let audit = home.run(&["audit", "--branch", &old]).expect_code(65);
     assert!(audit.out.contains("✗ its payload does not match its hash"), "{audit:?}");
     home.run(&["sessions", "show"]).expect_code(0);
@@ -554,14 +554,14 @@ fn r10_r13_a_salvaged_session_goes_on_in_a_new_branch_and_nothing_is_run_again()
 }
 
 #[test]
-fn r10_what_can_be_read_is_rescued_and_the_rest_is_told() {
+fn r10_readable_rows_are_exported_and_lost_ones_are_listed() {
     let home = damaged("page");
-    // One session has lost its beginning: nothing can be salvaged of it, and whether it is put aside is its user's to say.
+    // One session has lost its first entries: it cannot be salvaged, and its user decides whether it is quarantined.
     let said = repair(&home, "export", 65);
     assert!(said.contains("nothing could be read at positions"), "{said}");
     assert!(said.contains("session agent:main:other is refused"), "{said}");
     assert!(said.contains("--repair session:agent:main:other"), "{said}");
-    assert!(said.contains("agent:main:main waits for you"), "{said}");
+    assert!(said.contains("agent:main:main needs a human"), "{said}");
     home.run(&["resume", "main", "--force"]).expect_code(0);
     home.assert_usable("main");
     let kept = fs::read_dir(home.path()).expect("a folder").flatten();
@@ -583,7 +583,7 @@ fn r10_what_can_be_read_is_rescued_and_the_rest_is_told() {
 }
 
 #[test]
-fn r10_what_nothing_needs_is_told_and_collected_by_command() {
+fn r10_unused_content_is_reported_and_removed_by_command() {
     let home = copy(good());
     let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
     let bodies = "INSERT INTO bodies SELECT randomblob(32), 'message', 3, 'raw', x'010203' FROM bodies;
@@ -597,26 +597,30 @@ fn r10_what_nothing_needs_is_told_and_collected_by_command() {
     fs::write(call.join("exit.json"), r#"{"bytes":0,"survivors":[],"started_at":0,"ended_at":0}"#).expect("a file");
     fs::write(home.path().join("calls/notes"), "mine").expect("a file");
 
-    let told = home.run(&["doctor"]).expect_code(0).out;
-    for part in
-        ["8 bodies (24 B) and 1 piece of output that nothing needs", "1 folder in calls/", "calls/notes is nothing"]
-    {
-        assert!(told.contains(part), "{part}: {told}");
+    let report = home.run(&["doctor"]).expect_code(0).out;
+    for part in [
+        "8 bodies (24 B) and 1 piece of output that nothing refers to",
+        "1 folder in calls/",
+        "calls/notes was not created by limulus",
+    ] {
+        assert!(report.contains(part), "{part}: {report}");
     }
     assert_eq!(home.json(&["doctor"])["collectable"], serde_json::json!({"bodies": 8, "bytes": 24, "progress": 1}));
     let asked = home.run(&["doctor", "--repair", "collect"]).expect_code(3);
     assert!(asked.verdict().contains("--yes") && call.exists(), "{asked:?}");
     let did = home.run(&["doctor", "--repair", "collect", "--yes"]).expect_code(0).out;
     assert!(
-        did.contains("→ 8 bodies (24 B) and 1 piece of output that nothing needs are removed, and 1 folder in calls/"),
+        did.contains(
+            "→ 8 bodies (24 B) and 1 piece of output that nothing refers to are removed, and 1 folder in calls/"
+        ),
         "{did}"
     );
     assert!(!did.contains("--repair collect") && !call.exists() && home.path().join("calls/notes").exists(), "{did}");
     home.assert_usable("main");
-    // Nobody knows what a damaged home needs.
+    // In a damaged home nobody knows what is unused.
     let home = damaged("payload");
     let refused = home.run(&["doctor", "--repair", "collect", "--yes"]).expect_code(3);
-    assert!(refused.verdict().contains("to be mended first"), "{refused:?}");
+    assert!(refused.verdict().contains("repair that first"), "{refused:?}");
 }
 
 #[test]

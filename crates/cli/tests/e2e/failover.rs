@@ -74,7 +74,7 @@ pub(crate) fn r51_when_all_have_failed_each_is_named() {
 
 /// R11: also across owners that are killed.
 #[test]
-pub(crate) fn r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say_otherwise() {
+pub(crate) fn r50_all_sessions_share_a_cooldown_and_the_user_can_clear_it() {
     let server = ModelServer::start().unwrap();
     let home = home(&server);
     let state = |profile: &str| {
@@ -85,9 +85,13 @@ pub(crate) fn r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say
     assert_eq!(state("first")["left_alone"], serde_json::json!([]), "where nothing has run yet");
     home.run(&["agent", "--session", "one", "-m", "fail=402x1 tokens=1"]).expect_code(0);
     assert_eq!(asked(&home, "one"), [FIRST, SECOND]);
-    let alone = state("first")["left_alone"].clone();
-    assert_eq!((&alone[0]["class"], &alone[0]["model"]), (&"billing".into(), &serde_json::Value::Null), "{alone}");
-    let hours = (alone[0]["until"].as_i64().unwrap() - alone[0]["since"].as_i64().unwrap()) / 3_600_000;
+    let cooldowns = state("first")["left_alone"].clone();
+    assert_eq!(
+        (&cooldowns[0]["class"], &cooldowns[0]["model"]),
+        (&"billing".into(), &serde_json::Value::Null),
+        "{cooldowns}"
+    );
+    let hours = (cooldowns[0]["until"].as_i64().unwrap() - cooldowns[0]["since"].as_i64().unwrap()) / 3_600_000;
     assert_eq!(hours, 5);
     assert_eq!(state("second")["last_good"], true);
     // Another session does not use it, and reports that.
@@ -130,7 +134,7 @@ pub(crate) fn r51_the_answering_model_is_reported_if_only_the_ledger_is_the_reas
 }
 
 #[test]
-fn r50_r51_a_run_learns_during_its_life_what_others_find_out() {
+fn r50_r51_a_run_observes_cooldowns_that_others_set_during_its_life() {
     let server = ModelServer::start().unwrap();
     let home = home(&server);
     let owner = home.start(&["serve"]);
@@ -154,7 +158,7 @@ fn r50_no_kill_shortens_a_cooldown() {
     let home = home(&server);
     let agent = home.start(&["agent", "--session", "one", "--json", "-m", "fail=402x1 tokens=500 delay_ms=20"]);
     // From the report of the failure on it is durable, whether or not the ledger has recorded it.
-    agent.until_line("the key that is left alone", |line| line["type"] == "cooling");
+    agent.until_line("the cooldown of a key", |line| line["type"] == "cooling");
     agent.kill();
     home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
     home.run(&["resume"]).expect_code(0);
@@ -220,7 +224,7 @@ fn r50_r10_with_a_damaged_ledger_runs_continue_with_a_warning_and_a_repair_keeps
 }
 
 #[test]
-fn r42_a_model_that_sees_too_little_is_refused_before_anything_is_sent() {
+fn r42_a_model_with_a_too_small_window_is_refused_before_a_request_is_sent() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let config = home.path().join("config.toml");
@@ -231,7 +235,7 @@ fn r42_a_model_that_sees_too_little_is_refused_before_anything_is_sent() {
     assert_eq!(server.seen().len(), 0);
     std::fs::write(&config, "[models.\"acme/scripted\"]\ncontext_window = 16000\nmax_output = 1000\n").unwrap();
     let answered = home.run(&["agent", "-m", "tokens=1"]).expect_code(0);
-    assert!(answered.err.contains("sees only 16000 tokens"), "{}", answered.err);
+    assert!(answered.err.contains("of only 16000 tokens"), "{}", answered.err);
 }
 
 /// R11: a wait is in the journal: neither a kill nor the next owner shortens it, and an abort ends it.

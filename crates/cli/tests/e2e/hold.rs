@@ -9,8 +9,8 @@ use crate::support::{Busy, HOLD, Home, is_alive, pids, until};
 /// Counts in a file until the file `go` is there.
 const COUNT: &str = "run `echo $$ >> pids; until test -e go; do echo x >> count; sleep 0.01; done`";
 
-/// Whether a process is stopped, or waits for a child that was stopped before its `exec`. A shell that uses `vfork` cannot
-/// be stopped before that, but does not run either.
+/// Whether a process is stopped, or waits for a child that was stopped before its `exec`. A shell that uses `vfork`
+/// cannot be stopped before that, but does not run either.
 fn is_stopped(pid: u32) -> bool {
     let of = |pid: &str, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
     let state = |pid: &str| {
@@ -109,7 +109,7 @@ fn r16_a_run_pauses_at_its_breakpoints() {
 
 /// R16: an invalid breakpoint and an ended run are refused with a hint.
 #[test]
-fn r16_a_place_that_is_none_is_refused() {
+fn r16_an_invalid_breakpoint_is_refused() {
     let mut busy = Busy::new();
     let refused = busy.home.run(&["runs", "break", "--on", "streaming"]).expect_code(3);
     assert!(refused.err.contains("tool_exec"), "it names those that there are: {}", refused.err);
@@ -149,7 +149,7 @@ fn r22_a_run_explains_itself_whatever_it_does() {
 
 /// R32: a steer enters that run and no other.
 #[test]
-fn r32_a_run_that_is_under_way_is_steered_by_its_name_and_one_that_is_over_is_not() {
+fn r32_an_unfinished_run_is_steered_by_its_id_and_an_ended_one_is_not() {
     let mut busy = Busy::new();
     let run = busy.explained()["run"].as_str().expect("a text").to_owned();
     let sent = busy.home.json(&["runs", "steer", &run, "Who are you?"]);

@@ -1,7 +1,8 @@
-//! A reader that shares nothing with us but docs/internals/format.md (`docs/examples/read_journal`, in Python) over homes
-//! of the real program: it must show the same, and find what is corrupt. It knows only what the page says.
+//! A reader that shares nothing with us but docs/internals/format.md (`docs/examples/read_journal`, in Python) over
+//! homes of the real program: it must show the same, and find what is corrupt. It depends only on the page.
 //!
-//! It needs Python with two modules. `READER_PYTHON` names a Python that has them, as in `.ci/run`; else `python3` is tried.
+//! It needs Python with two modules. `READER_PYTHON` names a Python that has them, as in `.ci/run`; else `python3` is
+//! tried.
 
 use std::fs;
 use std::path::Path;
@@ -74,7 +75,8 @@ fn assert_agrees(report: &Value, shown: &Value) -> usize {
     common.len()
 }
 
-/// Checks that the reader and the program show the same of every session and every run. Returns the report of the reader.
+/// Checks that the reader and the program show the same of every session and every run. Returns the report of the
+/// reader.
 #[track_caller]
 fn compare(python: &str, home: &Home) -> Value {
     let report = read_whole(python, &home.path());
@@ -242,8 +244,8 @@ fn copied(home: &Path) -> tempfile::TempDir {
     copy
 }
 
-/// Flips one bit in `needle`, a third of the way in, in a copy of this file, wherever it stands there: what SQLite has moved is
-/// left behind in pages that nothing reads. Gives the folder of the copy.
+/// Flips one bit in `needle`, a third of the way in, in a copy of this file, wherever it stands there: what SQLite has
+/// moved is left behind in pages that nothing reads. Gives the folder of the copy.
 fn flipped(home: &Path, file: &str, needle: &[u8]) -> tempfile::TempDir {
     let copy = copied(home);
     let path = copy.path().join(file);
@@ -303,7 +305,8 @@ fn r18_a_reader_of_the_page_locates_a_flipped_bit() {
     }
 }
 
-/// R17: a branch that was forked by hand is read as its parent's entries up to the fork, and the chain continues from there.
+/// R17: a branch that was forked by hand is read as its parent's entries up to the fork, and the chain continues from
+/// there.
 #[test]
 fn r17_a_reader_of_the_page_follows_a_fork() {
     let Some(python) = python() else { return };

@@ -40,7 +40,7 @@ fn run_of(home: &Home, session: &str) -> serde_json::Value {
 fn r11_r13_a_command_that_was_running_is_attached_to_and_not_run_again() {
     let home = Home::new();
     kill_in_the_count(&home, "main");
-    assert!(is_alive(pids(&home.file("pids"))[0]), "the command goes on without limulus");
+    assert!(is_alive(pids(&home.file("pids"))[0]), "the command continues without limulus");
     let resuming = home.start(&["resume"]);
     resuming.until_err("found: running");
     home.put("go", "");
@@ -64,7 +64,7 @@ fn r13_a_command_that_ended_meanwhile_is_not_run_again() {
 }
 
 #[test]
-fn r12_a_cut_answer_is_kept_and_the_whole_one_is_printed_once() {
+fn r12_an_interrupted_answer_is_kept_and_the_complete_one_is_printed_once() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let seen = kill_in_an_answer(&home, "main");
@@ -110,13 +110,13 @@ fn r10_r11_a_run_that_is_killed_twice_in_a_row_is_resumed_twice() {
 }
 
 #[test]
-fn r11_agent_takes_its_own_unfinished_run_up_first() {
+fn r11_agent_resumes_its_own_unfinished_run_first() {
     let home = Home::new();
     kill_in_the_count(&home, "main");
     home.put("go", "");
     let answer = home.run(&["agent", "--yes", "--mode", "followup", "-m", "run `echo next >> ledger`"]).expect_code(0);
     assert_eq!(home.text("ledger"), format!("{COUNTED}next\n"));
-    let first = answer.out.find("exit status 0").expect("the answer of the run that was cut off");
+    let first = answer.out.find("exit status 0").expect("the answer of the interrupted run");
     assert!(answer.out[first..].contains("echo next"), "then that of the message: {answer:?}");
     assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(2));
 }
@@ -141,7 +141,7 @@ fn r11_other_sessions_runs_stay_for_resume_and_are_counted() {
 }
 
 #[test]
-fn r11_resume_says_when_there_is_nothing_to_take_up() {
+fn r11_resume_reports_that_no_run_is_unfinished() {
     let home = Home::new();
     home.run(&["resume"]).expect_code(4).expect_err("limulus agent -m");
     home.assert_usable("main");
@@ -181,7 +181,8 @@ fn r11_a_poison_run_waits_until_a_human_resumes_it() {
     home.assert_usable("bad");
 }
 
-/// The same in a service beside other sessions: only the session that causes the kills needs a human, and every interface reports that.
+/// The same in a service beside other sessions: only the session that causes the kills needs a human, and every
+/// interface reports that.
 #[test]
 fn r11_a_poison_run_waits_and_the_other_sessions_of_its_home_continue() {
     let server = Planned::start(|number, asked| {
@@ -224,7 +225,7 @@ fn r11_a_poison_run_waits_and_the_other_sessions_of_its_home_continue() {
     let remedy = "limulus resume agent:main:bad --force";
     assert!(held.verdict().contains(remedy) && held.err.contains("3 times"), "{held:?}");
     let bad = |server: &Planned| server.seen().iter().filter(|asked| asked.body.to_string().contains("Bring")).count();
-    assert_eq!(bad(&server), 3, "held: it is not sent a fourth time");
+    assert_eq!(bad(&server), 3, "it needs a human: it is not sent a fourth time");
 
     home.run(&["resume", "bad", "--force"]).expect_code(0);
     assert_eq!(run_of(&home, "bad")["text"], "So it is.");

@@ -21,8 +21,8 @@ fn waits(line: &Value) -> bool {
     line["stream"] == "queue" && line["type"] == "waiting"
 }
 
-/// R35: a wait is reported when it starts, after 2 s, and at its end. It is shown by `status`, by `runs` and on stderr of the
-/// waiting command.
+/// R35: a wait is reported when it starts, after 2 s, and at its end. It is shown by `status`, by `runs` and on stderr
+/// of the waiting command.
 #[test]
 fn r35_a_queued_run_shows_what_it_waits_behind() {
     let home = Home::new().with("LIMULUS_LANES__MAIN", "1");
@@ -128,10 +128,10 @@ fn r15_r35_a_run_that_waits_for_its_place_can_be_aborted() {
     assert_eq!(keys, ["agent:main:a", "agent:main:d"]);
 }
 
-/// R11, R16, R35: the owner is killed with three unfinished runs, and the next one executes one at a time. The queued runs
-/// accept messages and settings, can be paused, and show what they wait for.
+/// R11, R16, R35: the owner is killed with three unfinished runs, and the next one executes one at a time. The queued
+/// runs accept messages and settings, can be paused, and show what they wait for.
 #[test]
-fn r11_r35_what_waits_for_its_place_after_a_restart_takes_what_is_asked() {
+fn r11_r35_a_run_that_queues_after_a_restart_accepts_commands() {
     let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
@@ -162,7 +162,7 @@ fn r11_r35_what_waits_for_its_place_after_a_restart_takes_what_is_asked() {
     home.run(&["runs", "pause", "--session", "c"]).expect_code(0);
     assert_eq!(explained("c")["state"], "paused");
     home.run(&["runs", "resume", "--session", "c"]).expect_code(0);
-    until("it to go on without waiting", || !waits("c"));
+    until("it to continue without waiting", || !waits("c"));
     assert!(waits("b"), "{}", explained("b"));
 
     home.put("go", "");

@@ -4,10 +4,10 @@ use model_server::ModelServer;
 
 use crate::support::{Home, is_alive, pids};
 
-/// Limits in seconds, from one that is enough for the beginning of what it ends to one that is on any machine.
+/// Limits in seconds, from one that usually lets the ended work start to one that does on any machine.
 const LIMITS: [&str; 3] = ["1", "8", "40"];
 
-/// Tries one limit after the other until what it ends has begun before that.
+/// Tries one limit after the other until the work has started before its end.
 fn at_a_limit(what: &str, begins_within: impl FnMut(&str) -> bool) {
     assert!(LIMITS.into_iter().any(begins_within), "{what} never began within {LIMITS:?} s");
 }
@@ -53,7 +53,7 @@ pub(crate) fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
             let home = Home::new().with("LIMULUS_TOOLS__TIMEOUT_S", limit);
             let answer = home.run(&["agent", "--yes", "-m", &format!("run `{command}`")]).expect_code(0);
             assert!(answer.err.contains("timed_out"), "{command}: {answer:?}");
-            assert!(answer.out.contains(&format!("{limit} s")), "the model is told which limit: {answer:?}");
+            assert!(answer.out.contains(&format!("{limit} s")), "the model receives the limit: {answer:?}");
             let ran = pids(&home.file("pids"));
             let left: Vec<&u32> = ran.iter().filter(|pid| is_alive(**pid)).collect();
             assert!(left.is_empty(), "{command}: {left:?}");

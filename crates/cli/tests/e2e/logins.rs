@@ -1,5 +1,5 @@
-//! Logged-in profiles: access tokens are obtained, refreshed once for all waiting requests, stored before use, and never
-//! shown.
+//! Logged-in profiles: access tokens are obtained, refreshed once for all waiting requests, stored before use, and
+//! never shown.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// No token is in what was printed, in what readers print, or in any file of the home.
+/// No token is in the output, in the output of readers, or in any file of the home.
 #[track_caller]
 fn assert_masked(home: &Home, printed: &[&str]) {
     let mut places = vec![];

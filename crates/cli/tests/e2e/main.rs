@@ -1,5 +1,5 @@
-//! Tests of the real program with real processes, files, signals, HTTP and terminals, one file a subject. What a crate can
-//! show by itself is tested there.
+//! Tests of the real program with real processes, files, signals, HTTP and terminals, one file for each subject. What a
+//! crate can show by itself is tested in that crate.
 
 mod aborts;
 mod anchored;

@@ -57,7 +57,7 @@ fn messages_thought() -> String {
     answered(&format!("{before}data: {block}\n\ndata: {delta}\n\ndata: {{\"delta\":{{\"stop_reason\"{end}"))
 }
 
-/// Runs the check against a server that gives these answers; gives what it printed and what the server was sent.
+/// Runs the check against a server with these answers. Returns the output and the requests.
 fn check<const N: usize>(api: &str, answers: [String; N]) -> (Finished, Vec<Value>) {
     let (address, bodies) = serve_whole(answers);
     let home = Home::new().served_at(&address).with("LIMULUS_PROVIDERS__ACME__API", api);
@@ -69,7 +69,7 @@ fn check<const N: usize>(api: &str, answers: [String; N]) -> (Finished, Vec<Valu
     (finished, bodies.try_iter().collect())
 }
 
-/// Whether there is a line that begins and goes on like this.
+/// Whether a line starts with the first text and continues with the second.
 #[track_caller]
 fn assert_line(finished: &Finished, mark: &str, what: &str, says: &str) {
     let begins = format!("{mark} {what} ");
@@ -128,7 +128,7 @@ fn r50_a_key_that_is_not_taken_is_all_that_is_tried() {
 }
 
 #[test]
-fn r24_what_a_server_refuses_is_said_in_its_words() {
+fn r24_a_refusal_of_a_server_is_shown_verbatim() {
     let refusal = |what: &str| {
         let message = format!("{what} is not supported by this model");
         refused(400, &json!({ "error": { "type": "invalid_request_error", "message": message } }))

@@ -53,7 +53,8 @@ fn r61_wait_waits_for_the_owner_and_then_runs() {
     assert!(answer.out.contains("offline model"), "{answer:?}");
 }
 
-/// Stops the owner, takes its lock file away as an impatient administrator would, and lets another one work in the home.
+/// Stops the owner, takes its lock file away as an impatient administrator would, and lets another one work in the
+/// home.
 fn taken_over(home: &Home, owner: &Process) {
     for _ in 0..20 {
         owner.signal(Signal::STOP);
@@ -134,7 +135,7 @@ fn r15_abort_ends_an_unfinished_run_without_an_owner() {
     let home = Home::new();
     busy(&home).kill();
     let pids = crate::support::pids(&home.file("pids"));
-    assert!(crate::support::is_alive(pids[0]), "the command goes on");
+    assert!(crate::support::is_alive(pids[0]), "the command continues");
     home.run(&["runs", "abort", "--session", "busy"]).expect_code(0).expect_err("aborted");
     assert!(!crate::support::is_alive(pids[0]), "its command is ended");
     assert_eq!(home.json(&["runs", "show", "--session", "busy"])["outcome"], "aborted");

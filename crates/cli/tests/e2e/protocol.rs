@@ -108,7 +108,7 @@ fn talk(client: &mut Strict) -> String {
 }
 
 #[test]
-fn r60_all_that_an_owner_says_keeps_to_the_published_schema() {
+fn r60_every_frame_of_an_owner_matches_the_published_schema() {
     let home = Home::new();
     let service = home.start(&["serve", "--json"]);
     service.until_line("ready", |line| line["type"] == "ready");
@@ -163,6 +163,6 @@ fn r60_all_that_an_owner_says_keeps_to_the_published_schema() {
     }
     let lines = ["lifecycle/start", "lifecycle/end", "assistant/delta", "queue/accepted"];
     for expected in ["ask", "answered", "agent", "chat"].into_iter().chain(lines) {
-        assert!(client.observed.contains(expected), "{expected} was not heard: {:?}", client.observed);
+        assert!(client.observed.contains(expected), "{expected} was not received: {:?}", client.observed);
     }
 }

@@ -1,5 +1,5 @@
-//! Failures of a provider. Each ends with one or two lines that say what to do, is in the trace of its run, and leaves the
-//! session usable.
+//! Failures of a provider. Each ends with one or two lines that say what to do, is in the trace of its run, and leaves
+//! the session usable.
 
 use model_server::ModelServer;
 
@@ -63,7 +63,7 @@ pub(crate) fn r24_a_provider_that_cannot_be_reached_is_named() {
 }
 
 #[test]
-pub(crate) fn r49_a_provider_that_is_silent_is_given_up() {
+pub(crate) fn r49_a_request_to_a_silent_provider_times_out() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_REQUESTS__FIRST_BYTE_TIMEOUT_S", "1");
     let answer = home.run(&["agent", "-m", "hang=1 tokens=2"]).expect_code(0);

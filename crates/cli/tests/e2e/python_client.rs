@@ -62,7 +62,7 @@ fn r43_a_client_sees_nothing_twice_however_often_the_owner_is_killed() {
     let mut service = serve(&home);
     let client = ask(&home, &python, "stall=40x6 tokens=80");
     for kill in 1..=6 {
-        // Each answer stalls at the same word; the client has seen it as often as it was said.
+        // Each answer stalls at the same word; the client has received it as often as it was sent.
         client.until_err_times("word39", kill);
         service.kill();
         service = serve(&home);

@@ -9,7 +9,7 @@ use crate::support::{Busy, HOLD, Home, Process, is_alive, is_state, pids, until}
 
 /// R32: a steer enters the same run when the command has ended.
 #[test]
-fn r32_a_steer_is_in_the_next_request_of_the_run_that_is_under_way() {
+fn r32_a_steer_is_in_the_next_request_of_the_unfinished_run() {
     let mut busy = Busy::new();
     let sent = busy.send("steer", "Who are you?");
     assert_eq!((&sent["state"], &sent["mode"]), (&"queued".into(), &"steer".into()), "{sent}");
@@ -103,7 +103,8 @@ fn waiting_for(busy: &Busy, run: &str) -> [Process; 2] {
     [watch, busy.home.start(&["runs", "wait", run])]
 }
 
-/// R33, R43: commands that watch or wait for a run that never starts report that, and so does the command that sent its message.
+/// R33, R43: commands that watch or wait for a run that never starts report that, and so does the command that sent its
+/// message.
 #[test]
 fn r33_r43_a_wait_for_a_run_ends_when_its_message_is_cancelled() {
     let mut busy = Busy::new();
@@ -190,10 +191,10 @@ fn shown(lines: &[Value]) -> BTreeMap<String, Vec<String>> {
     shown
 }
 
-/// R36: a client that follows a session receives each change of a message's state, and a client that reads it later receives
-/// the same. The last state is the one in the receipt.
+/// R36: a client that follows a session receives each change of a message's state, and a client that reads it later
+/// receives the same. The last state is the one in the receipt.
 #[test]
-fn r36_lines_say_where_each_message_stands_live_and_read_back_alike() {
+fn r36_live_and_stored_lines_show_the_same_state_of_each_message() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
     let owner = home.start(&["serve"]);

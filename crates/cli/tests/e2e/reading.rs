@@ -30,7 +30,8 @@ fn commands(run: &str) -> Vec<Vec<&str>> {
     asked.chain([vec!["audit", "--state", "5"], vec!["audit", "--state", "500"]]).collect()
 }
 
-/// R61: the output of every command is the same from an owner and from the journal, byte for byte, with the same exit code.
+/// R61: the output of every command is the same from an owner and from the journal, byte for byte, with the same exit
+/// code.
 #[test]
 fn r61_a_command_prints_the_same_whether_the_owner_answers_or_the_journal() {
     let home = Home::new();
@@ -122,7 +123,7 @@ fn r61_the_owner_is_asked_first() {
 }
 
 #[test]
-fn r61_an_error_of_the_owner_is_said_as_if_it_had_happened_here() {
+fn r61_an_error_of_the_owner_looks_like_a_local_one() {
     let home = one_run();
     let owner = stand_in(&home, |request| {
         let error = json!({ "code": "NOT_FOUND", "message": "it is gone", "details": { "hint": "look", "exit": 4 } });
@@ -166,7 +167,7 @@ fn r22_r61_the_journal_is_read_where_the_owner_cannot_answer() {
     let listener = UnixListener::bind(&socket).expect("nobody else listens");
     assert_eq!(home.json(&["runs", "list"]), expected);
     drop(listener);
-    // One that was killed: its socket is there, and nobody listens.
+    // An owner that was killed: its socket exists, and nobody listens.
     assert_eq!(home.json(&["runs", "list"]), expected);
 }
 

@@ -135,7 +135,7 @@ fn r10_what_is_acknowledged_is_seen_by_others_while_the_home_is_owned() {
     drop(owner);
     let status = json(home.path(), &["status", "--json"]);
     assert!(status["owner"].is_null(), "{status}");
-    assert_eq!(status["unfinished"][0]["key"], "agent:main:main", "it was cut off, not ended");
+    assert_eq!(status["unfinished"][0]["key"], "agent:main:main", "it was interrupted, not ended");
 }
 
 #[test]

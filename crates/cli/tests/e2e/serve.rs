@@ -75,7 +75,7 @@ fn serve(home: &Home) -> (Process, Value) {
     (service, ready)
 }
 
-/// R60: a message is answered twice on one id; what is seen on the way is the run's own stream.
+/// R60: a message gets two responses with one id; between them come the lines of the run.
 #[test]
 fn r60_a_raw_client_sends_a_message_and_reads_its_run() {
     let home = Home::new();
@@ -92,7 +92,7 @@ fn r60_a_raw_client_sends_a_message_and_reads_its_run() {
         let frame = line.observe();
         match frame["type"].as_str() {
             Some("res") => {
-                assert!(answers.is_empty() || ended, "the end is told before it is answered");
+                assert!(answers.is_empty() || ended, "the end is sent before the response");
                 answers.push(frame["payload"].clone());
             }
             _ if frame["payload"]["run"].is_string() => {

@@ -1,5 +1,5 @@
-//! A second terminal: one process owns the home, others connect to it and continue when it goes away. The output is the same
-//! with every owner.
+//! A second terminal: one process owns the home, others connect to it and continue when it goes away. The output is the
+//! same with every owner.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read as _, Write as _, pipe};
@@ -51,7 +51,7 @@ fn settled(text: &str) -> String {
     settled
 }
 
-/// Lines of JSON without what is another thing at another time.
+/// Lines of JSON without the fields that differ between runs of the test.
 fn lines(finished: &Finished) -> Vec<String> {
     let bare = |mut line: Value| {
         if let Some(line) = line.as_object_mut() {
@@ -147,7 +147,7 @@ fn assert_once(lines: &[Value]) {
     for line in lines.iter().filter(|line| !is_state(line)) {
         let mut line = line.clone();
         line.as_object_mut().expect("an object").remove("cursor");
-        assert!(seen.insert(line.to_string()), "told twice: {line}");
+        assert!(seen.insert(line.to_string()), "sent twice: {line}");
     }
 }
 
@@ -208,7 +208,7 @@ fn r11_when_a_command_that_owns_the_home_is_killed_another_takes_over() {
 
 /// R61: an owner whose run is done shuts down, and the remaining command continues.
 #[test]
-fn r61_an_owner_that_leaves_in_order_leaves_the_others_to_go_on() {
+fn r61_after_an_orderly_shutdown_of_the_owner_the_others_continue() {
     let home = Home::new();
     let command = "run `until test -e first; do sleep 0.02; done`";
     let owner = home.start(&["agent", "--session", "first", "--yes", "--json", "-m", command]);
@@ -340,8 +340,8 @@ fn r43_events_are_printed_from_any_cursor_on() {
     session.until_line("what the next owner did", |line| line["stream"] == "tool" && line["type"] == "end");
 }
 
-/// The lines of the home for each session, without states, which come with each subscription, and without pieces of text,
-/// each of which must follow the one before it.
+/// The lines of the home for each session, without states, which come with each subscription, and without pieces of
+/// text, each of which must follow the one before it.
 #[track_caller]
 fn of_sessions(lines: &[Value]) -> BTreeMap<String, Vec<Value>> {
     let mut sessions: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -349,7 +349,7 @@ fn of_sessions(lines: &[Value]) -> BTreeMap<String, Vec<Value>> {
     for line in lines.iter().filter(|line| !is_state(line) && line["type"] != "update") {
         if line["type"] == "delta" {
             let end = texts.entry(line["effect"].to_string()).or_default();
-            assert_eq!(line["offset"], *end, "a gap, or told twice: {line}");
+            assert_eq!(line["offset"], *end, "a gap, or sent twice: {line}");
             *end += line["text"].as_str().expect("a text").len() as u64;
             continue;
         }
@@ -367,8 +367,9 @@ fn r11_r43_who_follows_the_home_misses_nothing_when_its_owners_are_killed() {
     let mut owner = serve(&home);
     let follower = home.start(&["events", "--follow", "--whole", "--json"]);
     for session in ["one", "two", "three"] {
-        // Pieces are sent only while their message is open, so the follower must be connected before the model sends them.
-        let observed = format!("heard-{session}");
+        // Pieces are sent only while their message is open, so the follower must be connected before the model sends
+        // them.
+        let observed = format!("observed-{session}");
         home.run(&["agent", "--session", &observed, "-m", "Who are you?"]).expect_code(0);
         follower.until_line("the owner's first end", |line| {
             line["session"] == format!("agent:main:{observed}") && line["type"] == "end"
@@ -407,9 +408,9 @@ fn r11_r43_who_follows_the_home_misses_nothing_when_its_owners_are_killed() {
     home.run(&["events", "--from", other]).expect_code(2).expect_err("whole home");
 }
 
-/// R02, R61: whoever sits at a terminal is asked, whichever process asks.
+/// R02, R61: an approval request appears on every terminal, whichever process executes the run.
 #[test]
-fn r02_a_question_is_answered_on_another_terminal() {
+fn r02_an_approval_request_is_answered_on_another_terminal() {
     if !Terminal::is_there() {
         return;
     }
@@ -428,7 +429,7 @@ fn r02_a_question_is_answered_on_another_terminal() {
     drop(owner);
 }
 
-/// A pipe that takes nothing more until somebody reads it; what is in it.
+/// A pipe that is full until somebody reads it, and its content.
 fn full_pipe() -> (PipeReader, PipeWriter, usize) {
     let (read, mut write) = pipe().expect("a pipe");
     fcntl_setfl(&write, OFlags::NONBLOCK).expect("its flags can be set");
@@ -444,7 +445,8 @@ fn full_pipe() -> (PipeReader, PipeWriter, usize) {
     (read, write, bytes)
 }
 
-/// R60, R61: nobody reads the owner's stdout, as behind a pager or after Ctrl-S. Its own run goes on, and so do the others.
+/// R60, R61: nobody reads the owner's stdout, as behind a pager or after Ctrl-S. Its own run continues, and so do the
+/// others.
 #[test]
 fn r60_r61_an_owner_whose_output_nobody_reads_holds_up_nobody() {
     let home = Home::new();

@@ -110,7 +110,7 @@ fn r13_r15_a_shutdown_leaves_a_running_command_to_its_supervisor() {
     let pids = waiting_pids(&home);
     agent.signal(Signal::TERM);
     agent.finish().expect_code(143);
-    assert!(is_alive(pids[0]), "the command goes on");
+    assert!(is_alive(pids[0]), "the command continues");
     let resuming = home.start(&["resume", "--json"]);
     resuming.until_line("the look-up", |line| line["type"] == "found" && line["found"] == "running");
     home.put("go", "");
@@ -161,8 +161,8 @@ fn r15_leaving_in_order_does_not_count_towards_poison() {
     home.paced(0).run(&["resume"]).expect_code(0);
 }
 
-/// R15: stdout is full and nobody reads it: the command blocks forever, and a signal ends it nevertheless. The next owner
-/// resumes its run.
+/// R15: stdout is full and nobody reads it: the command blocks forever, and a signal ends it nevertheless. The next
+/// owner resumes its run.
 #[test]
 pub(crate) fn r15_a_signal_ends_a_command_whose_stdout_nobody_reads() {
     let server = ModelServer::start().unwrap();

@@ -91,10 +91,10 @@ fn text(lines: &[Value]) -> String {
     deltas.map(|line| line["text"].as_str().expect("a text")).collect()
 }
 
-/// R43: a client that reads nothing while a session streams is dropped once 4 MiB wait for it. Other clients and the run are
-/// not affected. With its last cursor the client receives the rest, without a gap and nothing twice.
+/// R43: a client that reads nothing while a session streams is dropped once 4 MiB wait for it. Other clients and the
+/// run are not affected. With its last cursor the client receives the rest, without a gap and nothing twice.
 #[test]
-fn r43_a_client_that_does_not_read_is_dropped_and_comes_back_to_the_rest() {
+fn r43_a_client_that_does_not_read_is_dropped_and_receives_the_rest_later() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let owner = home.start(&["serve"]);

@@ -61,7 +61,7 @@ pub(crate) fn r45_what_was_left_out_of_an_output_can_be_read() {
 }
 
 #[test]
-pub(crate) fn a_page_is_fetched_only_with_leave_and_only_from_where_it_may() {
+pub(crate) fn a_page_is_fetched_only_with_approval_and_only_from_allowed_addresses() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {

@@ -1,6 +1,6 @@
-//! Runs tests once more beside a `limulus serve` that owns the home. R61 requires the same output with every owner, so a test
-//! of a command that is its own owner also tests a command that uses the socket. Each omitted test has a reason. This file
-//! contains only the lists.
+//! Runs tests once more beside a `limulus serve` that owns the home. R61 requires the same output with every owner, so
+//! a test of a command that is its own owner also tests a command that uses the socket. Each omitted test has a reason.
+//! This file contains only the lists.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ beside_an_owner! {
         r02_yes_allows_what_would_be_asked_for_that_run_alone,
         r02_yes_does_not_allow_what_is_denied,
         r02_a_terminal_is_asked_and_its_answer_holds,
-        r12_struck_text_is_erased_from_a_terminal,
+        r12_retracted_text_is_erased_from_a_terminal,
     }
     audit {
         r18_every_transition_is_in_the_log_with_time_cause_from_and_to,
@@ -55,7 +55,7 @@ beside_an_owner! {
         r24_what_is_not_there_is_not_found,
     }
     budgets {
-        r23_a_run_that_has_used_up_its_calls_says_so_waits_and_continues_when_there_is_more,
+        r23_a_run_that_has_used_up_its_calls_waits_and_continues_when_the_limit_is_raised,
         r23_a_run_ends_at_its_limit_where_that_is_configured,
         r23_near_a_limit_the_model_is_asked_to_finish,
         r23_usage_is_shown_by_model_session_and_day,
@@ -68,10 +68,10 @@ beside_an_owner! {
         r62_a_new_conversation_begins_with_what_follows_the_command,
     }
     compaction {
-        r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary,
+        r14_r25_the_model_can_write_down_important_facts_before_a_summary,
         r25_r52_a_turn_of_thirty_tools_never_reaches_the_providers_overflow,
         r23_a_summary_that_too_little_is_left_for_is_not_asked_for,
-        r52_thirty_results_at_once_are_cut_before_they_are_sent,
+        r52_thirty_results_at_once_are_truncated_before_they_are_sent,
         r52_an_overflow_is_compacted_and_then_reported_readably,
         r14_a_summary_that_goes_wrong_leaves_the_old_history,
         r62_a_history_is_compacted_on_demand_and_that_is_undone,
@@ -81,7 +81,7 @@ beside_an_owner! {
         r51_the_answering_model_is_reported_if_only_the_ledger_is_the_reason,
         r50_r51_a_key_that_is_refused_gives_way_to_the_next_and_a_model_to_its_fallback,
         r51_when_all_have_failed_each_is_named,
-        r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say_otherwise,
+        r50_all_sessions_share_a_cooldown_and_the_user_can_clear_it,
     }
     chains {
         r50_r51_r53_a_chain_of_keys_levels_and_models_on_each_wire_format,
@@ -104,7 +104,7 @@ beside_an_owner! {
         r24_r51_a_request_that_fails_says_so_and_is_in_the_trace,
         r24_a_short_interruption_is_retried,
         r24_a_provider_that_cannot_be_reached_is_named,
-        r49_a_provider_that_is_silent_is_given_up,
+        r49_a_request_to_a_silent_provider_times_out,
         r13_r46_a_call_that_makes_no_sense_is_answered_and_not_run,
         r50_a_key_is_sent_and_shown_to_nobody,
     }
@@ -125,7 +125,7 @@ beside_an_owner! {
         r61_files_are_edited_and_found_by_plain_requests,
         r13_a_patch_changes_several_files_or_none,
         r45_what_was_left_out_of_an_output_can_be_read,
-        a_page_is_fetched_only_with_leave_and_only_from_where_it_may,
+        a_page_is_fetched_only_with_approval_and_only_from_allowed_addresses,
     }
 }
 
@@ -156,16 +156,16 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     (
         "bad_input",
-        "r24_an_unknown_key_of_the_configuration_names_the_nearest",
+        "r24_an_unknown_key_of_the_configuration_is_reported_with_the_nearest",
         "no owner starts with that configuration",
     ),
-    ("bad_input", "r24_an_unknown_model_is_said_before_anything_is_recorded", "the owner has made the home"),
+    ("bad_input", "r24_an_unknown_model_is_reported_before_anything_is_recorded", "the owner has made the home"),
     ("aborts", "*", "is about a second terminal: a service of its own, or an owner that another command aborts"),
     ("chat", "r62_a_command_that_makes_no_sense_says_what_does", "begins where there is no home"),
     ("chat", "r62_a_run_is_paused_resumed_and_stopped_from_the_chat", "is beside a service of its own"),
     (
         "chat",
-        "r36_what_waits_says_where_it_stands_and_a_steer_has_the_mark_that_is_configured",
+        "r36_a_waiting_message_shows_its_state_and_a_steer_has_the_configured_prefix",
         "is beside a service of its own",
     ),
     (
@@ -175,7 +175,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     ("config", "*", "no command of it speaks with an owner"),
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
-    ("doctor", "*", "a home is mended by a command that owns it alone"),
+    ("doctor", "*", "a home is repaired by a command that is its only owner"),
     ("failover", "r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted", "kills the command that owns the home"),
     (
         "failover",
@@ -188,7 +188,11 @@ const ONCE: &[(&str, &str, &str)] = &[
         "is about a command that owns the home while it runs",
     ),
     ("failover", "r53_a_run_with_a_long_requested_wait_continues_when_a_user_clears_its_keys", "starts its owner"),
-    ("failover", "r50_r51_a_run_learns_during_its_life_what_others_find_out", "two commands and their owner at once"),
+    (
+        "failover",
+        "r50_r51_a_run_observes_cooldowns_that_others_set_during_its_life",
+        "two commands and their owner at once",
+    ),
     (
         "failover",
         "r50_r10_with_a_damaged_ledger_runs_continue_with_a_warning_and_a_repair_keeps_intact_entries",
@@ -197,7 +201,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("failover", "r50_no_kill_shortens_a_cooldown", "kills the command that owns the home"),
     (
         "failover",
-        "r42_a_model_that_sees_too_little_is_refused_before_anything_is_sent",
+        "r42_a_model_with_a_too_small_window_is_refused_before_a_request_is_sent",
         "begins where there is no home",
     ),
     ("formats", "r45_a_file_that_cannot_be_attached_sends_nothing", "the owner has made the home"),
@@ -231,22 +235,22 @@ const ONCE: &[(&str, &str, &str)] = &[
     (
         "signals",
         "r13_r15_a_shutdown_leaves_a_running_command_to_its_supervisor",
-        "SIGTERM ends a client alone: the run goes on in its owner",
+        "SIGTERM ends only the client: the run continues in its owner",
     ),
     (
         "signals",
         "r15_a_second_interrupt_quits_at_once",
-        "the owner goes on with the abort, which may be over before anybody resumes",
+        "the owner continues the abort, which may end before anybody resumes",
     ),
     (
         "signals",
         "r15_a_shutdown_seals_streams_and_the_next_owner_continues",
-        "SIGTERM ends a client alone: the run goes on in its owner",
+        "SIGTERM ends only the client: the run continues in its owner",
     ),
     (
         "signals",
         "r15_leaving_in_order_does_not_count_towards_poison",
-        "SIGTERM ends a client alone: the run goes on in its owner",
+        "SIGTERM ends only the client: the run continues in its owner",
     ),
 ];
 

@@ -105,11 +105,11 @@ fn settled_done(entries: &[Entry]) -> Check {
 
 /// What a client received of the interrupted answer is in the journal, byte for byte.
 fn text_kept(reader: &Reader, entries: &[Entry], seen: &Seen) -> Result<Check, CliError> {
-    let cut = entries.iter().find_map(|entry| match &entry.event {
+    let interrupted = entries.iter().find_map(|entry| match &entry.event {
         Event::StreamCut(e) => e.text,
         _ => None,
     });
-    let bytes = cut.map(|body| reader.body(&body.hash)).transpose()?.flatten();
+    let bytes = interrupted.map(|body| reader.body(&body.hash)).transpose()?.flatten();
     let kept = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let holds = !seen.text.is_empty() && kept.starts_with(&seen.text);
     let found = format!("{} bytes seen, {} bytes kept", seen.text.len(), kept.len());

@@ -1,4 +1,4 @@
-//! What can still be read of a session that is put aside, as text. What may not live here: what is done to the journal.
+//! Saves the readable text of a quarantined session.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -12,14 +12,14 @@ use journal::check::BranchSpan;
 
 use crate::error::{CliError, Exit};
 
-/// Writes the texts of a session's branches, each below its entry, into a file of the home; gives its name, or none where
-/// nothing can be read.
+/// Writes the texts of a session's branches, each below its entry, into a file of the home. Returns the name of the
+/// file; none if nothing is readable.
 pub(super) fn keep_texts(home: &Path, reader: &Reader, key: &str) -> Result<Option<String>, CliError> {
     let branches = reader.branches_of(key)?;
     let mut kept = String::new();
     for branch in &branches {
         let mut read = String::new();
-        // What cannot be walked to its end is kept up to there.
+        // If the walk fails, the texts before the failure are kept.
         let _ = reader.walk(&BranchSpan { branch: *branch, to: None }, |audited| {
             for body in audited.event().map(engine::Event::bodies).unwrap_or_default() {
                 if let Ok(text) = texts(reader)(&body) {

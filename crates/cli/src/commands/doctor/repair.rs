@@ -8,24 +8,24 @@ use journal::{Read as _, Reader, Sqlite};
 use runtime::repair::HeldSession;
 
 use super::quarantine::keep_texts;
-use super::{DoctorArgs, Line, look, rest};
+use super::{DoctorArgs, Line, check_home, rest};
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::show::doctor::promise;
 use crate::show::human::{Page, printable};
 
-const UNKNOWN: &str = "the journal was mended, and what this run did after the last entry that is there is not known";
+const UNKNOWN: &str = "the journal was repaired; this run's work after its last entry is unknown";
 
-/// Mends; gives what was done, a line each.
+/// Asks and repairs. Returns what was done, one line each.
 pub(super) fn run(wanted: &Repair, args: &DoctorArgs, globals: &Globals) -> Result<Did, CliError> {
-    let report = look(globals)?;
-    // Views can be made anew, and what nothing needs be removed, at will.
+    let report = check_home(globals)?;
+    // Views can be rebuilt and unused content removed at any time.
     let is_needed = report.findings.iter().any(|finding| is_for(wanted, finding.repair.as_ref()));
     if !is_needed && !matches!(wanted, Repair::Views | Repair::Collect) {
         return Err(CliError::Refused {
             exit: Exit::Refused,
             what: format!("nothing here needs the repair `{wanted}`; nothing was changed"),
-            hint: "`limulus doctor` says what is wrong, and which repair is for it".to_owned(),
+            hint: "`limulus doctor` lists the damage and its repairs".to_owned(),
         });
     }
     ask(wanted, args)?;
@@ -34,33 +34,33 @@ pub(super) fn run(wanted: &Repair, args: &DoctorArgs, globals: &Globals) -> Resu
         Repair::Loss => {
             let mut did = Repairs::take(&globals.home)?.loss()?;
             did.extend(hold(globals)?);
-            did.extend(make_lists(globals)?);
+            did.extend(rebuild_lists(globals)?);
             Ok(did)
         }
         Repair::Export => {
             let mut did = export(globals)?;
-            did.extend(make_lists(globals)?);
+            did.extend(rebuild_lists(globals)?);
             Ok(did)
         }
         Repair::Views => {
-            let mender = Repairs::take(&globals.home)?;
-            let mut did = vec![mender.keep_copy()?];
-            did.extend(mender.tables()?);
-            drop(mender);
-            did.extend(make_lists(globals)?);
+            let repairs = Repairs::take(&globals.home)?;
+            let mut did = vec![repairs.keep_copy()?];
+            did.extend(repairs.tables()?);
+            drop(repairs);
+            did.extend(rebuild_lists(globals)?);
             Ok(did)
         }
         Repair::Snapshots(key) => {
-            let bad = snapshots(&report, key.as_deref());
-            Ok(Repairs::take(&globals.home)?.snapshots(&bad)?)
+            let corrupt = snapshots(&report, key.as_deref());
+            Ok(Repairs::take(&globals.home)?.snapshots(&corrupt)?)
         }
         Repair::Session(key) => {
             let mut did = vec![Repairs::take(&globals.home)?.keep_copy()?];
             did.extend(match salvage(key, globals)? {
                 Some(salvaged) => salvaged,
-                None => put_aside(key, globals)?,
+                None => quarantine(key, globals)?,
             });
-            did.extend(make_lists(globals)?);
+            did.extend(rebuild_lists(globals)?);
             Ok(did)
         }
         Repair::Ledger => {
@@ -72,7 +72,7 @@ pub(super) fn run(wanted: &Repair, args: &DoctorArgs, globals: &Globals) -> Resu
     }
 }
 
-/// Whether what was asked for is what a finding needs; all snapshots are those of every session.
+/// Whether this repair is the one that a finding needs. `snapshots` is for those of every session.
 fn is_for(wanted: &Repair, needed: Option<&Repair>) -> bool {
     match (wanted, needed) {
         (Repair::Snapshots(None), Some(Repair::Snapshots(_))) => true,
@@ -80,7 +80,7 @@ fn is_for(wanted: &Repair, needed: Option<&Repair>) -> bool {
     }
 }
 
-/// Nothing is changed that nobody has said yes to.
+/// Asks the user for a confirmation, unless `--yes` was given. An error means that nothing may be changed.
 fn ask(wanted: &Repair, args: &DoctorArgs) -> Result<(), CliError> {
     if args.yes {
         return Ok(());
@@ -88,13 +88,16 @@ fn ask(wanted: &Repair, args: &DoctorArgs) -> Result<(), CliError> {
     let refused =
         |what: String, hint: &str| Err(CliError::Refused { exit: Exit::Refused, what, hint: hint.to_owned() });
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return refused(format!("the repair `{wanted}` needs a yes, and there is no terminal to ask on"), "add --yes");
+        return refused(
+            format!("the repair `{wanted}` needs a confirmation, and there is no terminal to ask on"),
+            "add --yes",
+        );
     }
     for line in promise(wanted) {
         eprintln!("  {line}");
     }
     eprint!("? repair `{wanted}` [y/N] ");
-    // Whoever closed stderr is not asked, and has not said yes.
+    // If stderr is closed, the question is not seen, and the answer is not a yes.
     let _ = std::io::stderr().flush();
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line).is_ok();
@@ -106,14 +109,14 @@ fn ask(wanted: &Repair, args: &DoctorArgs) -> Result<(), CliError> {
 
 fn export(globals: &Globals) -> Result<Did, CliError> {
     let mut line = Line::new();
-    let mender = Repairs::take(&globals.home)?;
-    let mut did = mender.export(&mut |progress| line.show(progress))?;
+    let repairs = Repairs::take(&globals.home)?;
+    let mut did = repairs.export(&mut |progress| line.show(progress))?;
     line.clear();
-    drop(mender);
+    drop(repairs);
     did.extend(hold(globals)?);
-    for finding in look(globals)?.findings {
+    for finding in check_home(globals)?.findings {
         match finding.repair {
-            // One that has no good entry stays a finding: whether it is put aside is for its user to say.
+            // A session without an intact entry stays a finding: its user decides whether it is quarantined.
             Some(Repair::Session(key)) => did.extend(salvage(&key, globals)?.into_iter().flatten()),
             Some(Repair::Ledger) => did.extend(salvage_ledger(globals)?),
             _ => {}
@@ -122,27 +125,28 @@ fn export(globals: &Globals) -> Result<Did, CliError> {
     Ok(did)
 }
 
-/// Makes every row of the views anew: they also told what is not there any more.
-fn make_lists(globals: &Globals) -> Result<Did, CliError> {
+/// Rebuilds every row of the views: they still listed what is lost.
+fn rebuild_lists(globals: &Globals) -> Result<Did, CliError> {
     let unreadable = Sqlite::own(&globals.home)?.rebuild_views()?;
     let none = unreadable.iter().map(|(session, error)| format!("session {session} has no row in the views: {error}"));
-    Ok(std::iter::once("the rows of every list are made anew from the entries".to_owned()).chain(none).collect())
+    Ok(std::iter::once("the rows of every list are rebuilt from the entries".to_owned()).chain(none).collect())
 }
 
-/// Puts a session aside of which nothing can be folded, with what can be read of it.
-fn put_aside(key: &str, globals: &Globals) -> Result<Did, CliError> {
+/// Quarantines a session without an intact entry, and saves its readable text.
+fn quarantine(key: &str, globals: &Globals) -> Result<Did, CliError> {
     let reader = Reader::open(&globals.home)?;
     let texts = keep_texts(&globals.home, &reader, key)?;
     let branches = reader.branches_of(key)?;
     drop(reader);
     let mut did = Repairs::take(&globals.home)?.quarantine(key)?;
-    did.extend(texts.map(|name| format!("what can be read of it is kept as {name}")));
-    let shown = branches.iter().map(|branch| format!("its entries stay: `limulus audit --branch {branch}` shows them"));
-    did.extend(shown);
+    did.extend(texts.map(|name| format!("its readable text is saved as {name}")));
+    let entries =
+        branches.iter().map(|branch| format!("its entries stay: `limulus audit --branch {branch}` shows them"));
+    did.extend(entries);
     Ok(did)
 }
 
-/// Begins a new branch at the last good entry of a session; none where there is no such entry.
+/// Starts a new branch at the last intact entry of a session. None if no entry is intact.
 fn salvage(key: &str, globals: &Globals) -> Result<Option<Did>, CliError> {
     let reader = Reader::open(&globals.home)?;
     let Some(branch) = reader.current_branch(key)? else { return Ok(None) };
@@ -153,14 +157,14 @@ fn salvage(key: &str, globals: &Globals) -> Result<Option<Did>, CliError> {
     let salvaged = runtime::repair::salvage(&journal, key, (parent, seq), good.chain, UNKNOWN)?;
     let (at, new) = (good.checkpoint, salvaged.branch);
     let mut did = vec![
-        format!("{key} goes on in the new branch {new}, from {at}; what came after is not in it"),
-        format!("the damaged branch stays as it is: `limulus audit {key} --branch {branch}` shows it"),
+        format!("{key} continues in branch {new} after {at}; later entries are only in the old branch"),
+        format!("the old branch stays as it is: `limulus audit {key} --branch {branch}` shows it"),
     ];
-    did.extend(told_of(&salvaged.held));
+    did.extend(report_held(&salvaged.held));
     Ok(Some(did))
 }
 
-/// Begins a new branch of the ledger at its last good entry.
+/// Starts a new branch of the ledger at its last intact entry.
 fn salvage_ledger(globals: &Globals) -> Result<Did, CliError> {
     let reader = Reader::open(&globals.home)?;
     let (damaged, good) = (reader.ledger()?, reader.verify_ledger().last_good);
@@ -168,57 +172,53 @@ fn salvage_ledger(globals: &Globals) -> Result<Did, CliError> {
     let journal = Sqlite::own(&globals.home)?;
     let from = good.as_ref().map(|good| ((good.checkpoint.branch, good.checkpoint.seq), good.chain));
     let new = runtime::repair::salvage_ledger(&journal, from)?;
-    let begins = match good {
-        Some(good) => format!("from {}; what it learned after that is not in it", good.checkpoint),
-        None => "with nothing: no entry of it was good".to_owned(),
+    let continues = match good {
+        Some(good) => format!("branch {new} after {}; later entries are only in the old branch", good.checkpoint),
+        None => format!("the empty branch {new}: none of its entries is intact"),
     };
-    let shown =
-        damaged.map(|branch| format!("the damaged branch stays as it is: `limulus audit --branch {branch}` shows it"));
-    let known =
-        "`limulus profiles list` shows what is left alone now; `limulus profiles use` puts a profile first again";
-    Ok([format!("the ledger goes on in the new branch {new}, {begins}")]
-        .into_iter()
-        .chain(shown)
-        .chain([known.to_owned()])
-        .collect())
+    let old =
+        damaged.map(|branch| format!("the old branch stays as it is: `limulus audit --branch {branch}` shows it"));
+    let hint =
+        "`limulus profiles list` shows the remaining cooldowns; `limulus profiles use` sets a preferred profile again";
+    Ok([format!("the ledger continues in {continues}")].into_iter().chain(old).chain([hint.to_owned()]).collect())
 }
 
-/// What waits for a human, and what must be sent again.
-fn told_of(held: &HeldSession) -> Did {
+/// Reports the run that needs a human and the messages that must be sent again.
+fn report_held(held: &HeldSession) -> Did {
     let HeldSession { key, run, cancelled } = held;
-    let run = run.map(|_| format!("{key} waits for you: `limulus resume {key} --force` takes its run up again"));
+    let run = run.map(|_| format!("{key} needs a human: `limulus resume {key} --force` resumes its run"));
     let cancelled =
         (*cancelled > 0).then(|| format!("{key}: {cancelled} waiting messages were cancelled; send them again"));
     run.into_iter().chain(cancelled).collect()
 }
 
-/// Holds every run that was under way: what it did last may be in what is gone.
+/// Stops every unfinished run until a human resumes it: its last work may be in the lost entries.
 fn hold(globals: &Globals) -> Result<Did, CliError> {
     let journal = Sqlite::own(&globals.home)?;
     let mut did = vec![];
     for row in journal.sessions()? {
-        // One that does not fold is refused anyway, and a finding of its own.
+        // A session that cannot be folded is a finding of its own.
         if !row.unfinished && !runtime::repair::is_behind(&journal, &row).unwrap_or(false) {
             continue;
         }
         match runtime::repair::hold(&journal, &row.key, row.branch, UNKNOWN) {
-            Ok(held) => did.extend(told_of(&held)),
-            // It is refused, and a finding of its own.
-            Err(error) => did.push(format!("{} could not be held: {error}", row.key)),
+            Ok(held) => did.extend(report_held(&held)),
+            // The session is a finding of its own.
+            Err(error) => did.push(format!("the run of {} could not be stopped: {error}", row.key)),
         }
     }
     Ok(did)
 }
 
-/// The snapshots that were found to be bad: of this session, or all.
+/// The corrupt snapshots of the report: of this session, or all.
 fn snapshots(report: &CheckReport, key: Option<&str>) -> Vec<Checkpoint> {
-    let bad = report.findings.iter().filter(|finding| finding.what == What::Snapshot);
-    let of = bad.filter(|finding| key.is_none_or(|key| finding.place.session.as_deref() == Some(key)));
+    let corrupt = report.findings.iter().filter(|finding| finding.what == What::Snapshot);
+    let of = corrupt.filter(|finding| key.is_none_or(|key| finding.place.session.as_deref() == Some(key)));
     of.filter_map(|finding| finding.place.snapshot).collect()
 }
 
-/// What was done, for people.
-pub(super) fn told(did: &Did) -> String {
+/// Lays out what a repair did.
+pub(super) fn lay_out(did: &Did) -> String {
     let mut page = Page::default();
     for line in did {
         page.line(format!("→ {}", printable(line)));

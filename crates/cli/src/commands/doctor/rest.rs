@@ -1,4 +1,4 @@
-//! What a home holds that nothing needs: told as notes, removed by `--repair collect`. What may not live here: what is damaged.
+//! Content of a home that nothing refers to: reported as notes, removed by `--repair collect`.
 
 use std::collections::BTreeSet;
 
@@ -16,59 +16,64 @@ use crate::show::human::count;
 
 const REPAIR: &str = "`limulus doctor --repair collect`";
 
-/// Adds to a report what nothing needs. Where anything is wrong, nobody knows.
+/// Adds notes about unused content. In a damaged home nobody knows what is unused.
 pub(super) fn note(report: &mut CheckReport, globals: &Globals) {
     if !report.findings.is_empty() {
         return;
     }
     if report.collectable != Collected::default() {
-        report.notes.push(format!("{} that nothing needs; {REPAIR} removes them", told(&report.collectable)));
+        report.notes.push(format!("{} that nothing refers to; {REPAIR} removes them", amount(&report.collectable)));
     }
     let found = Reader::open(&globals.home).map_err(CliError::from).and_then(|reader| orphans(&reader, globals));
     let Ok(Orphans { calls, foreign }) = found else {
-        return report.notes.push("what is left in calls/ could not be looked at".to_owned());
+        return report.notes.push("calls/ could not be checked for unused folders".to_owned());
     };
     if !calls.is_empty() {
         report
             .notes
-            .push(format!("{} in calls/ of calls that nobody waits for; {REPAIR} removes them", folders(&calls)));
+            .push(format!("{} in calls/ of calls that no run waits for; {REPAIR} removes them", folders(&calls)));
     }
     for name in foreign {
-        report.notes.push(format!("calls/{name} is nothing that limulus made: it stays"));
+        report.notes.push(format!("calls/{name} was not created by limulus: it stays"));
     }
 }
 
-/// Removes it.
+/// Removes unused content from the journal and from `calls/`.
 pub(super) fn collect(report: &CheckReport, globals: &Globals) -> Result<Did, CliError> {
     if !report.findings.is_empty() {
         return Err(CliError::Refused {
             exit: Exit::Refused,
-            what: "nothing is collected in a home that something is wrong with: what it needs is not known".to_owned(),
-            hint: "`limulus doctor` says what is to be mended first".to_owned(),
+            what: "unused content is not removed while the home is damaged".to_owned(),
+            hint: "run `limulus doctor` and repair that first".to_owned(),
         });
     }
     let journal = Sqlite::own(&globals.home)?;
     let collected = journal.collect()?;
     let orphans = orphans(&journal, globals)?;
     orphans.remove().map_err(|error| unreadable(&error))?;
-    Ok(vec![format!("{} that nothing needs are removed, and {} in calls/", told(&collected), folders(&orphans.calls))])
+    Ok(vec![format!(
+        "{} that nothing refers to are removed, and {} in calls/",
+        amount(&collected),
+        folders(&orphans.calls)
+    )])
 }
 
-/// A run is under way as long as its session's row says so, and a process is held as long as its state lists it; the rows are what the entries give, or it is a finding.
+/// Finds folders of calls that no run waits for. The row of a session names its unfinished run, and the state of the
+/// session its processes; rows that contradict the entries are findings.
 fn orphans(read: &dyn Read, globals: &Globals) -> Result<Orphans, CliError> {
     let calls = globals.home.join("calls");
-    // Listed first, for whoever owns the home may begin a run meanwhile.
+    // Listed first: an owner may start a run in the meantime.
     let listed = tools::orphans(&calls, &|_| false).map_err(|error| unreadable(&error))?;
     if listed == Orphans::default() {
         return Ok(listed);
     }
     let rows = read.sessions()?;
-    let under_way: BTreeSet<RunId> = rows.iter().filter_map(|row| row.run).collect();
-    let mut held = BTreeSet::new();
+    let unfinished: BTreeSet<RunId> = rows.iter().filter_map(|row| row.run).collect();
+    let mut processes = BTreeSet::new();
     for row in &rows {
-        held.extend(fold_branch(read, row)?.processes.into_iter().map(|process| process.effect));
+        processes.extend(fold_branch(read, row)?.processes.into_iter().map(|process| process.effect));
     }
-    let is_open = |call: EffectId| under_way.contains(&call.run) || held.contains(&call);
+    let is_open = |call: EffectId| unfinished.contains(&call.run) || processes.contains(&call);
     let mut still = tools::orphans(&calls, &is_open).map_err(|error| unreadable(&error))?;
     still.calls.retain(|path| listed.calls.contains(path));
     Ok(still)
@@ -77,12 +82,12 @@ fn orphans(read: &dyn Read, globals: &Globals) -> Result<Orphans, CliError> {
 fn unreadable(error: &std::io::Error) -> CliError {
     CliError::Failed {
         exit: Exit::Store,
-        what: format!("what is in calls/ could not be looked at or removed ({error})"),
-        hint: "look at the folder calls/ of the home".to_owned(),
+        what: format!("the content of calls/ could not be read or removed ({error})"),
+        hint: "check the permissions of the folder calls/ in the home".to_owned(),
     }
 }
 
-fn told(collected: &Collected) -> String {
+fn amount(collected: &Collected) -> String {
     let Collected { bodies, bytes, progress } = *collected;
     let bodies = if bodies == 1 { "1 body".to_owned() } else { format!("{bodies} bodies") };
     format!("{bodies} ({}) and {} of output", size(bytes), count(progress as usize, "piece"))

@@ -17,7 +17,7 @@ use crate::show::{json, print};
 struct Checked {
     /// `PROVIDER/MODEL`.
     model: String,
-    /// The wire format.
+    /// The wire format, as in `providers.NAME.api`.
     api: &'static str,
     /// Whether an agent can use it.
     works: bool,

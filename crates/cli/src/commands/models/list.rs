@@ -17,9 +17,7 @@ use crate::show::{json, print};
 struct Row {
     /// `PROVIDER/MODEL`.
     model: String,
-    /// Tokens.
     context_window: u64,
-    /// Tokens.
     max_output: u64,
     price: Option<Dollars>,
     /// The thinking levels; null if unknown.
@@ -27,7 +25,7 @@ struct Row {
     images: bool,
     /// The origin of the figures that are not configured.
     from: Origin,
-    /// The configured figures.
+    /// The keys of the figures that the configuration sets.
     configured: Vec<&'static str>,
     key: KeyStatus,
     /// Whether it is the first model of the agent `main`.

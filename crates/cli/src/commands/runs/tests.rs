@@ -1,4 +1,4 @@
-//! How runs are laid out, from scenes driven through the real machine.
+//! Tests of the pages of `limulus runs`, with runs of the real machine.
 
 use engine::{Failure, FailureClass, Found};
 use gateway::methods::reading::Reads as _;
@@ -68,10 +68,10 @@ fn r18_the_story_of_a_run_killed_twice() {
     let lines = lines(&scene);
     insta::assert_snapshot!(lay_out_trace(&lines, &Zone::utc()));
     assert_eq!(lines.iter().filter(|line| line.crash).count(), 2);
-    // Every entry of the branch but the two that made and opened the session, and what made it ready.
+    // Every entry of the branch after those that created and opened the session.
     let before = scene.kinds().iter().position(|kind| *kind == "message_accepted").unwrap();
-    let told: Vec<&str> = lines.iter().map(|line| line.event.as_str()).collect();
-    assert_eq!(told, scene.kinds()[before..], "the story leaves nothing out");
+    let kinds: Vec<&str> = lines.iter().map(|line| line.event.as_str()).collect();
+    assert_eq!(kinds, scene.kinds()[before..], "the trace has every entry");
     for pair in lines.windows(2) {
         let idle_again = pair[0].to.name() == "completed" && pair[1].from.name() == "idle";
         assert!(pair[0].to == pair[1].from || idle_again, "{pair:?}");

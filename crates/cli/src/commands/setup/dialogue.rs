@@ -9,7 +9,7 @@ use super::found::{By, Found};
 use crate::error::{CliError, Exit};
 use crate::show::human::printable;
 
-/// The dialogue.
+/// The questions of `setup` on the terminal.
 pub(super) struct Dialogue {
     asks: bool,
 }

@@ -7,7 +7,7 @@ use crate::config::{Config, Environment};
 /// At most this many models of one Ollama are offered; others can be written into the file by hand.
 const LOCAL_MODELS: usize = 8;
 
-/// A usable model.
+/// A model that `setup` can use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Found {
     /// `PROVIDER/MODEL`.

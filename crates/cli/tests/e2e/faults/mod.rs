@@ -1,6 +1,6 @@
-//! What fails in the middle of something: a chain of candidates, an answer, a server that says nothing. None of these runs once more
-//! beside an owner (`twice.rs`): each starts a service of its own, or kills the command that owns the home.
+//! Failures in the middle of a chain of candidates or an answer, and silent servers. None of these tests runs a second
+//! time beside an owner (`twice.rs`): each starts its own service, or kills the command that owns the home.
 
 mod chains;
-mod cuts;
+mod interruptions;
 mod silence;

@@ -1,5 +1,5 @@
-//! Silent servers on each wire format: no head, only a head, endless pings, a word and then nothing or pings. Pings are no
-//! progress. The scripts of the engine test the exact limits.
+//! Silent servers on each wire format: no head, only a head, endless pings, a word and then nothing or pings. Pings are
+//! no progress. The scripts of the engine test the exact limits.
 
 use serde_json::Value;
 
@@ -89,12 +89,12 @@ fn check(silences: &'static [Silence], key: &str, class: &str, says: &str) {
 
 /// R49: P12.
 #[test]
-fn r49_p12_without_a_first_byte_a_request_is_given_up_whatever_keeps_its_connection_alive() {
+fn r49_p12_a_request_without_a_first_byte_times_out_although_its_connection_is_alive() {
     check(&BEFORE, "LIMULUS_REQUESTS__FIRST_BYTE_TIMEOUT_S", "timeout", "first_byte_timeout_s");
 }
 
 /// R49: C4, P12.
 #[test]
-fn r49_p12_an_answer_that_falls_silent_is_given_up_whatever_keeps_its_connection_alive() {
+fn r49_p12_a_stalled_answer_times_out_although_its_connection_is_alive() {
     check(&AMID, "LIMULUS_REQUESTS__IDLE_TIMEOUT_S", "stalled", "idle_timeout_s");
 }

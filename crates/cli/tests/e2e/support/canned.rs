@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use serde_json::Value;
 
-/// A server that gives answers with these bodies, one a request. Gives its address and the bodies that it was sent.
+/// A server with these response bodies, one for each request. Returns its address and the bodies of the requests.
 pub(crate) fn serve<const N: usize>(bodies: [String; N]) -> (String, Receiver<Value>) {
     serve_whole(bodies.map(|body| answered(&body)))
 }
@@ -58,7 +58,7 @@ fn exchange(stream: TcpStream, answer: &str, bodies: &Sender<Value>) {
     reader.into_inner().write_all(answer.as_bytes()).expect("it is read");
 }
 
-/// All that stands in a field of this name, wherever it is.
+/// The values of all fields with this name, at any depth.
 pub(crate) fn all(value: &Value, name: &str) -> Vec<Value> {
     match value {
         Value::Object(fields) => {

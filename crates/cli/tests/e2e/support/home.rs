@@ -114,7 +114,7 @@ impl Home {
         self.limulus(words).output().expect("limulus can be started").into()
     }
 
-    /// Limulus, beside whoever owns the home meanwhile.
+    /// Limulus, beside the owner of the home if there is one.
     pub(crate) fn limulus(&self, words: &[&str]) -> Command {
         self.have_owner();
         self.program(PROGRAM, words)

@@ -1,5 +1,5 @@
-//! A token server and the provider that takes its tokens, on one port: a refresh token may be used once, and only the access
-//! token that was given last is taken.
+//! A token server and the provider that takes its tokens, on one port: a refresh token may be used once, and only the
+//! access token that was given last is taken.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,14 +13,14 @@ use super::Home;
 /// A key that is taken as well.
 pub(crate) const GOOD_KEY: &str = "key-that-is-good";
 
-/// What it does and what it has seen.
+/// What the server does, and what it has received.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// The number of the refresh token that may be used.
     pub(crate) current: u32,
     /// The number of the access token that is taken.
     taken: Option<u32>,
-    /// What it says of how long an access token lives.
+    /// The lifetime of an access token, as it reports it.
     pub(crate) expires_in: u32,
     /// No request gets an answer.
     pub(crate) is_silent: bool,
@@ -28,7 +28,7 @@ pub(crate) struct State {
     pub(crate) is_closed: bool,
     /// Who asked for a token, by the number of the refresh token that was sent.
     pub(crate) refreshed: Vec<u32>,
-    /// What came with the requests to the model, and what the file of the refresh token held then.
+    /// The keys of the requests to the model, each with the content of the refresh token's file at that time.
     pub(crate) asked: Vec<(String, String)>,
 }
 

@@ -26,10 +26,10 @@ pub(crate) use process::Process;
 pub(crate) use retention::{anchor, keep_snapshot};
 pub(crate) use terminal::Terminal;
 
-/// Where nobody listens: no program is given this port unless it asks for it, so none gets it meanwhile.
+/// An address without a listener: the system assigns this port only to a program that requests it.
 pub(crate) const CLOSED: &str = "127.0.0.1:1";
 
-/// How long anything may take before a test is given up: far above what is needed, so that it bounds only a hang.
+/// The timeout of every wait in a test: far above what is needed, so that it only bounds a hang.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Waits until it holds.

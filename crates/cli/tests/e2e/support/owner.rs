@@ -23,7 +23,7 @@ pub(crate) fn beside_an_owner(test: fn()) {
 pub(crate) enum Owner {
     /// Each command that writes.
     Commands,
-    /// A service, which is started for the first command, with what is configured then.
+    /// A service. The first command starts it with the current configuration.
     Service(Mutex<Option<Serving>>),
 }
 
@@ -38,8 +38,8 @@ impl Owner {
         if IS_SERVED.get() { Self::Service(Mutex::default()) } else { Self::Commands }
     }
 
-    /// Has the owner there before a command looks for it. What is configured by variables is the owner's: when they change,
-    /// another one is started, as a user would.
+    /// Has the owner there before a command looks for it. What is configured by variables is the owner's: when they
+    /// change, another one is started, as a user would.
     pub(super) fn be_there(&self, home: &Home) {
         let Self::Service(serving) = self else { return };
         let mut serving = serving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Owner {
         *serving = Some(Serving { service, variables });
     }
 
-    /// It is killed: nobody waits for it.
+    /// Kills the service.
     pub(super) fn leave(&self) {
         let Self::Service(serving) = self else { return };
         if let Some(serving) = serving.lock().unwrap_or_else(PoisonError::into_inner).take() {

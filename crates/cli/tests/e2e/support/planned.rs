@@ -1,4 +1,5 @@
-//! A model server that handles each request as a test has planned, and records the requests. The tests provide the bodies.
+//! A model server that handles each request as a test has planned, and records the requests. The tests provide the
+//! bodies.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -20,7 +21,7 @@ pub(crate) enum Does {
 /// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// The key that it came with.
+    /// The key in its header.
     pub(crate) key: String,
     pub(crate) model: String,
     pub(crate) body: Value,
@@ -87,7 +88,7 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Asked>>, plan: &(impl Fn(usize, &Ask
         Does::Ping(bytes, again) => {
             stream.write_all(bytes.as_bytes()).ok()?;
             loop {
-                // waits: this is the server's own pace, nobody waits for it.
+                // waits: this is the server's own pace, not a condition.
                 thread::sleep(std::time::Duration::from_millis(50));
                 stream.write_all(again.as_bytes()).ok()?;
             }

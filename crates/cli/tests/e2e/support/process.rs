@@ -14,17 +14,17 @@ use super::{Finished, until};
 /// A running program. It is killed when it is dropped.
 pub(crate) struct Process {
     child: Child,
-    out: Heard,
-    err: Heard,
+    out: Captured,
+    err: Captured,
 }
 
-/// What came through a pipe so far.
-struct Heard {
+/// The output of a pipe so far.
+struct Captured {
     bytes: Arc<Mutex<Vec<u8>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Heard {
+impl Captured {
     fn from(mut pipe: impl Read + Send + 'static) -> Self {
         let bytes = Arc::new(Mutex::new(vec![]));
         let into = Arc::clone(&bytes);
@@ -53,8 +53,8 @@ impl Process {
     pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command.spawn().expect("the program can be started");
         // None if the test redirected the stream.
-        let out = child.stdout.take().map_or_else(|| Heard::from(std::io::empty()), Heard::from);
-        let err = Heard::from(child.stderr.take().expect("stderr is a pipe"));
+        let out = child.stdout.take().map_or_else(|| Captured::from(std::io::empty()), Captured::from);
+        let err = Captured::from(child.stderr.take().expect("stderr is a pipe"));
         Self { child, out, err }
     }
 
@@ -62,19 +62,19 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until stderr says this.
+    /// Waits until stderr contains this.
     #[track_caller]
     pub(crate) fn until_err(&self, part: &str) {
         until(part, || self.err.text().contains(part));
     }
 
-    /// Waits until stderr has said this so often.
+    /// Waits until stderr contains this `times` times.
     #[track_caller]
     pub(crate) fn until_err_times(&self, part: &str, times: usize) {
         until(part, || self.err.text().matches(part).count() >= times);
     }
 
-    /// Waits until stdout has a line like this, and gives it.
+    /// Waits for a line of stdout that matches, and returns it.
     #[track_caller]
     pub(crate) fn until_line(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         let mut found = None;
@@ -85,14 +85,14 @@ impl Process {
         found.expect("it was waited for")
     }
 
-    /// Waits until stdout has so many pieces of an answer; gives the text so far.
+    /// Waits until stdout has this many pieces of an answer. Returns the text so far.
     #[track_caller]
     pub(crate) fn until_text(&self, pieces: usize) -> String {
         until("pieces of an answer", || self.pieces() >= pieces);
         self.texts().concat()
     }
 
-    /// Waits until the answer says this; gives the text so far.
+    /// Waits until the answer contains this. Returns the text so far.
     #[track_caller]
     pub(crate) fn until_said(&self, part: &str) -> String {
         until(part, || self.texts().concat().contains(part));

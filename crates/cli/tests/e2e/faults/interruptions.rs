@@ -1,5 +1,5 @@
-//! An answer is interrupted by the network, by `kill -9` of the owner, or by a pause. It is requested again (`restart`) or
-//! continued (`continue`), and subscribers receive each part once.
+//! An answer is interrupted by the network, by `kill -9` of the owner, or by a pause. It is requested again (`restart`)
+//! or continued (`continue`), and subscribers receive each part once.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +8,35 @@ use serde_json::Value;
 use crate::support::{Asked, Does, Home, Planned, Process, said, until, whole};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
+enum Interruption {
     Network,
     Kill,
     Pause,
 }
 
-const CUTS: [Cut; 3] = [Cut::Network, Cut::Kill, Cut::Pause];
+const INTERRUPTIONS: [Interruption; 3] = [Interruption::Network, Interruption::Kill, Interruption::Pause];
 
-/// What comes before the cut, in every case.
+/// The text before the interruption.
 const BEGIN: [&str; 3] = ["Once ", "upon ", "a 潮汐 "];
 const END: [&str; 2] = ["time.\n", "The end."];
 const TEXT: &str = "Once upon a 潮汐 time.\nThe end.";
 
-/// A server that says the beginning, and then, asked again, all of it or the rest.
-fn server(cut: Cut, again: Vec<&'static str>) -> Planned {
-    Planned::start(move |number, _| match (number, cut) {
-        (0, Cut::Network) => Does::Answer(said(&BEGIN)),
-        (0, Cut::Kill | Cut::Pause) => Does::Hold(said(&BEGIN)),
+/// A server that sends the beginning of an answer, and for the next request all of it or the rest.
+fn server(interruption: Interruption, again: Vec<&'static str>) -> Planned {
+    Planned::start(move |number, _| match (number, interruption) {
+        (0, Interruption::Network) => Does::Answer(said(&BEGIN)),
+        (0, Interruption::Kill | Interruption::Pause) => Does::Hold(said(&BEGIN)),
         _ => Does::Answer(whole(&again)),
     })
 }
 
 /// An interrupted run that completes: what was sent, and what its own terminal and a subscriber received.
-fn carried(home: &Home, server: &Planned, cut: Cut) -> (Vec<Vec<Value>>, [Vec<Value>; 2]) {
+fn carried(home: &Home, server: &Planned, interruption: Interruption) -> (Vec<Vec<Value>>, [Vec<Value>; 2]) {
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
     // `--follow` starts when the owner has the subscription: wait for a line of an earlier session.
     let listener = home.start(&["events", "--follow", "--whole", "--json"]);
-    until("the listener to hear", || {
+    until("a line for the subscriber", || {
         home.run(&["agent", "--session", "other", "--model", "offline/offline", "-m", "Who are you?"]).expect_code(0);
         listener.pieces() > 0
     });
@@ -47,15 +47,15 @@ fn carried(home: &Home, server: &Planned, cut: Cut) -> (Vec<Vec<Value>>, [Vec<Va
             is_main(line) && line["text"].as_str().is_some_and(|text| text.contains('潮'))
         });
     };
-    let owner = match cut {
-        Cut::Network => Some(owner),
-        Cut::Kill => {
+    let owner = match interruption {
+        Interruption::Network => Some(owner),
+        Interruption::Kill => {
             observed(&agent);
             observed(&listener);
             owner.kill();
             None
         }
-        Cut::Pause => {
+        Interruption::Pause => {
             observed(&agent);
             observed(&listener);
             home.run(&["runs", "pause", "--session", "main"]).expect_code(0);
@@ -76,7 +76,7 @@ fn carried(home: &Home, server: &Planned, cut: Cut) -> (Vec<Vec<Value>>, [Vec<Va
 #[track_caller]
 fn joined_text(lines: &[Value]) -> (String, usize) {
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
-    let (mut order, mut struck) = (vec![], 0);
+    let (mut order, mut retracted) = (vec![], 0);
     for line in lines.iter().filter(|line| line["stream"] == "assistant") {
         let effect = line["effect"].to_string();
         match line["type"].as_str() {
@@ -85,57 +85,59 @@ fn joined_text(lines: &[Value]) -> (String, usize) {
                     order.push(effect.clone());
                 }
                 let text = texts.entry(effect).or_default();
-                assert_eq!(line["offset"].as_u64(), Some(text.len() as u64), "a gap, or told twice: {line}");
+                assert_eq!(line["offset"].as_u64(), Some(text.len() as u64), "a gap, or sent twice: {line}");
                 text.push_str(line["text"].as_str().expect("a text"));
             }
             Some("struck") => {
-                struck += 1;
-                assert!(texts.remove(&effect).is_some(), "struck, and was not there: {line}");
+                retracted += 1;
+                assert!(texts.remove(&effect).is_some(), "retracted, and was not there: {line}");
                 order.retain(|known| *known != effect);
             }
             _ => {}
         }
     }
-    (order.iter().map(|effect| texts[effect].as_str()).collect(), struck)
+    (order.iter().map(|effect| texts[effect].as_str()).collect(), retracted)
 }
 
-/// R12, R43.
 #[test]
-fn r12_r43_under_restart_a_cut_answer_is_struck_and_asked_for_again() {
-    for cut in CUTS {
-        let server = server(cut, [&BEGIN[..], &END].concat());
+fn r12_r43_restart_retracts_an_interrupted_answer_and_requests_it_again() {
+    for interruption in INTERRUPTIONS {
+        let server = server(interruption, [&BEGIN[..], &END].concat());
         let home = Home::new().served_at(&server.base_url).with("LIMULUS_RUNS__RESUME", "restart");
-        let (sent, received) = carried(&home, &server, cut);
-        assert_eq!(sent.len(), 2, "{cut:?}: {sent:?}");
-        assert_eq!(sent[0], sent[1], "{cut:?}: the same request");
+        let (sent, received) = carried(&home, &server, interruption);
+        assert_eq!(sent.len(), 2, "{interruption:?}: {sent:?}");
+        assert_eq!(sent[0], sent[1], "{interruption:?}: the same request");
         for lines in received {
-            assert_eq!(joined_text(&lines), (TEXT.to_owned(), 1), "{cut:?}: {lines:?}");
-            assert_eq!(lines.last().expect("an end")["text"], TEXT, "{cut:?}");
+            assert_eq!(joined_text(&lines), (TEXT.to_owned(), 1), "{interruption:?}: {lines:?}");
+            assert_eq!(lines.last().expect("an end")["text"], TEXT, "{interruption:?}");
         }
-        assert_eq!(home.json(&["runs", "show", "--session", "main"])["text"], TEXT, "{cut:?}");
+        assert_eq!(home.json(&["runs", "show", "--session", "main"])["text"], TEXT, "{interruption:?}");
     }
 }
 
-/// R12, R43.
 #[test]
-fn r12_r43_under_continue_a_cut_answer_is_kept_and_gone_on_from() {
-    for cut in CUTS {
-        let server = server(cut, END.to_vec());
+fn r12_r43_continue_keeps_an_interrupted_answer_and_continues_it() {
+    for interruption in INTERRUPTIONS {
+        let server = server(interruption, END.to_vec());
         let home = Home::new().served_at(&server.base_url).with("LIMULUS_RUNS__RESUME", "continue");
-        let (sent, received) = carried(&home, &server, cut);
-        let [first, second] = &sent[..] else { panic!("{cut:?}: {sent:?}") };
+        let (sent, received) = carried(&home, &server, interruption);
+        let [first, second] = &sent[..] else { panic!("{interruption:?}: {sent:?}") };
         let (same, added) = second.split_at(first.len());
-        assert_eq!(same, first, "{cut:?}");
-        let [kept, go_on] = added else { panic!("{cut:?}: {added:?}") };
-        assert_eq!((&kept["role"], &kept["content"]), (&"assistant".into(), &BEGIN.concat().into()), "{cut:?}");
+        assert_eq!(same, first, "{interruption:?}");
+        let [kept, go_on] = added else { panic!("{interruption:?}: {added:?}") };
+        assert_eq!(
+            (&kept["role"], &kept["content"]),
+            (&"assistant".into(), &BEGIN.concat().into()),
+            "{interruption:?}"
+        );
         // Providers refuse a conversation that ends with their own message.
-        assert_eq!(go_on["role"], "user", "{cut:?}");
-        assert!(go_on["content"].to_string().contains("Go on"), "{cut:?}: {go_on}");
+        assert_eq!(go_on["role"], "user", "{interruption:?}");
+        assert!(go_on["content"].to_string().contains("Go on"), "{interruption:?}: {go_on}");
         for lines in received {
-            assert_eq!(joined_text(&lines), (TEXT.to_owned(), 0), "{cut:?}: {lines:?}");
-            assert_eq!(lines.last().expect("an end")["text"], TEXT, "{cut:?}");
+            assert_eq!(joined_text(&lines), (TEXT.to_owned(), 0), "{interruption:?}: {lines:?}");
+            assert_eq!(lines.last().expect("an end")["text"], TEXT, "{interruption:?}");
         }
-        assert_eq!(home.json(&["runs", "show", "--session", "main"])["text"], TEXT, "{cut:?}");
+        assert_eq!(home.json(&["runs", "show", "--session", "main"])["text"], TEXT, "{interruption:?}");
     }
 }
 
