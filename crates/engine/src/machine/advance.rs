@@ -201,7 +201,7 @@ impl Machine {
     pub(super) fn learn_cooldowns(&mut self, cooling: &[CooldownSet], moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
-        let counters = &run.counters;
+        let counters = &run.counts.candidates;
         let unknown: Vec<CooldownSet> = cooling.iter().filter(|cooled| !counters.knows(cooled)).copied().collect();
         for CooldownSet { candidate, until, class } in unknown {
             let (until, class) = (Some(until), Some(class));

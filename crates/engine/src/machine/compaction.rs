@@ -44,7 +44,7 @@ impl Machine {
     /// changed.
     pub(super) fn compact_first(&mut self, candidate: u32, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        let by_request = run.summary.is_some().then(|| self.plan_of_request(candidate)).flatten();
+        let by_request = run.compaction.summary.is_some().then(|| self.plan_of_request(candidate)).flatten();
         if let Some(plan) = by_request {
             self.begin_compaction(plan, CompactionCause::Command, candidate, moment);
             return true;

@@ -48,7 +48,7 @@ impl Machine {
     }
 
     fn escalate_poison(&mut self, moment: Moment) {
-        let openings = self.session.as_ref().and_then(Session::run).map_or(0, |run| run.openings);
+        let openings = self.session.as_ref().and_then(Session::run).map_or(0, |run| run.counts.openings);
         let message = format!("the run crashed {openings} times in a row without progress and needs a human");
         self.escalate(Failure::new(FailureClass::Unknown, message), moment);
     }

@@ -222,7 +222,7 @@ fn done(provider: Provider<'_>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
             world.step(Report::Due);
             continue;
         };
-        let candidate = world.session().run().expect("a run").counters.candidate as usize;
+        let candidate = world.session().run().expect("a run").counts.candidates.candidate as usize;
         if let Some((class, retry_after)) = provider(failures, candidate) {
             failures += 1;
             let retry_after_ms = retry_after.map(|ms| ms as u64);

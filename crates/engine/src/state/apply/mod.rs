@@ -324,7 +324,7 @@ impl Session {
         if let Some(run) = self.run_mut() {
             run.usage.add(&e.usage);
             run.take_reserved();
-            run.spent.add(&Spent::on_request(&e.usage, e.cost));
+            run.budget.spent.add(&Spent::on_request(&e.usage, e.cost));
             run.history_replaced(e.goes_on);
         }
     }

@@ -88,9 +88,9 @@ impl Run {
         self.counts.candidates.retry(e.candidate, e.thinking);
         if let Some(compaction_step) = e.compaction_step {
             // The user's request stays only while the same step is retried.
-            self.summary =
-                self.summary.filter(|_| compaction_step == self.counters.room.compaction_step && !e.as_it_is);
-            self.counters.room.go_on(compaction_step, e.as_it_is);
+            self.compaction.summary =
+                self.compaction.summary.filter(|_| compaction_step == self.counts.candidates.room.compaction_step && !e.as_it_is);
+            self.counts.candidates.room.go_on(compaction_step, e.as_it_is);
         }
     }
 
@@ -140,10 +140,10 @@ impl Run {
         if e.before_tool.is_none() && e.on_state.is_none() {
             self.breakpoints.set.clear();
         }
-        self.breakpoints.extend(e.before_tool.clone().map(Breakpoint::BeforeTool));
-        self.breakpoints.extend(e.on_state.map(Breakpoint::OnState));
+        self.breakpoints.set.extend(e.before_tool.clone().map(Breakpoint::BeforeTool));
+        self.breakpoints.set.extend(e.on_state.map(Breakpoint::OnState));
         // The run stops when it enters that state, not if it is in it already.
-        self.passed = e.on_state.filter(|state| *state == self.state()).or(self.passed);
+        self.breakpoints.passed = e.on_state.filter(|state| *state == self.state()).or(self.breakpoints.passed);
     }
 
     /// Resumes the run where it stopped. Frozen calls keep the rest of their limit.
@@ -151,7 +151,7 @@ impl Run {
         let Some(pause) = self.pause.take() else { return };
         self.lose_summary();
         // An event during the pause may have led to another state.
-        self.passed = pause.state.filter(|state| *state == self.state()).or(self.passed);
+        self.breakpoints.passed = pause.state.filter(|state| *state == self.state()).or(self.breakpoints.passed);
         if let Phase::Compacting(Some(compacting)) = &mut self.phase {
             compacting.since = at;
         }

@@ -209,7 +209,7 @@ fn moves(world: &World, run: &Run) -> bool {
             .any(runs),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
         // It waits until a limit is raised. For memory it keeps requesting a grant.
-        Phase::Awaiting { on: WaitFor::Budget, until: None } => run.asked.is_none() || runs(EffectKind::Reserve),
+        Phase::Awaiting { on: WaitFor::Budget, until: None } => run.budget.asked.is_none() || runs(EffectKind::Reserve),
         // The limit of a process may come earlier.
         Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => {
             let processes = world.session().processes.iter();
