@@ -88,8 +88,10 @@ impl Run {
         self.counts.candidates.retry(e.candidate, e.thinking);
         if let Some(compaction_step) = e.compaction_step {
             // The user's request stays only while the same step is retried.
-            self.compaction.summary =
-                self.compaction.summary.filter(|_| compaction_step == self.counts.candidates.room.compaction_step && !e.as_it_is);
+            self.compaction.summary = self
+                .compaction
+                .summary
+                .filter(|_| compaction_step == self.counts.candidates.room.compaction_step && !e.as_it_is);
             self.counts.candidates.room.go_on(compaction_step, e.as_it_is);
         }
     }
