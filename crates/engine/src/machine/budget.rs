@@ -190,7 +190,7 @@ impl Machine {
             (Scope::Run, None) => return Err(state_refusal(session, "there is no run under way")),
             (Scope::Session, _) => session.allowance,
             (Scope::Agent | Scope::Day | Scope::Process, _) => {
-                let reason = "what an agent or all may have is said of the home, not of a session";
+                let reason = "budgets of an agent or a day are set for the home, not for a session";
                 return Err(state_refusal(session, reason));
             }
         };

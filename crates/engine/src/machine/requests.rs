@@ -101,7 +101,7 @@ impl Machine {
         let Some(Phase::Streaming(stream)) = self.phase() else { return };
         let offset = stream.bytes;
         if offset > STREAM_BYTES {
-            let message = format!("the answer passed {} MiB without an end; it was cut off", STREAM_BYTES >> 20);
+            let message = format!("the answer exceeded {} MiB and was interrupted", STREAM_BYTES >> 20);
             return self.request_failed(effect, Failure::new(FailureClass::Malformed, message), moment);
         }
         match part {

@@ -28,7 +28,8 @@ impl First {
             Self::Retry => "retry",
             Self::RefreshOnce => "refresh once",
             Self::LowerThinking => "lower thinking",
-            Self::Compact => "compact",
+            // `failover --json` prints it: it stays.
+            Self::Compact => "make room",
             Self::Nothing => "",
         }
     }
