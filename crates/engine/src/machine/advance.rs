@@ -90,7 +90,7 @@ impl Machine {
         {
             return true;
         }
-        if !alone && self.ask_leave(moment) {
+        if !alone && self.request_grant(moment) {
             return false;
         }
         self.begin_request(moment)

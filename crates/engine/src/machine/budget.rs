@@ -70,7 +70,7 @@ impl Machine {
     }
 
     /// If a shared budget is limited, requests a grant for the next request first. Returns whether it did.
-    pub(super) fn ask_leave(&mut self, moment: Moment) -> bool {
+    pub(super) fn request_grant(&mut self, moment: Moment) -> bool {
         let Pick::Ask(candidate) = self.pick(moment) else { return false };
         let tokens = self.request_tokens(candidate);
         let Some(settings) = self.settings.as_ref().filter(|settings| settings.budget.is_shared()) else {
@@ -113,7 +113,7 @@ impl Machine {
             self.end_run(Outcome::Failed, Some(failure), moment);
         } else if says_more {
             self.note(Note::Closing, &model_notices::closing(limit), moment);
-            self.ask_leave(moment);
+            self.request_grant(moment);
         } else {
             self.emit(WaitBegan { on: WaitFor::Budget, until }, moment.now);
         }

@@ -34,7 +34,7 @@ impl Machine {
         }
         self.take_steers(moment);
         let tokens = self.request_tokens(candidate);
-        if self.outgrew_grant(candidate, tokens) && self.ask_leave(moment) {
+        if self.outgrew_grant(candidate, tokens) && self.request_grant(moment) {
             return;
         }
         let Some(session) = &self.session else { return };
@@ -84,7 +84,7 @@ impl Machine {
             Pick::Ask(candidate) => machine.check_budget(candidate, moment),
             Pick::Wait(_) => true,
         };
-        if sent && may(self) && !self.ask_leave(moment) {
+        if sent && may(self) && !self.request_grant(moment) {
             self.send_request(moment);
         }
     }
