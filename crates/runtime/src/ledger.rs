@@ -168,7 +168,7 @@ impl HomeLedger {
                 Do::Publish(batch) => {
                     inside.recorded.apply_batch(&batch);
                     self.head.store(inside.recorded.head().0, Ordering::Release);
-                    if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_))) {
+                    if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCooldownLifted(_))) {
                         self.cleared.send_replace(());
                     }
                 }

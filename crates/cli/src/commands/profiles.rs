@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use engine::Timestamp;
 use protocol::method::{
-    LeftAlone, NoParams, ProfileClearParams, ProfileUseParams, ProfilesClear, ProfilesCleared, ProfilesList,
+    CooldownView, NoParams, ProfileClearParams, ProfileUseParams, ProfilesClear, ProfilesCleared, ProfilesList,
     ProfilesListed, ProfilesUse, ProviderTurns,
 };
 use serde::Serialize;
@@ -72,8 +72,8 @@ struct Row {
     /// Whether it answered last, among several profiles.
     last_good: bool,
     /// Of the profile with all models, or with one.
-    #[serde(rename = "left_alone")]
-    cooldowns: Vec<LeftAlone>,
+    #[serde(rename = "cooldown_until")]
+    cooldowns: Vec<CooldownView>,
 }
 
 pub(crate) fn read(args: &ProfilesArgs, globals: &Globals) -> Result<(), CliError> {
@@ -143,7 +143,7 @@ fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp)
         profile.is_some() && of.is_some_and(|of| name(of) == profile)
     };
     let row = |(provider, profile): (String, Option<String>)| {
-        let cooldowns = known.left_alone.iter().filter(|cooldown| {
+        let cooldowns = known.cooldown_until.iter().filter(|cooldown| {
             (&cooldown.provider, &cooldown.profile) == (&provider, &profile) && cooldown.until > now
         });
         Row {
@@ -154,7 +154,7 @@ fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp)
             profile,
         }
     };
-    let keyless = known.left_alone.iter().filter(|cooldown| cooldown.profile.is_none() && cooldown.until > now);
+    let keyless = known.cooldown_until.iter().filter(|cooldown| cooldown.profile.is_none() && cooldown.until > now);
     let mut keyless: Vec<String> = keyless.map(|cooldown| cooldown.provider.clone()).collect();
     keyless.dedup();
     let named = profiles.into_iter().map(|(provider, profile)| (provider, Some(profile)));
@@ -182,7 +182,7 @@ fn lay_out(rows: &[Row], zone: &Zone) -> String {
     columns(&std::iter::once(heading).chain(lines).collect::<Vec<_>>())
 }
 
-fn state(cooldown: &LeftAlone, zone: &Zone) -> String {
+fn state(cooldown: &CooldownView, zone: &Zone) -> String {
     let with = cooldown.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
     format!("in cooldown{with} until {}: {}", zone.time(cooldown.until), cooldown.class.name())
 }
@@ -192,7 +192,7 @@ fn lay_out_cleared(cleared: &ProfilesCleared) -> String {
         return "no profile was in cooldown\n".to_owned();
     }
     let mut page = Page::default();
-    for LeftAlone { provider, profile, model, class, .. } in &cleared.cleared {
+    for CooldownView { provider, profile, model, class, .. } in &cleared.cleared {
         let name = profile.as_ref().map(|profile| format!("/{profile}")).unwrap_or_default();
         let with = model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
         page.line(format!("{provider}{name}{with} is available again (it was in cooldown: {})", class.name()));
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn r50_each_profile_is_listed_with_its_place_and_its_cooldown() {
-        let cooldown = |profile: &str, model: Option<&str>, until| LeftAlone {
+        let cooldown = |profile: &str, model: Option<&str>, until| CooldownView {
             provider: if profile.is_empty() { "local" } else { "acme" }.into(),
             profile: (!profile.is_empty()).then(|| profile.into()),
             model: model.map(str::to_owned),
@@ -218,7 +218,7 @@ mod tests {
             strikes: 1,
         };
         let known = ProfilesListed {
-            left_alone: vec![
+            cooldown_until: vec![
                 cooldown("home", None, 60_000),
                 cooldown("home", Some("large"), 90_000),
                 cooldown("old", None, 9),
@@ -242,8 +242,8 @@ mod tests {
              acme      old                     available\n\
              local                             in cooldown with large until 1970-01-01 00:01:30: rate_limit\n"
         );
-        assert_eq!(serde_json::to_value(&rows).unwrap()[1]["left_alone"][0]["class"], "billing");
-        let cleared = ProfilesCleared { cleared: known.left_alone[..2].to_vec() };
+        assert_eq!(serde_json::to_value(&rows).unwrap()[1]["cooldown_until"][0]["class"], "billing");
+        let cleared = ProfilesCleared { cleared: known.cooldown_until[..2].to_vec() };
         assert_eq!(
             lay_out_cleared(&cleared),
             "acme/home is available again (it was in cooldown: billing)\n\

@@ -150,11 +150,11 @@ events! {
     "wait_began" WaitBegan Synced;
     "wait_ended" WaitEnded Synced;
     "retry_scheduled" RetryScheduled Synced;
-    "candidate_cooled" CandidateCooled Synced;
-    "candidate_cleared" CandidateCleared Synced;
-    "profile_cooled" ProfileCooled Synced;
+    "candidate_cooled" CandidateCooldownSet Synced;
+    "candidate_cleared" CandidateCooldownLifted Synced;
+    "profile_cooled" ProfileCooldownSet Synced;
     "profile_preferred" ProfilePreferred Synced;
-    "profile_cleared" ProfileCleared Synced;
+    "profile_cleared" ProfileCooldownLifted Synced;
     "allowance_set" AllowanceSet Synced;
     "ending_set" EndingSet Synced;
     "run_ended" RunEnded Synced;
@@ -271,8 +271,8 @@ impl Event {
             | Self::WaitBegan(_)
             | Self::WaitEnded(_)
             | Self::RetryScheduled(_)
-            | Self::CandidateCooled(_)
-            | Self::CandidateCleared(_)
+            | Self::CandidateCooldownSet(_)
+            | Self::CandidateCooldownLifted(_)
             | Self::Reported(_)
             | Self::EndingSet(_)
             | Self::BreakpointSet(_)
@@ -288,10 +288,10 @@ impl Event {
             | Self::ProcessEnded(_)
             | Self::ProcessForgotten(_)
             | Self::LedgerBegun(_)
-            | Self::ProfileCooled(_)
+            | Self::ProfileCooldownSet(_)
             | Self::ProfileAnswered(_)
             | Self::ProfilePreferred(_)
-            | Self::ProfileCleared(_)
+            | Self::ProfileCooldownLifted(_)
             | Self::AllowanceSet(_)
             | Self::TextAdded(_)
             | Self::ReasoningAdded(_)

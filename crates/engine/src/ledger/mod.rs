@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::batch::{Batch, Record, Views};
 use crate::decide::Decide;
 use crate::event::{
-    AllowanceSet, Event, LedgerBegun, ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred,
+    AllowanceSet, Event, LedgerBegun, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred,
 };
 use crate::failure::FailureClass;
 use crate::ids::{BranchId, EffectId, Moment, RunId, Seq, SessionId, Timestamp};
@@ -139,7 +139,7 @@ impl Ledger {
         let until = before.map_or(by_itself, |rest| rest.until.max(by_itself)).max(asked);
         let Account { provider, profile, model } = account;
         let (class, request) = (failure_report.class, failure_report.request);
-        self.emit(ProfileCooled { provider, profile, model, class, until, strikes, request }, now);
+        self.emit(ProfileCooldownSet { provider, profile, model, class, until, strikes, request }, now);
     }
 
     /// Whether the complete answer to a request that was sent at `since` changes which profile anyone asks. `alone`
@@ -175,7 +175,7 @@ impl Ledger {
         let mut profiles: Vec<_> = gone.iter().map(|(of, _)| (of.provider.clone(), of.profile.clone())).collect();
         profiles.dedup();
         for (provider, profile) in profiles {
-            self.emit(ProfileCleared { provider, profile }, now);
+            self.emit(ProfileCooldownLifted { provider, profile }, now);
         }
         gone
     }
@@ -255,8 +255,8 @@ impl Decide for Ledger {
         // A fork is the first entry of its branch; the entries before it belong to the branch that was left.
         self.head = if matches!(event, Event::Forked(_)) { Seq(1) } else { Seq(self.head.0 + 1) };
         match event {
-            Event::ProfileCooled(e) => {
-                let ProfileCooled { provider, profile, model, class, until, strikes, request } = e.clone();
+            Event::ProfileCooldownSet(e) => {
+                let ProfileCooldownSet { provider, profile, model, class, until, strikes, request } = e.clone();
                 self.used(&provider, profile.as_ref(), at).cleared.remove(&profile);
                 if self.counted.len() == COUNTED_REPORTS {
                     self.counted.pop_front();
@@ -279,7 +279,7 @@ impl Decide for Ledger {
             Event::AllowanceSet(e) => {
                 self.allowances.insert(e.agent.clone(), e.allowance);
             }
-            Event::ProfileCleared(e) => {
+            Event::ProfileCooldownLifted(e) => {
                 self.cooldowns.retain(|account, _| (&account.provider, &account.profile) != (&e.provider, &e.profile));
                 self.providers.entry(e.provider.clone()).or_default().cleared.insert(e.profile.clone(), at);
             }

@@ -4,7 +4,7 @@ use super::failover::{Pick, Strategy, cooling_until, given_up, recover};
 use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
 use crate::event::{
-    CandidateCleared, CandidateCooled, Note, Noted, Outcome, RetryScheduled, StepBegun, Usage, WaitBegan, WaitEnded,
+    CandidateCooldownLifted, CandidateCooldownSet, Note, Noted, Outcome, RetryScheduled, StepBegun, Usage, WaitBegan, WaitEnded,
     WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
@@ -193,7 +193,7 @@ impl Machine {
             let model = self.name_of(*candidate);
             let request = request.filter(|_| shared && *candidate == counters.candidate);
             let until = counters.cooldown_until(*candidate, until, moment.now);
-            self.emit(CandidateCooled { candidate: *candidate, model, until, class: Some(class), request }, moment.now);
+            self.emit(CandidateCooldownSet { candidate: *candidate, model, until, class: Some(class), request }, moment.now);
         }
     }
 
@@ -206,7 +206,7 @@ impl Machine {
         for CooldownSet { candidate, until, class } in unknown {
             let (until, class) = (Some(until), Some(class));
             let model = self.name_of(candidate);
-            self.emit(CandidateCooled { candidate, model, until, class, request: None }, moment.now);
+            self.emit(CandidateCooldownSet { candidate, model, until, class, request: None }, moment.now);
         }
     }
 
@@ -216,9 +216,9 @@ impl Machine {
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
         let counters = &run.counts.candidates;
         let gone: Vec<u32> =
-            cleared.iter().filter(|cleared| counters.knew(cleared)).map(|cleared| cleared.candidate).collect();
+            cleared.iter().filter(|cleared| counters.is_older_than(cleared)).map(|cleared| cleared.candidate).collect();
         for candidate in gone {
-            self.emit(CandidateCleared { candidate, model: self.name_of(candidate) }, moment.now);
+            self.emit(CandidateCooldownLifted { candidate, model: self.name_of(candidate) }, moment.now);
         }
         self.expire(moment);
     }

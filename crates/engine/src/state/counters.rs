@@ -107,7 +107,7 @@ impl Counters {
     }
 
     /// Whether a candidate's cooldown comes from before it was cleared.
-    pub(crate) fn knew(&self, cleared: &CooldownLifted) -> bool {
+    pub(crate) fn is_older_than(&self, cleared: &CooldownLifted) -> bool {
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cleared.candidate);
         of_it.any(|cooling| cooling.since <= cleared.at)
     }

@@ -172,7 +172,7 @@ fn trace(world: &World, resume: ResumeMode) -> Vec<String> {
                 is_out = false;
                 format!("failed {:?}", e.failure)
             }
-            Event::CandidateCooled(e) => format!("cooled {} until {:?}", e.candidate, e.until),
+            Event::CandidateCooldownSet(e) => format!("cooled {} until {:?}", e.candidate, e.until),
             Event::RetryScheduled(e) => {
                 format!("retry {:?} at {:?} thinking {:?} try {}", e.candidate, e.until, e.thinking, e.try_no)
             }

@@ -186,10 +186,10 @@ impl Home {
         for world in &self.sessions {
             assert_eq!(world.session().pending_reports, []);
             for record in &world.journal {
-                let Event::CandidateCooled(cooled) = &record.event else { continue };
+                let Event::CandidateCooldownSet(cooled) = &record.event else { continue };
                 let Some(request) = cooled.request else { continue };
                 let is_it = |record: &&Record| match &record.event {
-                    Event::ProfileCooled(e) => e.request == request && Some(e.until) >= cooled.until,
+                    Event::ProfileCooldownSet(e) => e.request == request && Some(e.until) >= cooled.until,
                     _ => false,
                 };
                 assert!(self.kept.iter().any(|record| is_it(&record)), "{cooled:?} is not in the ledger");
@@ -224,7 +224,7 @@ fn r50_what_one_session_learns_is_reported_and_kept_whatever_happens() {
         for record in records {
             match &record.event {
                 Event::RequestSent(sent) => probes += u32::from(sent.probe),
-                Event::CandidateCooled(cooled) => skipped += u32::from(cooled.request.is_none()),
+                Event::CandidateCooldownSet(cooled) => skipped += u32::from(cooled.request.is_none()),
                 _ => {}
             }
         }

@@ -382,10 +382,10 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
         }
         Event::Uncompacted(e) => Stream::Compaction(CompactionLine::Undone { items: e.restored.len() as u32 }),
         Event::Noted(e) => Stream::State(StateLine::Noted { text: source.text(&e.body.hash) }),
-        Event::CandidateCooled(e) => {
+        Event::CandidateCooldownSet(e) => {
             Stream::State(StateLine::Cooling { model: e.model.clone(), until: e.until, class: e.class })
         }
-        Event::CandidateCleared(e) => Stream::State(StateLine::Cleared { model: e.model.clone() }),
+        Event::CandidateCooldownLifted(e) => Stream::State(StateLine::Cleared { model: e.model.clone() }),
         Event::Reported(e) => Stream::State(StateLine::Reported { request: e.request }),
         Event::WaitBegan(e) => Stream::State(StateLine::Waiting { on: e.on, until: e.until }),
         Event::EndingSet(e) => Stream::State(StateLine::Ending { outcome: e.outcome, terminate: e.terminate }),

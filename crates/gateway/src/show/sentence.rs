@@ -75,8 +75,8 @@ impl<'a> Narrator<'a> {
             | Event::TextStruck(_)
             | Event::MessageSealed(_)
             | Event::Failed(_)
-            | Event::CandidateCooled(_)
-            | Event::CandidateCleared(_)
+            | Event::CandidateCooldownSet(_)
+            | Event::CandidateCooldownLifted(_)
             | Event::Reported(_)
             | Event::RetryScheduled(_) => return self.of_request(event, transition),
             Event::Noted(e) => format!("the model receives: {}", excerpt(&(self.texts)(&e.body)?, 3 * EXCERPT_CHARS)),
@@ -114,8 +114,8 @@ impl<'a> Narrator<'a> {
                 };
                 format!("tries again{with}{at}{how} in {} ms", e.until.since(transition.entry.at))
             }
-            Event::CandidateCleared(e) => format!("{}: cooldown cleared by the user", e.model),
-            Event::CandidateCooled(e) => {
+            Event::CandidateCooldownLifted(e) => format!("{}: cooldown cleared by the user", e.model),
+            Event::CandidateCooldownSet(e) => {
                 let until = e.until.map(|until| format!("for {} s", until.since(transition.entry.at).div_ceil(1000)));
                 let until = until.unwrap_or_else(|| "until another candidate answers".to_owned());
                 let why = e.class.map(|class| format!(": {}", name(&class))).unwrap_or_default();

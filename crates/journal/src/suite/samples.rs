@@ -6,12 +6,12 @@ use engine::tables::transitions::RunState;
 use engine::{
     Allowance, AllowanceSet, ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet,
     BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome,
-    CallPartAdded, CallSettled, CallStarted, CandidateCleared, CandidateCooled, Closed, Compacted, CompactionAsked,
+    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted, CompactionAsked,
     CompactionBegun, CompactionCause, CompactionFailed, Content, CutCause, CutResult, DeliveryEnded, DeliveryStarted,
     EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash,
     ImageMade, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next,
     Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted,
-    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled,
+    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet,
     ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened,
     RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall,
     Seq, SessionRow, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted,
@@ -250,7 +250,7 @@ fn of_waits(body: Body) -> Vec<Event> {
             ..RetryScheduled::default()
         }
         .into(),
-        CandidateCooled {
+        CandidateCooldownSet {
             candidate: 0,
             model: "acme/one".into(),
             until: Some(Timestamp(60_005)),
@@ -258,10 +258,10 @@ fn of_waits(body: Body) -> Vec<Event> {
             request: Some(effect(EffectKind::Request, 1)),
         }
         .into(),
-        CandidateCooled { candidate: 1, model: "acme/two (b)".into(), until: None, class: None, request: None }.into(),
-        CandidateCleared { candidate: 1, model: "acme/two (b)".into() }.into(),
+        CandidateCooldownSet { candidate: 1, model: "acme/two (b)".into(), until: None, class: None, request: None }.into(),
+        CandidateCooldownLifted { candidate: 1, model: "acme/two (b)".into() }.into(),
         Reported { request: effect(EffectKind::Request, 1) }.into(),
-        ProfileCooled {
+        ProfileCooldownSet {
             provider: "acme".into(),
             profile: Some("b".into()),
             model: None,
@@ -273,7 +273,7 @@ fn of_waits(body: Body) -> Vec<Event> {
         .into(),
         ProfileAnswered { provider: "acme".into(), profile: None, model: "one".into(), since: Timestamp(7) }.into(),
         ProfilePreferred { provider: "acme".into(), profile: Some("b".into()) }.into(),
-        ProfileCleared { provider: "acme".into(), profile: Some("b".into()) }.into(),
+        ProfileCooldownLifted { provider: "acme".into(), profile: Some("b".into()) }.into(),
         AllowanceSet { agent: Some("main".into()), allowance: Allowance { cost: Some(7), ..Allowance::default() } }
             .into(),
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: false }.into(),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct ProfilesListed {
     /// The profiles in cooldown, including those whose cooldown has expired since.
-    pub left_alone: Vec<LeftAlone>,
+    pub cooldown_until: Vec<CooldownView>,
     /// The providers whose profiles have an order.
     pub turns: Vec<ProviderTurns>,
 }
@@ -20,7 +20,7 @@ pub struct ProfilesListed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct LeftAlone {
+pub struct CooldownView {
     /// The provider's name in the configuration.
     pub provider: String,
     /// The name of the profile; none if it has no name.
@@ -96,5 +96,5 @@ pub struct ProfileClearParams {
 #[serde(rename_all = "camelCase")]
 pub struct ProfilesCleared {
     /// The cooldowns that were cleared.
-    pub cleared: Vec<LeftAlone>,
+    pub cleared: Vec<CooldownView>,
 }

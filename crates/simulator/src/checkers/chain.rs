@@ -99,7 +99,7 @@ impl<'a> Chain<'a> {
                 self.given_up.retain(|of, until| *of != current && until.is_some_and(|until| until > entry.at));
             }
             Event::Failed(e) => self.failed(e),
-            Event::CandidateCooled(e) => {
+            Event::CandidateCooldownSet(e) => {
                 let with_it = (0..self.candidates.len()).filter(|of| self.goes(*of));
                 let own = e.candidate as usize;
                 let gone: Vec<usize> = if own == self.current { with_it.collect() } else { vec![own] };
@@ -111,7 +111,7 @@ impl<'a> Chain<'a> {
                     self.given_up.insert(of, e.until.max(known));
                 }
             }
-            Event::CandidateCleared(e) => {
+            Event::CandidateCooldownLifted(e) => {
                 self.given_up.remove(&(e.candidate as usize));
                 self.until = if self.waits { entry.at } else { self.until };
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::tables::compaction::CompactionStep;
 use engine::{
-    Acknowledgement, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, CompactionBegun, CompactionCause,
+    Acknowledgement, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooldownSet, CompactionBegun, CompactionCause,
     EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record,
     RequestSent, ResultsCut, RetryScheduled, Seq, Spent, TextAdded, Thinking, Timestamp, ToolClass, Views, WaitBegan,
     WaitEnded, WaitFor,
@@ -100,7 +100,7 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
     (Invariant::Counters, |outside| {
         append(
             outside,
-            CandidateCooled { candidate: 0, model: String::new(), until: None, class: None, request: None }.into(),
+            CandidateCooldownSet { candidate: 0, model: String::new(), until: None, class: None, request: None }.into(),
         );
         append(outside, event_of(outside, "request_sent"));
     }),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{EffectId, Event, FailureClass, FailureReport, Ledger, ProfileCooled, Record, Timestamp};
+use engine::{EffectId, Event, FailureClass, FailureReport, Ledger, ProfileCooldownSet, Record, Timestamp};
 
 use crate::invariant::{Invariant, Violation};
 
@@ -37,7 +37,7 @@ impl LedgerOracle {
         reports: &BTreeMap<EffectId, FailureReport>,
     ) -> Result<(), Violation> {
         match &record.event {
-            Event::ProfileCooled(cooled) => {
+            Event::ProfileCooldownSet(cooled) => {
                 let failure_report = reports.values().find(|failure_report| failure_report.request == cooled.request);
                 let failure_report = failure_report
                     .ok_or_else(|| Invariant::Cooldown.violated(format!("no report led to {cooled:?}")))?;
@@ -48,7 +48,7 @@ impl LedgerOracle {
                 self.cooldowns.retain(|of, cooldown| !is_it(of) || cooldown.since > e.since);
                 Ok(())
             }
-            Event::ProfileCleared(e) => {
+            Event::ProfileCooldownLifted(e) => {
                 self.cooldowns.retain(|of, _| of.0 != e.profile);
                 Ok(())
             }
@@ -56,7 +56,7 @@ impl LedgerOracle {
         }
     }
 
-    fn cooled(&mut self, e: &ProfileCooled, failure_report: &FailureReport, at: Timestamp) -> Result<(), Violation> {
+    fn cooled(&mut self, e: &ProfileCooldownSet, failure_report: &FailureReport, at: Timestamp) -> Result<(), Violation> {
         let account = (e.profile.clone(), e.model.clone());
         let before = self.cooldowns.get(&account).copied();
         let still = before.filter(|cooldown| cooldown.until > at);

@@ -229,7 +229,7 @@ impl World {
             match todo {
                 Do::Publish(batch) => {
                     self.recorded.apply_batch(&batch);
-                    if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_))) {
+                    if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCooldownLifted(_))) {
                         self.nodes.iter_mut().try_for_each(|node| node.observe(moment, &self.recorded))?;
                     }
                 }
@@ -291,7 +291,7 @@ impl World {
         let branch = self.journal.ledger().map_err(|error| unread(&error))?.unwrap_or(Ledger::BRANCH);
         let entries = self.journal.read(branch, engine::Seq(1)).map_err(|error| unread(&error))?;
         let cooldowns = entries.iter().filter_map(|entry| match &entry.event {
-            Event::ProfileCooled(e) => Some((e.request, e.until)),
+            Event::ProfileCooldownSet(e) => Some((e.request, e.until)),
             _ => None,
         });
         let cooldowns: Vec<(EffectId, Timestamp)> = cooldowns.collect();

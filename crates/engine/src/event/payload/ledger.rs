@@ -19,7 +19,7 @@ payload! {
     }
     /// A profile failed: it is in cooldown until a time.
     #[allow(missing_docs, reason = "the fields say it themselves")]
-    ProfileCooled {
+    ProfileCooldownSet {
         /// The provider's name in the configuration.
         provider: String,
         /// The profile's name; none = it has none.
@@ -52,7 +52,7 @@ payload! {
         profile: Option<String>,
     }
     /// The cooldown of a profile is cleared, whatever failed.
-    ProfileCleared {
+    ProfileCooldownLifted {
         /// The provider's name in the configuration.
         provider: String,
         /// The profile's name; none = it has none.

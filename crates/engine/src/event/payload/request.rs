@@ -161,7 +161,7 @@ payload! {
     }
     /// A candidate is in cooldown for this run.
     #[allow(missing_docs, reason = "the fields say it themselves")]
-    CandidateCooled {
+    CandidateCooldownSet {
         /// Its place in the settings.
         candidate: u32,
         /// Its name, `PROVIDER/MODEL (PROFILE)`.
@@ -176,7 +176,7 @@ payload! {
         request: Option<EffectId>,
     }
     /// A user has cleared a candidate's cooldown: what the run knew of it is void, and a wait for a quota ends.
-    CandidateCleared {
+    CandidateCooldownLifted {
         /// Its place in the settings.
         candidate: u32,
         /// Its name, `PROVIDER/MODEL (PROFILE)`.

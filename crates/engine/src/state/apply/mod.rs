@@ -9,7 +9,7 @@ use super::run::{Pause, Phase, PrepareStage, Run, Sent, SummaryRequest};
 use super::session::{Lifecycle, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
-    BudgetSet, CallOutcome, CallSettled, CandidateCooled, Compacted, Created, Event, LifecycleChanged, MessageSealed,
+    BudgetSet, CallOutcome, CallSettled, CandidateCooldownSet, Compacted, Created, Event, LifecycleChanged, MessageSealed,
     Next, Note, Noted, Opened, OverrideSet, Paused, RequestOpened, RequestSent, ResultsCut,
 };
 use crate::failure::{Failure, FailureClass};
@@ -121,7 +121,7 @@ impl Session {
             Event::Uncompacted(e) => self.transcript.uncompact(e.compaction, &e.restored),
             Event::Noted(e) => self.noted(e),
             Event::BudgetSet(e) => self.budget_set(e),
-            Event::CandidateCooled(e) => self.candidate_cooled(e, at),
+            Event::CandidateCooldownSet(e) => self.candidate_cooled(e, at),
             Event::Reported(e) => self.pending_reports.retain(|failure_report| failure_report.request != e.request),
             Event::ProcessAdopted(e) => self.process_adopted(e),
             Event::ProcessEnding(e) => self.process_ending(e),
@@ -136,7 +136,7 @@ impl Session {
             Event::RetryScheduled(e) => self.in_run(|run| run.retry_scheduled(e)),
             Event::WaitBegan(e) => self.in_run(|run| run.wait_began(e, at)),
             Event::WaitEnded(e) => self.in_run(|run| run.wait_ended(e, at)),
-            Event::CandidateCleared(e) => self.in_run(|run| run.candidate_cleared(e, at)),
+            Event::CandidateCooldownLifted(e) => self.in_run(|run| run.candidate_cleared(e, at)),
             Event::BudgetAsked(e) => self.in_run(|run| run.budget_asked(e)),
             Event::CompactionBegun(e) => self.in_run(|run| run.compaction_begun(e, at)),
             Event::CompactionAsked(e) => {
@@ -163,10 +163,10 @@ impl Session {
             | Event::DeliveryStarted(_)
             | Event::DeliveryEnded(_)
             | Event::LedgerBegun(_)
-            | Event::ProfileCooled(_)
+            | Event::ProfileCooldownSet(_)
             | Event::ProfileAnswered(_)
             | Event::ProfilePreferred(_)
-            | Event::ProfileCleared(_)
+            | Event::ProfileCooldownLifted(_)
             | Event::AllowanceSet(_) => {}
         }
     }
@@ -360,7 +360,7 @@ impl Session {
     }
 
     /// The report to the ledger names what the failure names.
-    fn candidate_cooled(&mut self, e: &CandidateCooled, at: Timestamp) {
+    fn candidate_cooled(&mut self, e: &CandidateCooldownSet, at: Timestamp) {
         let Some(run) = self.run_mut() else { return };
         let probe = run.counts.candidates.was_probe(e.candidate);
         let asked = e.request.is_none() && run.sent().is_some() && run.counts.candidates.candidate == e.candidate;

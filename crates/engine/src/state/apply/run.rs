@@ -2,7 +2,7 @@
 
 use crate::event::{
     AskAnswered, BlockSigned, Breakpoint, BreakpointSet, BudgetAsked, CallAsked, CallChecked, CallFound, CallOutcome,
-    CallPartAdded, CallSettled, CallStarted, CandidateCleared, CompactionBegun, CompactionFailed, EndingSet, Failed,
+    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CompactionBegun, CompactionFailed, EndingSet, Failed,
     Found, ImageMade, MessageSealed, Next, Note, Noted, OutputAdded, ReasoningAdded, RetryScheduled, StepBegun,
     StreamCut, TextAdded, WaitBegan, WaitEnded, WaitFor,
 };
@@ -359,7 +359,7 @@ impl Run {
     }
 
     /// Ends a wait for a quota, also of a paused run; the rest of that wait no longer counts.
-    pub(super) fn candidate_cleared(&mut self, e: &CandidateCleared, at: Timestamp) {
+    pub(super) fn candidate_cleared(&mut self, e: &CandidateCooldownLifted, at: Timestamp) {
         self.counts.candidates.clear(e.candidate);
         if let Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } = &mut self.phase
             && *until > at

@@ -7,13 +7,13 @@ use engine::tables::transitions::RunState;
 use engine::{
     Allowance, AllowanceSet, Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, BudgetAsked,
     BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded,
-    CallSettled, CallStarted, CandidateCleared, CandidateCooled, Closed, Compacted, CompactionAsked, CompactionBegun,
+    CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted, CompactionAsked, CompactionBegun,
     CompactionCause, CompactionFailed, Created, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId,
     EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash,
     ImageMade, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
     MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused,
     Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
-    ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported,
+    ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported,
     RequestOpened, RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope,
     SealedCall, Seq, SessionId, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass,
     Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
@@ -197,7 +197,7 @@ fn run_samples() -> Vec<Event> {
             as_it_is: true,
         }
         .into(),
-        CandidateCooled {
+        CandidateCooldownSet {
             candidate: 0,
             model: "acme/one".into(),
             until: Some(Timestamp(9)),
@@ -205,8 +205,8 @@ fn run_samples() -> Vec<Event> {
             request: Some(EFFECT),
         }
         .into(),
-        CandidateCleared { candidate: 0, model: "acme/one".into() }.into(),
-        ProfileCooled {
+        CandidateCooldownLifted { candidate: 0, model: "acme/one".into() }.into(),
+        ProfileCooldownSet {
             provider: "acme".into(),
             profile: Some("home".into()),
             model: Some("one".into()),
@@ -217,7 +217,7 @@ fn run_samples() -> Vec<Event> {
         }
         .into(),
         ProfilePreferred { provider: "acme".into(), profile: Some("home".into()) }.into(),
-        ProfileCleared { provider: "acme".into(), profile: Some("home".into()) }.into(),
+        ProfileCooldownLifted { provider: "acme".into(), profile: Some("home".into()) }.into(),
         AllowanceSet { agent: Some("main".into()), allowance: ALLOWANCE }.into(),
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: true }.into(),
         RunEnded {

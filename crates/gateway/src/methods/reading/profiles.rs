@@ -1,7 +1,7 @@
 //! `profiles.list`: the state of the home's ledger.
 
 use engine::{Account, Cooldown, Ledger};
-use protocol::method::{LeftAlone, NoParams, ProfilesList, ProfilesListed, ProviderTurns};
+use protocol::method::{CooldownView, NoParams, ProfilesList, ProfilesListed, ProviderTurns};
 
 use super::Reads;
 use crate::error::Error;
@@ -19,12 +19,12 @@ fn listed(ledger: &Ledger) -> ProfilesListed {
         preferred: turns.preferred.clone(),
         last_good: turns.last_good.clone().flatten(),
     });
-    ProfilesListed { left_alone: ledger.cooldowns().map(cooldown_view).collect(), turns: turns.collect() }
+    ProfilesListed { cooldown_until: ledger.cooldowns().map(cooldown_view).collect(), turns: turns.collect() }
 }
 
 /// A cooldown in the shape of the protocol.
-pub(in crate::methods) fn cooldown_view((account, rest): (&Account, &Cooldown)) -> LeftAlone {
+pub(in crate::methods) fn cooldown_view((account, rest): (&Account, &Cooldown)) -> CooldownView {
     let Account { provider, profile, model } = account.clone();
     let Cooldown { class, since, until, strikes, .. } = *rest;
-    LeftAlone { provider, profile, model, class, since, until, strikes }
+    CooldownView { provider, profile, model, class, since, until, strikes }
 }

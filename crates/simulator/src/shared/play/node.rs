@@ -231,8 +231,8 @@ impl Node {
         let cooldowns = std::mem::take(&mut self.batch_cooldowns);
         for record in &batch.records {
             match &record.event {
-                Event::CandidateCleared(_) => self.cleared += 1,
-                Event::CandidateCooled(e) if e.request.is_none() && self.requests > 0 => self.learned += 1,
+                Event::CandidateCooldownLifted(_) => self.cleared += 1,
+                Event::CandidateCooldownSet(e) if e.request.is_none() && self.requests > 0 => self.learned += 1,
                 Event::RequestSent(sent) => {
                     self.requests += 1;
                     let cooldown =
@@ -317,7 +317,7 @@ impl Node {
             )
         })?;
         for entry in journal.read(self.branch(), Seq(1)).map_err(|error| unread(&error))? {
-            let Event::CandidateCooled(cooled) = &entry.event else { continue };
+            let Event::CandidateCooldownSet(cooled) = &entry.event else { continue };
             let Some(request) = cooled.request else { continue };
             let times = recorded.iter().filter(|(of, until)| *of == request && Some(*until) >= cooled.until).count();
             // A longer cooldown that exists already only counts once more.
