@@ -62,8 +62,8 @@ impl<C> Pump<Machine, C> {
     }
 
     /// Whether the driver may drop it: it is quiet, no effect runs, and its session is idle.
-    pub fn is_at_rest(&self) -> bool {
-        self.is_quiet() && self.running.is_empty() && self.machine.is_at_rest()
+    pub fn is_idle(&self) -> bool {
+        self.is_quiet() && self.running.is_empty() && self.machine.is_idle()
     }
 
     /// Whether a shutdown may close the session now. A running request may end first, and failures are reported to the

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// A message that answers what was just read mostly comes within this time. A later one waits about a millisecond
 /// longer, while its session is read from the journal.
-const STAY: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Far more sessions than are usually active at the same time, each with some tens of KiB in memory.
 const AT_ONCE: usize = 256;
 
@@ -17,21 +17,21 @@ const AT_ONCE: usize = 256;
 #[derive(Debug, Clone, Copy)]
 pub struct IdlePolicy {
     /// The time that each is kept.
-    pub stay: Duration,
+    pub timeout: Duration,
     /// How many are kept at once; a further one ends as soon as its session is idle.
     pub at_once: usize,
 }
 
 impl Default for IdlePolicy {
     fn default() -> Self {
-        Self { stay: STAY, at_once: AT_ONCE }
+        Self { timeout: TIMEOUT, at_once: AT_ONCE }
     }
 }
 
 /// The slots of idle actors.
 #[derive(Debug)]
 pub(crate) struct IdleSlots {
-    stay: Duration,
+    timeout: Duration,
     free: Arc<Semaphore>,
 }
 
@@ -45,13 +45,13 @@ pub(crate) struct IdleTimer {
 
 impl IdleSlots {
     pub(crate) fn new(idle: IdlePolicy) -> Self {
-        Self { stay: idle.stay, free: Arc::new(Semaphore::new(idle.at_once)) }
+        Self { timeout: idle.timeout, free: Arc::new(Semaphore::new(idle.at_once)) }
     }
 
     /// Starts an idle timer; without a free slot it ends at once.
     pub(crate) fn begin(&self) -> IdleTimer {
         let permit = Arc::clone(&self.free).try_acquire_owned().ok();
-        let stay = if permit.is_some() { self.stay } else { Duration::ZERO };
-        IdleTimer { until: Instant::now() + stay, _permit: permit }
+        let timeout = if permit.is_some() { self.timeout } else { Duration::ZERO };
+        IdleTimer { until: Instant::now() + timeout, _permit: permit }
     }
 }

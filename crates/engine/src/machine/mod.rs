@@ -96,7 +96,7 @@ impl Machine {
 
     /// Whether nothing happens to the session until a command arrives: no run is active or paused, no effect is wanted,
     /// no timer is armed. A machine that is rebuilt from its journal then equals this one.
-    pub fn is_at_rest(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let rests = |session: &Session| match session.lifecycle {
             Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Error { .. } | Lifecycle::Terminated => !session.closed,
             Lifecycle::Initializing | Lifecycle::Active(_) | Lifecycle::Suspended(_) | Lifecycle::Recovering { .. } => {

@@ -79,7 +79,7 @@ impl QueueWatch {
     }
 
     /// Whether nothing waits and no run is active.
-    pub fn is_at_rest(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let rests = matches!(self.session.lifecycle, Lifecycle::Ready | Lifecycle::Idle);
         rests && self.open.is_empty() && self.session.run_in_transition.is_none()
     }

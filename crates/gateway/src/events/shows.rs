@@ -38,7 +38,7 @@ impl Shows {
             }
         };
         let changes = watch.see(&record.event, record.at);
-        *self = if watch.is_at_rest() { Self::Nothing } else { Self::Upto(seq, watch) };
+        *self = if watch.is_idle() { Self::Nothing } else { Self::Upto(seq, watch) };
         changes.into_iter().map(Into::into).collect()
     }
 }

@@ -158,7 +158,7 @@ impl<'a> Actor<'a> {
 
     /// Starts or stops the idle timer.
     fn set_idle_timer(&mut self) {
-        if self.closing || !self.pump.is_at_rest() {
+        if self.closing || !self.pump.is_idle() {
             self.timers.idle = None;
         } else if self.timers.idle.is_none() {
             self.timers.idle = Some(self.shared.idle_slots.begin());

@@ -13,7 +13,7 @@ use testkit::{KEY, OfflineResolver, message};
 use tokio::sync::mpsc;
 
 /// Idle actors end at once.
-const NONE: IdlePolicy = IdlePolicy { stay: Duration::ZERO, at_once: 0 };
+const NONE: IdlePolicy = IdlePolicy { timeout: Duration::ZERO, at_once: 0 };
 
 struct Home {
     journal: Arc<Memory>,
@@ -112,7 +112,7 @@ async fn r20_a_command_sent_while_an_actor_ends_is_neither_lost_nor_taken_twice(
 /// R20: idle sessions are rows; only a few keep their actor for a while.
 #[tokio::test]
 async fn r20_idle_sessions_hold_no_actors_beyond_the_idle_policy() {
-    let mut home = home(IdlePolicy { stay: Duration::from_hours(1), at_once: 3 }, Duration::ZERO);
+    let mut home = home(IdlePolicy { timeout: Duration::from_hours(1), at_once: 3 }, Duration::ZERO);
     for session in 0..30 {
         home.runtime.open(&format!("agent:main:{session}"), "main", vec![message("tokens=1 go")]).await.unwrap();
     }

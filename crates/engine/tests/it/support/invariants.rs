@@ -102,7 +102,7 @@ fn check_shows(world: &World) {
         let again: Vec<_> = world.journal[half..].iter().map(|record| watch.see(&record.event, record.at)).collect();
         assert_eq!(again, reported[half..], "a report that starts here is the same");
     }
-    assert!(!watch.is_at_rest() || session.queue.is_empty() && session.run().is_none());
+    assert!(!watch.is_idle() || session.queue.is_empty() && session.run().is_none());
 }
 
 /// The recorded events alone give the same state; so do the entries with only the progress that is not sealed yet.
