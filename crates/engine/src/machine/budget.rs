@@ -37,12 +37,12 @@ impl Machine {
                 let can_close = can_close(&limits, &Spent::closing(&candidate, tokens));
                 match winding {
                     // A run that has done nothing yet has nothing to report.
-                    WrapUp::Not | WrapUp::Told if can_close && self.has_worked() => {
+                    WrapUp::Not | WrapUp::Asked if can_close && self.has_worked() => {
                         self.note(Note::Closing, &model_notices::closing(&limit), moment);
                         true
                     }
                     WrapUp::Closing if can_close => true,
-                    WrapUp::Not | WrapUp::Told | WrapUp::Closing | WrapUp::Closed => {
+                    WrapUp::Not | WrapUp::Asked | WrapUp::Closing | WrapUp::Closed => {
                         self.emit(WaitBegan { on: WaitFor::Budget, until: None }, moment.now);
                         false
                     }
@@ -107,7 +107,7 @@ impl Machine {
         }
         // Memory is freed as soon as others have ended, so no budget is used up.
         let is_passing = limit.of == Resource::Memory;
-        let says_more = !is_passing && matches!(run.budget.wrap_up, WrapUp::Not | WrapUp::Told) && self.has_worked();
+        let says_more = !is_passing && matches!(run.budget.wrap_up, WrapUp::Not | WrapUp::Asked) && self.has_worked();
         if !is_passing && self.settings.as_ref().is_some_and(|settings| settings.budget.at_limit == AtLimit::End) {
             let failure = Failure::new(FailureClass::Budget, model_notices::used_up(limit));
             self.end_run(Outcome::Failed, Some(failure), moment);
@@ -231,7 +231,7 @@ impl Machine {
 fn expected(wrap_up: WrapUp, candidate: &Candidate, tokens: u64) -> Spent {
     match wrap_up {
         WrapUp::Closing => Spent::closing(candidate, tokens),
-        WrapUp::Not | WrapUp::Told | WrapUp::Closed => Spent::expected(candidate, tokens),
+        WrapUp::Not | WrapUp::Asked | WrapUp::Closed => Spent::expected(candidate, tokens),
     }
 }
 

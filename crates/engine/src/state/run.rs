@@ -120,7 +120,8 @@ pub enum WrapUp {
     #[default]
     Not,
     /// The model was asked to wrap up.
-    Told,
+    #[serde(rename = "told")]
+    Asked,
     /// The model was asked to report what was done.
     Closing,
     /// It has reported, or cannot any more.

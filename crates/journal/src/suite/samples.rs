@@ -118,7 +118,7 @@ fn of_a_run(body: Body) -> Vec<Event> {
             state: ReceiptState::Merged,
             run: Some(run()),
             leg: Some(Leg::Steer),
-            told: false,
+            in_next_run: false,
         }
         .into(),
         Gathered { messages: vec![MessageId(id(77)), MessageId(id(78))] }.into(),

@@ -40,8 +40,8 @@ payload! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         leg: Option<Leg>,
         /// For a dropped message: whether the next run receives it in short.
-        #[serde(default, skip_serializing_if = "is_default")]
-        told: bool,
+        #[serde(rename = "told", default, skip_serializing_if = "is_default")]
+        in_next_run: bool,
     }
     /// A group of collected messages is complete: they are one run.
     Gathered {

@@ -24,7 +24,7 @@ impl Machine {
             };
             let Some(message) = oldest(session) else { return Ok(()) };
             let settled =
-                MessageSettled { message, state: ReceiptState::Dropped, run: None, leg: None, told: reported };
+                MessageSettled { message, state: ReceiptState::Dropped, run: None, leg: None, in_next_run: reported };
             self.emit(settled, moment.now);
             if self.fault.is_some() {
                 return Ok(());

@@ -52,7 +52,7 @@ impl Machine {
         let waiting: Vec<(MessageId, Option<Leg>)> =
             session.steers().map(|queued| (queued.message, queued.is_extra().then_some(Leg::Steer))).collect();
         for (message, leg) in waiting {
-            self.emit(MessageSettled { message, state: ReceiptState::Steered, run, leg, told: false }, moment.now);
+            self.emit(MessageSettled { message, state: ReceiptState::Steered, run, leg, in_next_run: false }, moment.now);
         }
     }
 
@@ -77,5 +77,5 @@ pub(super) fn missed(session: &Session, message: MessageId) -> MessageSettled {
     let other = session.queue.iter().any(|queued| queued.message == message && !queued.is_extra());
     let (state, run) =
         if other { (ReceiptState::Merged, Some(message.into())) } else { (ReceiptState::Cancelled, None) };
-    MessageSettled { message, state, run, leg: Some(Leg::Steer), told: false }
+    MessageSettled { message, state, run, leg: Some(Leg::Steer), in_next_run: false }
 }

@@ -59,7 +59,7 @@ impl Session {
         for leg in legs {
             message.settle(leg, e.state, e.run);
         }
-        if e.told {
+        if e.in_next_run {
             let many = (self.dropped.len() + 1).saturating_sub(QUEUE_CAP as usize);
             self.dropped.drain(..many);
             self.dropped.push(message.body);

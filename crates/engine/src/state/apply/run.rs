@@ -259,7 +259,7 @@ impl Run {
     pub(super) fn noted(&mut self, e: &Noted) {
         match e.note {
             Note::Repeats => self.repeats.warned = true,
-            Note::WrapUp => self.budget.wrap_up = self.budget.wrap_up.max(WrapUp::Told),
+            Note::WrapUp => self.budget.wrap_up = self.budget.wrap_up.max(WrapUp::Asked),
             Note::Closing => self.budget.wrap_up = WrapUp::Closing,
             Note::Raised | Note::MemoryFlush => {}
         }

@@ -96,7 +96,7 @@ fn session_samples() -> Vec<Event> {
             debounce_ms: Some(1_000),
         }
         .into(),
-        MessageSettled { message, state: ReceiptState::Cancelled, run: Some(RUN), leg: Some(Leg::Steer), told: true }
+        MessageSettled { message, state: ReceiptState::Cancelled, run: Some(RUN), leg: Some(Leg::Steer), in_next_run: true }
             .into(),
         Gathered { messages: vec![message] }.into(),
         RunStarted { run: RUN, inputs: vec![message], settings: HASH }.into(),
