@@ -180,8 +180,8 @@ pub struct Compaction {
     /// Tokens of the newest part that stay unchanged.
     pub keep: u64,
     /// The memory flush is requested this many tokens before a summary is due; none = never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flush_soft: Option<u64>,
+    #[serde(rename = "flush_soft", default, skip_serializing_if = "Option::is_none")]
+    pub flush_lead: Option<u64>,
     /// The model that summarises; none = the run's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Candidate>,
@@ -189,7 +189,7 @@ pub struct Compaction {
 
 impl Default for Compaction {
     fn default() -> Self {
-        Self { auto: true, reserve: 20_000, keep: 20_000, flush_soft: None, by: None }
+        Self { auto: true, reserve: 20_000, keep: 20_000, flush_lead: None, by: None }
     }
 }
 
@@ -200,11 +200,14 @@ pub struct Limits {
     /// The run's own clock; it stands still in awaiting, retry, paused and lane wait.
     pub deadline_ms: u64,
     /// The time from a request to its first byte.
-    pub first_byte_ms: u64,
+    #[serde(rename = "first_byte_ms")]
+    pub first_byte_timeout_ms: u64,
     /// The idle time between two pieces of a stream.
-    pub silent_ms: u64,
+    #[serde(rename = "silent_ms")]
+    pub idle_timeout_ms: u64,
     /// The run time of one call.
-    pub call_ms: u64,
+    #[serde(rename = "call_ms")]
+    pub tool_timeout_ms: u64,
     /// The longest wait that a retry may take.
     pub max_wait_ms: u64,
     /// How often a failed request is sent again.
@@ -215,11 +218,11 @@ pub struct Limits {
     #[serde(default = "compact_ms")]
     pub compact_ms: u64,
     /// The number of identical calls with identical results after which the model is warned; 0 = off.
-    #[serde(default)]
-    pub repeats_told: u32,
+    #[serde(rename = "repeats_told", default)]
+    pub loop_warn_after: u32,
     /// The number of them after which the run is stopped; 0 = off.
-    #[serde(default)]
-    pub repeats_most: u32,
+    #[serde(rename = "repeats_most", default)]
+    pub loop_stop_after: u32,
 }
 
 fn compact_ms() -> u64 {
@@ -230,15 +233,15 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             deadline_ms: 600_000,
-            first_byte_ms: 120_000,
-            silent_ms: 60_000,
-            call_ms: 120_000,
+            first_byte_timeout_ms: 120_000,
+            idle_timeout_ms: 60_000,
+            tool_timeout_ms: 120_000,
             max_wait_ms: 3_600_000,
             retries: 2,
             poison_after: 3,
             compact_ms: compact_ms(),
-            repeats_told: 3,
-            repeats_most: 6,
+            loop_warn_after: 3,
+            loop_stop_after: 6,
         }
     }
 }

@@ -157,7 +157,7 @@ enum Sent {
 
 /// Streams an answer, up to the fault if it has one.
 async fn send(stream: &mut TcpStream, asked: &Asked, fault: Option<Fault>) -> io::Result<Sent> {
-    pause(asked.script.first_byte_ms).await;
+    pause(asked.script.first_byte_timeout_ms).await;
     stream.write_all(wire::STREAM_HEAD).await?;
     let mut words_sent = 0;
     for frame in wire::frames(asked) {

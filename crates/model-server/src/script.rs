@@ -17,7 +17,7 @@ use super::fault::{Fault, Odd, RetryAfter, WORDINGS};
 /// | `prose=BYTES` | the final answer is this much prose, in pieces of about 80 bytes; it depends on the message | |
 /// | `preamble=N` | words of text before the calls of each step | 0 |
 /// | `delay_ms=N` | milliseconds before each piece of an answer | 0 |
-/// | `first_byte_ms=N` | milliseconds before the head of an answer | 0 |
+/// | `first_byte_timeout_ms=N` | milliseconds before the head of an answer | 0 |
 /// | `fail=STATUSxTIMES` | this many requests are refused with this status | |
 /// | `wording=NAME` | the refusals have the real body of this name | |
 /// | `retry_after=VALUE` | the refusals have this header; `date+1` is the date one second from now | |
@@ -44,7 +44,7 @@ pub struct Script {
     /// Milliseconds before each piece of an answer.
     pub delay_ms: u64,
     /// Milliseconds before the head of an answer.
-    pub first_byte_ms: u64,
+    pub first_byte_timeout_ms: u64,
     /// The fault of the first requests.
     pub fault: Option<Fault>,
     /// The header of a refusal that says when to retry.
@@ -77,7 +77,7 @@ impl Default for Script {
             tokens: 8,
             prose: None,
             delay_ms: 0,
-            first_byte_ms: 0,
+            first_byte_timeout_ms: 0,
             fault: None,
             retry_after: None,
             wording: None,
@@ -121,7 +121,7 @@ impl Script {
             "prose" => self.prose = Some(value.parse().ok()?),
             "preamble" => self.preamble = value.parse().ok()?,
             "delay_ms" => self.delay_ms = value.parse().ok()?,
-            "first_byte_ms" => self.first_byte_ms = value.parse().ok()?,
+            "first_byte_timeout_ms" => self.first_byte_timeout_ms = value.parse().ok()?,
             "retry_after" => self.retry_after = Some(RetryAfter::of(value)?),
             "retry_after_ms" => self.retry_after = Some(RetryAfter::Ms(value.to_owned())),
             "wording" => self.wording = Some(WORDINGS.iter().find(|(name, _)| *name == value)?.1),

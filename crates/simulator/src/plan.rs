@@ -175,14 +175,14 @@ impl Plan {
         let turns = &self.workload.runs[run].turns;
         let silent = turns.iter().filter_map(|turn| turn.failure).filter(|failure| failure.is_silence());
         let silence: u64 =
-            silent.map(|failure| u64::from(failure.times) * limits.first_byte_ms.max(limits.silent_ms)).sum();
+            silent.map(|failure| u64::from(failure.times) * limits.first_byte_timeout_ms.max(limits.idle_timeout_ms)).sum();
         let calls: Option<u64> = turns
             .iter()
             .flat_map(|turn| &turn.calls)
             .map(|call| match call.ends {
                 _ if call.background => Some(0),
                 Ends::Done | Ends::Failed => Some(0),
-                Ends::Hangs => Some(limits.call_ms),
+                Ends::Hangs => Some(limits.tool_timeout_ms),
                 // It cannot be stopped: only the end of the run abandons it.
                 Ends::Stubborn => None,
             })
@@ -293,7 +293,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         exec: Policy::Ask,
         outside: Policy::Deny,
         // The script's conversations are short, so only little of them is kept.
-        compaction: Compaction { keep: 60, flush_soft: Some(4_000), ..Compaction::default() },
+        compaction: Compaction { keep: 60, flush_lead: Some(4_000), ..Compaction::default() },
         web_fetch: Policy::Deny,
         tools: tools.collect(),
         budget: workload.budget.clone(),

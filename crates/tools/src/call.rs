@@ -29,7 +29,7 @@ pub struct Context {
     pub calls: PathBuf,
     /// The limit of a call, milliseconds. The engine ends the call at this limit; the supervisor ends it 10 s later if
     /// it still runs.
-    pub call_ms: u64,
+    pub tool_timeout_ms: u64,
     /// Values that are masked in all output of a tool.
     pub secrets: Secrets,
     /// Where `read` finds an output that was too long to be shown in full.

@@ -42,7 +42,7 @@ pub(crate) async fn run(
         CallState::Absent => OutputUpdate::of(start(context, &folder, arguments).await?),
         _ => OutputUpdate::none(),
     };
-    let yields_at = arguments.yields_after(context.call_ms).map(|after| Instant::now() + after);
+    let yields_at = arguments.yields_after(context.tool_timeout_ms).map(|after| Instant::now() + after);
     let mut live = LiveOutput::new(context.secrets.clone(), already);
     loop {
         // Read the state first: if the command has ended by then, its output is complete.
@@ -92,7 +92,7 @@ pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArgume
             CallState::Absent if !folder.claim_void().map_err(record_error(&folder))? => continue,
             CallState::Absent | CallState::Void => FoundCall { found: Found::NeverStarted, ended: None },
             CallState::Running => {
-                let yields = arguments.yields_after(context.call_ms).is_some();
+                let yields = arguments.yields_after(context.tool_timeout_ms).is_some();
                 let ended = if yields { Some(in_background(context, &folder, id)?) } else { None };
                 FoundCall { found: Found::Running, ended }
             }
@@ -173,8 +173,8 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
         reason: format!("{} did not start: {error}", context.supervisor.display()),
     };
     folder.make_parent().map_err(record_error(folder))?;
-    let stays = arguments.yields_after(context.call_ms).is_some();
-    let limit_ms = if stays { PROCESS_MS } else { context.call_ms };
+    let stays = arguments.yields_after(context.tool_timeout_ms).is_some();
+    let limit_ms = if stays { PROCESS_MS } else { context.tool_timeout_ms };
     let job = Job {
         command: arguments.command.clone(),
         folder: Workspace::open(&context.workspace)?.root,

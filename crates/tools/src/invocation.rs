@@ -77,10 +77,10 @@ pub(crate) struct ExecArguments {
 
 impl ExecArguments {
     /// How long the call waits before its command continues in the background; none = the command stays in the
-    /// foreground. At most half of `call_ms`, the limit of the call.
-    pub(crate) fn yields_after(&self, call_ms: u64) -> Option<Duration> {
+    /// foreground. At most half of `tool_timeout_ms`, the limit of the call.
+    pub(crate) fn yields_after(&self, tool_timeout_ms: u64) -> Option<Duration> {
         let wanted = self.yield_ms.or(self.background.then_some(BACKGROUND_MS));
-        wanted.map(|ms| Duration::from_millis(ms.min(call_ms / 2)))
+        wanted.map(|ms| Duration::from_millis(ms.min(tool_timeout_ms / 2)))
     }
 }
 

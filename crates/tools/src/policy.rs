@@ -83,7 +83,7 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest) -> Resul
         }
         Invocation::Exec(exec) => {
             let running = context.processes.iter().filter(|process| process.ended.is_none()).count();
-            if exec.yields_after(context.call_ms).is_some() && running >= RUNNING_PROCESSES {
+            if exec.yields_after(context.tool_timeout_ms).is_some() && running >= RUNNING_PROCESSES {
                 return Err(ToolError::ManyProcesses { most: RUNNING_PROCESSES });
             }
             by_command(settings, &format!("run the command `{}`", quoted(&exec.command)))

@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(config.deprecated().len(), if zero == "0" { 6 } else { 0 });
             let settings = settings(&file, &[]);
             let limits = settings.limits;
-            assert_eq!((limits.repeats_told, limits.repeats_most, limits.poison_after), (0, 0, 0));
+            assert_eq!((limits.loop_warn_after, limits.loop_stop_after, limits.poison_after), (0, 0, 0));
             assert_eq!((settings.budget.wrap_up, config.idle_timeout(), config.keep_days()), (0, None, None));
         }
         assert_eq!(load("[runs]\npoison_after = 4", &[]).unwrap().values.runs.poison_after.get(), Some(4));

@@ -75,8 +75,8 @@ impl Config {
         let (auto, reserve, keep) = (configured.auto, configured.reserve_tokens, configured.keep_recent_tokens);
         let by = configured.model.as_ref().map(|model| self.candidate(model, agent, None)).transpose()?;
         let by = by.map(|(candidate, _)| candidate);
-        let flush_soft = configured.memory_flush.then_some(configured.memory_flush_lead_tokens);
-        Ok(Compaction { auto, reserve, keep, flush_soft, by })
+        let flush_lead = configured.memory_flush.then_some(configured.memory_flush_lead_tokens);
+        Ok(Compaction { auto, reserve, keep, flush_lead, by })
     }
 
     fn agent(&self, name: &str) -> Result<&Agent, ConfigError> {
@@ -174,14 +174,14 @@ impl Config {
         let (runs, requests) = (&self.values.runs, &self.values.requests);
         Limits {
             deadline_ms: overrides.deadline_ms.unwrap_or(runs.deadline_s * 1000),
-            first_byte_ms: requests.first_byte_timeout_s * 1000,
-            silent_ms: requests.idle_timeout_s * 1000,
-            call_ms: self.values.tools.timeout_s * 1000,
+            first_byte_timeout_ms: requests.first_byte_timeout_s * 1000,
+            idle_timeout_ms: requests.idle_timeout_s * 1000,
+            tool_timeout_ms: self.values.tools.timeout_s * 1000,
             max_wait_ms: requests.max_wait_s * 1000,
             retries: requests.retries,
             poison_after: runs.poison_after.or_zero(),
-            repeats_told: runs.loop_warn_after.or_zero(),
-            repeats_most: runs.loop_stop_after.or_zero(),
+            loop_warn_after: runs.loop_warn_after.or_zero(),
+            loop_stop_after: runs.loop_stop_after.or_zero(),
             compact_ms: self.values.compaction.limit_s * 1000,
         }
     }

@@ -240,7 +240,7 @@ fn a_later_layer_wins() {
     assert_eq!((settings_by_file.exec, settings_by_file.outside), (Policy::Allow, Policy::Allow));
     let by_variable = settings(file, variables);
     assert_eq!((by_variable.limits.deadline_ms, by_variable.limits.retries), (30_000, 0));
-    assert_eq!(by_variable.limits.silent_ms, 60_000, "an unset value keeps its default");
+    assert_eq!(by_variable.limits.idle_timeout_ms, 60_000, "an unset value keeps its default");
     let overrides = Overrides { deadline_ms: Some(5), ..Overrides::default() };
     let by_flag = resolve(&load(file, variables).unwrap(), &overrides).unwrap().settings;
     assert_eq!(by_flag.limits.deadline_ms, 5);

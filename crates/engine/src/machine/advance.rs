@@ -111,13 +111,13 @@ impl Machine {
 
     /// Warns the model of a loop, or stops the run. Returns whether the run continues.
     fn check_repeats(&mut self, moment: Moment) -> bool {
-        let Limits { repeats_told, repeats_most, .. } = self.limits();
+        let Limits { loop_warn_after, loop_stop_after, .. } = self.limits();
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let Some(Repeat { tool, times, .. }) = run.repeats.most() else { return true };
         let (tool, times, was_warned) = (tool.clone(), *times, run.repeats.warned);
         // One answer may contain all of the calls at once: a run is only stopped after a warning.
-        let may_stop = was_warned || repeats_told == 0 || repeats_told >= repeats_most;
-        if repeats_most > 0 && times >= repeats_most && may_stop {
+        let may_stop = was_warned || loop_warn_after == 0 || loop_warn_after >= loop_stop_after;
+        if loop_stop_after > 0 && times >= loop_stop_after && may_stop {
             let message = format!(
                 "the same call of `{tool}` came with the same result {times} times, so the run was stopped \
                  (`runs.loop_stop_after`); say what it should do instead, or raise the limit"
@@ -125,9 +125,9 @@ impl Machine {
             self.end_run(Outcome::Failed, Some(Failure::new(FailureClass::Loop, message)), moment);
             return false;
         }
-        if repeats_told > 0 && times >= repeats_told && !was_warned {
+        if loop_warn_after > 0 && times >= loop_warn_after && !was_warned {
             let body =
-                self.keep(Content::text(BodyKind::Message, &model_notices::repeated(&tool, times, repeats_most)));
+                self.keep(Content::text(BodyKind::Message, &model_notices::repeated(&tool, times, loop_stop_after)));
             self.emit(Noted { note: Note::Repeats, body }, moment.now);
         }
         true
@@ -268,12 +268,12 @@ impl Machine {
             Timer::RunDeadline => self.begin_ending(Outcome::TimedOut, CutCause::Deadline, moment),
             Timer::FirstByte => {
                 let message =
-                    format!("no answer within {} s (`requests.first_byte_timeout_s`)", limits.first_byte_ms / 1000);
+                    format!("no answer within {} s (`requests.first_byte_timeout_s`)", limits.first_byte_timeout_ms / 1000);
                 self.request_expired(Failure::new(FailureClass::Timeout, message), moment);
             }
             Timer::Silent => {
                 let message =
-                    format!("the answer stopped for {} s (`requests.idle_timeout_s`)", limits.silent_ms / 1000);
+                    format!("the answer stopped for {} s (`requests.idle_timeout_s`)", limits.idle_timeout_ms / 1000);
                 self.request_expired(Failure::new(FailureClass::Stalled, message), moment);
             }
             Timer::CallLimit(call) => self.end_call(call, EndingCause::Limit, moment),

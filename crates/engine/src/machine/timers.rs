@@ -51,9 +51,9 @@ fn run_time(run: &Run, limits: &Limits, ending_from: Option<Timestamp>) -> Optio
 fn phase_times(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
     match &run.phase {
         Phase::Preparing { stage: PrepareStage::Sent(sent) } => {
-            Some((sent.at.plus(limits.first_byte_ms), Timer::FirstByte))
+            Some((sent.at.plus(limits.first_byte_timeout_ms), Timer::FirstByte))
         }
-        Phase::Streaming(stream) => Some((stream.last_at.plus(limits.silent_ms), Timer::Silent)),
+        Phase::Streaming(stream) => Some((stream.last_at.plus(limits.idle_timeout_ms), Timer::Silent)),
         Phase::Compacting(Some(compacting)) => Some((compacting.since.plus(limits.compact_ms), Timer::Compaction)),
         Phase::Retry { until } => Some((*until, Timer::RetryDue)),
         Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => Some((*until, Timer::QuotaReset)),
@@ -67,5 +67,5 @@ fn phase_times(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
 
 fn call_times<'a>(run: &'a Run, limits: &'a Limits) -> impl Iterator<Item = (Timestamp, Timer)> + 'a {
     let started = run.step.calls.iter().filter(|call| matches!(call.stage, Stage::Started { .. }));
-    started.filter_map(|call| Some((call.started_at?.plus(limits.call_ms), Timer::CallLimit(call.id))))
+    started.filter_map(|call| Some((call.started_at?.plus(limits.tool_timeout_ms), Timer::CallLimit(call.id))))
 }

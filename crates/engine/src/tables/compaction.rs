@@ -66,7 +66,7 @@ impl Window {
         let window = candidate.context_window;
         let most = window - candidate.max_output.min(window / 2);
         let threshold = most - compaction.reserve.min(most / 4);
-        let flush = compaction.flush_soft.map(|soft| threshold - soft.min(threshold / 8));
+        let flush = compaction.flush_lead.map(|soft| threshold - soft.min(threshold / 8));
         Self { threshold, most, keep: compaction.keep.min(threshold / 2), flush }
     }
 }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn r42_what_is_asked_to_stay_free_gives_way_in_a_small_window() {
-        let compaction = Compaction { flush_soft: Some(4_000), ..Compaction::default() };
+        let compaction = Compaction { flush_lead: Some(4_000), ..Compaction::default() };
         let of = |window, output| Window::of(&candidate(window, output), &compaction);
         let window = |threshold, most, keep, flush| Window { threshold, most, keep, flush: Some(flush) };
         assert_eq!(of(200_000, 8_192), window(171_808, 191_808, 20_000, 167_808));

@@ -602,7 +602,7 @@ fn play(case: &Case) -> World {
     let mut world = World::open();
     world.settings.resume = if case.resume { ResumeMode::Continue } else { ResumeMode::Restart };
     // The model is warned of every call, as if it were in a loop.
-    (world.settings.limits.repeats_told, world.settings.limits.repeats_most) = (1, 4);
+    (world.settings.limits.loop_warn_after, world.settings.limits.loop_stop_after) = (1, 4);
     world.settings.limits.retries = case.retries;
     world.settings.limits.poison_after = case.poison;
     world.settings.limits.deadline_ms = case.deadline;
@@ -612,7 +612,7 @@ fn play(case: &Case) -> World {
     }
     // Only a small part stays unchanged, so that there is something to summarise.
     world.settings.compaction.keep = 20;
-    world.settings.compaction.flush_soft = case.random.is_multiple_of(2).then_some(case.random % 8_000);
+    world.settings.compaction.flush_lead = case.random.is_multiple_of(2).then_some(case.random % 8_000);
     world.random = case.random;
     for line in STARTS[case.start as usize].1 {
         crate::support::script::run_line(&mut world, line);

@@ -218,7 +218,7 @@ fn call_request(
     let context = tools::Context {
         workspace: PathBuf::from(&settings.workspace),
         calls: job.shared.calls(),
-        call_ms: settings.limits.call_ms,
+        tool_timeout_ms: settings.limits.tool_timeout_ms,
         secrets,
         outputs: job.shared.outputs(),
         reach,

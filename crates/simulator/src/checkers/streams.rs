@@ -59,7 +59,7 @@ pub(super) fn silence_has_a_limit(evidence: &Evidence<'_>) -> Result<(), Violati
         return Ok(());
     }
     let limits = outside.plan.limits();
-    let most = limits.silent_ms.max(limits.first_byte_ms) + SLACK_MS;
+    let most = limits.idle_timeout_ms.max(limits.first_byte_timeout_ms) + SLACK_MS;
     outside.model.silent.iter().try_for_each(|(request, since)| {
         let closed = closed_at(evidence, *request);
         let late = closed.filter(|at| at.since(*since) > most);

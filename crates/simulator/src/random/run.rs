@@ -164,7 +164,7 @@ pub(crate) fn settles_in_time(world: &World) -> Result<(), Violation> {
     let limits = plan.limits();
     let tries: u64 = plan.workload.runs.iter().map(|run| run.turns.len() as u64 * u64::from(limits.retries + 1)).sum();
     let runs = plan.workload.runs.len() as u64 + 1;
-    let most = runs * (limits.deadline_ms + END_GRACE_MS) + tries * (BACKOFF_MOST_MS + limits.first_byte_ms);
+    let most = runs * (limits.deadline_ms + END_GRACE_MS) + tries * (BACKOFF_MOST_MS + limits.first_byte_timeout_ms);
     let most = most + plan.background_ms() + plan.waits_ms();
     let took = world.outside().now.since(world.outside().past.until);
     Invariant::Liveness

@@ -178,7 +178,7 @@ fn set(world: &mut World, key: &str, value: &str) {
         "chain" => world.settings.candidates = value.split_whitespace().map(candidate).collect(),
         "window" => world.settings.candidates[0].context_window = number(),
         "keep" => world.settings.compaction.keep = number(),
-        "flush" => world.settings.compaction.flush_soft = Some(number()),
+        "flush" => world.settings.compaction.flush_lead = Some(number()),
         "reserve" => world.settings.compaction.reserve = number(),
         "auto" => world.settings.compaction.auto = value == "on",
         "summary" => limits.compact_ms = number(),
@@ -186,9 +186,9 @@ fn set(world: &mut World, key: &str, value: &str) {
             world.settings.resume = if value == "continue" { ResumeMode::Continue } else { ResumeMode::Restart };
         }
         "deadline" => limits.deadline_ms = number(),
-        "first_byte" => limits.first_byte_ms = number(),
-        "idle_timeout" => limits.silent_ms = number(),
-        "call" => limits.call_ms = number(),
+        "first_byte" => limits.first_byte_timeout_ms = number(),
+        "idle_timeout" => limits.idle_timeout_ms = number(),
+        "call" => limits.tool_timeout_ms = number(),
         "max_wait" => limits.max_wait_ms = number(),
         "wrap_up" => world.settings.budget.wrap_up = number() as u32,
         "at_limit" => world.settings.budget.at_limit = word(value).expect("a way"),
@@ -197,8 +197,8 @@ fn set(world: &mut World, key: &str, value: &str) {
             let of = number() * 1_000_000;
             world.settings.candidates[0].price = Some(Price { input: of, cached: of, cache_written: of, output: of });
         }
-        "loop_warn" => limits.repeats_told = number() as u32,
-        "loop_stop" => limits.repeats_most = number() as u32,
+        "loop_warn" => limits.loop_warn_after = number() as u32,
+        "loop_stop" => limits.loop_stop_after = number() as u32,
         "retries" => limits.retries = number() as u32,
         "poison" => limits.poison_after = number() as u32,
         "random" => world.random = number(),

@@ -279,7 +279,7 @@ fn settings() -> Settings {
     };
     // Interrupting one run again and again is not the subject here, and its calls are all alike.
     let limits =
-        Limits { poison_after: 0, deadline_ms: 86_400_000, repeats_told: 0, repeats_most: 0, ..Limits::default() };
+        Limits { poison_after: 0, deadline_ms: 86_400_000, loop_warn_after: 0, loop_stop_after: 0, ..Limits::default() };
     Settings {
         agent: "main".into(),
         candidates: vec![candidate],

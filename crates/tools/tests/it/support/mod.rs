@@ -48,7 +48,7 @@ impl World {
         let context = Context {
             workspace,
             calls: home.path().join("calls"),
-            call_ms: 120_000,
+            tool_timeout_ms: 120_000,
             secrets: Secrets::new([SECRET]),
             outputs: Outputs::default(),
             reach: NetworkPolicy::Public,
