@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn f3_a_candidate_is_in_cooldown_once() {
         let twice = |session: &mut Session| {
-            let cooling = Cooling { candidate: 1, until: None, strikes: 1, class: None, since: Timestamp(1) };
+            let cooling = Cooling { candidate: 1, until: None, failures: 1, class: None, since: Timestamp(1) };
             run(session).counts.candidates.cooling = vec![cooling; 2];
         };
         assert_eq!(broken(twice), "INV-F3");

@@ -215,7 +215,7 @@ mod tests {
             class: if model.is_some() { FailureClass::RateLimit } else { FailureClass::Billing },
             since: Timestamp(0),
             until: Timestamp(until),
-            strikes: 1,
+            failures: 1,
         };
         let known = ProfilesListed {
             cooldown_until: vec![

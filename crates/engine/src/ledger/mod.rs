@@ -48,7 +48,8 @@ pub struct Cooldown {
     pub class: FailureClass,
     pub until: Timestamp,
     /// How often in a row.
-    pub strikes: u32,
+    #[serde(rename = "strikes")]
+    pub failures: u32,
     pub since: Timestamp,
     request: EffectId,
 }
@@ -133,13 +134,13 @@ impl Ledger {
         if cools == Cools::Nothing || self.counted.contains(&failure_report.request) {
             return;
         }
-        let strikes = before.map_or(0, |rest| rest.strikes) + u32::from(before.is_none() || failure_report.probe);
-        let by_itself = now.plus(cools.cooldown_ms(strikes));
+        let failures = before.map_or(0, |rest| rest.failures) + u32::from(before.is_none() || failure_report.probe);
+        let by_itself = now.plus(cools.cooldown_ms(failures));
         let asked = failure_report.until.unwrap_or(by_itself);
         let until = before.map_or(by_itself, |rest| rest.until.max(by_itself)).max(asked);
         let Account { provider, profile, model } = account;
         let (class, request) = (failure_report.class, failure_report.request);
-        self.emit(ProfileCooldownSet { provider, profile, model, class, until, strikes, request }, now);
+        self.emit(ProfileCooldownSet { provider, profile, model, class, until, failures, request }, now);
     }
 
     /// Whether the complete answer to a request that was sent at `since` changes which profile anyone asks. `alone`
@@ -256,13 +257,13 @@ impl Decide for Ledger {
         self.head = if matches!(event, Event::Forked(_)) { Seq(1) } else { Seq(self.head.0 + 1) };
         match event {
             Event::ProfileCooldownSet(e) => {
-                let ProfileCooldownSet { provider, profile, model, class, until, strikes, request } = e.clone();
+                let ProfileCooldownSet { provider, profile, model, class, until, failures, request } = e.clone();
                 self.used(&provider, profile.as_ref(), at).cleared.remove(&profile);
                 if self.counted.len() == COUNTED_REPORTS {
                     self.counted.pop_front();
                 }
                 self.counted.push_back(request);
-                let rest = Cooldown { class, until, strikes, since: at, request };
+                let rest = Cooldown { class, until, failures, since: at, request };
                 self.cooldowns.insert(Account { provider, profile, model }, rest);
             }
             Event::ProfileAnswered(e) => {

@@ -188,7 +188,7 @@ pub(crate) fn cooling_until(failure: &Failure, counters: &Counters, moment: Mome
     if cools == Cools::Nothing {
         return None;
     }
-    let by_itself = cools.cooldown_ms(counters.strikes(counters.candidate, Some(failure.class)) + 1);
+    let by_itself = cools.cooldown_ms(counters.failures(counters.candidate, Some(failure.class)) + 1);
     // The hint of the provider was used before this: if it is too short, the cooldown is as long as without it.
     Some(moment.now.plus(by_itself.max(failure.retry_after_ms.unwrap_or(0))))
 }

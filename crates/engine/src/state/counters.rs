@@ -47,9 +47,9 @@ impl Counters {
 
     /// A candidate goes into cooldown. `asked`: a request to it is in flight, whose answer does not end this cooldown.
     pub(crate) fn cool(&mut self, cooling: Cooling, asked: bool) {
-        let strikes = if asked { 0 } else { self.strikes(cooling.candidate, cooling.class) + 1 };
+        let failures = if asked { 0 } else { self.failures(cooling.candidate, cooling.class) + 1 };
         self.cooling.retain(|of| of.candidate != cooling.candidate);
-        self.cooling.push(Cooling { strikes, ..cooling });
+        self.cooling.push(Cooling { failures, ..cooling });
     }
 
     /// A candidate's cooldown is cleared: it counts as not failed.
@@ -61,16 +61,16 @@ impl Counters {
     }
 
     /// How often a candidate was in cooldown for this kind of failure: missing credit says nothing about a limit.
-    pub(crate) fn strikes(&self, candidate: u32, class: Option<FailureClass>) -> u32 {
+    pub(crate) fn failures(&self, candidate: u32, class: Option<FailureClass>) -> u32 {
         let cools = |of: Option<FailureClass>| of.map(|class| rule_of(class).cools);
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == candidate);
-        of_it.find(|cooling| cools(cooling.class) == cools(class)).map_or(0, |cooling| cooling.strikes)
+        of_it.find(|cooling| cools(cooling.class) == cools(class)).map_or(0, |cooling| cooling.failures)
     }
 
     /// A candidate is asked, without a failure of the one before.
     pub(crate) fn ask(&mut self, candidate: u32) {
         for cooling in self.cooling.iter_mut().filter(|cooling| cooling.candidate == candidate) {
-            cooling.strikes = cooling.strikes.max(1);
+            cooling.failures = cooling.failures.max(1);
         }
         if candidate != self.candidate {
             (self.candidate, self.lowered, self.failed, self.refused) = (candidate, None, 0, 0);
@@ -84,7 +84,7 @@ impl Counters {
 
     /// Whether the request in flight to a candidate is a probe, and was not sent before the failure was known.
     pub(crate) fn was_probe(&self, candidate: u32) -> bool {
-        self.cooling.iter().any(|cooling| cooling.candidate == candidate && cooling.strikes > 0)
+        self.cooling.iter().any(|cooling| cooling.candidate == candidate && cooling.failures > 0)
     }
 
     /// Whether a candidate is not to be tried now.
@@ -123,7 +123,7 @@ impl Counters {
     /// A complete answer came: earlier failures no longer count, except for cooldowns of others that have not ended.
     pub(crate) fn answered(&mut self, now: Timestamp) {
         let Self { candidate, lowered, room, .. } = *self;
-        let stays = |of: &Cooling| of.candidate != candidate || of.strikes == 0;
+        let stays = |of: &Cooling| of.candidate != candidate || of.failures == 0;
         let cools = |of: &Cooling| stays(of) && of.until.is_some_and(|until| until > now);
         let cooling = std::mem::take(&mut self.cooling).into_iter().filter(cools).collect();
         *self = Self { candidate, lowered, cooling, room: room.answered(), ..Self::default() };
@@ -139,7 +139,8 @@ pub struct Cooling {
     /// Until when it is not to be tried; none = until another has answered.
     pub until: Option<Timestamp>,
     /// How many times in a row: each cooldown is longer. 0 if it was reported while a request to it was in flight.
-    pub strikes: u32,
+    #[serde(rename = "strikes")]
+    pub failures: u32,
     pub class: Option<FailureClass>,
     /// Since when that is known.
     pub since: Timestamp,

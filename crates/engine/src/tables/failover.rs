@@ -81,10 +81,10 @@ impl Cools {
         }
     }
 
-    /// The length of the `strikes`-th cooldown in a row (from 1), in milliseconds. An answer, or the end of a cooldown,
+    /// The length of the `failures`-th cooldown in a row (from 1), in milliseconds. An answer, or the end of a cooldown,
     /// starts the count again.
-    pub fn cooldown_ms(self, strikes: u32) -> u64 {
-        let before = strikes.saturating_sub(1);
+    pub fn cooldown_ms(self, failures: u32) -> u64 {
+        let before = failures.saturating_sub(1);
         match self {
             Self::Nothing => 0,
             Self::Pair | Self::Profile => COOLDOWNS_MS[(before as usize).min(COOLDOWNS_MS.len() - 1)],

@@ -267,7 +267,7 @@ fn of_waits(body: Body) -> Vec<Event> {
             model: None,
             class: FailureClass::Billing,
             until: Timestamp(60_005),
-            strikes: 2,
+            failures: 2,
             request: effect(EffectKind::Request, 1),
         }
         .into(),

@@ -37,7 +37,8 @@ pub struct CooldownView {
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub until: Timestamp,
     /// The number of failures in a row: each one makes the cooldown longer.
-    pub strikes: u32,
+    #[serde(rename = "strikes")]
+    pub failures: u32,
 }
 
 /// The order of a provider's profiles.

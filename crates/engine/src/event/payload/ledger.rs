@@ -29,7 +29,8 @@ payload! {
         class: FailureClass,
         until: Timestamp,
         /// How often in a row: each time the cooldown is longer.
-        strikes: u32,
+        #[serde(rename = "strikes")]
+        failures: u32,
         /// The request that failed: it counts once.
         request: EffectId,
     }

@@ -364,7 +364,7 @@ impl Session {
         let Some(run) = self.run_mut() else { return };
         let probe = run.counts.candidates.was_probe(e.candidate);
         let asked = e.request.is_none() && run.sent().is_some() && run.counts.candidates.candidate == e.candidate;
-        let of = Cooling { candidate: e.candidate, until: e.until, strikes: 0, class: e.class, since: at };
+        let of = Cooling { candidate: e.candidate, until: e.until, failures: 0, class: e.class, since: at };
         run.counts.candidates.cool(of, asked);
         let failed = e.request.zip(run.trace.last());
         let failure_report = failed.and_then(|(request, failure)| FailureReport::of(request, failure, e.until, probe));

@@ -212,7 +212,7 @@ fn run_samples() -> Vec<Event> {
             model: Some("one".into()),
             class: FailureClass::RateLimit,
             until: Timestamp(9),
-            strikes: 1,
+            failures: 1,
             request: EFFECT,
         }
         .into(),

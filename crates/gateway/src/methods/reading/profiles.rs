@@ -25,6 +25,6 @@ fn listed(ledger: &Ledger) -> ProfilesListed {
 /// A cooldown in the shape of the protocol.
 pub(in crate::methods) fn cooldown_view((account, rest): (&Account, &Cooldown)) -> CooldownView {
     let Account { provider, profile, model } = account.clone();
-    let Cooldown { class, since, until, strikes, .. } = *rest;
-    CooldownView { provider, profile, model, class, since, until, strikes }
+    let Cooldown { class, since, until, failures, .. } = *rest;
+    CooldownView { provider, profile, model, class, since, until, failures }
 }
