@@ -76,7 +76,7 @@ impl Machine {
     /// Takes the next step of the run, or its first once the prompt is there.
     fn advance_preparing(&mut self, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        let alone = run.counts.candidates.room.alone;
+        let alone = run.counts.candidates.compaction.alone;
         let (prompt, answered) = (run.prompt, run.step.answered);
         if prompt.is_none() && !alone {
             return false;
@@ -147,12 +147,12 @@ impl Machine {
                 let skipped: Vec<_> = gone.chain(cooling).collect();
                 let all = all_failed(failure, &run.trace, (&skipped, chain), moment.now);
                 // The ledger receives the report although the run ends.
-                if rule_of(class).cools != Cools::Nothing && !counters.room.broke {
+                if rule_of(class).cools != Cools::Nothing && !counters.compaction.broke {
                     let until = cooling_until(failure, &counters, moment);
                     self.give_up(&given_up, until, (class, request), moment);
                 }
                 self.settle_kept(ResumeMode::Continue, moment);
-                let too_long = counters.room.broke && counters.room.history == History::TooLong;
+                let too_long = counters.compaction.broke && counters.compaction.history == History::TooLong;
                 let failure = if too_long { self.too_long() } else { all };
                 self.end_run(Outcome::Failed, Some(failure), moment);
             }

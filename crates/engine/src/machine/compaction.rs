@@ -49,7 +49,7 @@ impl Machine {
             self.begin_compaction(plan, CompactionCause::Command, candidate, moment);
             return true;
         }
-        if run.counts.candidates.room.alone {
+        if run.counts.candidates.compaction.alone {
             let failure = Failure::new(FailureClass::Refused, NOTHING_TO_SUMMARISE);
             self.emit(Failed { request: None, failure, text: None }, moment.now);
             return true;
@@ -65,14 +65,14 @@ impl Machine {
     }
 
     fn compaction_wanted(&self, run: &Run, candidate: u32) -> Option<CompactionCause> {
-        let room = &run.counts.candidates.room;
-        if room.history == History::TooLong {
+        let compaction = &run.counts.candidates.compaction;
+        if compaction.history == History::TooLong {
             return Some(CompactionCause::Again);
         }
         let is_auto = self.settings.as_ref().is_some_and(|settings| settings.compaction.auto);
         let Window { threshold, most, .. } =
-            self.window(candidate).filter(|_| is_auto && room.history != History::GoesOut)?;
-        let cause = if room.compaction_step == CompactionStep::Summarise {
+            self.window(candidate).filter(|_| is_auto && compaction.history != History::GoesOut)?;
+        let cause = if compaction.compaction_step == CompactionStep::Summarise {
             CompactionCause::Threshold
         } else {
             CompactionCause::Again
@@ -87,9 +87,9 @@ impl Machine {
     fn flush_wanted(&self, run: &Run, candidate: u32) -> bool {
         let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return false };
         let Some(Window { flush: Some(from), most, .. }) = self.window(candidate) else { return false };
-        let room = &run.counts.candidates.room;
+        let compaction = &run.counts.candidates.compaction;
         let is_first =
-            session.transcript.flush() == Flush::Not && (room.compaction_step, room.history) == <_>::default();
+            session.transcript.flush() == Flush::Not && (compaction.compaction_step, compaction.history) == <_>::default();
         let tokens = self.request_tokens(candidate);
         let may_call = !matches!(run.budget.wrap_up, WrapUp::Closing | WrapUp::Closed);
         is_first
@@ -103,10 +103,10 @@ impl Machine {
     fn plan(&self, candidate: u32) -> Option<Plan> {
         let session = self.session.as_ref()?;
         let run = session.run()?;
-        let (room, transcript) = (&run.counts.candidates.room, &session.transcript);
-        let keep = room.keep(self.window(candidate)?);
+        let (compaction, transcript) = (&run.counts.candidates.compaction, &session.transcript);
+        let keep = compaction.keep(self.window(candidate)?);
         let mut ways =
-            CompactionStep::ALL.into_iter().filter(|compaction_step| *compaction_step >= room.compaction_step);
+            CompactionStep::ALL.into_iter().filter(|compaction_step| *compaction_step >= compaction.compaction_step);
         ways.find_map(|compaction_step| {
             Some((compaction_step, items_before(compaction_step, transcript, keep, &run.inputs)?))
         })
@@ -128,8 +128,8 @@ impl Machine {
         let tokens = self.request_tokens(candidate);
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let compaction = run.effect(EffectKind::Compact, run.compaction.begun + 1, 1);
-        let failed = if compaction_step == run.counts.candidates.room.compaction_step {
-            run.counts.candidates.room.failed
+        let failed = if compaction_step == run.counts.candidates.compaction.compaction_step {
+            run.counts.candidates.compaction.failed
         } else {
             0
         };
@@ -230,7 +230,7 @@ impl Machine {
                 }
                 let summary = self.keep(text);
                 let run = self.session.as_ref().and_then(Session::run);
-                let goes_on = run.is_some_and(|run| !run.counts.candidates.room.alone);
+                let goes_on = run.is_some_and(|run| !run.counts.candidates.compaction.alone);
                 let cost = by.as_deref().map_or(0, |by| self.cost_of_summary(by, &usage));
                 let compacted = Compacted {
                     compaction: effect,

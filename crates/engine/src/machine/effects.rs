@@ -51,7 +51,7 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
     }
     let sent = match &run.phase {
         Phase::Preparing { stage: PrepareStage::Gathering }
-            if run.prompt.is_none() && !run.counts.candidates.room.alone =>
+            if run.prompt.is_none() && !run.counts.candidates.compaction.alone =>
         {
             return Some(Effect::Prepare { id: run.effect(EffectKind::Prepare, 1, run.counts.attempt) });
         }

@@ -57,8 +57,8 @@ pub fn recover(
     limits: &Limits,
     moment: Moment,
 ) -> Strategy {
-    if counters.room.broke {
-        return after_compaction(failure, &counters.room, window, moment);
+    if counters.compaction.broke {
+        return after_compaction(failure, &counters.compaction, window, moment);
     }
     let rule = rule_of(failure.class);
     if let Some(strategy) = first(rule.first, failure, counters, chain, limits, moment) {
@@ -202,21 +202,21 @@ fn lower(level: Thinking, levels: &[Thinking]) -> Option<Thinking> {
 
 /// What follows a failed compaction step: it is tried once more if the cause may pass; then the request is sent with
 /// the old history if that may fit; else the next step follows.
-fn after_compaction(failure: &Failure, room: &CompactionProgress, window: Option<Window>, moment: Moment) -> Strategy {
+fn after_compaction(failure: &Failure, compaction: &CompactionProgress, window: Option<Window>, moment: Moment) -> Strategy {
     let again = matches!(rule_of(failure.class).first, First::Retry | First::RetryOnce);
     // A step that used up all its time gets no second try.
-    if again && failure.class != FailureClass::Timeout && room.failed <= 1 {
-        let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(room.failed, moment.random));
+    if again && failure.class != FailureClass::Timeout && compaction.failed <= 1 {
+        let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(compaction.failed, moment.random));
         if delay_ms <= BACKOFF_MOST_MS {
-            return Strategy::Compact { delay_ms, compaction_step: room.compaction_step, as_it_is: false };
+            return Strategy::Compact { delay_ms, compaction_step: compaction.compaction_step, as_it_is: false };
         }
     }
-    if room.alone {
+    if compaction.alone {
         return Strategy::Fail;
     }
-    let compaction_step = room.compaction_step.next();
-    let fits = window.is_some_and(|window| room.tokens <= window.most);
-    match (compaction_step, room.history == History::TooLong) {
+    let compaction_step = compaction.compaction_step.next();
+    let fits = window.is_some_and(|window| compaction.tokens <= window.most);
+    match (compaction_step, compaction.history == History::TooLong) {
         (CompactionStep::Nothing, true) => Strategy::Fail,
         (_, too_long) => Strategy::Compact {
             delay_ms: 0,
@@ -241,42 +241,42 @@ mod tests {
     fn r14_what_follows_a_failed_summary() {
         let moment = Moment { now: Timestamp(1), random: 0 };
         let window = Some(Window { threshold: 70, most: 100, keep: 10, flush: None });
-        let with = |class, room| after_compaction(&Failure::new(class, "no"), &room, window, moment);
-        let room = |compaction_step, failed, too_long, tokens| {
+        let with = |class, compaction| after_compaction(&Failure::new(class, "no"), &compaction, window, moment);
+        let compaction = |compaction_step, failed, too_long, tokens| {
             let history = if too_long { History::TooLong } else { History::Estimated };
             CompactionProgress { compaction_step, failed, history, tokens, ..CompactionProgress::default() }
         };
         let next = |delay_ms, compaction_step, as_it_is| Strategy::Compact { delay_ms, compaction_step, as_it_is };
         // Once more if the cause may pass.
         assert_eq!(
-            with(FailureClass::Server, room(CompactionStep::Summarise, 1, false, 90)),
+            with(FailureClass::Server, compaction(CompactionStep::Summarise, 1, false, 90)),
             next(0, CompactionStep::Summarise, false)
         );
         // Then with the old history, if that may fit.
         assert_eq!(
-            with(FailureClass::Server, room(CompactionStep::Summarise, 2, false, 90)),
+            with(FailureClass::Server, compaction(CompactionStep::Summarise, 2, false, 90)),
             next(0, CompactionStep::Truncate, true)
         );
         assert_eq!(
-            with(FailureClass::Timeout, room(CompactionStep::Summarise, 1, false, 90)),
+            with(FailureClass::Timeout, compaction(CompactionStep::Summarise, 1, false, 90)),
             next(0, CompactionStep::Truncate, true)
         );
         // Else the next way.
         assert_eq!(
-            with(FailureClass::Timeout, room(CompactionStep::Summarise, 1, false, 101)),
+            with(FailureClass::Timeout, compaction(CompactionStep::Summarise, 1, false, 101)),
             next(0, CompactionStep::Truncate, false)
         );
         assert_eq!(
-            with(FailureClass::Auth, room(CompactionStep::Truncate, 1, true, 90)),
+            with(FailureClass::Auth, compaction(CompactionStep::Truncate, 1, true, 90)),
             next(0, CompactionStep::Tail, false)
         );
         // An estimate alone never ends a run; the provider's report does.
         assert_eq!(
-            with(FailureClass::Refused, room(CompactionStep::Tail, 1, false, 101)),
+            with(FailureClass::Refused, compaction(CompactionStep::Tail, 1, false, 101)),
             next(0, CompactionStep::Nothing, true)
         );
-        assert_eq!(with(FailureClass::Refused, room(CompactionStep::Tail, 1, true, 101)), Strategy::Fail);
-        let alone = CompactionProgress { alone: true, ..room(CompactionStep::Summarise, 2, false, 90) };
+        assert_eq!(with(FailureClass::Refused, compaction(CompactionStep::Tail, 1, true, 101)), Strategy::Fail);
+        let alone = CompactionProgress { alone: true, ..compaction(CompactionStep::Summarise, 2, false, 90) };
         assert_eq!(with(FailureClass::Server, alone), Strategy::Fail);
     }
 }

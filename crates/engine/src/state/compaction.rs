@@ -100,18 +100,18 @@ mod tests {
     #[test]
     fn r52_three_summaries_then_each_other_way_once_then_none() {
         use CompactionStep::{Nothing, Summarise, Tail, Truncate};
-        let mut room = CompactionProgress::default();
+        let mut compaction = CompactionProgress::default();
         let window = Window { threshold: 100, most: 120, keep: 40, flush: None };
         let mut next = || {
-            room.overflow();
-            (room.compaction_step, room.keep(window))
+            compaction.overflow();
+            (compaction.compaction_step, compaction.keep(window))
         };
         let ways: Vec<_> = (0..7).map(|_| next()).collect();
         let summaries = [(Summarise, 40), (Summarise, 20), (Summarise, 10)];
         assert_eq!(ways[..3], summaries);
         assert_eq!(ways[3..], [(Truncate, 5), (Tail, 5), (Nothing, 5), (Nothing, 5)]);
         // An answer starts with the first step again, but keeps the count of the run.
-        room.made(Tail);
-        assert_eq!(room.answered(), CompactionProgress { overflows: 7, ..CompactionProgress::default() });
+        compaction.made(Tail);
+        assert_eq!(compaction.answered(), CompactionProgress { overflows: 7, ..CompactionProgress::default() });
     }
 }

@@ -26,7 +26,8 @@ pub struct Counters {
     /// Milliseconds spent waiting for cooldowns.
     pub waited_ms: u64,
     /// The compaction steps so far, and what is known of the length of the history.
-    pub room: CompactionProgress,
+    #[serde(rename = "room")]
+    pub compaction: CompactionProgress,
 }
 
 impl Counters {
@@ -122,11 +123,11 @@ impl Counters {
 
     /// A complete answer came: earlier failures no longer count, except for cooldowns of others that have not ended.
     pub(crate) fn answered(&mut self, now: Timestamp) {
-        let Self { candidate, lowered, room, .. } = *self;
+        let Self { candidate, lowered, compaction, .. } = *self;
         let stays = |of: &Cooling| of.candidate != candidate || of.failures == 0;
         let cools = |of: &Cooling| stays(of) && of.until.is_some_and(|until| until > now);
         let cooling = std::mem::take(&mut self.cooling).into_iter().filter(cools).collect();
-        *self = Self { candidate, lowered, cooling, room: room.answered(), ..Self::default() };
+        *self = Self { candidate, lowered, cooling, compaction: compaction.answered(), ..Self::default() };
     }
 }
 

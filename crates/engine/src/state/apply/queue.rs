@@ -101,7 +101,7 @@ impl Session {
         };
         self.queue.retain(|queued| !is_taken(queued));
         let mut run = Run::new(e.run, e.inputs.clone(), e.settings, self.head, at);
-        run.counts.candidates.room.alone = summary.is_some();
+        run.counts.candidates.compaction.alone = summary.is_some();
         run.compaction.summary = summary;
         self.lifecycle = Lifecycle::Active(Box::new(run));
     }

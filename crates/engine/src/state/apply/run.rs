@@ -91,8 +91,8 @@ impl Run {
             self.compaction.summary = self
                 .compaction
                 .summary
-                .filter(|_| compaction_step == self.counts.candidates.room.compaction_step && !e.as_it_is);
-            self.counts.candidates.room.go_on(compaction_step, e.as_it_is);
+                .filter(|_| compaction_step == self.counts.candidates.compaction.compaction_step && !e.as_it_is);
+            self.counts.candidates.compaction.go_on(compaction_step, e.as_it_is);
         }
     }
 
@@ -207,7 +207,7 @@ impl Run {
         self.counts.openings = 0;
         self.step.kept.extend(e.text);
         if e.failure.class == FailureClass::ContextOverflow {
-            self.counts.candidates.room.overflow();
+            self.counts.candidates.compaction.overflow();
             self.phase = Phase::Compacting(None);
         } else {
             self.counts.candidates.fail(e.failure.class);
@@ -218,7 +218,7 @@ impl Run {
     pub(super) fn compaction_begun(&mut self, e: &CompactionBegun, at: Timestamp) {
         let CompactionBegun { compaction: effect, compaction_step, items, focus, tokens, reserved, .. } = *e;
         self.compaction.begun += 1;
-        (self.counts.candidates.room.compaction_step, self.counts.candidates.room.tokens) = (compaction_step, tokens);
+        (self.counts.candidates.compaction.compaction_step, self.counts.candidates.compaction.tokens) = (compaction_step, tokens);
         self.phase = Phase::Compacting(Some(Compacting { effect, compaction_step, items, focus, since: at, reserved }));
     }
 
@@ -228,7 +228,7 @@ impl Run {
         let lost = reserved.filter(|_| is_unknown(&e.failure) && !mutant!(BudgetUnknownIsNothing));
         self.usage.add(&e.usage);
         self.budget.spent.add(&lost.unwrap_or_default().at_least(&known));
-        self.counts.candidates.room.fail(e.compaction_step);
+        self.counts.candidates.compaction.fail(e.compaction_step);
         self.phase = Phase::Error { failure: e.failure.clone() };
     }
 
@@ -268,7 +268,7 @@ impl Run {
     /// The history was replaced: the next request does not repeat the last one.
     pub(super) fn history_replaced(&mut self, goes_on: bool) {
         let Phase::Compacting(Some(Compacting { compaction_step, .. })) = self.phase else { return };
-        self.counts.candidates.room.made(compaction_step);
+        self.counts.candidates.compaction.made(compaction_step);
         self.compaction.summary = None;
         self.counts.openings = 0;
         self.counts.request.2 = 0;
