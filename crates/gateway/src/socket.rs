@@ -133,7 +133,7 @@ impl Drop for Listener {
 }
 
 /// Raises the limit of open files for this process, as far as it may, so that many clients can connect.
-pub fn make_room() {
+pub fn raise_file_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let wanted = CONNECTIONS as u64 + RESERVED_FILES;
     let most = limit.maximum.map_or(wanted, |most| most.min(wanted));

@@ -76,7 +76,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let keeper = Arc::clone(&service);
     let erase = move |days| keeper.erase(days).map_err(CliError::from);
     say_damage(&service);
-    socket::make_room();
+    socket::raise_file_limit();
     let listener = Listener::bind(&globals.home).map_err(|error| {
         let text = error.to_string();
         let (what, hint) = text.split_once(": ").unwrap_or((&text, ""));

@@ -11,7 +11,7 @@ use crate::tables::limits::QUEUED_MESSAGES;
 
 impl Machine {
     /// Makes space for one more message, or refuses it.
-    pub(super) fn make_room(&mut self, queue: &QueueSettings, moment: Moment) -> Result<(), Refusal> {
+    pub(super) fn ensure_capacity(&mut self, queue: &QueueSettings, moment: Moment) -> Result<(), Refusal> {
         let most = (queue.cap as usize).clamp(1, QUEUED_MESSAGES);
         while let Some(session) = self.session.as_ref().filter(|session| waiting(session) >= most) {
             let reported = match queue.drop {

@@ -45,7 +45,7 @@ impl Machine {
         let mode = mode.or(session_mode).unwrap_or(queue.mode);
         let route = route(Cell::of(session), mode);
         let place = route.place(mode).map_err(|reason| state_refusal(session, reason))?;
-        self.make_room(&queue, moment)?;
+        self.ensure_capacity(&queue, moment)?;
         if self.is_stale(&queue) {
             self.emit(Reset {}, moment.now);
         }
