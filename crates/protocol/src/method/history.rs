@@ -30,14 +30,14 @@ pub struct Compacted {
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run_id: Option<RunId>,
     /// The result; none if the active run compacts before its next request.
-    pub done: Option<Shorter>,
+    pub done: Option<CompactionResult>,
 }
 
 /// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Shorter {
+pub struct CompactionResult {
     /// The estimated number of tokens before.
     pub before: u64,
     /// The estimated number of tokens after.
@@ -46,7 +46,7 @@ pub struct Shorter {
     pub by: Option<String>,
 }
 
-impl Shorter {
+impl CompactionResult {
     /// Describes the compaction of the session with this key in a sentence.
     pub fn sentence(&self, key: &str) -> String {
         let by = self.by.as_ref().map_or_else(|| "by an extract, without a model".to_owned(), |by| format!("by {by}"));

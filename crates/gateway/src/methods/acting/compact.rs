@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use engine::{Acknowledgement, BodyKind, Command, Content, Event, MessageId, Outcome, SessionRow};
-use protocol::method::{CompactParams, Compacted, Ended, Shorter, UncompactParams, Uncompacted};
+use protocol::method::{CompactParams, Compacted, Ended, CompactionResult, UncompactParams, Uncompacted};
 use uuid::Uuid;
 
 use super::end::observed;
@@ -46,7 +46,7 @@ fn done(service: &Service, row: SessionRow, ended: Ended) -> Result<Compacted, E
     let entries = known.map(|run| journal.read(run.branch, run.first_seq)).transpose()?.unwrap_or_default();
     let done = entries.iter().find_map(|entry| match &entry.event {
         Event::Compacted(e) if e.compaction.run == ended.run_id => {
-            Some(Shorter { before: e.before, after: e.after, by: e.by.clone() })
+            Some(CompactionResult { before: e.before, after: e.after, by: e.by.clone() })
         }
         _ => None,
     });
