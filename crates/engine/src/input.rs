@@ -312,7 +312,7 @@ pub enum Report {
     },
     /// A piece of its answer came.
     #[allow(missing_docs, reason = "the fields say it themselves")]
-    Said {
+    Streamed {
         /// The `request` effect.
         effect: EffectId,
         part: Part,

@@ -4,7 +4,7 @@
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    CallId, CallOutcome, CompactionCause, CompactionStep, CutCause, EffectId, EndingCause, Epoch, Failure,
+    CallId, CallOutcome, CompactionCause, CompactionStep, InterruptCause, EffectId, EndingCause, Epoch, Failure,
     FailureClass, Flags, Found, Hash, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode, QueueState, ReceiptState,
     RunId, Thinking, Timestamp, ToolClass, Usage, WaitFor,
 };
@@ -197,7 +197,7 @@ pub enum AssistantLine {
         effect: EffectId,
         /// What interrupted the stream.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
-        cause: CutCause,
+        cause: InterruptCause,
     },
     /// The text of this request was retracted: it is not part of the answer.
     Struck {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{CallOutcome, CutCause, Event, Found, Next};
+use engine::{CallOutcome, InterruptCause, Event, Found, Next};
 use simulator::case::Form;
 use simulator::checkers;
 use simulator::explore::{Explorer, Extent};
@@ -75,11 +75,11 @@ fn r17_sessions_are_opened_through_snapshots_when_idle_and_in_the_middle_of_runs
 
 #[test]
 fn r12_interrupted_text_is_retracted_or_is_a_part_of_the_answer() {
-    let cut = |event: &Event| matches!(event, Event::StreamCut(e) if e.cause == CutCause::Crash && e.text.is_some());
+    let cut = |event: &Event| matches!(event, Event::StreamInterrupted(e) if e.cause == InterruptCause::Crash && e.text.is_some());
     let kept = |event: &Event| matches!(event, Event::MessageSealed(e) if e.next == Next::Cut && e.text.is_some());
     let process = |world: &World| if world.phase() == "streaming" { vec![Form::Process] } else { vec![] };
     let restarted = crashed_everywhere(1, process);
-    assert!(restarted.iter().any(cut) && restarted.iter().any(|event| matches!(event, Event::TextStruck(_))));
+    assert!(restarted.iter().any(cut) && restarted.iter().any(|event| matches!(event, Event::TextRetracted(_))));
     let continued = crashed_everywhere(2, process);
     assert!(continued.iter().any(cut) && continued.iter().any(kept));
 }

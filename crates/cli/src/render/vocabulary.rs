@@ -1,7 +1,7 @@
 //! The wording of events for people: one line each, for stderr.
 
 use engine::tables::transitions::RunState;
-use engine::{CallOutcome, CutCause, FailureClass, Flags, Timestamp, WaitFor};
+use engine::{CallOutcome, InterruptCause, FailureClass, Flags, Timestamp, WaitFor};
 use protocol::event::{CompactionLine, QueueLine, StateLine, Stream, ToolLine};
 use protocol::notice::ParkedSession;
 use protocol::show::LaneWait;
@@ -25,7 +25,7 @@ pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
 }
 
 /// The note for an interrupted stream.
-pub(super) fn interrupted(cause: CutCause) -> String {
+pub(super) fn interrupted(cause: InterruptCause) -> String {
     format!("✂ the answer was interrupted ({})", plain(&cause))
 }
 

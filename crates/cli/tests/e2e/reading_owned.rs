@@ -69,7 +69,7 @@ impl Owner {
 
     fn say(&mut self, text: &str) {
         let effect = self.effect(EffectKind::Request);
-        self.offer(Report::Said { effect, part: Part::Text(text.to_owned()) });
+        self.offer(Report::Streamed { effect, part: Part::Text(text.to_owned()) });
     }
 
     fn effect(&self, kind: EffectKind) -> engine::EffectId {

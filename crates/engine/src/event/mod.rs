@@ -142,7 +142,7 @@ events! {
     "call_ending" CallEnding Synced;
     "call_settled" CallSettled Synced;
     "compacted" Compacted Synced;
-    "results_cut" ResultsCut Synced;
+    "results_truncated" ResultsTruncated Synced;
     "uncompacted" Uncompacted Synced;
     "compaction_asked" CompactionAsked Synced;
     "noted" Noted Synced;
@@ -172,8 +172,8 @@ events! {
     "process_forgotten" ProcessForgotten Synced;
     "step_begun" StepBegun Written;
     "request_opened" RequestOpened Written;
-    "stream_cut" StreamCut Written;
-    "text_struck" TextStruck Written;
+    "stream_cut" StreamInterrupted Written;
+    "text_struck" TextRetracted Written;
     "call_checked" CallChecked Written;
     "call_lost" CallLost Written;
     "call_found" CallFound Written;
@@ -223,7 +223,7 @@ impl Event {
     pub fn seals(&self) -> Option<EffectId> {
         match self {
             Self::MessageSealed(e) => Some(e.request),
-            Self::StreamCut(e) => Some(e.request),
+            Self::StreamInterrupted(e) => Some(e.request),
             Self::Failed(e) => e.request,
             Self::CallSettled(e) => e.effect,
             _ => None,
@@ -237,14 +237,14 @@ impl Event {
             Self::MessageAccepted(e) => std::iter::once(e.body).chain(all(&e.attachments)).collect(),
             Self::ImageMade(e) => vec![e.image.body],
             Self::StepBegun(e) => vec![e.prompt],
-            Self::StreamCut(e) => e.text.into_iter().collect(),
+            Self::StreamInterrupted(e) => e.text.into_iter().collect(),
             Self::Failed(e) => e.text.into_iter().collect(),
             Self::MessageSealed(e) => e.bodies(),
             Self::CallSettled(e) => std::iter::once(e.output).chain(e.whole).chain(all(&e.attachments)).collect(),
             Self::CompactionBegun(e) => e.focus.into_iter().collect(),
             Self::CompactionAsked(e) => e.focus.into_iter().collect(),
             Self::Compacted(e) => vec![e.summary],
-            Self::ResultsCut(e) => e.results.iter().map(|result| result.output).collect(),
+            Self::ResultsTruncated(e) => e.results.iter().map(|result| result.output).collect(),
             Self::Uncompacted(e) => e.restored.iter().flat_map(|of| of.item.bodies()).copied().collect(),
             Self::Noted(e) => vec![e.body],
             Self::RunEnded(e) => e.text.clone(),
@@ -257,7 +257,7 @@ impl Event {
             | Self::RunStarted(_)
             | Self::RequestSent(_)
             | Self::RequestOpened(_)
-            | Self::TextStruck(_)
+            | Self::TextRetracted(_)
             | Self::CallChecked(_)
             | Self::CallAsked(_)
             | Self::AskAnswered(_)

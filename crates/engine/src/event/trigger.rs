@@ -18,7 +18,7 @@ impl Event {
             | Self::BlockSigned(_)
             | Self::ImageMade(_) => Some(Trigger::TextDelta),
             Self::MessageSealed(e) => sealed(e),
-            Self::StreamCut(_) => Some(Trigger::StreamCut),
+            Self::StreamInterrupted(_) => Some(Trigger::StreamInterrupted),
             Self::Failed(e) => Some(failed(e)),
             Self::CallSettled(e) if e.outcome == CallOutcome::Skipped => Some(Trigger::Skipped),
             Self::CallSettled(_) => Some(Trigger::ToolResult),
@@ -28,7 +28,7 @@ impl Event {
             Self::WaitEnded(e) => wait_ended(e),
             Self::CompactionBegun(e) if e.cause != CompactionCause::Overflow => Some(Trigger::ContextOverflow),
             Self::Compacted(e) => e.goes_on.then_some(Trigger::CompactSuccess),
-            Self::ResultsCut(_) => Some(Trigger::CompactSuccess),
+            Self::ResultsTruncated(_) => Some(Trigger::CompactSuccess),
             Self::CompactionFailed(_) => Some(Trigger::CompactFail),
             Self::RetryScheduled(_) => Some(Trigger::Retryable),
             Self::RunEnded(e) => Some(run_ended(e)),
@@ -46,7 +46,7 @@ impl Event {
             | Self::Reset(_)
             | Self::StepBegun(_)
             | Self::RequestSent(_)
-            | Self::TextStruck(_)
+            | Self::TextRetracted(_)
             | Self::CallChecked(_)
             | Self::CallStarted(_)
             | Self::CallEnding(_)

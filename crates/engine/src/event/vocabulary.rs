@@ -181,7 +181,7 @@ impl ReceiptState {
 /// Why a stream was interrupted. It decides what happens to the kept text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CutCause {
+pub enum InterruptCause {
     /// The process that read it crashed.
     Crash,
     /// The process that read it shut down in order.
@@ -297,7 +297,7 @@ pub enum Note {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
-pub struct CutResult {
+pub struct TruncatedResult {
     pub call: CallId,
     /// What the model receives of it from now on.
     pub output: Body,

@@ -262,10 +262,10 @@ impl Machine {
     }
 
     fn expire_one(&mut self, timer: Timer, moment: Moment) {
-        use crate::event::{CutCause, EndingCause, ProcessCause};
+        use crate::event::{InterruptCause, EndingCause, ProcessCause};
         let limits = self.limits();
         match timer {
-            Timer::RunDeadline => self.begin_ending(Outcome::TimedOut, CutCause::Deadline, moment),
+            Timer::RunDeadline => self.begin_ending(Outcome::TimedOut, InterruptCause::Deadline, moment),
             Timer::FirstByte => {
                 let message =
                     format!("no answer within {} s (`requests.first_byte_timeout_s`)", limits.first_byte_timeout_ms / 1000);

@@ -6,7 +6,7 @@ use super::queue::Offered;
 use crate::body::{BodyKind, Content};
 use crate::decide::Decide as _;
 use crate::event::{
-    AskAnswered, CallOutcome, Created, CutCause, Event, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused,
+    AskAnswered, CallOutcome, Created, InterruptCause, Event, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused,
     Reset, Resumed,
 };
 use crate::failure::{Failure, FailureClass};
@@ -86,7 +86,7 @@ impl Machine {
         if let Some(request) = request.filter(|_| mutant!(AbortFallsBack)) {
             self.request_failed(request, Failure::new(FailureClass::Network, "aborted"), moment);
         } else if !ending && !mutant!(AbortForgotten) {
-            self.begin_ending(Outcome::Aborted, CutCause::Abort, moment);
+            self.begin_ending(Outcome::Aborted, InterruptCause::Abort, moment);
         }
         self.advance(moment);
         Ok(Acknowledgement::Done)
@@ -110,7 +110,7 @@ impl Machine {
         if run.ending.is_some() {
             return Err(state_refusal(session, "its run is ending"));
         }
-        self.cut_stream(CutCause::Pause, moment);
+        self.interrupt_stream(InterruptCause::Pause, moment);
         self.emit(Paused { cause: PauseCause::User, freeze, call: None, state: None }, moment.now);
         Ok(Acknowledgement::Done)
     }
@@ -122,7 +122,7 @@ impl Machine {
         }
         self.emit(Resumed {}, moment.now);
         if drop {
-            self.begin_ending(Outcome::Interrupted, CutCause::Interrupt, moment);
+            self.begin_ending(Outcome::Interrupted, InterruptCause::Interrupt, moment);
         } else {
             self.send_again(moment);
         }

@@ -5,8 +5,8 @@ use super::queue::Offered;
 use super::{Machine, model_notices};
 use crate::body::Content;
 use crate::event::{
-    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, CutResult, Failed, Note, Outcome,
-    Overrides, QueueMode, ResultsCut, Uncompacted, Usage,
+    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, TruncatedResult, Failed, Note, Outcome,
+    Overrides, QueueMode, ResultsTruncated, Uncompacted, Usage,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, MessageId, Moment, Seq};
@@ -250,7 +250,7 @@ impl Machine {
                 }
             }
             CompactionResult::Results(results) if compaction_step == CompactionStep::Truncate => {
-                self.results_cut(effect, results, moment);
+                self.results_truncated(effect, results, moment);
             }
             CompactionResult::Summary { .. } | CompactionResult::Results(_) => self.late += 1,
         }
@@ -275,7 +275,7 @@ impl Machine {
         Some((kept_from, pinned, before, after))
     }
 
-    fn results_cut(&mut self, effect: EffectId, results: Vec<(CallId, Content)>, moment: Moment) {
+    fn results_truncated(&mut self, effect: EffectId, results: Vec<(CallId, Content)>, moment: Moment) {
         let Some(transcript) = self.session.as_ref().map(|session| &session.transcript) else { return };
         let long: Vec<_> = transcript.items().iter().filter_map(Item::long_result).collect();
         let gain = |(call, cut): &(CallId, Content)| {
@@ -288,9 +288,9 @@ impl Machine {
         if let Some(failure) = no_gain(false, before, after) {
             return self.fail_compaction(failure, CompactionStep::Truncate, moment);
         }
-        let cut = |(_, (call, cut)): (u64, (_, Content))| CutResult { call, output: self.keep(cut) };
+        let cut = |(_, (call, cut)): (u64, (_, Content))| TruncatedResult { call, output: self.keep(cut) };
         let results = gains.into_iter().map(cut).collect();
-        self.emit(ResultsCut { compaction: effect, results, before, after }, moment.now);
+        self.emit(ResultsTruncated { compaction: effect, results, before, after }, moment.now);
     }
 
     /// The user asks for a compaction: by the active run at its next boundary, else by a run of its own.

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use crate::decide::Decide as _;
-use crate::event::{CallOutcome, CutCause, EndingCause, EndingSet, Outcome, Reset, RunEnded};
+use crate::event::{CallOutcome, InterruptCause, EndingCause, EndingSet, Outcome, Reset, RunEnded};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::Moment;
 use crate::mutant;
@@ -12,7 +12,7 @@ use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 impl Machine {
     /// Decides the outcome of the run: its stream is interrupted and kept, calls that have not started are answered,
     /// and started ones are ended.
-    pub(super) fn begin_ending(&mut self, outcome: Outcome, cause: CutCause, moment: Moment) {
+    pub(super) fn begin_ending(&mut self, outcome: Outcome, cause: InterruptCause, moment: Moment) {
         self.decide_end(EndingSet { outcome, terminate: false, reset: false }, cause, moment);
     }
 
@@ -20,7 +20,7 @@ impl Machine {
     pub(super) fn begin_terminating(&mut self, moment: Moment) {
         let ending = self.session.as_ref().and_then(Session::run).and_then(|run| run.ending);
         let outcome = ending.map_or(Outcome::Aborted, |ending| ending.outcome);
-        self.decide_end(EndingSet { outcome, terminate: true, reset: false }, CutCause::Abort, moment);
+        self.decide_end(EndingSet { outcome, terminate: true, reset: false }, InterruptCause::Abort, moment);
     }
 
     /// Decides that a new conversation starts after the run, whose outcome may be decided already.
@@ -28,12 +28,12 @@ impl Machine {
         let ending = self.session.as_ref().and_then(Session::run).and_then(|run| run.ending);
         let outcome = ending.map_or(Outcome::Aborted, |ending| ending.outcome);
         let terminate = ending.is_some_and(|ending| ending.terminate);
-        self.decide_end(EndingSet { outcome, terminate, reset: true }, CutCause::Abort, moment);
+        self.decide_end(EndingSet { outcome, terminate, reset: true }, InterruptCause::Abort, moment);
     }
 
-    fn decide_end(&mut self, end: EndingSet, cause: CutCause, moment: Moment) {
+    fn decide_end(&mut self, end: EndingSet, cause: InterruptCause, moment: Moment) {
         self.emit(end, moment.now);
-        self.cut_stream(cause, moment);
+        self.interrupt_stream(cause, moment);
         for call in self.call_ids(|call| matches!(call.stage, Stage::Started { .. })) {
             self.end_call(call, EndingCause::Run, moment);
         }
@@ -42,7 +42,7 @@ impl Machine {
 
     /// Answers the calls that have not started.
     fn skip_calls(&mut self, moment: Moment) {
-        let sentence = self.not_run(CutCause::Interrupt);
+        let sentence = self.not_run(InterruptCause::Interrupt);
         for call in self.call_ids(|call| !call.is_out() && !call.is_settled()) {
             self.settle_with(call, CallOutcome::Skipped, sentence, moment);
         }

@@ -2,7 +2,7 @@
 //! up or sent again, and then the same rules decide as always.
 
 use super::Machine;
-use crate::event::{Closed, CutCause, LifecycleChanged, Opened};
+use crate::event::{Closed, InterruptCause, LifecycleChanged, Opened};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Epoch, Moment};
 use crate::ledger::CooldownSet;
@@ -32,7 +32,7 @@ impl Machine {
     fn take_over(&mut self, epoch: Epoch, moment: Moment) -> bool {
         let Some(last_activity) = self.session.as_ref().map(|session| session.last_activity) else { return false };
         self.emit(Opened { epoch, last_activity }, moment.now);
-        self.cut_stream(CutCause::Crash, moment);
+        self.interrupt_stream(InterruptCause::Crash, moment);
         self.lose_calls(moment);
         if self.is_poison() {
             self.escalate_poison(moment);
@@ -57,7 +57,7 @@ impl Machine {
     pub(super) fn escalate(&mut self, failure: Failure, moment: Moment) {
         let Some(session) = self.session.as_ref().filter(|session| session.is_active()) else { return };
         let remedy = format!("limulus resume {} --force", session.key);
-        self.cut_stream(CutCause::Crash, moment);
+        self.interrupt_stream(InterruptCause::Crash, moment);
         let escalated = LifecycleChanged {
             from: LifecycleKind::Active,
             to: LifecycleKind::Error,

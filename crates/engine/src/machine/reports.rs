@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Machine;
-use crate::event::{CallChecked, Closed, CutCause, Failed, Outcome, OutputAdded, Reported, RunStarted, Usage};
+use crate::event::{CallChecked, Closed, InterruptCause, Failed, Outcome, OutputAdded, Reported, RunStarted, Usage};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::{Part, Report};
@@ -47,7 +47,7 @@ impl Machine {
             Report::Denied { limit, until, .. } => self.denied_by_all(&limit, until, moment),
             Report::RequestOpened { effect } => self.request_opened(effect, moment),
             // The hot path: nothing can follow from a piece of text.
-            Report::Said { effect, part } => return self.part_came(effect, part, moment),
+            Report::Streamed { effect, part } => return self.part_came(effect, part, moment),
             Report::RequestEnded { effect, usage } => {
                 self.request_ended(effect, usage, moment);
                 self.finish_answered(moment);
@@ -131,7 +131,7 @@ impl Machine {
     fn closing(&mut self, moment: Moment) {
         let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return };
         let epoch = session.epoch;
-        self.cut_stream(CutCause::Shutdown, moment);
+        self.interrupt_stream(InterruptCause::Shutdown, moment);
         self.emit(Closed { epoch }, moment.now);
     }
 }
@@ -144,7 +144,7 @@ fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
         Report::LaneEntered { effect, .. } | Report::LaneRefused { effect, .. } => (*effect, &[Lane]),
         Report::Prepared { effect, .. } => (*effect, &[Prepare]),
         Report::Reserved { effect, .. } | Report::Denied { effect, .. } => (*effect, &[EffectKind::Reserve]),
-        Report::RequestOpened { effect } | Report::Said { effect, .. } | Report::RequestEnded { effect, .. } => {
+        Report::RequestOpened { effect } | Report::Streamed { effect, .. } | Report::RequestEnded { effect, .. } => {
             (*effect, &[Request])
         }
         Report::RequestFailed { effect, .. } => (*effect, &[Request, Prepare, Compact]),

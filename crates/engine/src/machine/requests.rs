@@ -4,8 +4,8 @@ use super::Machine;
 use super::failover::{Pick, pick};
 use crate::body::{BodyKind, Content};
 use crate::event::{
-    BlockSigned, CallPartAdded, CutCause, Failed, ImageMade, MessageSealed, Next, ReasoningAdded, RequestOpened,
-    RequestSent, SealedCall, StreamCut, TextAdded, TextStruck, Usage, WaitBegan, WaitFor,
+    BlockSigned, CallPartAdded, InterruptCause, Failed, ImageMade, MessageSealed, Next, ReasoningAdded, RequestOpened,
+    RequestSent, SealedCall, StreamInterrupted, TextAdded, TextRetracted, Usage, WaitBegan, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
@@ -202,21 +202,21 @@ impl Machine {
     }
 
     /// Closes an open stream. The cause decides what happens to its text.
-    pub(super) fn cut_stream(&mut self, cause: CutCause, moment: Moment) {
+    pub(super) fn interrupt_stream(&mut self, cause: InterruptCause, moment: Moment) {
         let Some(Phase::Streaming(stream)) = self.phase() else { return };
         let stream = stream.clone();
         let request = stream.sent.request;
         let keeps = !stream.text.is_empty() && !mutant!(CutTextLost);
         let text = keeps.then(|| self.keep_text(BodyKind::Message, &stream.text));
-        self.emit(StreamCut { request, cause, text }, moment.now);
+        self.emit(StreamInterrupted { request, cause, text }, moment.now);
         let failure_report = match cause {
-            CutCause::Crash | CutCause::Shutdown | CutCause::Pause => self.resume_mode() == ResumeMode::Restart,
-            CutCause::Steer | CutCause::Interrupt | CutCause::Abort | CutCause::Deadline => false,
+            InterruptCause::Crash | InterruptCause::Shutdown | InterruptCause::Pause => self.resume_mode() == ResumeMode::Restart,
+            InterruptCause::Steer | InterruptCause::Interrupt | InterruptCause::Abort | InterruptCause::Deadline => false,
         };
         if !failure_report {
             self.seal(&stream, Usage::default(), Next::Cut, self.not_run(cause), moment);
         } else if text.is_some() {
-            self.emit(TextStruck { request }, moment.now);
+            self.emit(TextRetracted { request }, moment.now);
         }
     }
 
@@ -258,7 +258,7 @@ impl Machine {
         let (ordinal, try_no, _) = run.counts.request;
         let request = run.effect(EffectKind::Request, ordinal, try_no);
         match go_on {
-            ResumeMode::Restart => self.emit(TextStruck { request }, moment.now),
+            ResumeMode::Restart => self.emit(TextRetracted { request }, moment.now),
             ResumeMode::Continue => {
                 let sealed = MessageSealed {
                     request,

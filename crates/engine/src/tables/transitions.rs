@@ -76,7 +76,7 @@ named! {
         /// A budget or the loop guard was reached.
         LimitReached = "limit_reached",
         /// A stream was interrupted, and the run continues.
-        StreamCut = "stream_cut",
+        StreamInterrupted = "stream_cut",
         /// A call has its result, and it ran.
         ToolResult = "tool_result",
         /// A call needs approval.
@@ -213,7 +213,7 @@ pub const EDGES: &[Edge] = &[
     edge(&[Streaming], Trigger::ToolCall, &[ToolExec]).node("execute_tools").note("when the message is complete"),
     edge(&[Streaming], Trigger::StopCompleted, &[Completed]).node("end").note("no steer waits"),
     edge(&[Streaming], Trigger::StopCompleted, &[Preparing]).node("prepare").note("a steer waits"),
-    edge(&[Streaming], Trigger::StreamCut, &[Preparing])
+    edge(&[Streaming], Trigger::StreamInterrupted, &[Preparing])
         .node("prepare")
         .note("a crash, an interrupting steer, a pause, an ending"),
     edge(&[Streaming], Trigger::StopError, &[Error]).node("error"),

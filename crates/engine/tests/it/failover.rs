@@ -229,7 +229,7 @@ fn done(provider: Provider<'_>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
             let failure = Failure { retry_after_ms, ..Failure::new(class, "it is so") };
             world.step(Report::RequestFailed { effect, failure });
         } else {
-            world.step(Report::Said { effect, part: Part::Text("Done.".into()) });
+            world.step(Report::Streamed { effect, part: Part::Text("Done.".into()) });
             world.step(Report::RequestEnded { effect, usage: Usage::default() });
         }
     }

@@ -101,7 +101,7 @@ fn next(world: &mut World, provider: &Provider) -> Option<Report> {
 }
 
 fn said(effect: EffectId, text: &str) -> Report {
-    Report::Said { effect, part: Part::Text(text.into()) }
+    Report::Streamed { effect, part: Part::Text(text.into()) }
 }
 
 fn is_waiting(run: &Run) -> bool {
@@ -196,7 +196,7 @@ fn check_text(world: &World) {
     for record in &world.journal {
         match &record.event {
             Event::TextAdded(e) if !open.contains(&e.effect) => open.push(e.effect),
-            Event::TextStruck(e) => {
+            Event::TextRetracted(e) => {
                 let before = open.len();
                 open.retain(|effect| *effect != e.request);
                 assert_eq!(open.len() + 1, before, "{} was retracted without text", e.request);

@@ -163,7 +163,7 @@ impl Home {
         if self.ledger.is_update(&candidate, false, since) {
             self.ledger.answered(&candidate, since, Timestamp(self.now));
         }
-        world.step(Report::Said { effect, part: Part::Text("Done.".into()) });
+        world.step(Report::Streamed { effect, part: Part::Text("Done.".into()) });
         world.step(Report::RequestEnded { effect, usage: Usage::default() });
         self.keep(&before);
     }

@@ -412,7 +412,7 @@ fn request_report(effect: EffectId, how: usize, class: usize) -> Report {
             arguments: arguments.into(),
         },
     };
-    Report::Said { effect, part }
+    Report::Streamed { effect, part }
 }
 
 fn checked(world: &World, effect: EffectId, how: usize) -> Report {
@@ -434,7 +434,7 @@ fn orphan(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         | Report::LaneRefused { effect: about, .. }
         | Report::Prepared { effect: about, .. }
         | Report::RequestOpened { effect: about }
-        | Report::Said { effect: about, .. }
+        | Report::Streamed { effect: about, .. }
         | Report::RequestEnded { effect: about, .. }
         | Report::RequestFailed { effect: about, .. }
         | Report::Compacted { effect: about, .. }
@@ -664,7 +664,7 @@ fn help(world: &mut World) {
         return world.step(Report::Due);
     };
     if effect.kind == EffectKind::Request {
-        world.step(Report::Said { effect, part: Part::Text("The end.".into()) });
+        world.step(Report::Streamed { effect, part: Part::Text("The end.".into()) });
         world.step(Report::RequestEnded { effect, usage: Usage::default() });
     } else {
         let report = report(world, effect, 3, 1);

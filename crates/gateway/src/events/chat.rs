@@ -70,9 +70,9 @@ impl Chats {
         let first = store.run(run)?.map_or(Seq(1), |row| row.first_seq);
         for entry in store.range(session.branch, first, cursor.seq())? {
             match &entry.event {
-                Event::TextStruck(e) => reply.pieces.retain(|(of, _)| *of != e.request),
+                Event::TextRetracted(e) => reply.pieces.retain(|(of, _)| *of != e.request),
                 Event::MessageSealed(e) => reply.finish(e.request, e.text.map(|body| source.text(&body.hash))),
-                Event::StreamCut(_) | Event::Failed(_) => {
+                Event::StreamInterrupted(_) | Event::Failed(_) => {
                     reply.interrupted = entry.event.seals();
                     if let (Some(effect), Some(body)) = (reply.interrupted, text_of(&entry.event)) {
                         *reply.piece(effect) = source.text(&body.hash);

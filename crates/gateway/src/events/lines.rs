@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Compacted, Event, Flags, MessageSealed, Record, Seq, SessionId, SessionRow, StreamCut, Timestamp, Usage};
+use engine::{Compacted, Event, Flags, MessageSealed, Record, Seq, SessionId, SessionRow, StreamInterrupted, Timestamp, Usage};
 use journal::Read;
 use protocol::event::{StateLine, Stream};
 use runtime::{LaneUpdate, Published};
@@ -136,7 +136,7 @@ fn resume(projection: &mut Projection, published: &Published, source: Source<'_>
     // A session that cannot be read has no run until an event names it.
     let _ = projection.find_run(source);
     for record in records {
-        if let Event::StreamCut(StreamCut { request, text: Some(text), .. }) = &record.event {
+        if let Event::StreamInterrupted(StreamInterrupted { request, text: Some(text), .. }) = &record.event {
             projection.position.set_reached(*request, Reached { end: text.bytes, text: text.bytes, reasoning: 0 });
         }
     }

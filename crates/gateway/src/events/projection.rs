@@ -352,8 +352,8 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
         Event::RunStarted(_) => Stream::Lifecycle(LifecycleLine::Start),
         Event::TextAdded(e) => Stream::Assistant(AssistantLine::Delta(delta(e.effect, e.offset, &e.text))),
         Event::ReasoningAdded(e) => Stream::Reasoning(ReasoningLine::Delta(delta(e.effect, e.offset, &e.text))),
-        Event::StreamCut(e) => Stream::Assistant(AssistantLine::Cut { effect: e.request, cause: e.cause }),
-        Event::TextStruck(e) => Stream::Assistant(AssistantLine::Struck { effect: e.request }),
+        Event::StreamInterrupted(e) => Stream::Assistant(AssistantLine::Cut { effect: e.request, cause: e.cause }),
+        Event::TextRetracted(e) => Stream::Assistant(AssistantLine::Struck { effect: e.request }),
         Event::MessageSealed(e) => Stream::Assistant(AssistantLine::Message {
             effect: e.request,
             text: e.text.as_ref().map(|body| source.text(&body.hash)),
@@ -376,7 +376,7 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
             let (before, after, by) = (e.before, e.after, e.by.clone());
             Stream::Compaction(CompactionLine::Done { before, after, by, results: None })
         }
-        Event::ResultsCut(e) => {
+        Event::ResultsTruncated(e) => {
             let (before, after, results) = (e.before, e.after, Some(e.results.len() as u32));
             Stream::Compaction(CompactionLine::Done { before, after, by: None, results })
         }

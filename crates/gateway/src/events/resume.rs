@@ -169,7 +169,7 @@ impl StreamPosition {
 pub(super) fn text_of(event: &Event) -> Option<Body> {
     match event {
         Event::MessageSealed(e) => e.text,
-        Event::StreamCut(e) => e.text,
+        Event::StreamInterrupted(e) => e.text,
         Event::Failed(e) => e.text,
         Event::CallSettled(e) => Some(e.whole.unwrap_or(e.output)),
         _ => None,

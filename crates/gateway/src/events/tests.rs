@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, Weak};
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    Batch, BodyKind, BranchId, CallId, CallOutcome, CallSettled, CallStarted, Closed, Content, Created, CutCause,
+    Batch, BodyKind, BranchId, CallId, CallOutcome, CallSettled, CallStarted, Closed, Content, Created, InterruptCause,
     EffectId, EffectKind, Epoch, Event, Flags, LifecycleChanged, MessageSealed, Next, Opened, Outcome, OutputAdded,
-    Record, RequestSent, RunEnded, RunId, SealedCall, Seq, SessionId, SessionRow, StreamCut, TextAdded, Timestamp,
+    Record, RequestSent, RunEnded, RunId, SealedCall, Seq, SessionId, SessionRow, StreamInterrupted, TextAdded, Timestamp,
     ToolClass, Usage, Views,
 };
 use journal::{Append, Journal, Memory, Read};
@@ -152,7 +152,7 @@ impl Session {
         if (3..6).contains(&self.step) {
             let text = Content::text(BodyKind::Message, &std::mem::take(&mut self.text));
             let request = self.effect(EffectKind::Request);
-            events.push(StreamCut { request, cause: CutCause::Crash, text: Some(text.body) }.into());
+            events.push(StreamInterrupted { request, cause: InterruptCause::Crash, text: Some(text.body) }.into());
             events.push(message(request, &text, vec![]).into());
             self.step = 10;
             return (events, vec![text]);

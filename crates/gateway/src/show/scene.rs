@@ -102,14 +102,14 @@ impl Scene {
     /// Adds text to the response in progress.
     pub fn stream(&mut self, text: &str) {
         let effect = self.effect(EffectKind::Request);
-        self.offer(Report::Said { effect, part: Part::Text(text.to_owned()) });
+        self.offer(Report::Streamed { effect, part: Part::Text(text.to_owned()) });
     }
 
     /// Adds a whole call to the response in progress.
     pub fn call(&mut self, tool: &str, arguments: &str) {
         let effect = self.effect(EffectKind::Request);
         let (name, arguments) = (Some(tool.to_owned()), arguments.to_owned());
-        self.offer(Report::Said { effect, part: Part::Call { index: 0, provider_id: None, name, arguments } });
+        self.offer(Report::Streamed { effect, part: Part::Call { index: 0, provider_id: None, name, arguments } });
     }
 
     /// Ends the response with the provider's end mark.

@@ -71,8 +71,8 @@ impl<'a> Narrator<'a> {
             | Event::CallSettled(_) => return self.of_call(event),
             Event::StepBegun(_)
             | Event::RequestSent(_)
-            | Event::StreamCut(_)
-            | Event::TextStruck(_)
+            | Event::StreamInterrupted(_)
+            | Event::TextRetracted(_)
             | Event::MessageSealed(_)
             | Event::Failed(_)
             | Event::CandidateCooldownSet(_)
@@ -83,7 +83,7 @@ impl<'a> Narrator<'a> {
             Event::CompactionBegun(_)
             | Event::CompactionAsked(_)
             | Event::Compacted(_)
-            | Event::ResultsCut(_)
+            | Event::ResultsTruncated(_)
             | Event::Uncompacted(_)
             | Event::CompactionFailed(_) => of_history(event),
             _ => return of_run(event),
@@ -99,8 +99,8 @@ impl<'a> Narrator<'a> {
                 let probe = if e.probe { ", a probe: it failed and has not answered since" } else { "" };
                 format!("request {}{again} to {model}, {}{probe}", e.request.ordinal, count(e.items as usize, "item"))
             }
-            Event::StreamCut(e) => format!("{}; {} received", name(&e.cause), bytes(e.text.as_ref())),
-            Event::TextStruck(e) => format!("the partial text of request {} is retracted", e.request.ordinal),
+            Event::StreamInterrupted(e) => format!("{}; {} received", name(&e.cause), bytes(e.text.as_ref())),
+            Event::TextRetracted(e) => format!("the partial text of request {} is retracted", e.request.ordinal),
             Event::MessageSealed(e) => self.sealed(e)?,
             Event::Failed(e) => failed(&e.failure, e.text.as_ref()),
             Event::Reported(_) => "other sessions are notified".to_owned(),
@@ -241,7 +241,7 @@ fn of_history(event: &Event) -> String {
             let by = e.by.as_deref().unwrap_or("an extract");
             format!("{} → {} tokens by {by}; entries from {} on are kept", e.before, e.after, e.kept_from)
         }
-        Event::ResultsCut(e) => {
+        Event::ResultsTruncated(e) => {
             format!("{} → {} tokens: {} truncated", e.before, e.after, count(e.results.len(), "long result"))
         }
         Event::Uncompacted(e) => format!("undone: {} in force again", count(e.restored.len(), "item")),

@@ -7,9 +7,9 @@ use std::time::Duration;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Batch, BodyKind, BranchId, Command, Content, Created, CutCause, EffectId, EffectKind, Epoch, Event, Flags,
+    Batch, BodyKind, BranchId, Command, Content, Created, InterruptCause, EffectId, EffectKind, Epoch, Event, Flags,
     MessageSealed, Next, Opened, Position, ReasoningAdded, Record, RequestSent, RunId, Seq, SessionId, SessionRow,
-    StreamCut, TextAdded, Timestamp, Usage, Views,
+    StreamInterrupted, TextAdded, Timestamp, Usage, Views,
 };
 use gateway::events::{CatchUp, Line, Lines, StreamPosition, StreamScope};
 use journal::{Append, Journal as _, Memory, Read as _, Sqlite};
@@ -304,7 +304,7 @@ fn r11_an_interruption_that_drops_the_reasoning_does_not_retract_the_text() {
     let mut watched = thoughtful();
     let text = Content::text(BodyKind::Message, "Once upon a ");
     let opened = Opened { epoch: Epoch(2), last_activity: Timestamp(1) };
-    let cut = StreamCut { request: REQUEST, cause: CutCause::Crash, text: Some(text.body) };
+    let cut = StreamInterrupted { request: REQUEST, cause: InterruptCause::Crash, text: Some(text.body) };
     watched.events(2, vec![opened.into(), cut.into(), sealed(&text, None, Next::Cut).into()], &[&text]);
     let live: Vec<Line> = watched.seen.drain(4..).collect();
     assert_eq!(live.len(), 5, "the last piece, what the next owner did, and its state: {live:?}");

@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Batch, BodyKind, BranchId, Content, Created, CutCause, EffectId, EffectKind, Event, Flags, Opened, Record, RunId,
-    Seq, SessionId, SessionRow, StreamCut, TextAdded, TextStruck, Timestamp, Views,
+    Batch, BodyKind, BranchId, Content, Created, InterruptCause, EffectId, EffectKind, Event, Flags, Opened, Record, RunId,
+    Seq, SessionId, SessionRow, StreamInterrupted, TextAdded, TextRetracted, Timestamp, Views,
 };
 use faulty_vfs::{Cut, Disk};
 use gateway::events::{self, CatchUp, Lines, Resume, StreamPosition, StreamScope};
@@ -85,12 +85,12 @@ impl Live {
 
     /// An entry that is only written.
     fn retract(&mut self) {
-        self.record(TextStruck { request: REQUEST }.into(), vec![]);
+        self.record(TextRetracted { request: REQUEST }.into(), vec![]);
     }
 
     fn cut(&mut self, text: &str) {
         let text = Content::text(BodyKind::Message, text);
-        let cut = StreamCut { request: REQUEST, cause: CutCause::Crash, text: Some(text.body) };
+        let cut = StreamInterrupted { request: REQUEST, cause: InterruptCause::Crash, text: Some(text.body) };
         self.record(cut.into(), vec![text]);
     }
 }

@@ -7,14 +7,14 @@ use engine::{
     Allowance, AllowanceSet, ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet,
     BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome,
     CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted, CompactionAsked,
-    CompactionBegun, CompactionCause, CompactionFailed, Content, CutCause, CutResult, DeliveryEnded, DeliveryStarted,
+    CompactionBegun, CompactionCause, CompactionFailed, Content, InterruptCause, TruncatedResult, DeliveryEnded, DeliveryStarted,
     EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash,
     ImageMade, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next,
     Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted,
     ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet,
     ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened,
-    RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall,
-    Seq, SessionRow, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted,
+    RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall,
+    Seq, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted, Thinking, Timestamp, ToolClass, Uncompacted,
     Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
@@ -82,7 +82,7 @@ pub(crate) fn settled(effect: EffectId) -> (Event, Content) {
 
 /// An event with durability `Written` that needs no other.
 pub(crate) fn retracted(ordinal: u32) -> Event {
-    TextStruck { request: effect(EffectKind::Request, ordinal) }.into()
+    TextRetracted { request: effect(EffectKind::Request, ordinal) }.into()
 }
 
 /// One of every kind except those that begin a branch, with the bodies that they name.
@@ -127,8 +127,8 @@ fn of_a_run(body: Body) -> Vec<Event> {
         RequestSent { reserved: None, request, epoch: Epoch(1), candidate: 0, items: 3, tokens: 9, probe: false }
             .into(),
         RequestOpened { request }.into(),
-        StreamCut { request, cause: CutCause::Crash, text: Some(body) }.into(),
-        TextStruck { request }.into(),
+        StreamInterrupted { request, cause: InterruptCause::Crash, text: Some(body) }.into(),
+        TextRetracted { request }.into(),
         ImageMade { request, image: Attachment { body, media_type: "image/png".to_owned(), name: "a.png".to_owned() } }
             .into(),
         MessageSealed {
@@ -214,7 +214,7 @@ fn of_histories(body: Body) -> Vec<Event> {
             goes_on: true,
         }
         .into(),
-        ResultsCut { compaction, results: vec![CutResult { call, output: body }], before: 100, after: 10 }.into(),
+        ResultsTruncated { compaction, results: vec![TruncatedResult { call, output: body }], before: 100, after: 10 }.into(),
         Uncompacted { compaction, restored: vec![ItemAt { seq: Seq(2), item: Item::Summary { compaction, body } }] }
             .into(),
         CompactionAsked { focus: Some(body) }.into(),

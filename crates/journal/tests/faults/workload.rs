@@ -11,7 +11,7 @@ use engine::{
     Batch, Body, BodyKind, BranchId, CallId, CallOutcome, CallSettled, CallStarted, Closed, Content, Created,
     Durability, EffectId, EffectKind, Event, Hash, MessageAccepted, MessageId, MessageSealed, Next, Opened, Outcome,
     OutputAdded, Overrides, QueueMode, QueuePlace, Record, RequestOpened, RequestSent, RunEnded, RunId, RunStarted,
-    Seq, SessionId, SessionRow, StepBegun, TextAdded, TextStruck, Timestamp, ToolClass, Usage, Views,
+    Seq, SessionId, SessionRow, StepBegun, TextAdded, TextRetracted, Timestamp, ToolClass, Usage, Views,
 };
 use faulty_vfs::Disk;
 use journal::{Append, Error, Journal, Snapshot, Sqlite};
@@ -308,7 +308,7 @@ impl Script {
                 OutputAdded { effect, offset: at * 700, text: "o".repeat(700) }.into()
             }
             Act::Settle => return with(long("output"), &|body| self.settled(call, body)),
-            Act::Retract => TextStruck { request }.into(),
+            Act::Retract => TextRetracted { request }.into(),
             Act::End => return with(long("answer"), &|body| self.ended(body)),
             Act::Open => Opened { epoch: engine::Epoch(2), last_activity: Timestamp(self.at) }.into(),
             Act::Close => Closed { epoch: engine::Epoch(2) }.into(),

@@ -43,7 +43,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
     while let Some(event) = stream.next().await {
         let report = match event {
             Ok(ModelEvent::Opened) => Report::RequestOpened { effect },
-            Ok(ModelEvent::Part(part)) => Report::Said { effect, part },
+            Ok(ModelEvent::Part(part)) => Report::Streamed { effect, part },
             Ok(ModelEvent::Ended { usage, .. }) => {
                 // Reported at once: the effect is stopped when its end is decided.
                 answered(&shared, asked, alone, since);

@@ -26,7 +26,7 @@ pub(super) fn are_whole(evidence: &Evidence<'_>) -> Result<(), Violation> {
                     .holds(!summary.trim().is_empty(), || format!("{} is an empty summary", e.compaction))?;
                 (e.compaction, e.before, e.after)
             }
-            Event::ResultsCut(e) => (e.compaction, e.before, e.after),
+            Event::ResultsTruncated(e) => (e.compaction, e.before, e.after),
             _ => continue,
         };
         Invariant::Compaction.holds(begun.take() == Some(made), || format!("{made} was not in progress"))?;
@@ -44,7 +44,7 @@ pub(super) fn are_announced_once(evidence: &Evidence<'_>) -> Result<(), Violatio
                 let again = std::mem::replace(&mut is_asked, true);
                 Invariant::Compaction.holds(!again, || "the model is asked twice to save the same".into())?;
             }
-            Event::Compacted(_) | Event::ResultsCut(_) | Event::Uncompacted(_) | Event::Reset(_) => is_asked = false,
+            Event::Compacted(_) | Event::ResultsTruncated(_) | Event::Uncompacted(_) | Event::Reset(_) => is_asked = false,
             _ => {}
         }
     }
@@ -58,7 +58,7 @@ pub(super) fn run_does_not_end_in_one(evidence: &Evidence<'_>) -> Result<(), Vio
     for event in evidence.events() {
         match event {
             Event::CompactionBegun(e) => open = Some(e.compaction),
-            Event::Compacted(_) | Event::ResultsCut(_) | Event::CompactionFailed(_) => open = None,
+            Event::Compacted(_) | Event::ResultsTruncated(_) | Event::CompactionFailed(_) => open = None,
             Event::RunStarted(_) => (open, decided) = (None, false),
             Event::EndingSet(_) => decided = true,
             Event::RunEnded(e) => {

@@ -160,7 +160,7 @@ impl Account {
                     self.lose_summary();
                 }
             }
-            Event::StreamCut(_) | Event::WaitBegan(_) => self.lose(),
+            Event::StreamInterrupted(_) | Event::WaitBegan(_) => self.lose(),
             Event::Failed(e) => {
                 self.out = self.out.filter(|(_, observed)| *observed || is_unknown(&e.failure));
                 self.lose();

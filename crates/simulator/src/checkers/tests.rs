@@ -6,7 +6,7 @@ use engine::tables::compaction::CompactionStep;
 use engine::{
     Acknowledgement, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooldownSet, CompactionBegun, CompactionCause,
     EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record,
-    RequestSent, ResultsCut, RetryScheduled, Seq, Spent, TextAdded, Thinking, Timestamp, ToolClass, Views, WaitBegan,
+    RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, TextAdded, Thinking, Timestamp, ToolClass, Views, WaitBegan,
     WaitEnded, WaitFor,
 };
 
@@ -162,12 +162,12 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
     }),
     (Invariant::Compaction, |outside| {
         let compaction = begun(outside).compaction;
-        append(outside, ResultsCut { compaction, results: vec![], before: 9, after: 5 }.into());
+        append(outside, ResultsTruncated { compaction, results: vec![], before: 9, after: 5 }.into());
     }),
     (Invariant::Compaction, |outside| {
         let compaction = begun(outside).compaction;
         append(outside, begun(outside).into());
-        append(outside, ResultsCut { compaction, results: vec![], before: 9, after: 9 }.into());
+        append(outside, ResultsTruncated { compaction, results: vec![], before: 9, after: 9 }.into());
     }),
     (Invariant::Compaction, |outside| {
         [0; 2].iter().for_each(|_| append(outside, flush(outside)));

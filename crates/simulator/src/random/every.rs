@@ -66,7 +66,7 @@ mod tests {
         for event in events {
             match event {
                 Event::CompactionBegun(_) => is_begun = true,
-                Event::Compacted(_) | Event::ResultsCut(_) | Event::CompactionFailed(_) | Event::RunEnded(_) => {
+                Event::Compacted(_) | Event::ResultsTruncated(_) | Event::CompactionFailed(_) | Event::RunEnded(_) => {
                     is_begun = false;
                 }
                 Event::Opened(_) => came += usize::from(is_begun),

@@ -186,7 +186,7 @@ impl World {
         if self.recorded.is_update(&candidate, false, since) {
             self.answered.push((candidate, since));
         }
-        node.offer(Report::Said { effect, part: Part::Text("Done.".into()) }, moment, &self.recorded)?;
+        node.offer(Report::Streamed { effect, part: Part::Text("Done.".into()) }, moment, &self.recorded)?;
         node.offer(Report::RequestEnded { effect, usage: Usage::default() }, moment, &self.recorded)
     }
 

@@ -195,7 +195,7 @@ fn cut(piece: &Part, bytes: usize) -> Option<Part> {
 }
 
 fn said(effect: EffectId, pieces: Vec<Part>) -> VecDeque<Report> {
-    let pieces = pieces.into_iter().map(|part| Report::Said { effect, part });
+    let pieces = pieces.into_iter().map(|part| Report::Streamed { effect, part });
     std::iter::once(Report::RequestOpened { effect }).chain(pieces).collect()
 }
 

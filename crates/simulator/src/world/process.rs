@@ -413,7 +413,7 @@ impl Process {
         }
         if let Some(report) = report {
             // Streamed reports come once and in order: their sender is one task.
-            if !matches!(report, Report::Said { .. }) {
+            if !matches!(report, Report::Streamed { .. }) {
                 self.observed.push_front(report.clone());
                 self.observed.truncate(ECHOES);
             }

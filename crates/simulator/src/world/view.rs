@@ -187,7 +187,7 @@ impl View {
                 self.trouble = (e.to == LifecycleKind::Error).then_some(seq);
             }
             Event::MessageSealed(e) => self.seal(e.request, e.text, journal)?,
-            Event::StreamCut(e) => self.seal(e.request, e.text, journal)?,
+            Event::StreamInterrupted(e) => self.seal(e.request, e.text, journal)?,
             Event::Failed(e) => {
                 if let Some(request) = e.request {
                     self.seal(request, e.text, journal)?;

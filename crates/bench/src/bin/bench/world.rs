@@ -188,7 +188,7 @@ impl World {
     }
 
     fn say(&mut self, effect: EffectId, part: Part) {
-        self.offer(Report::Said { effect, part });
+        self.offer(Report::Streamed { effect, part });
     }
 
     fn words(&mut self, effect: EffectId, count: u32) {
@@ -219,7 +219,7 @@ impl World {
     /// This many pieces of text; `together`: how many come while one append is in flight.
     pub(super) fn deltas(&mut self, effect: EffectId, count: u64, together: u64) {
         for at in 1..=count {
-            self.queue(Report::Said { effect, part: Part::Text("twenty bytes of text".into()) });
+            self.queue(Report::Streamed { effect, part: Part::Text("twenty bytes of text".into()) });
             if at % together == 0 {
                 self.settle();
             }

@@ -52,15 +52,15 @@ impl Truth {
             }
             Event::RunEnded(e) => *self.endings.entry(e.run.to_string()).or_default() += 1,
             Event::CallSettled(e) => *self.settled.entry(e.call.to_string()).or_default() += 1,
-            Event::TextStruck(e) => {
+            Event::TextRetracted(e) => {
                 self.retracted.insert(e.request.to_string());
             }
-            Event::StreamCut(e) => self.keep(reader, e.request.to_string(), e.text)?,
+            Event::StreamInterrupted(e) => self.keep(reader, e.request.to_string(), e.text)?,
             Event::MessageSealed(e) => {
                 self.answered += 1;
                 self.keep(reader, e.request.to_string(), e.text)?;
             }
-            Event::Compacted(_) | Event::ResultsCut(_) => self.compactions += 1,
+            Event::Compacted(_) | Event::ResultsTruncated(_) => self.compactions += 1,
             Event::RequestSent(_) => self.requests += 1,
             Event::Failed(e) => {
                 self.failures.push(e.failure.class);

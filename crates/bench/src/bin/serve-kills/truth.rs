@@ -50,10 +50,10 @@ impl Truth {
                     self.commands.insert(e.call.run);
                 }
             }
-            Event::TextStruck(e) => {
+            Event::TextRetracted(e) => {
                 self.retracted.insert(e.request.to_string());
             }
-            Event::StreamCut(e) => self.keep(reader, e.request.to_string(), e.text)?,
+            Event::StreamInterrupted(e) => self.keep(reader, e.request.to_string(), e.text)?,
             Event::MessageSealed(e) => self.keep(reader, e.request.to_string(), e.text)?,
             _ => {}
         }

@@ -106,7 +106,7 @@ fn settled_done(entries: &[Entry]) -> Check {
 /// What a client received of the interrupted answer is in the journal, byte for byte.
 fn text_kept(reader: &Reader, entries: &[Entry], seen: &Seen) -> Result<Check, CliError> {
     let interrupted = entries.iter().find_map(|entry| match &entry.event {
-        Event::StreamCut(e) => e.text,
+        Event::StreamInterrupted(e) => e.text,
         _ => None,
     });
     let bytes = interrupted.map(|body| reader.body(&body.hash)).transpose()?.flatten();

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{is_default, payload};
 use crate::body::Body;
-use crate::event::{CompactionCause, CutResult, Usage};
+use crate::event::{CompactionCause, TruncatedResult, Usage};
 use crate::failure::Failure;
 use crate::ids::{EffectId, MessageId, Seq};
 use crate::state::ItemAt;
@@ -68,10 +68,10 @@ payload! {
     }
     /// Long results of calls are truncated.
     #[allow(missing_docs, reason = "the fields say it themselves")]
-    ResultsCut {
+    ResultsTruncated {
         /// The effect that did it.
         compaction: EffectId,
-        results: Vec<CutResult>,
+        results: Vec<TruncatedResult>,
         /// The estimated tokens of the history before.
         before: u64,
         /// The estimated tokens of the history now.

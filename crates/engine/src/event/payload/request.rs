@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{is_default, payload};
 use crate::body::{Attachment, Body};
-use crate::event::{CutCause, Next, SealedCall, Usage};
+use crate::event::{InterruptCause, Next, SealedCall, Usage};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Epoch, Timestamp};
 use crate::settings::Thinking;
@@ -90,15 +90,15 @@ payload! {
     }
     /// The stream was interrupted. Its output so far is kept.
     #[allow(missing_docs, reason = "the fields say it themselves")]
-    StreamCut {
+    StreamInterrupted {
         request: EffectId,
-        cause: CutCause,
+        cause: InterruptCause,
         /// The text so far.
         text: Option<Body>,
     }
     /// The kept text of a request is retracted: it is not part of the answer.
     #[allow(missing_docs, reason = "the fields say it themselves")]
-    TextStruck {
+    TextRetracted {
         request: EffectId,
     }
     /// A message of the model is finished.

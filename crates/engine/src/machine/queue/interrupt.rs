@@ -1,6 +1,6 @@
 //! Interrupt: the unfinished run ends or is paused for a message, which waits at the head of the queue.
 
-use crate::event::{CallOutcome, CutCause, Outcome, PauseCause, Paused, QueueMode, Resumed, WaitFor};
+use crate::event::{CallOutcome, InterruptCause, Outcome, PauseCause, Paused, QueueMode, Resumed, WaitFor};
 use crate::ids::Moment;
 use crate::machine::Machine;
 use crate::machine::model_notices::{NOT_RUN, SKIPPED};
@@ -10,9 +10,9 @@ use crate::state::Phase;
 impl Machine {
     pub(super) fn interrupt(&mut self, how: Interrupt, moment: Moment) {
         match how {
-            Interrupt::Replace => self.begin_ending(Outcome::Interrupted, CutCause::Interrupt, moment),
+            Interrupt::Replace => self.begin_ending(Outcome::Interrupted, InterruptCause::Interrupt, moment),
             Interrupt::Suspend => {
-                self.cut_stream(CutCause::Interrupt, moment);
+                self.interrupt_stream(InterruptCause::Interrupt, moment);
                 self.withdraw(moment);
                 self.emit(Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None }, moment.now);
             }
@@ -30,27 +30,27 @@ impl Machine {
     }
 
     /// The notice for calls that do not run for this cause: it names a message only if one is the cause.
-    pub(in crate::machine) fn not_run(&self, cause: CutCause) -> &'static str {
+    pub(in crate::machine) fn not_run(&self, cause: InterruptCause) -> &'static str {
         let session = self.session.as_ref();
         let interrupts =
             session.and_then(|session| session.queue.front()).is_some_and(|front| front.mode == QueueMode::Interrupt);
         let aborted = session.and_then(|session| session.run()).and_then(|run| run.ending);
         let aborted = aborted.is_some_and(|ending| ending.outcome != Outcome::Interrupted);
         match cause {
-            CutCause::Steer => SKIPPED,
-            CutCause::Interrupt if interrupts && !aborted => SKIPPED,
-            CutCause::Interrupt
-            | CutCause::Crash
-            | CutCause::Shutdown
-            | CutCause::Pause
-            | CutCause::Abort
-            | CutCause::Deadline => NOT_RUN,
+            InterruptCause::Steer => SKIPPED,
+            InterruptCause::Interrupt if interrupts && !aborted => SKIPPED,
+            InterruptCause::Interrupt
+            | InterruptCause::Crash
+            | InterruptCause::Shutdown
+            | InterruptCause::Pause
+            | InterruptCause::Abort
+            | InterruptCause::Deadline => NOT_RUN,
         }
     }
 
     /// The run is paused already: it ends.
     pub(super) fn end_held(&mut self, moment: Moment) {
         self.emit(Resumed {}, moment.now);
-        self.begin_ending(Outcome::Interrupted, CutCause::Interrupt, moment);
+        self.begin_ending(Outcome::Interrupted, InterruptCause::Interrupt, moment);
     }
 }

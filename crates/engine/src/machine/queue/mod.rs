@@ -69,7 +69,7 @@ impl Machine {
     /// The effects of a message beside its place in the queue. Everything else follows from the state.
     fn take_way(&mut self, route: Route, queue: &QueueSettings, moment: Moment) {
         match route {
-            Route::NextBoundary | Route::Both if queue.cut => self.cut_for_steer(moment),
+            Route::NextBoundary | Route::Both if queue.cut => self.interrupt_for_steer(moment),
             Route::Interrupt => self.interrupt(queue.interrupt, moment),
             Route::EndHeld => self.end_held(moment),
             Route::Start

@@ -1,7 +1,7 @@
 //! Steer: a message joins the active run at its next boundary. It stays in the queue until the request that contains it
 //! is sent, in the same batch, so that it cannot be lost in between.
 
-use crate::event::{CallOutcome, CutCause, Leg, MessageSettled, ReceiptState, WaitEnded, WaitFor};
+use crate::event::{CallOutcome, InterruptCause, Leg, MessageSettled, ReceiptState, WaitEnded, WaitFor};
 use crate::ids::{MessageId, Moment};
 use crate::machine::Machine;
 use crate::machine::model_notices::SKIPPED;
@@ -57,8 +57,8 @@ impl Machine {
     }
 
     /// The incoming answer is interrupted for a steer; its text is a message.
-    pub(super) fn cut_for_steer(&mut self, moment: Moment) {
-        self.cut_stream(CutCause::Steer, moment);
+    pub(super) fn interrupt_for_steer(&mut self, moment: Moment) {
+        self.interrupt_stream(InterruptCause::Steer, moment);
     }
 
     /// The run is about to end: a leg that is too late for it joins the other leg of its message.

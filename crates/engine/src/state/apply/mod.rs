@@ -10,7 +10,7 @@ use super::session::{Lifecycle, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
     BudgetSet, CallOutcome, CallSettled, CandidateCooldownSet, Compacted, Created, Event, LifecycleChanged, MessageSealed,
-    Next, Note, Noted, Opened, OverrideSet, Paused, RequestOpened, RequestSent, ResultsCut,
+    Next, Note, Noted, Opened, OverrideSet, Paused, RequestOpened, RequestSent, ResultsTruncated,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
@@ -89,7 +89,7 @@ impl Session {
             self.run().is_some_and(|run| run.prompt == Some(e.prompt))
         } else {
             // Content that the next entry seals, or that was sealed before.
-            matches!(event, Event::StreamCut(_) | Event::Failed(_) | Event::ImageMade(_))
+            matches!(event, Event::StreamInterrupted(_) | Event::Failed(_) | Event::ImageMade(_))
                 || matches!(event, Event::RunEnded(_) | Event::Uncompacted(_))
         };
         let bytes = if is_known { 0 } else { event.bodies().iter().map(|body| body.bytes).sum() };
@@ -117,7 +117,7 @@ impl Session {
             Event::RequestSent(e) => self.request_sent(e, at),
             Event::MessageSealed(e) => self.message_sealed(e, at),
             Event::Compacted(e) => self.compacted(e),
-            Event::ResultsCut(e) => self.results_cut(e),
+            Event::ResultsTruncated(e) => self.results_truncated(e),
             Event::Uncompacted(e) => self.transcript.uncompact(e.compaction, &e.restored),
             Event::Noted(e) => self.noted(e),
             Event::BudgetSet(e) => self.budget_set(e),
@@ -129,9 +129,9 @@ impl Session {
             Event::ProcessForgotten(e) => self.processes.retain(|process| process.effect != e.process),
             Event::RequestOpened(e) => self.request_opened(e, at),
             Event::StepBegun(e) => self.in_run(|run| run.step_begun(e)),
-            Event::StreamCut(e) => self.in_run(|run| run.stream_cut(e)),
+            Event::StreamInterrupted(e) => self.in_run(|run| run.stream_cut(e)),
             Event::ImageMade(e) => self.in_run(|run| run.image_made(e)),
-            Event::TextStruck(_) => self.in_run(|run| run.step.kept.clear()),
+            Event::TextRetracted(_) => self.in_run(|run| run.step.kept.clear()),
             Event::Failed(e) => self.in_run(|run| run.failed(e)),
             Event::RetryScheduled(e) => self.in_run(|run| run.retry_scheduled(e)),
             Event::WaitBegan(e) => self.in_run(|run| run.wait_began(e, at)),
@@ -329,7 +329,7 @@ impl Session {
         }
     }
 
-    fn results_cut(&mut self, e: &ResultsCut) {
+    fn results_truncated(&mut self, e: &ResultsTruncated) {
         let results: Vec<_> = e.results.iter().map(|result| (result.call, result.output)).collect();
         self.transcript.truncate_results(&results);
         if let Some(run) = self.run_mut() {

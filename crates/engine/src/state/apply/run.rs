@@ -4,7 +4,7 @@ use crate::event::{
     AskAnswered, BlockSigned, Breakpoint, BreakpointSet, BudgetAsked, CallAsked, CallChecked, CallFound, CallOutcome,
     CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CompactionBegun, CompactionFailed, EndingSet, Failed,
     Found, ImageMade, MessageSealed, Next, Note, Noted, OutputAdded, ReasoningAdded, RetryScheduled, StepBegun,
-    StreamCut, TextAdded, WaitBegan, WaitEnded, WaitFor,
+    StreamInterrupted, TextAdded, WaitBegan, WaitEnded, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, Timestamp};
@@ -190,7 +190,7 @@ impl Run {
         }
     }
 
-    pub(super) fn stream_cut(&mut self, e: &StreamCut) {
+    pub(super) fn stream_cut(&mut self, e: &StreamInterrupted) {
         self.spend_reserved();
         self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
         self.step.kept.extend(e.text);

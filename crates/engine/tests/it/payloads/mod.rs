@@ -8,14 +8,14 @@ use engine::{
     Allowance, AllowanceSet, Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, BudgetAsked,
     BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded,
     CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted, CompactionAsked, CompactionBegun,
-    CompactionCause, CompactionFailed, Created, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId,
+    CompactionCause, CompactionFailed, Created, InterruptCause, TruncatedResult, DeliveryEnded, DeliveryStarted, EffectId,
     EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash,
     ImageMade, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
     MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused,
     Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
     ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported,
-    RequestOpened, RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope,
-    SealedCall, Seq, SessionId, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass,
+    RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope,
+    SealedCall, Seq, SessionId, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted, Thinking, Timestamp, ToolClass,
     Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
@@ -26,7 +26,7 @@ mod page;
 /// `breakpoint_set`, `reset` and those of processes.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
-    ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
+    ask_answered call_started call_ending call_settled compacted results_truncated uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
     profile_cooled profile_preferred profile_cleared allowance_set ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
     process_adopted process_ending process_ended process_forgotten
@@ -170,9 +170,9 @@ fn run_samples() -> Vec<Event> {
             goes_on: true,
         }
         .into(),
-        ResultsCut {
+        ResultsTruncated {
             compaction: EFFECT,
-            results: vec![CutResult { call: CALL, output: BODY }],
+            results: vec![TruncatedResult { call: CALL, output: BODY }],
             before: 100,
             after: 10,
         }
@@ -262,8 +262,8 @@ fn written_samples() -> Vec<Event> {
     vec![
         StepBegun { step: 2, prompt: BODY }.into(),
         RequestOpened { request: EFFECT }.into(),
-        StreamCut { request: EFFECT, cause: CutCause::Shutdown, text: Some(BODY) }.into(),
-        TextStruck { request: EFFECT }.into(),
+        StreamInterrupted { request: EFFECT, cause: InterruptCause::Shutdown, text: Some(BODY) }.into(),
+        TextRetracted { request: EFFECT }.into(),
         CallChecked {
             call: CALL,
             decision: Policy::Ask,

@@ -374,7 +374,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
         }
         "reported" => Report::Reported { effect: effect(&[EffectKind::Report]) },
         "first-byte" => Report::RequestOpened { effect: effect(&[EffectKind::Request]) },
-        "say" => Report::Said { effect: effect(&[EffectKind::Request]), part: part(words) },
+        "say" => Report::Streamed { effect: effect(&[EffectKind::Request]), part: part(words) },
         "end" => {
             let input = words.option("input").map_or(10, |input| input.parse().expect("a number"));
             let usage = Usage { input, output: 5, ..Usage::default() };

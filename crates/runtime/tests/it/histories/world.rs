@@ -287,7 +287,7 @@ impl<'a> World<'a> {
         let model = self.case.messages[(self.begun.max(1) - 1) % self.case.messages.len()].model;
         let mut speaker = Speaker::new(SERVED[model], &mut self.spoken);
         let parts = response.pieces.iter().flat_map(|piece| speaker.say(piece));
-        let mut reports: VecDeque<Report> = parts.map(|part| Report::Said { effect, part }).collect();
+        let mut reports: VecDeque<Report> = parts.map(|part| Report::Streamed { effect, part }).collect();
         reports.push_back(match response.failure {
             Some(class) => Report::RequestFailed { effect, failure: Failure::new(class, "cut") },
             None => Report::RequestEnded { effect, usage: Usage::default() },

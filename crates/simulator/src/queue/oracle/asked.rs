@@ -2,7 +2,7 @@
 
 use engine::tables::transitions::RunState;
 use engine::{
-    Acknowledgement, Breakpoint, CutCause, DropPolicy, Event, Hash, Interrupt, MessageId, Outcome, PauseCause,
+    Acknowledgement, Breakpoint, InterruptCause, DropPolicy, Event, Hash, Interrupt, MessageId, Outcome, PauseCause,
     QueueMode, QueuePlace, QueueSettings, Record, RunId,
 };
 
@@ -88,7 +88,7 @@ impl Expected {
     /// Checks the actual consequences of a message.
     pub(super) fn came(self, came: &Came, records: &[Record]) -> Result<(), String> {
         let has = |is: &dyn Fn(&Event) -> bool| records.iter().any(|record| is(&record.event));
-        let cut = has(&|event| matches!(event, Event::StreamCut(e) if e.cause == CutCause::Steer));
+        let cut = has(&|event| matches!(event, Event::StreamInterrupted(e) if e.cause == InterruptCause::Steer));
         let ends = has(&|event| matches!(event, Event::EndingSet(e) if e.outcome == Outcome::Interrupted));
         let held = has(&|event| matches!(event, Event::Paused(e) if e.cause == PauseCause::Interrupt));
         same("what it does beside waiting", Self { cut, ends, held, ..self }, self)

@@ -137,7 +137,7 @@ impl CurrentRun {
             Event::StepBegun(_) => self.begun = true,
             Event::RequestSent(_) => self.sent(steers)?,
             Event::RequestOpened(_) => self.is(Doing::Streaming),
-            Event::StreamCut(_) | Event::WaitEnded(_) => self.is(Doing::Preparing),
+            Event::StreamInterrupted(_) | Event::WaitEnded(_) => self.is(Doing::Preparing),
             Event::MessageSealed(e) => self.sealed(e, steers)?,
             Event::CallChecked(_)
             | Event::CallAsked(_)

@@ -67,17 +67,17 @@ impl World {
         };
         match self.rng.pick(12) {
             0 | 1 => Report::RequestOpened { effect },
-            2 | 3 => Report::Said { effect, part: Part::Text("said ".into()) },
+            2 | 3 => Report::Streamed { effect, part: Part::Text("said ".into()) },
             4..=6 if self.is_calm || self.rng.one_in(2) => {
                 let index = self.rng.pick(3) as u32;
-                Report::Said { effect, part: call(index) }
+                Report::Streamed { effect, part: call(index) }
             }
             7 if self.rng.one_in(3) => {
                 let class = if self.rng.one_in(5) { FailureClass::ContextOverflow } else { FailureClass::Network };
                 Report::RequestFailed { effect, failure: Failure::new(class, "reset") }
             }
             _ if streams => Report::RequestEnded { effect, usage: Usage::default() },
-            _ => Report::Said { effect, part: Part::Text("said ".into()) },
+            _ => Report::Streamed { effect, part: Part::Text("said ".into()) },
         }
     }
 }
