@@ -18,7 +18,7 @@ pub(crate) struct Subject<'a> {
     /// What its message overrides.
     pub(crate) overrides: &'a Overrides,
     /// The preferences of its session.
-    pub(crate) wants: ModelPreferences<'a>,
+    pub(crate) preferences: ModelPreferences<'a>,
     /// The date that the system prompt names, `YYYY-MM-DD`.
     pub(crate) date: &'a str,
 }
