@@ -74,7 +74,7 @@ impl Service {
                 models: options.models,
                 events: Some(events),
                 waits: Some(waits),
-                questions: Some(Box::new(Arc::clone(&approvals))),
+                approver: Some(Box::new(Arc::clone(&approvals))),
                 idle: options.idle,
             },
         );

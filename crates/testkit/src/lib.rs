@@ -86,7 +86,7 @@ pub fn options(resolver: impl Resolver + 'static, pace: Duration) -> (Options, m
         models: ModelSet::new().with_offline(Offline::with_pace(pace)),
         events: Some(events_in),
         waits: None,
-        questions: None,
+        approver: None,
         idle: IdlePolicy::default(),
     };
     (options, events)

@@ -64,7 +64,7 @@ impl Runtime {
             idle_slots: IdleSlots::new(options.idle),
             commit_relay: CommitRelay::new(),
             events: options.events,
-            approver: options.questions,
+            approver: options.approver,
             lanes: LaneHandle::new(options.waits),
             broken: watch::Sender::new(None),
             disk_full_waits: watch::Sender::new(BTreeMap::new()),

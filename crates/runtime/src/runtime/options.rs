@@ -22,7 +22,7 @@ pub struct Options {
     /// Receives reports of runs that wait for a lane.
     pub waits: Option<mpsc::UnboundedSender<LaneUpdate>>,
     /// The approver; without it every request is denied.
-    pub questions: Option<Box<dyn Approver>>,
+    pub approver: Option<Box<dyn Approver>>,
     /// How long actors of idle sessions are kept.
     pub idle: IdlePolicy,
 }

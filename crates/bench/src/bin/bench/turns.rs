@@ -1,5 +1,5 @@
 //! W4: one session, 500 turns without tools. It measures the time of early and late turns, and the size on disk at the
-//! end beside the raw text (all questions and answers in UTF-8).
+//! end beside the raw text (all approver and answers in UTF-8).
 //!
 //! A turn is a question and its streamed answer: of prose (600 bytes and 3,000 bytes), or short (60 and 300). The prose
 //! packs like pages do, see `model_server::prose`.

@@ -133,7 +133,7 @@ impl Warm {
             models: models::ModelSet::new(),
             events: Some(events),
             waits: None,
-            questions: None,
+            approver: None,
             idle: IdlePolicy::default(),
         };
         let journal = Arc::new(Sqlite::own(&folder.join("home"))?);
