@@ -30,7 +30,7 @@ notices! {
     Asked = "ask",
     Answered = "answered",
     Tick = "tick",
-    Parked = "parked",
+    DiskFull = "parked",
     Dropped = "dropped",
     Shutdown = "shutdown",
     // The client sent no valid frame or no handshake.
@@ -97,9 +97,9 @@ pub struct Stand {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Parked {
+pub struct DiskFull {
     /// The sessions that wait.
-    pub sessions: Vec<ParkedSession>,
+    pub sessions: Vec<DiskFullSession>,
     /// The free space that they need to resume, bytes.
     pub needs_bytes: u64,
 }
@@ -108,7 +108,7 @@ pub struct Parked {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct ParkedSession {
+pub struct DiskFullSession {
     /// The key of the session.
     pub session_key: String,
     /// The error of the journal.
@@ -183,10 +183,10 @@ pub const EVENTS: &[EventSpec] = &[
         payload: |generator| generator.subschema_for::<Tick>(),
     },
     EventSpec {
-        name: Parked::NAME,
+        name: DiskFull::NAME,
         about: "Sessions wait for disk space, or none waits any more.",
         #[cfg(feature = "schema")]
-        payload: |generator| generator.subschema_for::<Parked>(),
+        payload: |generator| generator.subschema_for::<DiskFull>(),
     },
     EventSpec {
         name: Dropped::NAME,

@@ -10,7 +10,7 @@ use protocol::event::AGENT_EVENT;
 use protocol::method::{
     AbortParams, AnswerParams, ApprovalsResolve, EventsSubscribe, Method, RunsAbort, SubscribeParams,
 };
-use protocol::notice::{Answered, Asked, Notice, Parked};
+use protocol::notice::{Answered, Asked, Notice, DiskFull};
 use protocol::{Client, ClientError, Event, EventFrame};
 use serde::Deserialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -306,8 +306,8 @@ impl<'a> Follower<'a> {
                     self.asking.close(&answered, &mut self.screen);
                 }
             }
-            Parked::NAME => {
-                if let Some(parked) = notice::<Parked>(frame) {
+            DiskFull::NAME => {
+                if let Some(parked) = notice::<DiskFull>(frame) {
                     self.screen.disk_full(&parked);
                 }
             }

@@ -9,7 +9,7 @@ use engine::tables::transitions::RunState;
 use engine::{CallId, EffectId, Timestamp, WaitFor};
 use protocol::Event;
 use protocol::event::{AssistantLine, Delta, QueueLine, StateLine, Stream, ToolLine};
-use protocol::notice::Parked;
+use protocol::notice::DiskFull;
 use protocol::show::LaneWait;
 use serde_json::json;
 use unicode_width::UnicodeWidthChar as _;
@@ -199,7 +199,7 @@ impl Screen {
     }
 
     /// Shows which sessions wait for space: once as a line, then in the status line until they continue.
-    pub(crate) fn disk_full(&mut self, notice: &Parked) {
+    pub(crate) fn disk_full(&mut self, notice: &DiskFull) {
         let waited = self.disk_full.take().is_some();
         self.disk_full = notice.sessions.first().map(|session| vocabulary::disk_full(session, notice.needs_bytes));
         let line = match (&self.disk_full, waited) {

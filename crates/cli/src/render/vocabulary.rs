@@ -3,7 +3,7 @@
 use engine::tables::transitions::RunState;
 use engine::{CallOutcome, InterruptCause, FailureClass, Flags, Timestamp, WaitFor};
 use protocol::event::{CompactionLine, QueueLine, StateLine, Stream, ToolLine};
-use protocol::notice::ParkedSession;
+use protocol::notice::DiskFullSession;
 use protocol::show::LaneWait;
 
 /// The status line for a state.
@@ -173,7 +173,7 @@ pub(super) fn waits_for_a_model(until: Option<Timestamp>) -> String {
 }
 
 /// The note for a session that waits for disk space.
-pub(super) fn disk_full(session: &ParkedSession, needs_bytes: u64) -> String {
+pub(super) fn disk_full(session: &DiskFullSession, needs_bytes: u64) -> String {
     let needs = needs_bytes.div_ceil(1 << 10);
     let (since, next) = (clock(session.since), clock(session.next_look));
     format!("waiting for space: {} (needs {needs} KiB) since {since}, next check at {next}", session.error)

@@ -16,7 +16,7 @@ use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS, REQUESTS, T
 use protocol::method::{
     Cap, ClientInfo, Connect, ConnectParams, Features, HelloOk, METHODS, Method, Policy, ServerInfo,
 };
-use protocol::notice::{Dropped, EVENTS, Notice, Parked, ParkedSession, Shutdown, Tick};
+use protocol::notice::{Dropped, EVENTS, Notice, DiskFull, DiskFullSession, Shutdown, Tick};
 use protocol::{ErrorShape, EventFrame, Frame, FrameError, FrameReader, PROTOCOL, Request, Response, encode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -258,9 +258,9 @@ async fn answer(caller: &Arc<Caller>, frames: &mut FrameReader<ReadHalf>) {
 }
 
 /// The sessions that wait for disk space.
-fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::DiskFullWait>>) -> Parked {
+fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::DiskFullWait>>) -> DiskFull {
     let sessions = parked.borrow();
-    let session = |(key, parked): (&String, &runtime::DiskFullWait)| ParkedSession {
+    let session = |(key, parked): (&String, &runtime::DiskFullWait)| DiskFullSession {
         session_key: key.clone(),
         error: match &parked.error {
             // The run resumes by itself, so the error's advice about `resume` does not apply here.
@@ -270,7 +270,7 @@ fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::DiskFullWait>>) ->
         since: parked.since,
         next_look: parked.next_look,
     };
-    Parked { sessions: sessions.iter().map(session).collect(), needs_bytes: SPACE_BYTES }
+    DiskFull { sessions: sessions.iter().map(session).collect(), needs_bytes: SPACE_BYTES }
 }
 
 /// Reads the next request once the send buffer has space. Returns `None` when no further request will come.
@@ -342,7 +342,7 @@ mod tests {
     #[tokio::test]
     async fn r43_a_frame_that_overflows_the_buffer_drops_the_client_with_its_cursors() {
         let notices: [fn(&Caller); 2] =
-            [|caller| caller.notify(&Tick { ts: Timestamp(1) }), |caller| caller.notify(&Parked::default())];
+            [|caller| caller.notify(&Tick { ts: Timestamp(1) }), |caller| caller.notify(&DiskFull::default())];
         for notify in notices {
             let home = tempfile::tempdir().unwrap();
             let caller = caller(home.path());
