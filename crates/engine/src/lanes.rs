@@ -170,13 +170,13 @@ impl Lanes {
 
     /// Takes a slot for a run that a human resumes. It does not wait; beyond the limit it delays the next run.
     pub fn take_again(&mut self, request: LaneRequest) {
-        self.forget_turn(request.run);
+        self.forget_ticket(request.run);
         self.let_in(request);
     }
 
     /// A run no longer needs or waits for a slot. Returns the runs that start because of it.
     pub fn leave(&mut self, run: RunId) -> Vec<RunId> {
-        self.forget_turn(run);
+        self.forget_ticket(run);
         let Some(left) = self.inside.remove(&run) else { return vec![] };
         *self.taken.entry(left.lane).or_default() -= 1;
         let by = (left.lane, left.agent);
@@ -239,12 +239,12 @@ impl Lanes {
     }
 
     /// The first run in this lane that waits for more than other runs of its agent.
-    fn next_turn(&self, lane: Lane) -> Option<WaitKey> {
+    fn next_ticket(&self, lane: Lane) -> Option<WaitKey> {
         let mut waiting = self.waiting.range((lane, 0)..=(lane, u64::MAX));
         waiting.find(|(_, (request, _))| self.has_space_of(request)).map(|(key, _)| *key)
     }
 
-    fn forget_turn(&mut self, run: RunId) {
+    fn forget_ticket(&mut self, run: RunId) {
         if let Some(key) = self.keys.remove(&run) {
             self.waiting.remove(&key);
         }
@@ -254,7 +254,7 @@ impl Lanes {
     fn fill(&mut self, lane: Lane) -> Vec<RunId> {
         let mut entered = vec![];
         while self.has_space(lane)
-            && let Some((request, _)) = self.next_turn(lane).and_then(|key| self.waiting.remove(&key))
+            && let Some((request, _)) = self.next_ticket(lane).and_then(|key| self.waiting.remove(&key))
         {
             self.keys.remove(&request.run);
             entered.push(request.run);

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use engine::Timestamp;
 use protocol::method::{
     CooldownView, NoParams, ProfileClearParams, ProfileUseParams, ProfilesClear, ProfilesCleared, ProfilesList,
-    ProfilesListed, ProfilesUse, ProviderTurns,
+    ProfilesListed, ProfilesUse, ProviderOrder,
 };
 use serde::Serialize;
 
@@ -139,7 +139,7 @@ fn now() -> Timestamp {
 
 fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp) -> Vec<Row> {
     let turns = |provider: &str| known.turns.iter().find(|turns| turns.provider == provider);
-    let is = |of: Option<&ProviderTurns>, name: fn(&ProviderTurns) -> &Option<String>, profile: &Option<String>| {
+    let is = |of: Option<&ProviderOrder>, name: fn(&ProviderOrder) -> &Option<String>, profile: &Option<String>| {
         profile.is_some() && of.is_some_and(|of| name(of) == profile)
     };
     let row = |(provider, profile): (String, Option<String>)| {
@@ -225,7 +225,7 @@ mod tests {
                 cooldown("", Some("small"), 9),
                 cooldown("", Some("large"), 90_000),
             ],
-            turns: vec![ProviderTurns {
+            turns: vec![ProviderOrder {
                 provider: "acme".into(),
                 preferred: Some("work".into()),
                 last_good: Some("home".into()),

@@ -13,7 +13,7 @@ pub struct ProfilesListed {
     /// The profiles in cooldown, including those whose cooldown has expired since.
     pub cooldown_until: Vec<CooldownView>,
     /// The providers whose profiles have an order.
-    pub turns: Vec<ProviderTurns>,
+    pub turns: Vec<ProviderOrder>,
 }
 
 /// A profile in cooldown.
@@ -45,7 +45,7 @@ pub struct CooldownView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct ProviderTurns {
+pub struct ProviderOrder {
     /// The provider's name in the configuration.
     pub provider: String,
     /// The profile that the user put first.

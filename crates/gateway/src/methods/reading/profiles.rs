@@ -1,7 +1,7 @@
 //! `profiles.list`: the state of the home's ledger.
 
 use engine::{Account, Cooldown, Ledger};
-use protocol::method::{CooldownView, NoParams, ProfilesList, ProfilesListed, ProviderTurns};
+use protocol::method::{CooldownView, NoParams, ProfilesList, ProfilesListed, ProviderOrder};
 
 use super::Reads;
 use crate::error::Error;
@@ -14,7 +14,7 @@ impl Reads for ProfilesList {
 }
 
 fn listed(ledger: &Ledger) -> ProfilesListed {
-    let turns = ledger.providers().map(|(provider, turns)| ProviderTurns {
+    let turns = ledger.providers().map(|(provider, turns)| ProviderOrder {
         provider: provider.to_owned(),
         preferred: turns.preferred.clone(),
         last_good: turns.last_good.clone().flatten(),
