@@ -73,7 +73,7 @@ named! {
         /// The run ends or is paused for it.
         Interrupt = "interrupt",
         /// The paused run ends for it.
-        EndHeld = "end_held",
+        EndPaused = "end_held",
         /// It waits until the session is ready.
         Hold = "hold",
         /// It is refused until a human has repaired the session.
@@ -88,7 +88,7 @@ pub const MODES: [QueueMode; 5] =
     [QueueMode::Steer, QueueMode::Followup, QueueMode::Collect, QueueMode::SteerBacklog, QueueMode::Interrupt];
 
 use Route::{
-    Ahead, Both, Deliver, EndHeld, Gather, Hold, Interrupt, Join, Keep, NextBoundary, Queue, RefuseError,
+    Ahead, Both, Deliver, EndPaused, Gather, Hold, Interrupt, Join, Keep, NextBoundary, Queue, RefuseError,
     RefuseTerminated, SkipCalls, Start, StartGathered, ThisRequest, Withdraw,
 };
 
@@ -105,7 +105,7 @@ pub const ROUTES: [(Cell, [Route; 5]); Cell::ALL.len()] = [
     (Cell::Limit, [Keep, Queue, Gather, Both, Interrupt]),
     (Cell::Deciding, [Keep, Queue, Gather, Both, Interrupt]),
     (Cell::Ending, [Queue, Queue, Gather, Queue, Ahead]),
-    (Cell::Suspended, [Queue, Queue, Gather, Queue, EndHeld]),
+    (Cell::Suspended, [Queue, Queue, Gather, Queue, EndPaused]),
     (Cell::Settling, [Hold; 5]),
     (Cell::Error, [RefuseError; 5]),
     (Cell::Terminated, [RefuseTerminated; 5]),
@@ -169,7 +169,7 @@ impl Route {
             Self::Both => "as a steer, and as a followup",
             Self::Ahead => "starts before all waiting messages",
             Self::Interrupt => "the run ends as interrupted, or is paused; the message starts",
-            Self::EndHeld => "the paused run ends as interrupted; the message starts",
+            Self::EndPaused => "the paused run ends as interrupted; the message starts",
             Self::Hold => "waits until the session is ready",
             Self::RefuseError | Self::RefuseTerminated => "refused",
         }
@@ -188,7 +188,7 @@ impl Route {
             | Self::Deliver
             | Self::Keep => QueuePlace::Steer,
             Self::Both => QueuePlace::Both,
-            Self::Ahead | Self::Interrupt | Self::EndHeld => QueuePlace::Front,
+            Self::Ahead | Self::Interrupt | Self::EndPaused => QueuePlace::Front,
             Self::Hold => match mode {
                 QueueMode::Steer => QueuePlace::Steer,
                 QueueMode::Followup => QueuePlace::Back,

@@ -71,7 +71,7 @@ impl Machine {
         match route {
             Route::NextBoundary | Route::Both if queue.cut => self.interrupt_for_steer(moment),
             Route::Interrupt => self.interrupt(queue.interrupt, moment),
-            Route::EndHeld => self.end_held(moment),
+            Route::EndPaused => self.end_held(moment),
             Route::Start
             | Route::StartGathered
             | Route::Join
