@@ -100,7 +100,12 @@ impl Current {
 }
 
 impl Resolver for ConfigResolver {
-    fn settings(&self, agent: &str, preferences: ModelPreferences<'_>, overrides: &Overrides) -> Result<Settings, Failure> {
+    fn settings(
+        &self,
+        agent: &str,
+        preferences: ModelPreferences<'_>,
+        overrides: &Overrides,
+    ) -> Result<Settings, Failure> {
         let subject = Subject { agent, overrides, wants, date: &today() };
         let config = Arc::clone(&self.current().config);
         match retention::capacity(config.home(), config.journal_bytes()) {

@@ -183,8 +183,13 @@ fn is_over(row: &Views) -> bool {
 fn known(session: &Session) -> Touched {
     let mut touched = Touched::default();
     for (id, message) in &session.messages {
-        let settled =
-            MessageSettled { message: *id, state: message.state, run: Some(message.run), leg: None, in_next_run: false };
+        let settled = MessageSettled {
+            message: *id,
+            state: message.state,
+            run: Some(message.run),
+            leg: None,
+            in_next_run: false,
+        };
         touched.note(session, None, &settled.into(), message.accepted_at);
     }
     touched

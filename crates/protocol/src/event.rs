@@ -4,8 +4,8 @@
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    CallId, CallOutcome, CompactionCause, CompactionStep, InterruptCause, EffectId, EndingCause, Epoch, Failure,
-    FailureClass, Flags, Found, Hash, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode, QueueState, ReceiptState,
+    CallId, CallOutcome, CompactionCause, CompactionStep, EffectId, EndingCause, Epoch, Failure, FailureClass, Flags,
+    Found, Hash, InterruptCause, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode, QueueState, ReceiptState,
     RunId, Thinking, Timestamp, ToolClass, Usage, WaitFor,
 };
 #[cfg(feature = "schema")]

@@ -174,8 +174,9 @@ impl Plan {
         let limits = self.limits();
         let turns = &self.workload.runs[run].turns;
         let silent = turns.iter().filter_map(|turn| turn.failure).filter(|failure| failure.is_silence());
-        let silence: u64 =
-            silent.map(|failure| u64::from(failure.times) * limits.first_byte_timeout_ms.max(limits.idle_timeout_ms)).sum();
+        let silence: u64 = silent
+            .map(|failure| u64::from(failure.times) * limits.first_byte_timeout_ms.max(limits.idle_timeout_ms))
+            .sum();
         let calls: Option<u64> = turns
             .iter()
             .flat_map(|turn| &turn.calls)

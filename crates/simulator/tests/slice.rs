@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{CallOutcome, InterruptCause, Event, Found, Next};
+use engine::{CallOutcome, Event, Found, InterruptCause, Next};
 use simulator::case::Form;
 use simulator::checkers;
 use simulator::explore::{Explorer, Extent};

@@ -10,7 +10,7 @@ use protocol::event::AGENT_EVENT;
 use protocol::method::{
     AbortParams, AnswerParams, ApprovalsResolve, EventsSubscribe, Method, RunsAbort, SubscribeParams,
 };
-use protocol::notice::{Answered, Asked, Notice, DiskFull};
+use protocol::notice::{Answered, Asked, DiskFull, Notice};
 use protocol::{Client, ClientError, Event, EventFrame};
 use serde::Deserialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -1,7 +1,7 @@
 //! The wording of events for people: one line each, for stderr.
 
 use engine::tables::transitions::RunState;
-use engine::{CallOutcome, InterruptCause, FailureClass, Flags, Timestamp, WaitFor};
+use engine::{CallOutcome, FailureClass, Flags, InterruptCause, Timestamp, WaitFor};
 use protocol::event::{CompactionLine, QueueLine, StateLine, Stream, ToolLine};
 use protocol::notice::DiskFullSession;
 use protocol::show::LaneWait;

@@ -48,7 +48,6 @@ pub struct Cooldown {
     pub class: FailureClass,
     pub until: Timestamp,
     /// How often in a row.
-    #[serde(rename = "strikes")]
     pub failures: u32,
     pub since: Timestamp,
     request: EffectId,

@@ -4,8 +4,8 @@ use super::failover::{Pick, Strategy, cooling_until, given_up, recover};
 use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
 use crate::event::{
-    CandidateCooldownLifted, CandidateCooldownSet, Note, Noted, Outcome, RetryScheduled, StepBegun, Usage, WaitBegan, WaitEnded,
-    WaitFor,
+    CandidateCooldownLifted, CandidateCooldownSet, Note, Noted, Outcome, RetryScheduled, StepBegun, Usage, WaitBegan,
+    WaitEnded, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Moment, Timestamp};
@@ -193,7 +193,10 @@ impl Machine {
             let model = self.name_of(*candidate);
             let request = request.filter(|_| shared && *candidate == counters.candidate);
             let until = counters.cooldown_until(*candidate, until, moment.now);
-            self.emit(CandidateCooldownSet { candidate: *candidate, model, until, class: Some(class), request }, moment.now);
+            self.emit(
+                CandidateCooldownSet { candidate: *candidate, model, until, class: Some(class), request },
+                moment.now,
+            );
         }
     }
 
@@ -262,13 +265,15 @@ impl Machine {
     }
 
     fn expire_one(&mut self, timer: Timer, moment: Moment) {
-        use crate::event::{InterruptCause, EndingCause, ProcessCause};
+        use crate::event::{EndingCause, InterruptCause, ProcessCause};
         let limits = self.limits();
         match timer {
             Timer::RunDeadline => self.begin_ending(Outcome::TimedOut, InterruptCause::Deadline, moment),
             Timer::FirstByte => {
-                let message =
-                    format!("no answer within {} s (`requests.first_byte_timeout_s`)", limits.first_byte_timeout_ms / 1000);
+                let message = format!(
+                    "no answer within {} s (`requests.first_byte_timeout_s`)",
+                    limits.first_byte_timeout_ms / 1000
+                );
                 self.request_expired(Failure::new(FailureClass::Timeout, message), moment);
             }
             Timer::Silent => {

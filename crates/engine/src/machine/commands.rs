@@ -6,8 +6,8 @@ use super::queue::Offered;
 use crate::body::{BodyKind, Content};
 use crate::decide::Decide as _;
 use crate::event::{
-    AskAnswered, CallOutcome, Created, InterruptCause, Event, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused,
-    Reset, Resumed,
+    AskAnswered, CallOutcome, Created, Event, InterruptCause, LifecycleChanged, Outcome, OverrideSet, PauseCause,
+    Paused, Reset, Resumed,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, Hash, Moment, RunId, Timestamp};

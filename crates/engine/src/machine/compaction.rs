@@ -5,8 +5,8 @@ use super::queue::Offered;
 use super::{Machine, model_notices};
 use crate::body::Content;
 use crate::event::{
-    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, TruncatedResult, Failed, Note, Outcome,
-    Overrides, QueueMode, ResultsTruncated, Uncompacted, Usage,
+    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Failed, Note, Outcome, Overrides,
+    QueueMode, ResultsTruncated, TruncatedResult, Uncompacted, Usage,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, MessageId, Moment, Seq};
@@ -88,8 +88,8 @@ impl Machine {
         let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return false };
         let Some(Window { flush: Some(from), most, .. }) = self.window(candidate) else { return false };
         let compaction = &run.counts.candidates.compaction;
-        let is_first =
-            session.transcript.flush() == Flush::Not && (compaction.compaction_step, compaction.history) == <_>::default();
+        let is_first = session.transcript.flush() == Flush::Not
+            && (compaction.compaction_step, compaction.history) == <_>::default();
         let tokens = self.request_tokens(candidate);
         let may_call = !matches!(run.budget.wrap_up, WrapUp::Closing | WrapUp::Closed);
         is_first

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use crate::decide::Decide as _;
-use crate::event::{CallOutcome, InterruptCause, EndingCause, EndingSet, Outcome, Reset, RunEnded};
+use crate::event::{CallOutcome, EndingCause, EndingSet, InterruptCause, Outcome, Reset, RunEnded};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::Moment;
 use crate::mutant;

@@ -202,7 +202,12 @@ fn lower(level: Thinking, levels: &[Thinking]) -> Option<Thinking> {
 
 /// What follows a failed compaction step: it is tried once more if the cause may pass; then the request is sent with
 /// the old history if that may fit; else the next step follows.
-fn after_compaction(failure: &Failure, compaction: &CompactionProgress, window: Option<Window>, moment: Moment) -> Strategy {
+fn after_compaction(
+    failure: &Failure,
+    compaction: &CompactionProgress,
+    window: Option<Window>,
+    moment: Moment,
+) -> Strategy {
     let again = matches!(rule_of(failure.class).first, First::Retry | First::RetryOnce);
     // A step that used up all its time gets no second try.
     if again && failure.class != FailureClass::Timeout && compaction.failed <= 1 {

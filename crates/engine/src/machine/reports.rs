@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Machine;
-use crate::event::{CallChecked, Closed, InterruptCause, Failed, Outcome, OutputAdded, Reported, RunStarted, Usage};
+use crate::event::{CallChecked, Closed, Failed, InterruptCause, Outcome, OutputAdded, Reported, RunStarted, Usage};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::{Part, Report};

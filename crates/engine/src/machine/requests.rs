@@ -4,7 +4,7 @@ use super::Machine;
 use super::failover::{Pick, pick};
 use crate::body::{BodyKind, Content};
 use crate::event::{
-    BlockSigned, CallPartAdded, InterruptCause, Failed, ImageMade, MessageSealed, Next, ReasoningAdded, RequestOpened,
+    BlockSigned, CallPartAdded, Failed, ImageMade, InterruptCause, MessageSealed, Next, ReasoningAdded, RequestOpened,
     RequestSent, SealedCall, StreamInterrupted, TextAdded, TextRetracted, Usage, WaitBegan, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
@@ -210,8 +210,12 @@ impl Machine {
         let text = keeps.then(|| self.keep_text(BodyKind::Message, &stream.text));
         self.emit(StreamInterrupted { request, cause, text }, moment.now);
         let failure_report = match cause {
-            InterruptCause::Crash | InterruptCause::Shutdown | InterruptCause::Pause => self.resume_mode() == ResumeMode::Restart,
-            InterruptCause::Steer | InterruptCause::Interrupt | InterruptCause::Abort | InterruptCause::Deadline => false,
+            InterruptCause::Crash | InterruptCause::Shutdown | InterruptCause::Pause => {
+                self.resume_mode() == ResumeMode::Restart
+            }
+            InterruptCause::Steer | InterruptCause::Interrupt | InterruptCause::Abort | InterruptCause::Deadline => {
+                false
+            }
         };
         if !failure_report {
             self.seal(&stream, Usage::default(), Next::Cut, self.not_run(cause), moment);

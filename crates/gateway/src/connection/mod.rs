@@ -16,7 +16,7 @@ use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS, REQUESTS, T
 use protocol::method::{
     Cap, ClientInfo, Connect, ConnectParams, Features, HelloOk, METHODS, Method, Policy, ServerInfo,
 };
-use protocol::notice::{Dropped, EVENTS, Notice, DiskFull, DiskFullSession, Shutdown, Tick};
+use protocol::notice::{DiskFull, DiskFullSession, Dropped, EVENTS, Notice, Shutdown, Tick};
 use protocol::{ErrorShape, EventFrame, Frame, FrameError, FrameReader, PROTOCOL, Request, Response, encode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Notify, Semaphore, watch};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Compacted, Event, Flags, MessageSealed, Record, Seq, SessionId, SessionRow, StreamInterrupted, Timestamp, Usage};
+use engine::{
+    Compacted, Event, Flags, MessageSealed, Record, Seq, SessionId, SessionRow, StreamInterrupted, Timestamp, Usage,
+};
 use journal::Read;
 use protocol::event::{StateLine, Stream};
 use runtime::{LaneUpdate, Published};

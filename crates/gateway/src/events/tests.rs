@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, Weak};
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    Batch, BodyKind, BranchId, CallId, CallOutcome, CallSettled, CallStarted, Closed, Content, Created, InterruptCause,
-    EffectId, EffectKind, Epoch, Event, Flags, LifecycleChanged, MessageSealed, Next, Opened, Outcome, OutputAdded,
-    Record, RequestSent, RunEnded, RunId, SealedCall, Seq, SessionId, SessionRow, StreamInterrupted, TextAdded, Timestamp,
-    ToolClass, Usage, Views,
+    Batch, BodyKind, BranchId, CallId, CallOutcome, CallSettled, CallStarted, Closed, Content, Created, EffectId,
+    EffectKind, Epoch, Event, Flags, InterruptCause, LifecycleChanged, MessageSealed, Next, Opened, Outcome,
+    OutputAdded, Record, RequestSent, RunEnded, RunId, SealedCall, Seq, SessionId, SessionRow, StreamInterrupted,
+    TextAdded, Timestamp, ToolClass, Usage, Views,
 };
 use journal::{Append, Journal, Memory, Read};
 use proptest::prelude::*;

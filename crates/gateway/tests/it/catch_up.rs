@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Batch, BodyKind, BranchId, Command, Content, Created, InterruptCause, EffectId, EffectKind, Epoch, Event, Flags,
+    Batch, BodyKind, BranchId, Command, Content, Created, EffectId, EffectKind, Epoch, Event, Flags, InterruptCause,
     MessageSealed, Next, Opened, Position, ReasoningAdded, Record, RequestSent, RunId, Seq, SessionId, SessionRow,
     StreamInterrupted, TextAdded, Timestamp, Usage, Views,
 };

@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Batch, BodyKind, BranchId, Content, Created, InterruptCause, EffectId, EffectKind, Event, Flags, Opened, Record, RunId,
-    Seq, SessionId, SessionRow, StreamInterrupted, TextAdded, TextRetracted, Timestamp, Views,
+    Batch, BodyKind, BranchId, Content, Created, EffectId, EffectKind, Event, Flags, InterruptCause, Opened, Record,
+    RunId, Seq, SessionId, SessionRow, StreamInterrupted, TextAdded, TextRetracted, Timestamp, Views,
 };
 use faulty_vfs::{Cut, Disk};
 use gateway::events::{self, CatchUp, Lines, Resume, StreamPosition, StreamScope};

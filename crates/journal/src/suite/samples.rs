@@ -6,16 +6,16 @@ use engine::tables::transitions::RunState;
 use engine::{
     Allowance, AllowanceSet, ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet,
     BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome,
-    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted, CompactionAsked,
-    CompactionBegun, CompactionCause, CompactionFailed, Content, InterruptCause, TruncatedResult, DeliveryEnded, DeliveryStarted,
+    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted,
+    CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Content, DeliveryEnded, DeliveryStarted,
     EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash,
-    ImageMade, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next,
-    Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted,
-    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet,
-    ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened,
-    RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall,
-    Seq, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted, Thinking, Timestamp, ToolClass, Uncompacted,
-    Usage, WaitBegan, WaitEnded, WaitFor,
+    ImageMade, InterruptCause, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
+    MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused,
+    Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
+    ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow,
+    ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded,
+    RunId, RunRow, RunStarted, Scope, SealedCall, Seq, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded,
+    TextRetracted, Thinking, Timestamp, ToolClass, TruncatedResult, Uncompacted, Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -214,7 +214,8 @@ fn of_histories(body: Body) -> Vec<Event> {
             goes_on: true,
         }
         .into(),
-        ResultsTruncated { compaction, results: vec![TruncatedResult { call, output: body }], before: 100, after: 10 }.into(),
+        ResultsTruncated { compaction, results: vec![TruncatedResult { call, output: body }], before: 100, after: 10 }
+            .into(),
         Uncompacted { compaction, restored: vec![ItemAt { seq: Seq(2), item: Item::Summary { compaction, body } }] }
             .into(),
         CompactionAsked { focus: Some(body) }.into(),
@@ -258,7 +259,8 @@ fn of_waits(body: Body) -> Vec<Event> {
             request: Some(effect(EffectKind::Request, 1)),
         }
         .into(),
-        CandidateCooldownSet { candidate: 1, model: "acme/two (b)".into(), until: None, class: None, request: None }.into(),
+        CandidateCooldownSet { candidate: 1, model: "acme/two (b)".into(), until: None, class: None, request: None }
+            .into(),
         CandidateCooldownLifted { candidate: 1, model: "acme/two (b)".into() }.into(),
         Reported { request: effect(EffectKind::Request, 1) }.into(),
         ProfileCooldownSet {

@@ -199,7 +199,9 @@ impl BodyFormat for Messages {
     }
 
     fn tools(&self, tools: &[ToolSpec], list: &mut List<'_>) {
-        tools.iter().for_each(|tool| list.value(&wire_tool(tool)));
+        for tool in tools {
+            list.value(&wire_tool(tool));
+        }
     }
 
     fn system(&self, system: &str, list: &mut List<'_>) {

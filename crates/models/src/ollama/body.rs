@@ -135,7 +135,9 @@ impl BodyFormat for Ollama {
     }
 
     fn tools(&self, tools: &[ToolSpec], list: &mut List<'_>) {
-        tools.iter().for_each(|tool| list.value(&Tool::from(tool)));
+        for tool in tools {
+            list.value(&Tool::from(tool));
+        }
     }
 
     fn system(&self, system: &str, list: &mut List<'_>) {

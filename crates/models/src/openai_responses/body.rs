@@ -179,7 +179,9 @@ impl BodyFormat for Responses {
     }
 
     fn tools(&self, tools: &[ToolSpec], list: &mut List<'_>) {
-        tools.iter().for_each(|tool| list.value(&wire_tool(tool)));
+        for tool in tools {
+            list.value(&wire_tool(tool));
+        }
     }
 
     fn user(&self, text: &str, files: &[File], list: &mut List<'_>) {

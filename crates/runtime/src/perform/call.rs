@@ -85,7 +85,8 @@ pub(super) async fn end(context: Context, request: CallRequest, why: EndingCause
     let mut given = tools::end(&context, &request, GRACE).await;
     // A command that was done before it could be ended has exceeded no limit.
     if why == EndingCause::Limit && given.outcome != CallOutcome::Done {
-        let limit = format!("[its limit was reached: {} s for one call (tools.timeout_s)]\n", context.tool_timeout_ms / 1000);
+        let limit =
+            format!("[its limit was reached: {} s for one call (tools.timeout_s)]\n", context.tool_timeout_ms / 1000);
         let text = String::from_utf8_lossy(&given.output.bytes).into_owned() + &limit;
         given.output = Content::text(BodyKind::Output, &text);
     }

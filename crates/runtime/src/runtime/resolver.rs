@@ -21,7 +21,12 @@ pub const NO_SPACE: &str = "no_room";
 /// The configuration, read when it is needed and not before.
 pub trait Resolver: Send + Sync {
     /// The settings of a run that starts now. A failure ends that run, and its user reads it.
-    fn settings(&self, agent: &str, preferences: ModelPreferences<'_>, overrides: &Overrides) -> Result<Settings, Failure>;
+    fn settings(
+        &self,
+        agent: &str,
+        preferences: ModelPreferences<'_>,
+        overrides: &Overrides,
+    ) -> Result<Settings, Failure>;
 
     /// The default queue mode of messages to this agent.
     fn queue(&self, _agent: &str) -> QueueSettings {

@@ -96,7 +96,9 @@ fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
         },
         CallOutcome::Interrupted => nobody_knows(evidence, call),
         CallOutcome::Aborted => evidence.decided().contains_key(&call.run),
-        CallOutcome::TimedOut => !planned.comes_to_an_end() || plan.limits().tool_timeout_ms < TIGHT_MS || past.gaps > 0,
+        CallOutcome::TimedOut => {
+            !planned.comes_to_an_end() || plan.limits().tool_timeout_ms < TIGHT_MS || past.gaps > 0
+        }
         CallOutcome::Unended => planned.ends == Ends::Stubborn || past.gaps > 0,
     }
 }

@@ -44,7 +44,9 @@ pub(super) fn are_announced_once(evidence: &Evidence<'_>) -> Result<(), Violatio
                 let again = std::mem::replace(&mut is_asked, true);
                 Invariant::Compaction.holds(!again, || "the model is asked twice to save the same".into())?;
             }
-            Event::Compacted(_) | Event::ResultsTruncated(_) | Event::Uncompacted(_) | Event::Reset(_) => is_asked = false,
+            Event::Compacted(_) | Event::ResultsTruncated(_) | Event::Uncompacted(_) | Event::Reset(_) => {
+                is_asked = false;
+            }
             _ => {}
         }
     }

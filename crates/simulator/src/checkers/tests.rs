@@ -6,8 +6,8 @@ use engine::tables::compaction::CompactionStep;
 use engine::{
     Acknowledgement, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooldownSet, CompactionBegun, CompactionCause,
     EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record,
-    RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, TextAdded, Thinking, Timestamp, ToolClass, Views, WaitBegan,
-    WaitEnded, WaitFor,
+    RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, TextAdded, Thinking, Timestamp, ToolClass, Views,
+    WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::*;

@@ -56,7 +56,12 @@ impl LedgerOracle {
         }
     }
 
-    fn cooled(&mut self, e: &ProfileCooldownSet, failure_report: &FailureReport, at: Timestamp) -> Result<(), Violation> {
+    fn cooled(
+        &mut self,
+        e: &ProfileCooldownSet,
+        failure_report: &FailureReport,
+        at: Timestamp,
+    ) -> Result<(), Violation> {
         let account = (e.profile.clone(), e.model.clone());
         let before = self.cooldowns.get(&account).copied();
         let still = before.filter(|cooldown| cooldown.until > at);
@@ -68,7 +73,7 @@ impl LedgerOracle {
         let until = still
             .map_or(by_itself, |cooldown| cooldown.until.max(by_itself))
             .max(failure_report.until.unwrap_or(by_itself));
-        Invariant::Cooldown.holds((e.strikes, e.until) == (times, until), || {
+        Invariant::Cooldown.holds((e.failures, e.until) == (times, until), || {
             format!("{e:?} at {at} follows {before:?}: it should be {times} in a row, until {until}")
         })?;
         self.cooldowns.insert(account, Cooling { until, since: at, times });
@@ -80,7 +85,7 @@ impl LedgerOracle {
         for (account, cooldown) in self.cooldowns.iter().filter(|(_, cooldown)| cooldown.until > now) {
             let mut cooldowns =
                 ledger.cooldowns().filter(|(of, _)| (&of.profile, &of.model) == (&account.0, &account.1));
-            let actual = cooldowns.next().map(|(_, actual)| (actual.until, actual.strikes));
+            let actual = cooldowns.next().map(|(_, actual)| (actual.until, actual.failures));
             Invariant::Cooldown.holds(actual.is_some_and(|(until, _)| until >= cooldown.until), || {
                 format!("{account:?} was in cooldown as {cooldown:?}, after the crash as {actual:?}")
             })?;
@@ -91,7 +96,7 @@ impl LedgerOracle {
     /// Takes over the ledger that survived a crash: it may have lost an answer, but no cooldown.
     pub(crate) fn adopt(&mut self, ledger: &Ledger) {
         let cooldowns = ledger.cooldowns().map(|(of, kept)| {
-            let cooldown = Cooling { until: kept.until, since: kept.since, times: kept.strikes };
+            let cooldown = Cooling { until: kept.until, since: kept.since, times: kept.failures };
             ((of.profile.clone(), of.model.clone()), cooldown)
         });
         self.cooldowns = cooldowns.collect();

@@ -21,7 +21,10 @@ impl Machine {
                 what: format!("message {message} does not wait; `limulus receipt {message}` shows its outcome"),
             });
         }
-        self.emit(MessageSettled { message, state: ReceiptState::Cancelled, run: None, leg, in_next_run: false }, moment.now);
+        self.emit(
+            MessageSettled { message, state: ReceiptState::Cancelled, run: None, leg, in_next_run: false },
+            moment.now,
+        );
         self.advance(moment);
         Ok(Acknowledgement::Done)
     }
@@ -30,7 +33,8 @@ impl Machine {
     pub(in crate::machine) fn clear(&mut self, moment: Moment) {
         while let Some(queued) = self.session.as_ref().and_then(|session| session.queue.front()) {
             let message = queued.message;
-            let settled = MessageSettled { message, state: ReceiptState::Cancelled, run: None, leg: None, in_next_run: false };
+            let settled =
+                MessageSettled { message, state: ReceiptState::Cancelled, run: None, leg: None, in_next_run: false };
             self.emit(settled, moment.now);
             if self.fault.is_some() {
                 break;

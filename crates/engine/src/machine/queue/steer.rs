@@ -52,7 +52,10 @@ impl Machine {
         let waiting: Vec<(MessageId, Option<Leg>)> =
             session.steers().map(|queued| (queued.message, queued.is_extra().then_some(Leg::Steer))).collect();
         for (message, leg) in waiting {
-            self.emit(MessageSettled { message, state: ReceiptState::Steered, run, leg, in_next_run: false }, moment.now);
+            self.emit(
+                MessageSettled { message, state: ReceiptState::Steered, run, leg, in_next_run: false },
+                moment.now,
+            );
         }
     }
 

@@ -9,8 +9,8 @@ use super::run::{Pause, Phase, PrepareStage, Run, Sent, SummaryRequest};
 use super::session::{Lifecycle, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
-    BudgetSet, CallOutcome, CallSettled, CandidateCooldownSet, Compacted, Created, Event, LifecycleChanged, MessageSealed,
-    Next, Note, Noted, Opened, OverrideSet, Paused, RequestOpened, RequestSent, ResultsTruncated,
+    BudgetSet, CallOutcome, CallSettled, CandidateCooldownSet, Compacted, Created, Event, LifecycleChanged,
+    MessageSealed, Next, Note, Noted, Opened, OverrideSet, Paused, RequestOpened, RequestSent, ResultsTruncated,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
@@ -140,7 +140,7 @@ impl Session {
             Event::BudgetAsked(e) => self.in_run(|run| run.budget_asked(e)),
             Event::CompactionBegun(e) => self.in_run(|run| run.compaction_begun(e, at)),
             Event::CompactionAsked(e) => {
-                self.in_run(|run| run.compaction.summary = Some(SummaryRequest { focus: e.focus }))
+                self.in_run(|run| run.compaction.summary = Some(SummaryRequest { focus: e.focus }));
             }
             Event::CompactionFailed(e) => self.in_run(|run| run.compaction_failed(e)),
             Event::EndingSet(e) => self.in_run(|run| run.ending_set(e, at)),

@@ -2,8 +2,8 @@
 
 use crate::event::{
     AskAnswered, BlockSigned, Breakpoint, BreakpointSet, BudgetAsked, CallAsked, CallChecked, CallFound, CallOutcome,
-    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CompactionBegun, CompactionFailed, EndingSet, Failed,
-    Found, ImageMade, MessageSealed, Next, Note, Noted, OutputAdded, ReasoningAdded, RetryScheduled, StepBegun,
+    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CompactionBegun, CompactionFailed, EndingSet,
+    Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, OutputAdded, ReasoningAdded, RetryScheduled, StepBegun,
     StreamInterrupted, TextAdded, WaitBegan, WaitEnded, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
@@ -218,7 +218,8 @@ impl Run {
     pub(super) fn compaction_begun(&mut self, e: &CompactionBegun, at: Timestamp) {
         let CompactionBegun { compaction: effect, compaction_step, items, focus, tokens, reserved, .. } = *e;
         self.compaction.begun += 1;
-        (self.counts.candidates.compaction.compaction_step, self.counts.candidates.compaction.tokens) = (compaction_step, tokens);
+        (self.counts.candidates.compaction.compaction_step, self.counts.candidates.compaction.tokens) =
+            (compaction_step, tokens);
         self.phase = Phase::Compacting(Some(Compacting { effect, compaction_step, items, focus, since: at, reserved }));
     }
 

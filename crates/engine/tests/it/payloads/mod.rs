@@ -7,16 +7,17 @@ use engine::tables::transitions::RunState;
 use engine::{
     Allowance, AllowanceSet, Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, BudgetAsked,
     BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded,
-    CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted, CompactionAsked, CompactionBegun,
-    CompactionCause, CompactionFailed, Created, InterruptCause, TruncatedResult, DeliveryEnded, DeliveryStarted, EffectId,
-    EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash,
-    ImageMade, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
+    CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted, CompactionAsked,
+    CompactionBegun, CompactionCause, CompactionFailed, Created, DeliveryEnded, DeliveryStarted, EffectId, EffectKind,
+    EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash, ImageMade,
+    InterruptCause, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
     MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused,
     Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
-    ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported,
-    RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope,
-    SealedCall, Seq, SessionId, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted, Thinking, Timestamp, ToolClass,
-    Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+    ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState,
+    Reported, RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId,
+    RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted,
+    Thinking, Timestamp, ToolClass, TruncatedResult, Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan,
+    WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -96,8 +97,14 @@ fn session_samples() -> Vec<Event> {
             debounce_ms: Some(1_000),
         }
         .into(),
-        MessageSettled { message, state: ReceiptState::Cancelled, run: Some(RUN), leg: Some(Leg::Steer), in_next_run: true }
-            .into(),
+        MessageSettled {
+            message,
+            state: ReceiptState::Cancelled,
+            run: Some(RUN),
+            leg: Some(Leg::Steer),
+            in_next_run: true,
+        }
+        .into(),
         Gathered { messages: vec![message] }.into(),
         RunStarted { run: RUN, inputs: vec![message], settings: HASH }.into(),
         RequestSent {

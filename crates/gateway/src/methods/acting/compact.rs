@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use engine::{Acknowledgement, BodyKind, Command, Content, Event, MessageId, Outcome, SessionRow};
-use protocol::method::{CompactParams, Compacted, Ended, CompactionResult, UncompactParams, Uncompacted};
+use protocol::method::{CompactParams, Compacted, CompactionResult, Ended, UncompactParams, Uncompacted};
 use uuid::Uuid;
 
 use super::end::observed;

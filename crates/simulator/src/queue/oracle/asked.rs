@@ -2,7 +2,7 @@
 
 use engine::tables::transitions::RunState;
 use engine::{
-    Acknowledgement, Breakpoint, InterruptCause, DropPolicy, Event, Hash, Interrupt, MessageId, Outcome, PauseCause,
+    Acknowledgement, Breakpoint, DropPolicy, Event, Hash, Interrupt, InterruptCause, MessageId, Outcome, PauseCause,
     QueueMode, QueuePlace, QueueSettings, Record, RunId,
 };
 

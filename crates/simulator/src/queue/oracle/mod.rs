@@ -177,8 +177,8 @@ impl Oracle {
                     return Err("a message was dropped though there was space".into());
                 }
                 same("the dropped message", Some(e.message), self.waits.oldest())?;
-                same("whether the next run is notified of it", e.told, came.notifies())?;
-                if e.told {
+                same("whether the next run is notified of it", e.in_next_run, came.notifies())?;
+                if e.in_next_run {
                     self.said.notify_of(e.message);
                 }
             }

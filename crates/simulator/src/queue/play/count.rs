@@ -48,7 +48,7 @@ pub(super) fn add(counts: &mut [u32; KINDS.len()], asked: &Asked, taken: bool, r
             Event::Paused(e) if e.cause == PauseCause::Breakpoint => one("stopped"),
             Event::Paused(e) if e.cause == PauseCause::Interrupt => one("interrupted"),
             Event::MessageSettled(e) if e.state == ReceiptState::Steered => one("steered"),
-            Event::MessageSettled(e) if e.told => one("notified"),
+            Event::MessageSettled(e) if e.in_next_run => one("notified"),
             Event::MessageSettled(e) if e.state == ReceiptState::Dropped => one("dropped"),
             _ => {}
         }

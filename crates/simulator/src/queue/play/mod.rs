@@ -278,8 +278,13 @@ fn settings() -> Settings {
         price: None,
     };
     // Interrupting one run again and again is not the subject here, and its calls are all alike.
-    let limits =
-        Limits { poison_after: 0, deadline_ms: 86_400_000, loop_warn_after: 0, loop_stop_after: 0, ..Limits::default() };
+    let limits = Limits {
+        poison_after: 0,
+        deadline_ms: 86_400_000,
+        loop_warn_after: 0,
+        loop_stop_after: 0,
+        ..Limits::default()
+    };
     Settings {
         agent: "main".into(),
         candidates: vec![candidate],
