@@ -106,7 +106,7 @@ impl Resolver for ConfigResolver {
         preferences: ModelPreferences<'_>,
         overrides: &Overrides,
     ) -> Result<Settings, Failure> {
-        let subject = Subject { agent, overrides, wants, date: &today() };
+        let subject = Subject { agent, overrides, preferences, date: &today() };
         let config = Arc::clone(&self.current().config);
         match retention::capacity(config.home(), config.journal_bytes()) {
             Capacity::Enough => {}

@@ -76,7 +76,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     let subject = Subject {
         agent: &key.agent,
         overrides: &overrides,
-        wants: runtime::ModelPreferences::default(),
+        preferences: runtime::ModelPreferences::default(),
         date: &today(),
     };
     let Resolved { settings, mut notes } = config.resolve(subject)?;

@@ -117,7 +117,7 @@ impl Shown {
         let subject = Subject {
             agent: "main",
             overrides: &overrides,
-            wants: runtime::ModelPreferences::default(),
+            preferences: runtime::ModelPreferences::default(),
             date: &today(),
         };
         // `config check` reports what cannot be resolved; here it is printed as written.

@@ -109,7 +109,7 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
     let subject = Subject {
         agent: &key.agent,
         overrides: &overrides,
-        wants: runtime::ModelPreferences::default(),
+        preferences: runtime::ModelPreferences::default(),
         date: &today(),
     };
     let workspace = config.resolve(subject)?.settings.workspace;

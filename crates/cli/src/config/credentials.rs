@@ -183,7 +183,7 @@ mod tests {
         let subject = Subject {
             agent: "main",
             overrides: &overrides,
-            wants: runtime::ModelPreferences::default(),
+            preferences: runtime::ModelPreferences::default(),
             date: "2026-11-22",
         };
         let candidates = config.resolve(subject).unwrap().settings.candidates;

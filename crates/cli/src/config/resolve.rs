@@ -38,7 +38,7 @@ impl Config {
         let (models, note) = self.models(agent, subject);
         let candidates = models
             .iter()
-            .map(|model| self.candidate(model, agent, subject.wants.thinking))
+            .map(|model| self.candidate(model, agent, subject.preferences.thinking))
             .collect::<Result<Vec<_>, _>>()?;
         let (candidates, thinking): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
         let candidates: Vec<_> =
@@ -89,7 +89,7 @@ impl Config {
     /// The models in the order in which they may be tried, each once: that of the message, else of the session, else of
     /// the agent, else the default; then the agent's fallbacks.
     fn models(&self, agent: &Agent, subject: Subject<'_>) -> (Vec<String>, Option<String>) {
-        let chosen = subject.overrides.model.as_deref().or(subject.wants.model).or(agent.model.as_deref());
+        let chosen = subject.overrides.model.as_deref().or(subject.preferences.model).or(agent.model.as_deref());
         let (first, note) = match chosen {
             Some(model) => (model.to_owned(), None),
             None => self.default_model(),

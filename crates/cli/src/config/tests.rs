@@ -40,7 +40,7 @@ fn resolve(config: &Config, overrides: &Overrides) -> Result<Resolved, ConfigErr
     config.resolve(Subject {
         agent: "main",
         overrides,
-        wants: runtime::ModelPreferences::default(),
+        preferences: runtime::ModelPreferences::default(),
         date: "2026-11-21",
     })
 }
@@ -266,8 +266,8 @@ fn a_workspace_is_from_the_flag_else_the_file_else_here() {
 fn models_come_in_order_each_once() {
     let config = load(ACME, &[("HOME", "/u")]).unwrap();
     let models = |overrides: &Overrides, session_model: Option<&str>| {
-        let wants = runtime::ModelPreferences { model: session_model, thinking: None };
-        let subject = Subject { agent: "main", overrides, wants, date: "2026-11-21" };
+        let preferences = runtime::ModelPreferences { model: session_model, thinking: None };
+        let subject = Subject { agent: "main", overrides, preferences, date: "2026-11-21" };
         let candidates = config.resolve(subject).unwrap().settings.candidates;
         let mut models: Vec<String> = candidates.iter().map(|c| format!("{}/{}", c.provider, c.model)).collect();
         // Each stands with every profile.
@@ -484,7 +484,7 @@ fn an_unusable_agent_or_model_is_reported_before_a_run_starts() {
     let check = |file: &str, agent: &str, model: Option<&str>, what: &str, hint: &str| {
         let overrides = Overrides { model: model.map(str::to_owned), ..Overrides::default() };
         let subject =
-            Subject { agent, overrides: &overrides, wants: runtime::ModelPreferences::default(), date: "2026-11-21" };
+            Subject { agent, overrides: &overrides, preferences: runtime::ModelPreferences::default(), date: "2026-11-21" };
         let error = load(file, &[("HOME", "/u")]).unwrap().resolve(subject).unwrap_err();
         assert_eq!((error.to_string().as_str(), error.hint().as_str()), (what, hint));
     };

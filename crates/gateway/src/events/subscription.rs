@@ -195,37 +195,37 @@ impl Subscription {
     }
 
     /// Delivers a live line, or keeps it until the subscription has caught up.
-    pub(crate) fn observe(&mut self, buffer: &SendBuffer, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
+    pub(crate) fn observe(&mut self, send_buffer: &SendBuffer, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
         match &mut self.stage {
             Stage::Reading => Ok(()),
-            Stage::Buffering(live) => {
-                live.bytes += encoded.0.len();
-                if live.bytes > BUFFERED_BYTES {
+            Stage::Buffering(kept) => {
+                kept.bytes += encoded.0.len();
+                if kept.bytes > BUFFERED_BYTES {
                     return Err(Slow);
                 }
-                live.buffered.push(Buffered::Line((Arc::clone(line), encoded.clone())));
+                kept.buffered.push(Buffered::Line((Arc::clone(line), encoded.clone())));
                 Ok(())
             }
-            Stage::Live(_) => self.notify(buffer, line, encoded),
+            Stage::Live(_) => self.notify(send_buffer, line, encoded),
         }
     }
 
     /// Marks a batch as delivered: entries without a line count as well.
     pub(crate) fn pass(&mut self, batch: &BatchPosition) {
         match &mut self.stage {
-            Stage::Buffering(live) if self.target == Target::Home => live.buffered.push(Buffered::BatchEnd(*batch)),
+            Stage::Buffering(kept) if self.target == Target::Home => kept.buffered.push(Buffered::BatchEnd(*batch)),
             Stage::Live(caught_up) => caught_up.pass(batch),
             Stage::Reading | Stage::Buffering(_) => {}
         }
     }
 
     /// The subscription has caught up to this position: delivers the buffered lines behind it.
-    pub(crate) fn go_live(&mut self, buffer: &SendBuffer, position: StreamPosition) -> Result<(), Slow> {
+    pub(crate) fn go_live(&mut self, send_buffer: &SendBuffer, position: StreamPosition) -> Result<(), Slow> {
         let stage = std::mem::replace(&mut self.stage, Stage::Live(CaughtUp::new(position)));
-        let Stage::Buffering(live) = stage else { return Ok(()) };
-        for buffered in live.buffered {
+        let Stage::Buffering(kept) = stage else { return Ok(()) };
+        for buffered in kept.buffered {
             match buffered {
-                Buffered::Line((line, encoded)) => self.notify(buffer, &line, &encoded)?,
+                Buffered::Line((line, encoded)) => self.notify(send_buffer, &line, &encoded)?,
                 Buffered::BatchEnd(batch) => self.pass(&batch),
             }
         }
@@ -233,18 +233,18 @@ impl Subscription {
     }
 
     /// Delivers a line, unless it was read in the journal.
-    fn notify(&mut self, buffer: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
+    fn notify(&mut self, send_buffer: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
         let Stage::Live(caught_up) = &mut self.stage else { return Ok(()) };
         let Some(cursor) = caught_up.notify(line) else { return Ok(()) };
-        self.send_at(buffer, line, encoded, &cursor)
+        self.send_at(send_buffer, line, encoded, &cursor)
     }
 
     /// Sends a line under its next number, if it matches the filter.
-    pub(crate) fn send(&mut self, buffer: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
-        self.send_at(buffer, line, encoded, &line.event.cursor)
+    pub(crate) fn send(&mut self, send_buffer: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
+        self.send_at(send_buffer, line, encoded, &line.event.cursor)
     }
 
-    fn send_at(&mut self, buffer: &SendBuffer, line: &Line, encoded: &Encoded, cursor: &str) -> Result<(), Slow> {
+    fn send_at(&mut self, send_buffer: &SendBuffer, line: &Line, encoded: &Encoded, cursor: &str) -> Result<(), Slow> {
         if !self.wants(line) {
             return Ok(());
         }
@@ -267,7 +267,7 @@ impl Subscription {
             r#"{{"type":"event","event":"{name}","seq":{seq},"subscription":{},"payload":{{"cursor":"{cursor}","#,
             self.number
         );
-        let sent = buffer.offer([Chunk::Own(head.into_bytes()), Chunk::Shared(shared)]);
+        let sent = send_buffer.offer([Chunk::Own(head.into_bytes()), Chunk::Shared(shared)]);
         if sent.is_err() {
             // The subscriber did not receive this line.
             match before {
@@ -339,10 +339,10 @@ mod tests {
     }
 
     /// What was sent: the number and cursor of each line.
-    async fn sent(buffer: &SendBuffer) -> Vec<(u64, String)> {
-        buffer.finish();
+    async fn sent(send_buffer: &SendBuffer) -> Vec<(u64, String)> {
+        send_buffer.finish();
         let mut bytes = vec![];
-        while let Some(more) = buffer.take().await {
+        while let Some(more) = send_buffer.take().await {
             bytes.extend(more);
         }
         let text = String::from_utf8(bytes).unwrap();
@@ -358,21 +358,21 @@ mod tests {
 
     #[tokio::test]
     async fn r43_live_lines_during_a_catch_up_follow_it_and_are_sent_once() {
-        let (buffer, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let (send_buffer, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         for seq in 3..6 {
             let line = line(run, seq);
-            subscription.observe(&buffer, &line, &Encoded::of(&line)).unwrap();
+            subscription.observe(&send_buffer, &line, &Encoded::of(&line)).unwrap();
         }
         // The first two were read back already.
         for seq in 1..5 {
             let line = line(run, seq);
-            subscription.send(&buffer, &line, &Encoded::of(&line)).unwrap();
+            subscription.send(&send_buffer, &line, &Encoded::of(&line)).unwrap();
         }
-        subscription.go_live(&buffer, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
+        subscription.go_live(&send_buffer, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         let last = line(run, 6);
-        subscription.observe(&buffer, &last, &Encoded::of(&last)).unwrap();
-        let sent = sent(&buffer).await;
+        subscription.observe(&send_buffer, &last, &Encoded::of(&last)).unwrap();
+        let sent = sent(&send_buffer).await;
         assert_eq!(sent.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
         assert!(sent.iter().zip(1..).all(|((_, cursor), seq)| cursor.starts_with(&format!("1.{seq}#"))), "{sent:?}");
         assert_eq!(sent[5].1, subscription.cursor());
@@ -381,40 +381,40 @@ mod tests {
     /// Found by `serve-kills`: the journal is ahead of the commit notices.
     #[tokio::test]
     async fn r43_lines_that_were_read_back_are_not_sent_again_by_a_late_notice() {
-        let (buffer, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let (send_buffer, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
-        subscription.go_live(&buffer, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
+        subscription.go_live(&send_buffer, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         for seq in 3..7 {
             let line = line(run, seq);
-            subscription.observe(&buffer, &line, &Encoded::of(&line)).unwrap();
+            subscription.observe(&send_buffer, &line, &Encoded::of(&line)).unwrap();
         }
-        let cursors: Vec<_> = sent(&buffer).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
+        let cursors: Vec<_> = sent(&send_buffer).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
         assert_eq!(cursors, ["1.5", "1.6"]);
     }
 
     #[tokio::test]
     async fn r43_each_run_has_its_own_numbers_and_they_continue_with_the_cursor() {
         let (one, two) = (Some(RunId(uuid::Uuid::from_u128(1))), Some(RunId(uuid::Uuid::from_u128(2))));
-        let buffer = SendBuffer::default();
+        let send_buffer = SendBuffer::default();
         let mut first = subscription(Target::Home, "");
-        first.go_live(&buffer, StreamPosition::beginning(StreamScope::Home)).unwrap();
+        first.go_live(&send_buffer, StreamPosition::beginning(StreamScope::Home)).unwrap();
         for (run, seq) in [(one, 1), (two, 2), (None, 3), (one, 4)] {
             let line = line(run, seq);
-            first.observe(&buffer, &line, &Encoded::of(&line)).unwrap();
+            first.observe(&send_buffer, &line, &Encoded::of(&line)).unwrap();
             first.pass(line.at.batch());
         }
-        let received = sent(&buffer).await;
+        let received = sent(&send_buffer).await;
         assert_eq!(received.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 1, 1, 2]);
         let (cursor, numbers) = split(&received[3].1);
         assert_eq!(cursor, "home:1.4");
 
-        let buffer = SendBuffer::default();
+        let send_buffer = SendBuffer::default();
         let mut back = subscription(Target::Run("agent:main:main".to_owned(), one.unwrap()), numbers);
-        back.go_live(&buffer, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
+        back.go_live(&send_buffer, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         for (run, seq) in [(two, 5), (one, 6)] {
             let line = line(run, seq);
-            back.observe(&buffer, &line, &Encoded::of(&line)).unwrap();
+            back.observe(&send_buffer, &line, &Encoded::of(&line)).unwrap();
         }
-        assert_eq!(sent(&buffer).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3], "of the one run alone");
+        assert_eq!(sent(&send_buffer).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3], "of the one run alone");
     }
 }

@@ -28,7 +28,7 @@ pub(super) async fn run(model: Option<String>, as_json: bool, globals: &Globals)
     let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
     let overrides = Overrides { model, ..Overrides::default() };
     let subject =
-        Subject { agent: "main", overrides: &overrides, wants: runtime::ModelPreferences::default(), date: &today() };
+        Subject { agent: "main", overrides: &overrides, preferences: runtime::ModelPreferences::default(), date: &today() };
     let Resolved { settings, .. } = config.resolve(subject)?;
     let candidate = settings.candidates.into_iter().next().ok_or_else(|| CliError::bug("a run without a model"))?;
     let endpoint = config.endpoint(&candidate.provider, candidate.profile.as_deref())?;
