@@ -195,7 +195,12 @@ impl Subscription {
     }
 
     /// Delivers a live line, or keeps it until the subscription has caught up.
-    pub(crate) fn observe(&mut self, send_buffer: &SendBuffer, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
+    pub(crate) fn observe(
+        &mut self,
+        send_buffer: &SendBuffer,
+        line: &Arc<Line>,
+        encoded: &Encoded,
+    ) -> Result<(), Slow> {
         match &mut self.stage {
             Stage::Reading => Ok(()),
             Stage::Buffering(kept) => {
@@ -388,7 +393,8 @@ mod tests {
             let line = line(run, seq);
             subscription.observe(&send_buffer, &line, &Encoded::of(&line)).unwrap();
         }
-        let cursors: Vec<_> = sent(&send_buffer).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
+        let cursors: Vec<_> =
+            sent(&send_buffer).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
         assert_eq!(cursors, ["1.5", "1.6"]);
     }
 
@@ -415,6 +421,10 @@ mod tests {
             let line = line(run, seq);
             back.observe(&send_buffer, &line, &Encoded::of(&line)).unwrap();
         }
-        assert_eq!(sent(&send_buffer).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3], "of the one run alone");
+        assert_eq!(
+            sent(&send_buffer).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(),
+            [3],
+            "of the one run alone"
+        );
     }
 }
