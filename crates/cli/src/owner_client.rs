@@ -29,6 +29,8 @@ const GLANCE: Duration = Duration::from_secs(1);
 const CHANGE: Duration = Duration::from_secs(5);
 /// Poll interval while waiting for an owner.
 const LOOK: Duration = Duration::from_millis(50);
+/// How many notes of an owner wait to be printed. A further one is dropped rather than waited for.
+pub(crate) const NOTES: usize = 64;
 /// When this command is done, answers for other clients may continue for this long.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -50,7 +52,7 @@ pub(crate) struct Here {
     /// The task that accepts other clients.
     listening: Option<JoinHandle<()>>,
     /// Notes about a changed configuration.
-    pub(crate) notes: mpsc::UnboundedReceiver<String>,
+    pub(crate) notes: mpsc::Receiver<String>,
     pub(crate) broken: watch::Receiver<Option<journal::Error>>,
 }
 
@@ -98,7 +100,7 @@ impl Opening<'_> {
     }
 
     async fn own(&self, journal: Arc<Sqlite>) -> Result<OwnerClient, CliError> {
-        let (notes_in, notes) = mpsc::unbounded_channel();
+        let (notes_in, notes) = mpsc::channel(NOTES);
         let config = Arc::clone(&self.config);
         let logins = models::Logins::default();
         let options = ServiceOptions {
@@ -120,7 +122,7 @@ impl Opening<'_> {
             Ok(listener) => Some(listener.spawn(Arc::clone(&service))),
             Err(error) => {
                 let note = format!("limulus: other terminals cannot follow this one: {error}");
-                notes_in.send(note).expect("its receiver is in this function");
+                notes_in.try_send(note).expect("it is the first, and its receiver is in this function");
                 None
             }
         };

@@ -16,7 +16,7 @@ use crate::retention::{self, Capacity};
 pub(crate) struct ConfigResolver {
     current: Mutex<Current>,
     /// Notes for the user about a changed file.
-    notes: mpsc::UnboundedSender<String>,
+    notes: mpsc::Sender<String>,
 }
 
 struct Current {
@@ -33,7 +33,7 @@ struct Current {
 }
 
 impl ConfigResolver {
-    pub(crate) fn new(config: Arc<Config>, logins: Logins, notes: mpsc::UnboundedSender<String>) -> Self {
+    pub(crate) fn new(config: Arc<Config>, logins: Logins, notes: mpsc::Sender<String>) -> Self {
         let (secrets, redaction) = (vec![], Redaction::default());
         let mut current = Current { seen: config.stamp(), config, secrets, redaction, logins, space_note: None };
         current.withhold();
@@ -55,7 +55,7 @@ impl ConfigResolver {
                     current.withhold();
                     for warning in deprecation::fresh(current.config.deprecated()) {
                         // A closed channel has no reader left.
-                        let _ = self.notes.send(warning);
+                        let _ = self.notes.try_send(warning);
                     }
                     "config.toml has changed: providers and keys apply from the next request on, everything else \
                      from the next run on"
@@ -67,7 +67,7 @@ impl ConfigResolver {
                 ),
             };
             // The receiver is gone if the command has ended.
-            let _ = self.notes.send(note);
+            let _ = self.notes.try_send(note);
         }
         current
     }
@@ -114,7 +114,7 @@ impl Resolver for ConfigResolver {
                 // Nobody needs the note twice, and nobody needs it after the command has ended.
                 let known = self.current().space_note.replace(note.clone());
                 if known.as_ref() != Some(&note) {
-                    drop(self.notes.send(note));
+                    drop(self.notes.try_send(note));
                 }
             }
             Capacity::None(why) => return Err(retention::no_space(why)),
@@ -177,7 +177,7 @@ mod tests {
     struct Home {
         folder: TempDir,
         resolver: ConfigResolver,
-        notes: mpsc::UnboundedReceiver<String>,
+        notes: mpsc::Receiver<String>,
     }
 
     impl Home {
@@ -186,7 +186,7 @@ mod tests {
             put(folder.path(), file);
             let environment = Environment::of(&[("HOME", "/u")], "/now");
             let config = Config::load(folder.path(), &environment, Flags::default()).unwrap();
-            let (notes_in, notes) = mpsc::unbounded_channel();
+            let (notes_in, notes) = mpsc::channel(crate::owner_client::NOTES);
             Self { folder, resolver: ConfigResolver::new(Arc::new(config), Logins::default(), notes_in), notes }
         }
 

@@ -122,7 +122,8 @@ impl BudgetPool {
             Standing::Near(limit) => Some(limit),
             Standing::Free | Standing::Reached(_) => None,
         };
-        self.granted.insert(request.run, (request.agent.clone(), request.expected));
+        let before = self.granted.insert(request.run, (request.agent.clone(), request.expected));
+        debug_assert!(before.is_none(), "a run holds one grant");
         self.at_work.insert(request.run);
         Grant::Granted { near }
     }

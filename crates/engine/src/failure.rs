@@ -40,9 +40,9 @@ pub enum FailureClass {
     Refused,
     /// A tool failed; the model receives the error.
     Tool,
-    /// The run exceeded its time limit.
+    /// The run exceeded its time limit. Reserved (R49): its outcome says so today.
     Deadline,
-    /// The user aborted the run.
+    /// The user aborted the run. Reserved (R15): its outcome says so today.
     Aborted,
     /// The limit of a budget was reached.
     Budget,

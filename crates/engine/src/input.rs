@@ -414,9 +414,9 @@ pub enum Report {
         /// Why a human is needed.
         failure: Failure,
     },
-    /// The store has no disk space.
+    /// The store has no disk space. Reserved (R10): today the runtime waits for space by itself, and no report is sent.
     StoreFull,
-    /// The store has disk space again.
+    /// The store has disk space again. Reserved (R10).
     StoreFreed,
 }
 

@@ -178,7 +178,9 @@ impl Lanes {
     pub fn leave(&mut self, run: RunId) -> Vec<RunId> {
         self.forget_ticket(run);
         let Some(left) = self.inside.remove(&run) else { return vec![] };
-        *self.taken.entry(left.lane).or_default() -= 1;
+        let taken = self.taken.entry(left.lane).or_default();
+        debug_assert!(*taken > 0, "a run that is inside holds a slot of its lane");
+        *taken -= 1;
         let by = (left.lane, left.agent);
         match self.taken_by.get_mut(&by) {
             Some(taken) if *taken > 1 => *taken -= 1,
@@ -260,6 +262,8 @@ impl Lanes {
             entered.push(request.run);
             self.let_in(request);
         }
+        debug_assert!(self.keys.len() == self.waiting.len(), "each waiting run has one ticket");
+        debug_assert_eq!(self.taken.get(&lane).copied().unwrap_or_default(), self.inside(lane).count());
         entered
     }
 }

@@ -146,7 +146,8 @@ impl<M: Decide, C> Pump<M, C> {
         if mutant!(StartedBeforeIntent) {
             self.steer_effects();
         }
-        self.in_flight = Some(Arc::clone(&batch));
+        let before = self.in_flight.replace(Arc::clone(&batch));
+        debug_assert!(before.is_none(), "one batch is in flight at a time");
         Some(batch)
     }
 

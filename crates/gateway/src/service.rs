@@ -36,7 +36,7 @@ pub struct ServiceOptions {
     pub idle: IdlePolicy,
     pub version: String,
     /// Notes for the user of the owner, one line each.
-    pub notes: mpsc::UnboundedSender<String>,
+    pub notes: mpsc::Sender<String>,
 }
 
 /// The service of a home that this process owns.
@@ -49,7 +49,7 @@ pub struct Service {
     started_at: Timestamp,
     callers: Mutex<BTreeMap<u64, Weak<Caller>>>,
     last_number: AtomicU64,
-    notes: mpsc::UnboundedSender<String>,
+    notes: mpsc::Sender<String>,
     /// The old method names that the user was already warned of.
     warned: Mutex<BTreeSet<&'static str>>,
     /// Clients, including those that have not completed the handshake.
@@ -100,8 +100,8 @@ impl Service {
     pub(crate) fn warn(&self, row: &'static Deprecated) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.insert(row.old) {
-            // The receiver may be gone.
-            let _ = self.notes.send(format!("a client uses an old name: {row}"));
+            // The receiver may be gone, or busy: a warning is not worth waiting for.
+            let _ = self.notes.try_send(format!("a client uses an old name: {row}"));
         }
     }
 

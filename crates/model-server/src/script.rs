@@ -121,7 +121,7 @@ impl Script {
             "prose" => self.prose = Some(value.parse().ok()?),
             "preamble" => self.preamble = value.parse().ok()?,
             "delay_ms" => self.delay_ms = value.parse().ok()?,
-            "first_byte_timeout_ms" => self.first_byte_timeout_ms = value.parse().ok()?,
+            "first_byte_ms" => self.first_byte_timeout_ms = value.parse().ok()?,
             "retry_after" => self.retry_after = Some(RetryAfter::of(value)?),
             "retry_after_ms" => self.retry_after = Some(RetryAfter::Ms(value.to_owned())),
             "wording" => self.wording = Some(WORDINGS.iter().find(|(name, _)| *name == value)?.1),

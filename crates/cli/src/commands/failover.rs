@@ -33,7 +33,7 @@ struct Row {
     first: &'static str,
     then: &'static str,
     at_end: &'static str,
-    #[serde(rename = "others_in_cooldown")]
+    #[serde(rename = "others_leave_alone")]
     cooldown: &'static str,
 }
 

@@ -72,7 +72,7 @@ struct Row {
     /// Whether it answered last, among several profiles.
     last_good: bool,
     /// Of the profile with all models, or with one.
-    #[serde(rename = "cooldown_until")]
+    #[serde(rename = "left_alone")]
     cooldowns: Vec<CooldownView>,
 }
 
@@ -242,7 +242,7 @@ mod tests {
              acme      old                     available\n\
              local                             in cooldown with large until 1970-01-01 00:01:30: rate_limit\n"
         );
-        assert_eq!(serde_json::to_value(&rows).unwrap()[1]["cooldown_until"][0]["class"], "billing");
+        assert_eq!(serde_json::to_value(&rows).unwrap()[1]["left_alone"][0]["class"], "billing");
         let cleared = ProfilesCleared { cleared: known.cooldown_until[..2].to_vec() };
         assert_eq!(
             lay_out_cleared(&cleared),

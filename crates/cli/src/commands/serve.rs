@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
-use crate::owner_client::{hang_up, own, say_damage};
+use crate::owner_client::{NOTES, hang_up, own, say_damage};
 use crate::resolver::ConfigResolver;
 use crate::{idle, retention};
 
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     // Installed before the home is owned, so that an early signal stops in order too.
     let mut signals = Signals::new()?;
     let journal = own(&globals.home, args.writer.wait).await?;
-    let (epoch, (notes_in, mut notes)) = (journal.epoch(), mpsc::unbounded_channel());
+    let (epoch, (notes_in, mut notes)) = (journal.epoch(), mpsc::channel(NOTES));
     let logins = models::Logins::default();
     let options = ServiceOptions {
         home: globals.home.clone(),
@@ -170,7 +170,7 @@ impl Reporter {
     }
 
     /// Prints notes about a changed configuration for as long as the future is polled.
-    async fn notes(&self, notes: &mut mpsc::UnboundedReceiver<String>) {
+    async fn notes(&self, notes: &mut mpsc::Receiver<String>) {
         while let Some(note) = notes.recv().await {
             eprintln!("limulus: {note}");
         }

@@ -114,7 +114,7 @@ fn r13_a_key_that_was_answered_before_what_was_removed_is_still_the_same_message
     assert_eq!(home.run(&ask).expect_code(0).out, answer);
     anchor(&home.path(), KEY, Seq(end));
     let again = home.run(&ask).expect_code(3);
-    assert!(again.verdict().contains("has answered this key before, and its answer was removed"), "{again:?}");
+    assert!(again.verdict().contains("answered the message with this key, and its answer was removed"), "{again:?}");
     assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(2), "nothing is run again");
 }
 

@@ -286,7 +286,7 @@ pub(crate) fn r62_each_summary_can_be_undone_in_turn() {
     let all = parts(context);
     assert_eq!(all[..first.len()], first, "the beginning is as it was");
     assert!(all.iter().all(|part| part["what"] != "summary"), "{all:?}");
-    home.run(&["sessions", "compact", "--undo"]).expect_code(3).expect_err("there is no summary");
+    home.run(&["sessions", "compact", "--undo"]).expect_code(3).expect_err("no compaction that can be undone");
     home.run(&["audit", "main", "--verify"]).expect_code(0);
     home.assert_usable("main");
 }
@@ -312,7 +312,7 @@ pub(crate) fn r62_a_history_is_compacted_on_demand_and_that_is_undone() {
     let undone = home.json(&["sessions", "context"]);
     let parts = |context: &Value| context["parts"].as_array().map_or(0, Vec::len);
     assert_eq!(parts(&undone), parts(&before) + 2, "all of before, and what has come since");
-    home.run(&["sessions", "compact", "--undo"]).expect_code(3).expect_err("there is no summary");
+    home.run(&["sessions", "compact", "--undo"]).expect_code(3).expect_err("no compaction that can be undone");
     let said = home.run(&["agent", "-m", "/compact the tide"]).expect_code(0).out;
     assert!(said.starts_with("the history of agent:main:main was compacted: about "), "{said}");
     let empty = home.run(&["sessions", "compact", "nobody"]).expect_code(4);

@@ -82,10 +82,10 @@ pub(crate) fn r50_all_sessions_share_a_cooldown_and_the_user_can_clear_it() {
         let rows: Vec<serde_json::Value> = serde_json::from_str(&listed).unwrap();
         rows.into_iter().find(|row| row["profile"] == profile).expect("a profile that is configured")
     };
-    assert_eq!(state("first")["cooldown_until"], serde_json::json!([]), "where nothing has run yet");
+    assert_eq!(state("first")["left_alone"], serde_json::json!([]), "where nothing has run yet");
     home.run(&["agent", "--session", "one", "-m", "fail=402x1 tokens=1"]).expect_code(0);
     assert_eq!(asked(&home, "one"), [FIRST, SECOND]);
-    let cooldowns = state("first")["cooldown_until"].clone();
+    let cooldowns = state("first")["left_alone"].clone();
     assert_eq!(
         (&cooldowns[0]["class"], &cooldowns[0]["model"]),
         (&"billing".into(), &serde_json::Value::Null),
@@ -106,7 +106,7 @@ pub(crate) fn r50_all_sessions_share_a_cooldown_and_the_user_can_clear_it() {
     // `profiles clear` ends the cooldown, and `profiles use` puts a profile first.
     let cleared = home.run(&["profiles", "clear", "acme/first"]).expect_code(0).out;
     assert_eq!(cleared, "acme/first is available again (it was in cooldown: billing)\n");
-    assert_eq!(state("first")["cooldown_until"], serde_json::json!([]));
+    assert_eq!(state("first")["left_alone"], serde_json::json!([]));
     home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
     assert_eq!(asked(&home, "two"), [SECOND], "the last one that answered");
     home.run(&["profiles", "use", "acme/first"]).expect_code(0);

@@ -142,7 +142,7 @@ events! {
     "call_ending" CallEnding Synced;
     "call_settled" CallSettled Synced;
     "compacted" Compacted Synced;
-    "results_truncated" ResultsTruncated Synced;
+    "results_cut" ResultsTruncated Synced;
     "uncompacted" Uncompacted Synced;
     "compaction_asked" CompactionAsked Synced;
     "noted" Noted Synced;

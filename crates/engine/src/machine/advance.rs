@@ -51,7 +51,14 @@ impl Machine {
                     Some(Phase::Preparing { .. }) => true,
                     // A wait is a state to stop in as well.
                     Some(Phase::Awaiting { .. }) => !waited,
-                    _ => false,
+                    Some(
+                        Phase::ToolExec
+                        | Phase::Streaming(_)
+                        | Phase::Compacting(_)
+                        | Phase::Error { .. }
+                        | Phase::Retry { .. },
+                    )
+                    | None => false,
                 }
             }
             Phase::Awaiting { on: WaitFor::Budget, .. } => {

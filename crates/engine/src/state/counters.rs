@@ -51,6 +51,7 @@ impl Counters {
         let failures = if asked { 0 } else { self.failures(cooling.candidate, cooling.class) + 1 };
         self.cooling.retain(|of| of.candidate != cooling.candidate);
         self.cooling.push(Cooling { failures, ..cooling });
+        debug_assert!(self.has_one_cooldown_each());
     }
 
     /// A candidate's cooldown is cleared: it counts as not failed.
@@ -59,6 +60,12 @@ impl Counters {
         if candidate == self.candidate {
             (self.failed, self.refused) = (0, 0);
         }
+    }
+
+    /// A candidate has one cooldown at most: readers take the first that they find.
+    fn has_one_cooldown_each(&self) -> bool {
+        let is_again = |(at, of): (usize, &Cooling)| self.cooling[..at].iter().any(|by| by.candidate == of.candidate);
+        !self.cooling.iter().enumerate().any(is_again)
     }
 
     /// How often a candidate was in cooldown for this kind of failure: missing credit says nothing about a limit.
@@ -128,6 +135,7 @@ impl Counters {
         let cools = |of: &Cooling| stays(of) && of.until.is_some_and(|until| until > now);
         let cooling = std::mem::take(&mut self.cooling).into_iter().filter(cools).collect();
         *self = Self { candidate, lowered, cooling, compaction: compaction.answered(), ..Self::default() };
+        debug_assert!(self.has_one_cooldown_each());
     }
 }
 

@@ -217,6 +217,7 @@ impl Transcript {
         self.tokens += item.tokens();
         self.items.push(item);
         self.seqs.push(seq);
+        debug_assert_eq!(self.items.len(), self.seqs.len());
     }
 
     /// The state of the memory flush.
@@ -249,6 +250,7 @@ impl Transcript {
         let tokens = items.iter().map(|(_, item)| item.tokens()).sum();
         let (seqs, items) = items.into_iter().unzip();
         *self = Self { items, seqs, tokens, resets: self.resets + 1, ..Self::default() };
+        debug_assert_eq!(self.items.len(), self.seqs.len());
     }
 
     fn take(&mut self) -> impl Iterator<Item = (Seq, Item)> + use<> {

@@ -213,7 +213,7 @@ const STRATEGY: &str = "
     auth                                             | refresh once   | next profile | fail
     auth_permanent, billing                          |                | next profile | fail
     timeout, stalled, network, server, malformed     | retry          | next profile | fail
-    context_overflow                                 | compact        |              | end
+    context_overflow                                 | make room      |              | end
     thinking_unsupported                             | lower thinking |              | end
     model_not_found                                  |                | next model   | fail
     invalid_request, refused, tool, deadline, aborted, budget, loop | |              | end

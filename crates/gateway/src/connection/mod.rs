@@ -321,7 +321,7 @@ mod tests {
             models: ModelSet::new(),
             idle: IdlePolicy::default(),
             version: "0".to_owned(),
-            notes: tokio::sync::mpsc::unbounded_channel().0,
+            notes: tokio::sync::mpsc::channel(1).0,
         };
         let service = Service::start(Arc::new(journal), options);
         let name = || "test".to_owned();

@@ -269,7 +269,7 @@ impl CatchUp {
             return Ok(());
         }
         let first = self.lines.len();
-        let mut runs = Runs { store, ended: BTreeMap::new() };
+        let mut runs = Runs { store, branch: *branch, head: head.0, ended: BTreeMap::new() };
         self.with(store, BatchPosition::nowhere(*branch), *head, |missed, source, lines| {
             for record in progress {
                 if !missed.projection.position.has_seen_progress(record) && !runs.have_ended(record)? {
@@ -393,9 +393,13 @@ impl CatchUp {
     }
 }
 
-/// Whether runs have ended. Progress of an ended run only waits to be collected.
+/// Whether runs had ended when their session was read. Progress of an ended run only waits to be collected; that of a run that
+/// has ended since is the beginning of a text whose rest arrives live.
 struct Runs<'a> {
     store: &'a dyn Read,
+    branch: BranchId,
+    /// The last entry that was read.
+    head: Seq,
     ended: BTreeMap<RunId, bool>,
 }
 
@@ -405,9 +409,15 @@ impl Runs<'_> {
         if let Some(ended) = self.ended.get(&effect.run) {
             return Ok(*ended);
         }
-        let ended = self.store.run(effect.run)?.is_some_and(|row| row.outcome.is_some());
+        let has_ended = self.store.run(effect.run)?.is_some_and(|row| row.outcome.is_some());
+        let ended = has_ended && !self.has_ended_since(effect.run)?;
         self.ended.insert(effect.run, ended);
         Ok(ended)
+    }
+
+    fn has_ended_since(&self, run: RunId) -> Result<bool, Error> {
+        let since = self.store.read(self.branch, Seq(self.head.0 + 1))?;
+        Ok(since.iter().any(|entry| matches!(&entry.event, Event::RunEnded(ended) if ended.run == run)))
     }
 }
 

@@ -212,6 +212,25 @@ async fn r11_r43_a_reader_that_resumes_at_any_line_has_read_the_same() {
     }
 }
 
+/// R11, R43: what is recorded while a session is read arrives live. It changes nothing of what was read.
+#[tokio::test]
+async fn r11_r43_a_batch_that_is_recorded_while_a_session_is_read_takes_nothing_away() {
+    let mut watched = Watched::new();
+    for published in real_runs().await {
+        let seen = watched.seen.len();
+        let reading = (seen > 0).then(|| {
+            let begin = StreamPosition::beginning(StreamScope::Session);
+            CatchUp::of_session(watched.journal.as_ref(), &watched.row(), &begin).unwrap()
+        });
+        watched.record(&published);
+        if let Some(mut reading) = reading {
+            reading.finish(watched.journal.as_ref()).unwrap();
+            let lines = reading.take_lines();
+            assert_eq!(story(&lines), story(&watched.seen[..seen]), "before {:?}", published.batch.records);
+        }
+    }
+}
+
 /// R43: batches without a listener are skipped, and a later listener receives the same lines as if all had been
 /// projected.
 #[tokio::test]

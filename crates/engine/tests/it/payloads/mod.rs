@@ -27,7 +27,7 @@ mod page;
 /// `breakpoint_set`, `reset` and those of processes.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
-    ask_answered call_started call_ending call_settled compacted results_truncated uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
+    ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
     profile_cooled profile_preferred profile_cleared allowance_set ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
     process_adopted process_ending process_ended process_forgotten

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinHandle;
 
 pub use testkit::KEY;
@@ -55,7 +55,7 @@ pub struct Home {
     pub service: Arc<Service>,
     /// The notes for the user of the owner.
     #[allow(dead_code, reason = "few tests look at it")]
-    pub notes: UnboundedReceiver<String>,
+    pub notes: Receiver<String>,
     listening: JoinHandle<()>,
 }
 
@@ -80,7 +80,7 @@ impl Home {
         let (home, workspace) = (folder.path().join("home"), folder.path().join("workspace"));
         std::fs::create_dir_all(&workspace).unwrap();
         std::fs::create_dir_all(&home).unwrap();
-        let (notes_in, notes) = tokio::sync::mpsc::unbounded_channel();
+        let (notes_in, notes) = tokio::sync::mpsc::channel(64);
         let options = ServiceOptions {
             home: home.clone(),
             supervisor: "/nowhere".into(),
