@@ -215,8 +215,14 @@ async fn r11_r43_a_reader_that_resumes_at_any_line_has_read_the_same() {
 /// R11, R43: what is recorded while a session is read arrives live. It changes nothing of what was read.
 #[tokio::test]
 async fn r11_r43_a_batch_that_is_recorded_while_a_session_is_read_takes_nothing_away() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("work")).unwrap();
+    let is_end = |event: &Event| matches!(event, Event::RunEnded(_));
+    // Piece by piece: the text is progress until its run ends.
+    let first = vec![message("tokens=5 Tell me a story.")];
+    let batches = own(folder.path(), 20, first, |published| has(published, is_end)).await;
     let mut watched = Watched::new();
-    for published in real_runs().await {
+    for published in batches {
         let seen = watched.seen.len();
         let reading = (seen > 0).then(|| {
             let begin = StreamPosition::beginning(StreamScope::Session);
