@@ -18,6 +18,7 @@ mod resolver;
 mod retention;
 mod show;
 
+use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::thread;
 
@@ -108,6 +109,11 @@ fn run(command: Command) -> Result<(), CliError> {
 /// service of a home and connections to it. So a terminal that nobody reads blocks only the command, not the clients of
 /// this process. Both threads share one runtime.
 fn wait_for(command: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
+    drive(pin!(command))
+}
+
+/// One function for all commands: the runtime is compiled once.
+fn drive(command: Pin<&mut dyn Future<Output = Result<(), CliError>>>) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::bug(&format!("no runtime: {error}")))?;
     let handle = runtime.handle().clone();

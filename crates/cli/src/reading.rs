@@ -9,6 +9,7 @@ use gateway::show::Source;
 use gateway::socket;
 use protocol::method::Method;
 use protocol::{ClientError, ErrorCode};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::config::Globals;
@@ -38,20 +39,26 @@ fn of_journal<M: Reads>(globals: &Globals, params: M::Params) -> Result<M::Resul
     Ok(M::read(&Source { home, read: &reader, immutable, most_bytes: u64::MAX, waits: &[] }, params)?)
 }
 
-/// The result from the owner; None if there is no owner that can answer.
-fn of_owner<M: Method>(home: &Path, params: M::Params) -> Option<Result<M::Result, CliError>> {
+/// The payload of the owner's response; None if no owner responds.
+fn ask_owner(home: &Path, method: &str, params: Value) -> Option<Result<Value, ClientError>> {
     if !home.join(socket::NAME).exists() {
         return None;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let answer = runtime.block_on(async {
         // An owner of another version may not know the method.
-        let owner_client = look(home, false).await?.ok().filter(|owner_client| owner_client.can(M::NAME))?;
-        timeout(ANSWER, owner_client.client.call::<M>(params)).await.ok()
+        let owner_client = look(home, false).await?.ok().filter(|owner_client| owner_client.can(method))?;
+        timeout(ANSWER, owner_client.client.request(method, params)).await.ok()
     })?;
     runtime.shutdown_background();
-    match answer {
-        Ok(result) => Some(Ok(result)),
+    Some(answer)
+}
+
+/// The result from the owner; None if there is no owner that can answer.
+fn of_owner<M: Method>(home: &Path, params: M::Params) -> Option<Result<M::Result, CliError>> {
+    match ask_owner(home, M::NAME, M::params_to_json(&params))? {
+        // An owner of another version may answer in another form.
+        Ok(result) => M::result_from_json(result).ok().map(Ok),
         Err(ClientError::Answered(shape)) => {
             // The journal can answer instead: the owner shuts down, cannot read, or the result exceeds a frame.
             let is_final =

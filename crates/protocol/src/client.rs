@@ -4,9 +4,11 @@ mod events;
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
@@ -63,14 +65,17 @@ pub struct Answers<M> {
 impl<M: Method> Answers<M> {
     /// Waits for the next response.
     pub async fn next(&mut self) -> Result<M::Result, ClientError> {
-        let response = self.responses.recv().await.ok_or(ClientError::Gone)?;
-        if let Some(error) = response.error {
-            return Err(error.into());
-        }
-        let unreadable =
-            |error: serde_json::Error| ClientError::Unreadable { method: M::NAME, detail: error.to_string() };
-        serde_json::from_value(response.payload).map_err(unreadable)
+        result_of::<M>(payload(self.responses.recv().await)?)
     }
+}
+
+fn payload(response: Option<Response>) -> Result<Value, ClientError> {
+    let response = response.ok_or(ClientError::Gone)?;
+    response.error.map_or(Ok(response.payload), |error| Err(error.into()))
+}
+
+fn result_of<M: Method>(payload: Value) -> Result<M::Result, ClientError> {
+    M::result_from_json(payload).map_err(|error| ClientError::Unreadable { method: M::NAME, detail: error.to_string() })
 }
 
 impl Client {
@@ -103,30 +108,46 @@ impl Client {
         }
     }
 
-    /// Sends a request that has one response, and waits for it. It returns also if nobody reads the events before the
-    /// response.
+    /// Sends a request that has one response, and waits for it. It returns also if nobody reads the events before the response.
     pub async fn call<M: Method>(&self, params: M::Params) -> Result<M::Result, ClientError> {
-        let _calling = Calling::new(&self.unread);
-        self.ask::<M>(params)?.next().await
+        result_of::<M>(self.request(M::NAME, M::params_to_json(&params)).await?)
+    }
+
+    /// The same by the name of the method, with plain JSON.
+    pub fn request(
+        &self,
+        method: &str,
+        params: Value,
+    ) -> Pin<Box<dyn Future<Output = Result<Value, ClientError>> + Send + '_>> {
+        let calling = Calling::new(&self.unread);
+        let asked = self.send(method, params);
+        Box::pin(async move {
+            let _calling = calling;
+            payload(asked?.recv().await)
+        })
     }
 
     /// Sends a request. The caller can await its responses later, concurrently with the events.
     pub fn ask<M: Method>(&self, params: M::Params) -> Result<Answers<M>, ClientError> {
+        let responses = self.send(M::NAME, M::params_to_json(&params))?;
+        Ok(Answers { responses, method: PhantomData })
+    }
+
+    fn send(&self, method: &str, params: Value) -> Result<mpsc::UnboundedReceiver<Response>, ClientError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed).to_string();
         let (answer, responses) = mpsc::unbounded_channel();
-        let params = serde_json::to_value(params).expect("parameters are plain data");
         match &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(waiting) => waiting.insert(id.clone(), answer),
             None => return Err(ClientError::Gone),
         };
-        let request = encode(&Frame::Request(Request { id: id.clone(), method: M::NAME.to_owned(), params }));
+        let request = encode(&Frame::Request(Request { id: id.clone(), method: method.to_owned(), params }));
         // The owner would close the connection because of such a frame.
         if request.len() > limits::FRAME_BYTES {
             self.forget(&id);
             return Err(FrameError::TooLong { limit: limits::FRAME_BYTES }.into());
         }
         self.frames.send(request).map_err(|_| ClientError::Gone)?;
-        Ok(Answers { responses, method: PhantomData })
+        Ok(responses)
     }
 
     fn forget(&self, id: &str) {

@@ -18,10 +18,12 @@ pub use spending::*;
 use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::show::{ContextStory, Explained, ReceiptStory, RunStory, Shown, StateAt, Status};
 
-/// A method: its name, parameters and result.
+/// A method: its name, parameters and result. Conversions are functions of each method, so that they are compiled once, in
+/// this crate.
 pub trait Method {
     /// The name on the wire.
     const NAME: &'static str;
@@ -29,6 +31,15 @@ pub trait Method {
     type Params: Serialize + DeserializeOwned + Send + 'static;
     /// The result of a request that succeeded.
     type Result: Serialize + DeserializeOwned + Send + 'static;
+
+    /// Parses the parameters of a request.
+    fn params_from_json(params: Value) -> serde_json::Result<Self::Params>;
+    /// Serialises the parameters of a request.
+    fn params_to_json(params: &Self::Params) -> Value;
+    /// Parses the payload of a response.
+    fn result_from_json(result: Value) -> serde_json::Result<Self::Result>;
+    /// Serialises the payload of a response.
+    fn result_to_json(result: &Self::Result) -> Value;
 }
 
 /// A row of the table.
@@ -58,6 +69,22 @@ macro_rules! methods {
                 const NAME: &'static str = $name;
                 type Params = $params;
                 type Result = $result;
+
+                fn params_from_json(params: Value) -> serde_json::Result<$params> {
+                    serde_json::from_value(params)
+                }
+
+                fn params_to_json(params: &$params) -> Value {
+                    serde_json::to_value(params).expect("parameters are plain data")
+                }
+
+                fn result_from_json(result: Value) -> serde_json::Result<$result> {
+                    serde_json::from_value(result)
+                }
+
+                fn result_to_json(result: &$result) -> Value {
+                    serde_json::to_value(result).expect("a result is plain data")
+                }
             }
         )+
 

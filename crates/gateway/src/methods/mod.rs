@@ -107,14 +107,14 @@ async fn read(caller: &Caller, method: &str, params: Value) -> Result<Value, Err
 }
 
 fn encoded<M: Method>(result: M::Result) -> Value {
-    serde_json::to_value(result).expect("a result is plain data")
+    M::result_to_json(&result)
 }
 
 /// The parameters of a request.
 pub(crate) fn params<M: Method>(params: Value) -> Result<M::Params, ErrorShape> {
     // Absent parameters are the defaults.
     let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
-    serde_json::from_value(params).map_err(|error| {
+    M::params_from_json(params).map_err(|error| {
         let what = format!("invalid parameters of `{}`: {error}", M::NAME);
         Error::invalid(what, "docs/protocol.md lists them").shape()
     })

@@ -24,7 +24,6 @@ use protocol::method::{
     BudgetShow, Method, ProfilesList, ReceiptsGet, RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit,
     SessionsContext, SessionsList, SessionsShow, SessionsState, StatusGet, UsageGet,
 };
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::Error;
@@ -95,17 +94,13 @@ pub async fn answer(
 fn answered<M: Reads>(source: &Source<'_>, params: Value) -> Result<Value, Error> {
     // Absent parameters are the defaults.
     let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
-    let params = serde_json::from_value(params).map_err(|error| {
+    let params = M::params_from_json(params).map_err(|error| {
         Error::invalid(format!("invalid parameters of `{}`: {error}", M::NAME), "docs/protocol.md lists them")
     })?;
     let result = M::read(source, params)?;
     // The size is checked before the result is serialised a second time.
     serde_json::to_writer(PageBudget(RESULT_BYTES), &result).map_err(|_| Error::TooLarge)?;
-    Ok(plain(&result))
-}
-
-fn plain(result: &impl Serialize) -> Value {
-    serde_json::to_value(result).expect("a result is plain data")
+    Ok(M::result_to_json(&result))
 }
 
 /// Accepts this many bytes and no more, and keeps none.
