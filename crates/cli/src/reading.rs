@@ -56,7 +56,7 @@ fn ask_owner(home: &Path, method: &str, params: Value) -> Option<Result<Value, C
 
 /// The result from the owner; None if there is no owner that can answer.
 fn of_owner<M: Method>(home: &Path, params: M::Params) -> Option<Result<M::Result, CliError>> {
-    match ask_owner(home, M::NAME, M::params_to_json(&params))? {
+    match ask_owner(home, M::NAME, M::params_to_json(params))? {
         // An owner of another version may answer in another form.
         Ok(result) => M::result_from_json(result).ok().map(Ok),
         Err(ClientError::Answered(shape)) => {

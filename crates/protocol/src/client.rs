@@ -110,7 +110,7 @@ impl Client {
 
     /// Sends a request that has one response, and waits for it. It returns also if nobody reads the events before the response.
     pub async fn call<M: Method>(&self, params: M::Params) -> Result<M::Result, ClientError> {
-        result_of::<M>(self.request(M::NAME, M::params_to_json(&params)).await?)
+        result_of::<M>(self.request(M::NAME, M::params_to_json(params)).await?)
     }
 
     /// The same by the name of the method, with plain JSON.
@@ -129,7 +129,7 @@ impl Client {
 
     /// Sends a request. The caller can await its responses later, concurrently with the events.
     pub fn ask<M: Method>(&self, params: M::Params) -> Result<Answers<M>, ClientError> {
-        let responses = self.send(M::NAME, M::params_to_json(&params))?;
+        let responses = self.send(M::NAME, M::params_to_json(params))?;
         Ok(Answers { responses, method: PhantomData })
     }
 

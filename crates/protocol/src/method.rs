@@ -35,7 +35,7 @@ pub trait Method {
     /// Parses the parameters of a request.
     fn params_from_json(params: Value) -> serde_json::Result<Self::Params>;
     /// Serialises the parameters of a request.
-    fn params_to_json(params: &Self::Params) -> Value;
+    fn params_to_json(params: Self::Params) -> Value;
     /// Parses the payload of a response.
     fn result_from_json(result: Value) -> serde_json::Result<Self::Result>;
     /// Serialises the payload of a response.
@@ -74,7 +74,7 @@ macro_rules! methods {
                     serde_json::from_value(params)
                 }
 
-                fn params_to_json(params: &$params) -> Value {
+                fn params_to_json(params: $params) -> Value {
                     serde_json::to_value(params).expect("parameters are plain data")
                 }
 
