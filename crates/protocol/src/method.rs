@@ -39,7 +39,7 @@ pub trait Method {
     /// Parses the payload of a response.
     fn result_from_json(result: Value) -> serde_json::Result<Self::Result>;
     /// Serialises the payload of a response.
-    fn result_to_json(result: &Self::Result) -> Value;
+    fn result_to_json(result: Self::Result) -> Value;
 }
 
 /// A row of the table.
@@ -82,7 +82,7 @@ macro_rules! methods {
                     serde_json::from_value(result)
                 }
 
-                fn result_to_json(result: &$result) -> Value {
+                fn result_to_json(result: $result) -> Value {
                     serde_json::to_value(result).expect("a result is plain data")
                 }
             }

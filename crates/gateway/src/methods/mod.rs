@@ -107,7 +107,7 @@ async fn read(caller: &Caller, method: &str, params: Value) -> Result<Value, Err
 }
 
 fn encoded<M: Method>(result: M::Result) -> Value {
-    M::result_to_json(&result)
+    M::result_to_json(result)
 }
 
 /// The parameters of a request.

@@ -100,7 +100,7 @@ fn answered<M: Reads>(source: &Source<'_>, params: Value) -> Result<Value, Error
     let result = M::read(source, params)?;
     // The size is checked before the result is serialised a second time.
     serde_json::to_writer(PageBudget(RESULT_BYTES), &result).map_err(|_| Error::TooLarge)?;
-    Ok(M::result_to_json(&result))
+    Ok(M::result_to_json(result))
 }
 
 /// Accepts this many bytes and no more, and keeps none.
