@@ -54,7 +54,7 @@ impl ConfigResolver {
                     current.config = Arc::new(config);
                     current.withhold();
                     for warning in deprecation::fresh(current.config.deprecated()) {
-                        // A closed channel has no reader left.
+                        // A closed channel has no reader left; a full one has a reader with enough to read.
                         let _ = self.notes.try_send(warning);
                     }
                     "config.toml has changed: providers and keys apply from the next request on, everything else \

@@ -53,7 +53,7 @@ struct Watch<'a> {
     globals: &'a Globals,
     run: RunId,
     lines: StreamReader,
-    /// Whether the user was told that there is no owner.
+    /// Whether the user was notified that there is no owner.
     reported: bool,
     /// Whether the line was drawn that settled the message before its run started.
     settled: bool,

@@ -15,7 +15,7 @@ use crate::tables::budget::{Allowance, AtLimit, Limit, Resource, Scope, Spent, S
 impl Machine {
     /// Checks the budget for the next request to this candidate. Returns whether it is sent.
     pub(super) fn check_budget(&mut self, candidate: u32, moment: Moment) -> bool {
-        let Some((limits, candidate, tokens, winding)) = self.limits_of_run(candidate, moment) else { return true };
+        let Some((limits, candidate, tokens, progress)) = self.limits_of_run(candidate, moment) else { return true };
         let (wrap_up, at_limit) = self
             .settings
             .as_ref()
@@ -23,7 +23,7 @@ impl Machine {
         match standing(&limits, &Spent::expected(&candidate, tokens), wrap_up) {
             Standing::Free => true,
             Standing::Near(limit) => {
-                if winding == WrapUp::Not {
+                if progress == WrapUp::Not {
                     self.note(Note::WrapUp, &model_notices::wrap_up(&limit), moment);
                 }
                 true
@@ -35,7 +35,7 @@ impl Machine {
             }
             Standing::Reached(limit) => {
                 let can_close = can_close(&limits, &Spent::closing(&candidate, tokens));
-                match winding {
+                match progress {
                     // A run that has done nothing yet has nothing to report.
                     WrapUp::Not | WrapUp::Asked if can_close && self.has_worked() => {
                         self.note(Note::Closing, &model_notices::closing(&limit), moment);
@@ -88,12 +88,12 @@ impl Machine {
     /// The request is granted.
     pub(super) fn reserved_by_all(&mut self, near: Option<Limit>, moment: Moment) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
-        let (waited, winding) = (matches!(run.phase, Phase::Awaiting { .. }), run.budget.wrap_up);
+        let (waited, progress) = (matches!(run.phase, Phase::Awaiting { .. }), run.budget.wrap_up);
         if waited {
             // The next request may be a different one by now: then a new grant is requested.
             return self.end_wait(moment);
         }
-        if let Some(near) = near.filter(|_| winding == WrapUp::Not) {
+        if let Some(near) = near.filter(|_| progress == WrapUp::Not) {
             self.note(Note::WrapUp, &model_notices::wrap_up(&near), moment);
         }
         self.begin_request(moment);
