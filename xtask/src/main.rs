@@ -1,7 +1,6 @@
 //! The tasks of the project, run as `cargo xtask COMMAND`: the whole proof, the project's own rules, and the list of
 //! requirements with their tests. What may not live here: anything that the shipped binary needs.
 
-mod faults;
 mod log_tail;
 mod manifest;
 mod requirements;
@@ -19,7 +18,7 @@ Run the tasks of the project.
 
 Usage: cargo xtask COMMAND [FLAGS]
 
-  test [--only STAGE]...         Run the whole proof: tidy, requirements, all tests, the fault build, simulator, kills
+  test [--only STAGE]...         Run the whole proof: tidy, requirements, all tests, simulator, kills
   soak [NAME]...                 Run the long forms of stages, minutes each; without a name all of them
   tidy                           Check the project's own rules: arrows, purity, sizes, docs
   requirements [--check|--json]  Print which test proves which requirement, and the command that shows it

@@ -5,22 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::stages::Action;
-use crate::{Tally, faults, requirements, tidy};
+use crate::{Tally, requirements, tidy};
 
 /// Performs the action of a stage and counts its checks.
 pub(super) fn perform(action: &Action, root: &Path, out: &mut dyn Write) -> io::Result<Tally> {
     match action {
         Action::Tidy => tidy::run(root, out),
         Action::Requirements => requirements::run(root, requirements::Output::Check, out).map(Tally::of),
-        Action::FaultBuild => faults::build(root, out).map(Tally::of),
-        Action::Cargo(arguments) => follow(faults::cargo(root).args(*arguments), out),
-        Action::Fault { program, arguments } => {
-            let folder = faults::programs_folder()?.join("faults");
-            let Some(path) = built(&folder, program, out)? else { return Ok(Tally::of(false)) };
-            follow(Command::new(path).current_dir(root).args(*arguments), out)
-        }
-        Action::Plain { program, arguments } => {
-            let folder = faults::programs_folder()?;
+        Action::CargoTest(arguments) => follow(cargo_test(root).args(*arguments), out),
+        Action::Program { program, arguments } => {
+            let folder = programs_folder()?;
             let Some(path) = built(&folder, program, out)? else { return Ok(Tally::of(false)) };
             let arguments = arguments.iter().map(|argument| argument.replace("{ci}", &folder.to_string_lossy()));
             follow(Command::new(path).current_dir(root).args(arguments), out)
@@ -29,11 +23,34 @@ pub(super) fn perform(action: &Action, root: &Path, out: &mut dyn Write) -> io::
     }
 }
 
+/// The folder of the programs with the profile `ci`. This program is in such a folder, possibly of another profile.
+fn programs_folder() -> io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let target = own.ancestors().nth(2).expect("cargo puts a program two folders below the root of the file system");
+    Ok(target.join("ci"))
+}
+
+/// One build is behind the whole proof. Its crash points and mutants do nothing until a variable of the environment
+/// chooses one; what is shipped does not have them, and clippy is what compiles it so.
+fn cargo_test(root: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root).args(["test", "--locked", "--workspace", "--profile", "ci"]);
+    cargo.args(["--features", "limulus/faults,simulator/faults"]);
+    // What the outer cargo has set about this package: build scripts that depend on such a variable would run again.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
+}
+
 /// The path of a program in this folder. If it is not built, prints how to build it and returns none.
 fn built(folder: &Path, program: &str, out: &mut dyn Write) -> io::Result<Option<PathBuf>> {
     let path = folder.join(program);
     if !path.exists() {
-        writeln!(out, "{} is not built: `cargo xtask test --only faults`", path.display())?;
+        writeln!(out, "{} is not built: `cargo xtask test --only build`", path.display())?;
         return Ok(None);
     }
     Ok(Some(path))
@@ -41,10 +58,10 @@ fn built(folder: &Path, program: &str, out: &mut dyn Write) -> io::Result<Option
 
 /// Whether the demonstration fails with this mutant. Its files stay beside the program.
 fn red_demo(mutant: &str, out: &mut dyn Write) -> io::Result<bool> {
-    let programs = faults::programs_folder()?;
-    let Some(path) = built(&programs.join("faults"), "limulus", out)? else { return Ok(false) };
+    let programs = programs_folder()?;
+    let Some(path) = built(&programs, "limulus", out)? else { return Ok(false) };
     let mut demo = Command::new(path);
-    demo.arg("demo").env("LIMULUS_MUTANT", mutant).env("TMPDIR", programs.join("faults")).stdin(Stdio::null());
+    demo.arg("demo").env("LIMULUS_MUTANT", mutant).env("TMPDIR", programs).stdin(Stdio::null());
     let demo = demo.output()?;
     out.write_all(&demo.stdout)?;
     out.write_all(&demo.stderr)?;

@@ -8,10 +8,10 @@ pub(crate) struct Stage {
     pub(crate) action: Action,
 }
 
-/// The number of cores that a stage uses. Stages run in parallel while there are cores for them.
+/// The number of cores that a stage uses. One stage more than there are cores runs in parallel, since many wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cores {
-    /// It has one thread, or mostly waits.
+    /// It has one thread, or waits half of its time.
     One,
     /// It has a thread for each core, or measures time: it runs alone.
     All,
@@ -21,20 +21,14 @@ pub(crate) enum Cores {
 pub(crate) enum Action {
     Tidy,
     Requirements,
-    FaultBuild,
-    /// Run cargo with these arguments.
-    Cargo(&'static [&'static str]),
-    /// Run a program of the fault build.
-    Fault {
+    /// Run `cargo test` for the whole workspace with these arguments.
+    CargoTest(&'static [&'static str]),
+    /// Run a program that the stage `build` has built. `{ci}` in an argument is the folder of the program.
+    Program {
         program: &'static str,
         arguments: &'static [&'static str],
     },
-    /// Run a program of the plain build. `{ci}` in an argument is the folder of the program.
-    Plain {
-        program: &'static str,
-        arguments: &'static [&'static str],
-    },
-    /// Run `limulus demo` of the fault build with this mutant: it must exit with 1.
+    /// Run `limulus demo` with this mutant: it must exit with 1.
     RedDemo {
         mutant: &'static str,
     },
@@ -50,76 +44,68 @@ pub(crate) const STAGES: &[Stage] = &[
         action: Action::Requirements,
     },
     Stage {
-        name: "faults",
-        about: "the build with crash points and mutants",
-        cores: Cores::All,
-        action: Action::FaultBuild,
-    },
-    Stage {
         name: "build",
-        about: "the test programs of the workspace",
+        about: "all programs and tests, with crash points and mutants compiled in",
         cores: Cores::All,
-        action: Action::Cargo(&["test", "--locked", "--quiet", "--workspace", "--profile", "ci", "--no-run"]),
+        action: Action::CargoTest(&["--quiet", "--no-run"]),
     },
     Stage {
         name: "tests",
-        about: "all tests of the workspace",
+        about: "the tests of each crate",
         cores: Cores::One,
-        action: Action::Cargo(&[
-            "test",
-            "--locked",
-            "--workspace",
-            "--profile",
-            "ci",
+        action: Action::CargoTest(&[
             "--no-fail-fast",
+            "--lib",
+            "--bins",
+            "--test",
+            "it",
+            "--test",
+            "disk",
+            "--test",
+            "faults",
+            "--test",
+            "slice",
             "--",
             "--skip",
             "third_party_",
         ]),
     },
     Stage {
+        name: "e2e",
+        about: "the tests of the program from outside",
+        cores: Cores::One,
+        action: Action::CargoTest(&["--no-fail-fast", "--test", "e2e"]),
+    },
+    Stage {
         name: "mutants",
         about: "each mutant is found",
         cores: Cores::One,
-        action: Action::Fault { program: "simulator", arguments: &["mutants"] },
+        action: Action::Program { program: "simulator", arguments: &["mutants"] },
     },
     Stage {
         name: "third-parties",
         about: "official clients and model servers judge the adapters",
         cores: Cores::One,
-        action: Action::Cargo(&[
-            "test",
-            "--locked",
-            // With `--workspace` the programs of the stage `build` are used; only those with such tests run.
-            "--workspace",
-            "--profile",
-            "ci",
-            "--no-fail-fast",
-            "--test",
-            "it",
-            "third_party_",
-        ]),
+        // Only the programs with such tests run.
+        action: Action::CargoTest(&["--no-fail-fast", "--test", "it", "third_party_"]),
     },
     Stage {
         name: "kills",
         about: "SIGKILL of the real binary at named and at random points",
         cores: Cores::One,
-        action: Action::Plain {
-            program: "kills",
-            arguments: &["--binary", "{ci}/faults/limulus", "--plain", "{ci}/limulus"],
-        },
+        action: Action::Program { program: "kills", arguments: &["--binary", "{ci}/limulus"] },
     },
     Stage {
         name: "journal-kills",
         about: "SIGKILL of a journal's owner for a minute: nothing acknowledged is lost",
         cores: Cores::One,
-        action: Action::Plain { program: "journal-kills", arguments: &["--seconds", "60"] },
+        action: Action::Program { program: "journal-kills", arguments: &["--seconds", "60"] },
     },
     Stage {
         name: "serve-kills",
         about: "SIGKILL of `limulus serve` for a minute, with clients attached: they received what the journal has",
         cores: Cores::One,
-        action: Action::Plain { program: "serve-kills", arguments: &["--seconds", "60"] },
+        action: Action::Program { program: "serve-kills", arguments: &["--seconds", "60"] },
     },
     Stage {
         name: "red-demo",
@@ -133,110 +119,99 @@ pub(crate) const STAGES: &[Stage] = &[
         cores: Cores::All,
         // Four of the eleven pairs of crash forms (on average) for each pair of crash points, varying from point to
         // point: a quarter of a million cases. `cargo xtask soak simulator` runs all of them.
-        action: Action::Fault { program: "simulator", arguments: &["check", "--pairs", "4"] },
+        action: Action::Program { program: "simulator", arguments: &["check", "--pairs", "4"] },
     },
     Stage {
         name: "random",
         about: "random workloads, several faults each",
         cores: Cores::All,
-        action: Action::Fault { program: "simulator", arguments: &["random", "--seconds", "30"] },
+        action: Action::Program { program: "simulator", arguments: &["random", "--seconds", "30"] },
     },
     Stage {
         name: "liveness",
         about: "many faults, then none: every session must become idle",
         cores: Cores::All,
-        action: Action::Fault { program: "simulator", arguments: &["liveness", "--seconds", "30"] },
+        action: Action::Program { program: "simulator", arguments: &["liveness", "--seconds", "30"] },
     },
     Stage {
         name: "queue",
         about: "messages of every mode in any interleaving, compared with an oracle of the routing",
         cores: Cores::All,
-        action: Action::Fault { program: "simulator", arguments: &["queue", "--cases", "100000"] },
+        action: Action::Program { program: "simulator", arguments: &["queue", "--cases", "100000"] },
     },
     Stage {
         name: "shared",
         about: "sessions that share one ledger, with a crash after every operation",
         cores: Cores::All,
-        action: Action::Fault { program: "simulator", arguments: &["shared", "--seconds", "10"] },
+        action: Action::Program { program: "simulator", arguments: &["shared", "--seconds", "10"] },
     },
     Stage {
         name: "disk",
         about: "the real journal, with every fault at every disk operation, and random faults",
         cores: Cores::All,
-        action: Action::Fault { program: "simulator", arguments: &["disk", "--seconds", "15"] },
+        action: Action::Program { program: "simulator", arguments: &["disk", "--seconds", "15"] },
     },
 ];
 
 /// The long forms of stages, run by `cargo xtask soak NAME`. They use the programs that `cargo xtask test --only
-/// faults` has built.
+/// build` has built.
 pub(crate) const SOAKS: &[Stage] = &[
     Stage {
         name: "simulator",
         about: "every pair of crashes in every pair of forms: five minutes",
         cores: Cores::All,
-        action: Action::Fault { program: "simulator", arguments: &["check"] },
+        action: Action::Program { program: "simulator", arguments: &["check"] },
     },
     Stage {
         name: "random",
         about: "random workloads with several faults each, for ten minutes",
         cores: Cores::All,
-        action: Action::Fault { program: "simulator", arguments: &["random", "--seconds", "600"] },
+        action: Action::Program { program: "simulator", arguments: &["random", "--seconds", "600"] },
     },
     Stage {
         name: "liveness",
         about: "many faults, then none, for ten minutes",
         cores: Cores::All,
-        action: Action::Fault { program: "simulator", arguments: &["liveness", "--seconds", "600"] },
+        action: Action::Program { program: "simulator", arguments: &["liveness", "--seconds", "600"] },
     },
     Stage {
         name: "queue",
         about: "two million interleavings of messages",
         cores: Cores::All,
-        action: Action::Fault { program: "simulator", arguments: &["queue", "--cases", "2000000"] },
+        action: Action::Program { program: "simulator", arguments: &["queue", "--cases", "2000000"] },
     },
     Stage {
         name: "shared",
         about: "sessions that share one ledger, for ten minutes",
         cores: Cores::All,
-        action: Action::Fault { program: "simulator", arguments: &["shared", "--seconds", "600"] },
+        action: Action::Program { program: "simulator", arguments: &["shared", "--seconds", "600"] },
     },
     Stage {
         name: "disk",
         about: "the real journal on a failing disk, for ten minutes",
         cores: Cores::All,
-        action: Action::Fault { program: "simulator", arguments: &["disk", "--seconds", "600"] },
+        action: Action::Program { program: "simulator", arguments: &["disk", "--seconds", "600"] },
     },
     Stage {
         name: "kills",
         about: "twice as many kills of the real binary, from another seed",
         cores: Cores::All,
-        action: Action::Plain {
+        action: Action::Program {
             program: "kills",
-            arguments: &[
-                "--binary",
-                "{ci}/faults/limulus",
-                "--plain",
-                "{ci}/limulus",
-                "--kills",
-                "200",
-                "--random",
-                "100",
-                "--seed",
-                "2",
-            ],
+            arguments: &["--binary", "{ci}/limulus", "--kills", "200", "--random", "100", "--seed", "2"],
         },
     },
     Stage {
         name: "journal-kills",
         about: "SIGKILL of a journal's owner for ten minutes",
         cores: Cores::All,
-        action: Action::Plain { program: "journal-kills", arguments: &["--seconds", "600"] },
+        action: Action::Program { program: "journal-kills", arguments: &["--seconds", "600"] },
     },
     Stage {
         name: "serve-kills",
         about: "SIGKILL of `limulus serve` for ten minutes",
         cores: Cores::All,
-        action: Action::Plain { program: "serve-kills", arguments: &["--seconds", "600"] },
+        action: Action::Program { program: "serve-kills", arguments: &["--seconds", "600"] },
     },
 ];
 
@@ -252,7 +227,9 @@ pub(crate) fn help() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{SOAKS, STAGES};
+    use std::path::{Path, PathBuf};
+
+    use super::{Action, SOAKS, STAGES};
 
     #[test]
     fn stages_have_names_of_their_own() {
@@ -261,6 +238,31 @@ mod tests {
                 assert!(list[index + 1..].iter().all(|other| other.name != stage.name), "{}", stage.name);
             }
         }
+    }
+
+    /// A test program that no stage names would never run.
+    #[test]
+    fn every_test_program_has_a_stage() {
+        let named: Vec<&str> = STAGES
+            .iter()
+            .filter_map(|stage| if let Action::CargoTest(arguments) = stage.action { Some(arguments) } else { None })
+            .flat_map(|arguments| arguments.windows(2).filter(|pair| pair[0] == "--test").map(|pair| pair[1]))
+            .collect();
+        let mut found = 0;
+        for tests in test_programs() {
+            found += 1;
+            assert!(named.contains(&tests.as_str()), "no stage runs the test program `{tests}`");
+        }
+        assert!(found > 8, "{found}");
+    }
+
+    /// The names of the test programs of all crates, from the folders `tests`.
+    fn test_programs() -> Vec<String> {
+        let folder = |path: &Path| std::fs::read_dir(path).into_iter().flatten().map(|entry| entry.unwrap().path());
+        let crates = folder(&crate::root().join("crates"));
+        let targets = crates.flat_map(|own| folder(&own.join("tests")).collect::<Vec<_>>());
+        let is_program = |path: &PathBuf| path.extension().is_some_and(|e| e == "rs") || path.join("main.rs").exists();
+        targets.filter(is_program).map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
     }
 
     /// Each long form has a short form of the same name in the proof.

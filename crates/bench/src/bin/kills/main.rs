@@ -1,6 +1,6 @@
 //! Kills the real binary with SIGKILL at chosen points and at any time, and checks the invariants afterwards.
 //!
-//! `kills --binary FAULTS --plain SHIPPED` runs every case and exits with 1 if anything is wrong. Each case has a fresh
+//! `kills --binary FAULTS [--plain SHIPPED]` runs every case and exits with 1 if anything is wrong. Each case has a fresh
 //! home; the model is a server in this process; the client is a third process with its own record; the children of the
 //! tools write the ledger.
 
@@ -45,8 +45,8 @@ struct Args {
     /// Use this binary, built with the feature `faults`
     #[arg(long, required = true)]
     binary: Option<PathBuf>,
-    /// Use this binary, the shipped build
-    #[arg(long, required = true)]
+    /// Use this binary where no point is chosen, for example the shipped one; by default that of `--binary`
+    #[arg(long)]
     plain: Option<PathBuf>,
     /// Require at least this many kills; random kills make up the number
     #[arg(long, default_value_t = 100)]
@@ -95,12 +95,12 @@ fn harness(args: &Args) -> Result<ExitCode, String> {
     let started = Instant::now();
     let server = ModelServer::start().map_err(|e| format!("no model server: {e}"))?;
     let path = |path: &Option<PathBuf>| {
-        let path = path.as_ref().ok_or("--binary and --plain are required")?;
+        let path = path.as_ref().ok_or("--binary is required")?;
         path.canonicalize().map_err(|e| format!("{}: {e}; build it first", path.display()))
     };
     let bench = Bench {
         points: path(&args.binary)?,
-        plain: path(&args.plain)?,
+        plain: path(if args.plain.is_some() { &args.plain } else { &args.binary })?,
         server,
         mute: TcpListener::bind(("127.0.0.1", 0)).map_err(|e| format!("no silent port: {e}"))?,
         mutant: args.mutant.clone(),
