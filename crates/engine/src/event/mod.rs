@@ -208,10 +208,13 @@ impl Event {
         self.trigger().and_then(Trigger::reserved)
     }
 
-    /// The durability that it needs before anyone is notified.
+    /// The durability that it needs before anyone is notified. A message with calls is followed by a synced entry before
+    /// any of them changes anything. If the power fails before that, its request was sent and has no end, which is what
+    /// budgets count and what an opening sends again.
     pub fn durability(&self) -> Durability {
         match (self.store(), self) {
             (_, Self::CallStarted(CallStarted { class: ToolClass::ReadOnly, .. }))
+            | (_, Self::MessageSealed(MessageSealed { next: Next::Calls, .. }))
             | (Store::Written | Store::Progress, _) => Durability::Written,
             (Store::Synced, _) => Durability::Synced,
         }

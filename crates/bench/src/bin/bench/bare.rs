@@ -1,5 +1,5 @@
-//! The baseline of W4: the request of a turn, sent by a minimal client to the same server. Its time is that of the
-//! network and the server; the rest of a turn is ours.
+//! A minimal client of the same server, for the baselines of W1 and W4. The time of its requests is that of the network and
+//! the server; the rest is ours.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -31,17 +31,10 @@ impl Bare {
     /// The time of a request that holds this many turns, to the end of its answer, ms.
     pub(super) fn request(&mut self, turns: usize, question: usize, answer: usize) -> Result<f64, Problem> {
         let body = body(turns, question, answer);
-        let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            self.host,
-            body.len()
-        );
         let mut taken = vec![];
         for _ in 0..=TIMES {
             let started = Instant::now();
-            self.stream.write_all(head.as_bytes())?;
-            self.stream.write_all(&body)?;
-            self.until_answered()?;
+            self.post(&body)?;
             taken.push(started.elapsed().as_secs_f64() * 1e3);
         }
         // The first one warms the connection.
@@ -50,7 +43,15 @@ impl Bare {
         Ok(counted[TIMES / 2])
     }
 
-    fn until_answered(&mut self) -> Result<(), Problem> {
+    /// Sends a request and reads its whole answer, with its head and its chunks.
+    pub(super) fn post(&mut self, body: &[u8]) -> Result<Vec<u8>, Problem> {
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            self.host,
+            body.len()
+        );
+        self.stream.write_all(head.as_bytes())?;
+        self.stream.write_all(body)?;
         let (mut seen, mut piece) = (vec![], [0; 16 << 10]);
         while !seen.ends_with(b"\r\n0\r\n\r\n") {
             match self.stream.read(&mut piece)? {
@@ -58,7 +59,7 @@ impl Bare {
                 length => seen.extend_from_slice(&piece[..length]),
             }
         }
-        if seen.starts_with(b"HTTP/1.1 200") { Ok(()) } else { Err("the server has refused the request".into()) }
+        if seen.starts_with(b"HTTP/1.1 200") { Ok(seen) } else { Err("the server has refused the request".into()) }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Problem;
+use super::floor;
 use super::once::Once;
 use super::table::{Line, Row, Samples, Target};
 use super::warm::{Server, Warm, cpu_seconds, tokio};
@@ -24,7 +25,7 @@ async fn repeat(
     sessions: usize,
     text: &str,
 ) -> Result<Spans, Problem> {
-    let mut spans = Spans { wall: vec![], cpu: vec![] };
+    let mut spans = Spans::default();
     for at in 0..warm_up + counted {
         let (started, before) = (Instant::now(), cpu_seconds());
         warm.run(sessions, text).await?;
@@ -38,9 +39,32 @@ async fn repeat(
 }
 
 /// Wall and CPU of each measurement, seconds.
+#[derive(Default)]
 struct Spans {
     wall: Vec<f64>,
     cpu: Vec<f64>,
+}
+
+/// The message of W1.
+const SINGLE_WORK: &str = "rounds=20 tool=ls tokens=50";
+
+/// W1, and its floor: each in turn, so that both see the same machine.
+async fn beside_the_floor(warm: &mut Warm, folder: &Path, base_url: &str) -> Result<(Spans, Spans), Problem> {
+    let (mut own, mut floor) = (Spans::default(), Spans::default());
+    let naive = folder.join("floor");
+    std::fs::create_dir_all(&naive)?;
+    for at in 0..SINGLE.0 + SINGLE.1 {
+        let once = repeat(warm, (0, 1), 1, SINGLE_WORK).await?;
+        let (started, before) = (Instant::now(), cpu_seconds());
+        floor::run(&naive, base_url, SINGLE_WORK)?;
+        if at >= SINGLE.0 {
+            floor.wall.push(started.elapsed().as_secs_f64());
+            floor.cpu.push(cpu_seconds() - before);
+            own.wall.extend(once.wall);
+            own.cpu.extend(once.cpu);
+        }
+    }
+    Ok((own, floor))
 }
 
 /// Measures; it creates a home in this folder, which must be on a disk.
@@ -50,22 +74,26 @@ pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
     tokio.block_on(async {
         let mut warm = Warm::new(folder, &server.base_url, AT_ONCE)?;
         let work = format!("rounds={ROUNDS} tool=ls tokens=1");
-        let single = repeat(&mut warm, SINGLE, 1, "rounds=20 tool=ls tokens=50").await?;
+        let (single, floor) = beside_the_floor(&mut warm, folder, &server.base_url).await?;
         let many = repeat(&mut warm, MANY, SESSIONS, &work).await?;
         warm.runtime.shutdown().await?;
         let apart =
             Once { folder: folder.join("peak"), base_url: server.base_url.clone(), sessions: SESSIONS, lane: AT_ONCE };
         let peak = apart.apart(&work)?.peak_mib;
-        Ok(rows(single, many, peak))
+        Ok(rows(single, floor, many, peak))
     })
 }
 
-fn rows(single: Spans, many: Spans, peak: f64) -> Vec<Line> {
+fn rows(single: Spans, floor: Spans, many: Spans, peak: f64) -> Vec<Line> {
     let rounds = (SESSIONS * ROUNDS) as f64;
     let ms = |seconds: Vec<f64>| Samples::new("ms", seconds.into_iter().map(|s| s * 1e3).collect());
     let rate = Samples::new("rounds/s", many.wall.into_iter().map(|s| rounds / s).collect());
     let each = ms(many.cpu.into_iter().map(|s| s / rounds).collect());
+    let times = Samples::new("×", single.wall.iter().zip(&floor.wall).map(|(own, floor)| own / floor).collect());
     let rows = [
+        Row { what: "W1 by a naive loop with one sync a round: wall", target: Target::None, measured: ms(floor.wall) },
+        Row { what: "the same: CPU", target: Target::None, measured: ms(floor.cpu) },
+        Row { what: "W1 to the naive loop: wall", target: Target::AtMost(1.5), measured: times },
         Row {
             what: "W1: 1 session, 20 tool rounds, 50 tokens, durable: wall",
             target: Target::AtMost(100.0),

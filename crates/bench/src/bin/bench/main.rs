@@ -8,6 +8,7 @@ mod durable;
 mod end_to_end;
 mod engine_rates;
 mod estimate;
+mod floor;
 mod killed;
 mod once;
 mod opening;
