@@ -20,9 +20,11 @@ const KINDS: &[(usize, &[u8], &str)] = &[
     (0, b"\x7fELF", "an ELF program"),
     (0, b"\0asm", "a WebAssembly module"),
     (0, b"SQLite format 3\0", "a SQLite database"),
-    (0, b"\xff\xfe", "UTF-16 text"),
-    (0, b"\xfe\xff", "UTF-16 text"),
+    (0, b"\xff\xfe", UTF_16),
+    (0, b"\xfe\xff", UTF_16),
 ];
+
+const UTF_16: &str = "UTF-16 text";
 
 /// Text may have one byte in this many that is not UTF-8, such as a name in an old encoding or a broken character.
 const BROKEN_SHARE: usize = 20;
@@ -40,6 +42,11 @@ pub(crate) fn not_text(bytes: &[u8]) -> Option<&'static str> {
         return None;
     }
     Some(name(bytes).unwrap_or(if has_zero { "binary" } else { "another encoding" }))
+}
+
+/// The type of a file that begins with these bytes, if they are no text that can be shown escaped; else none.
+pub(crate) fn file_type(beginning: &[u8]) -> Option<&'static str> {
+    not_text(beginning).and_then(|_| name(beginning)).filter(|name| *name != UTF_16)
 }
 
 /// The name of the file type that begins with these bytes.
@@ -61,11 +68,20 @@ pub(crate) fn partial_at_end(bytes: &[u8]) -> usize {
     if is_partial { last.len() } else { 0 }
 }
 
-/// The text with every byte that is not UTF-8 written as `\xNN`, and the number of these bytes.
+/// The bytes of an escaped byte, `\xNN`.
+pub(crate) const ESCAPE_BYTES: usize = 4;
+
+/// The text with every zero byte and every byte that is not UTF-8 written as `\xNN`, and the number of these bytes.
 pub(crate) fn escaped(bytes: &[u8]) -> (String, usize) {
     let (mut text, mut count) = (String::with_capacity(bytes.len()), 0);
     for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
+        for (zeros, part) in chunk.valid().split('\0').enumerate() {
+            if zeros > 0 {
+                text.push_str("\\x00");
+                count += 1;
+            }
+            text.push_str(part);
+        }
         for byte in chunk.invalid() {
             // Writing to a String cannot fail.
             let _ = write!(text, "\\x{byte:02x}");
@@ -73,6 +89,30 @@ pub(crate) fn escaped(bytes: &[u8]) -> (String, usize) {
         }
     }
     (text, count)
+}
+
+/// The length of the escaped text of these bytes.
+pub(crate) fn escaped_len(bytes: &[u8]) -> usize {
+    widths(bytes).map(|(_, escaped)| escaped).sum()
+}
+
+/// How many bytes from the beginning have an escaped text of at most `most` bytes.
+pub(crate) fn fitting(bytes: &[u8], most: usize) -> usize {
+    let mut left = most;
+    let mut fits = |escaped: usize| {
+        let rest = left.checked_sub(escaped);
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    widths(bytes).take_while(|(_, escaped)| fits(*escaped)).map(|(plain, _)| plain).sum()
+}
+
+/// The length of each character and of each invalid byte, plain and escaped.
+fn widths(bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> {
+    bytes.utf8_chunks().flat_map(|chunk| {
+        let of_char = |char: char| (char.len_utf8(), if char == '\0' { ESCAPE_BYTES } else { char.len_utf8() });
+        chunk.valid().chars().map(of_char).chain(chunk.invalid().iter().map(|_| (1, ESCAPE_BYTES)))
+    })
 }
 
 #[cfg(test)]
@@ -97,6 +137,9 @@ mod tests {
         ] {
             assert_eq!(not_text(bytes), expected, "{bytes:?}");
         }
-        assert_eq!(escaped(b"caf\xe9 \xff\xc3\xbc"), ("caf\\xe9 \\xff\u{fc}".to_owned(), 2));
+        let mixed = b"caf\xe9\0\xff\xc3\xbc";
+        assert_eq!(escaped(mixed), ("caf\\xe9\\x00\\xff\u{fc}".to_owned(), 3));
+        assert_eq!((escaped_len(mixed), fitting(mixed, 17), fitting(mixed, 16), fitting(mixed, 2)), (17, 8, 6, 2));
+        assert_eq!((file_type(png), file_type(utf16), file_type(b"a\0b")), (Some("a PNG image"), None, None));
     }
 }

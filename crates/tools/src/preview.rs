@@ -3,7 +3,7 @@
 use engine::{BodyKind, CallOutcome, Content, ToolResult};
 
 use crate::folder::{CallFolder, EndedBy, ExitRecord, KeptOutput};
-use crate::limits::{PREVIEW_HEAD_BYTES, PREVIEW_TAIL_BYTES};
+use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES, PREVIEW_HEAD_BYTES, PREVIEW_TAIL_BYTES};
 use crate::masking::Secrets;
 use crate::{kinds, output, tool_result};
 
@@ -14,9 +14,9 @@ pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets)
         KeptOutput { head, left_out: 0, tail: Vec::new() }
     });
     let status = secrets.mask(&status_line(record));
-    let preview = match kinds::not_text(&kept.head).or_else(|| kinds::not_text(&kept.tail)) {
+    let preview = match kinds::file_type(&kept.head) {
         Some(kind) => OutputPreview { output: not_shown(record.bytes, kind), whole: None },
-        None => truncated(&text(&kept, secrets), record.bytes),
+        None => truncated(&text(&bounded(kept), secrets), record.bytes),
     };
     let end = if preview.output.is_empty() || preview.output.ends_with('\n') { "" } else { "\n" };
     let output = preview.output + end + &status;
@@ -27,6 +27,22 @@ pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets)
 struct OutputPreview {
     output: String,
     whole: Option<Content>,
+}
+
+/// Escaped bytes take up to four times their space: of an output that is mostly such bytes, less is kept, so that its
+/// text is no longer than that of any other.
+fn bounded(kept: KeptOutput) -> KeptOutput {
+    const MOST_BYTES: usize = (KEPT_HEAD_BYTES + KEPT_TAIL_BYTES) as usize;
+    const END_BYTES: usize = MOST_BYTES / kinds::ESCAPE_BYTES / 2;
+    let KeptOutput { mut head, left_out, tail } = kept;
+    if kinds::escaped_len(&head) + kinds::escaped_len(&tail) <= MOST_BYTES {
+        return KeptOutput { head, left_out, tail };
+    }
+    let more = (head.len() + tail.len()).saturating_sub(2 * END_BYTES) as u64;
+    let end = if left_out == 0 { &head } else { &tail };
+    let end = end[end.len().saturating_sub(END_BYTES)..].to_vec();
+    head.truncate(END_BYTES);
+    KeptOutput { head, left_out: left_out + more, tail: end }
 }
 
 /// The kept output with secrets masked, without the characters that the gap in the middle splits.
@@ -40,7 +56,7 @@ fn text(kept: &KeptOutput, secrets: &Secrets) -> String {
     }
     if broken > 0 {
         let end = if text.ends_with('\n') { "" } else { "\n" };
-        text.extend([end, "[not all of it is UTF-8: ", &broken.to_string(), " bytes stand as \\xNN]\n"]);
+        text.extend([end, "[not all of it is text: ", &broken.to_string(), " bytes stand as \\xNN]\n"]);
     }
     text
 }
@@ -58,7 +74,7 @@ fn at_characters(kept: &KeptOutput) -> (&[u8], &[u8]) {
 
 fn not_shown(bytes: u64, kind: &str) -> String {
     format!(
-        "[the output is not UTF-8 text, so it is not shown: {bytes} bytes, {kind}; write it to a file, or turn it into text]\n"
+        "[the output is not text, so it is not shown: {bytes} bytes, {kind}; write it to a file, or turn it into text]\n"
     )
 }
 
@@ -70,7 +86,8 @@ fn truncated(whole: &str, bytes: u64) -> OutputPreview {
     let content = Content::text(BodyKind::Output, whole);
     let head = &whole[..whole.floor_char_boundary(PREVIEW_HEAD_BYTES)];
     let tail = &whole[whole.ceil_char_boundary(whole.len() - PREVIEW_TAIL_BYTES)..];
-    let missing = bytes.saturating_sub((head.len() + tail.len()) as u64);
+    // An escaped text is longer than the output.
+    let missing = bytes.max(whole.len() as u64) - (head.len() + tail.len()) as u64;
     let name = output::name(content.body.hash);
     let note = format!("\n… {missing} bytes left out; to see them: read path={name}, offset=LINE …\n");
     OutputPreview { output: format!("{head}{note}{tail}"), whole: Some(content) }
@@ -148,11 +165,27 @@ mod tests {
         assert_eq!(text(&kept(b"plain \xc3\xbc\n", b""), &secrets), "plain ü\n");
         assert_eq!(
             text(&kept(b"caf\xe9", b""), &secrets),
-            "caf\\xe9\n[not all of it is UTF-8: 1 bytes stand as \\xNN]\n"
+            "caf\\xe9\n[not all of it is text: 1 bytes stand as \\xNN]\n"
         );
         // A character that the gap splits does not count as invalid.
         assert_eq!(text(&kept(b"a\xc3", b"\xbcb\n"), &secrets), "a\n… 3 bytes were not kept …\nb\n");
+        assert_eq!(text(&kept(b"a\0b\n", b""), &secrets), "a\\x00b\n[not all of it is text: 1 bytes stand as \\xNN]\n");
         assert!(not_shown(7, "a PNG image").contains("7 bytes, a PNG image"));
+    }
+
+    #[test]
+    fn r45_an_escaped_output_is_no_longer_than_another() {
+        let mib = 1 << 20;
+        let zeros = |mib_head: usize, left_out, mib_tail: usize| {
+            bounded(KeptOutput { head: vec![0; mib_head * mib], left_out, tail: vec![0; mib_tail * mib] })
+        };
+        let sizes = |kept: &KeptOutput| (kept.head.len() / mib, kept.left_out / mib as u64, kept.tail.len() / mib);
+        assert_eq!(sizes(&zeros(2, 0, 0)), (2, 0, 0));
+        assert_eq!(sizes(&zeros(8, 0, 0)), (1, 6, 1));
+        assert_eq!(sizes(&zeros(4, 5 * mib as u64, 4)), (1, 11, 1));
+        let letters = KeptOutput { head: vec![b'a'; 4 * mib], left_out: 7, tail: vec![b'z'; 4 * mib] };
+        assert!(bounded(letters.clone()) == letters);
+        assert!(text(&zeros(8, 0, 0), &Secrets::default()).len() < 8 * mib + 200);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::folder::CallFolder;
 use crate::kinds;
-use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES, POLLED_BYTES, POLLED_TAIL_BYTES};
+use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES, POLLED_BYTES, POLLED_TAIL_BYTES, SNIFF_BYTES};
 use crate::masking::Secrets;
 
 /// A part of an output.
@@ -32,6 +32,8 @@ pub(crate) fn read(folder: &CallFolder, secrets: &Secrets, from: Option<u64>, is
     let (first, last) = (kept.start.max(from.saturating_sub(margin)), kept.end.min(to + margin));
     let bytes = folder.read_output(first, last)?;
     let part = ((from - first) as usize).min(bytes.len())..((to - first) as usize).min(bytes.len());
+    // Escaped bytes take more space: such a part ends earlier.
+    let part = part.start..part.start + kinds::fitting(&bytes[part], POLLED_BYTES as usize);
     let (mut masked, mut end) = secrets.mask_part(&bytes, part, is_over);
     let partial = kinds::partial_at_end(&masked);
     if partial > 0 && !(is_over && first + end as u64 >= written) {
@@ -39,7 +41,11 @@ pub(crate) fn read(folder: &CallFolder, secrets: &Secrets, from: Option<u64>, is
         end -= partial;
     }
     let next = first + end as u64;
-    Ok(Window { text: text(&masked, from - wanted), next, written })
+    let kind = match kinds::not_text(&masked) {
+        Some(_) => kinds::file_type(&folder.read_output(0, written.min(SNIFF_BYTES as u64))?),
+        None => None,
+    };
+    Ok(Window { text: text(&masked, from - wanted, kind), next, written })
 }
 
 /// The kept range that contains this byte, or the next kept range after it.
@@ -54,10 +60,11 @@ fn kept(number: u64, written: u64) -> std::ops::Range<u64> {
     }
 }
 
-fn text(masked: &[u8], left_out: u64) -> String {
+/// The part as text. `kind` is the type of the file that the output is, if it is one.
+fn text(masked: &[u8], left_out: u64, kind: Option<&str>) -> String {
     let note = if left_out == 0 { String::new() } else { format!("… {left_out} bytes were not kept …\n") };
-    if let Some(kind) = kinds::not_text(masked) {
-        return format!("{note}[{} bytes that are not UTF-8 text: {kind}]\n", masked.len());
+    if let Some(kind) = kind {
+        return format!("{note}[{} bytes that are not text: {kind}]\n", masked.len());
     }
     note + &kinds::escaped(masked).0
 }
@@ -97,6 +104,24 @@ mod tests {
         }
         let long = "ü sk-abcdef\n".repeat(10_000);
         assert_eq!(parts(long.as_bytes(), &[long.len()]), long.replace("sk-abcdef", "[secret]"));
+    }
+
+    #[test]
+    fn r45_zero_bytes_and_invalid_bytes_are_shown_escaped_and_bounded() {
+        assert_eq!(parts(b"a\0b \xe4\xf6\xfc\n\0", &[9]), "a\\x00b \\xe4\\xf6\\xfc\n\\x00");
+        let zeros = vec![0; 20_000];
+        assert_eq!(parts(&zeros, &[20_000]), "\\x00".repeat(20_000));
+        let home = tempfile::tempdir().unwrap();
+        let (folder, secrets) = (CallFolder::at(home.path()), Secrets::default());
+        std::fs::write(home.path().join("output"), &zeros).unwrap();
+        let window = read(&folder, &secrets, Some(0), true).unwrap();
+        assert_eq!((window.text.len() as u64, window.next), (POLLED_BYTES, POLLED_BYTES / 4));
+        // A file is named, wherever the part begins.
+        std::fs::write(home.path().join("output"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
+        for from in [0, 8] {
+            let window = read(&folder, &secrets, Some(from), true).unwrap();
+            assert_eq!(window.text, format!("[{} bytes that are not text: a PNG image]\n", 16 - from));
+        }
     }
 
     #[test]

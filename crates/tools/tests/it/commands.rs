@@ -342,28 +342,37 @@ async fn output_that_is_not_utf8_is_shown_escaped() {
     let world = World::new();
     let observed = Observed::default();
     let ended = tools::run(&world.context, &exec("printf 'a\\377b\\303'"), observed.listener()).await;
-    let note = "[not all of it is UTF-8: 2 bytes stand as \\xNN]";
+    let note = "[not all of it is text: 2 bytes stand as \\xNN]";
     assert_eq!(output(&ended), format!("a\\xffb\\xc3\n{note}\n[exit status 0]\n"));
     assert_eq!(observed.text(0), "a\u{fffd}b");
 }
 
 #[tokio::test]
-async fn r45_binary_output_is_named_and_not_shown() {
+async fn r45_output_with_zero_bytes_or_in_another_encoding_is_shown_escaped() {
     let world = World::new();
-    for (command, kind) in [
-        ("printf 'a\\000b'", "3 bytes, binary"),
-        ("printf '\\211PNG\\r\\n\\032\\n\\000'; exit 3", "9 bytes, a PNG image"),
-        ("head -c 100000 /dev/zero", "100000 bytes, binary"),
-        ("printf '\\344\\366\\374\\304\\326\\334'", "6 bytes, another encoding"),
+    for (command, shown, escapes) in [
+        ("printf 'a\\000b'", "a\\x00b", 1),
+        ("printf 'one\\000two\\000'", "one\\x00two\\x00", 2),
+        ("printf '\\344\\366\\374\\304\\326\\334'", "\\xe4\\xf6\\xfc\\xc4\\xd6\\xdc", 6),
+        ("printf '\\377\\376h\\000'", "\\xff\\xfeh\\x00", 3),
     ] {
-        let ended = world.run(&exec(command)).await;
-        let result = output(&ended);
-        assert!(
-            result.starts_with("[the output is not UTF-8 text, so it is not shown: ") && result.contains(kind),
-            "{result}"
-        );
-        assert!(result.contains("[exit status ") && ended.whole.is_none(), "{result}");
+        let result = output(&world.run(&exec(command)).await);
+        let note = format!("[not all of it is text: {escapes} bytes stand as \\xNN]");
+        assert_eq!(result, format!("{shown}\n{note}\n[exit status 0]\n"));
     }
+    let ended = world.run(&exec("head -c 100000 /dev/zero")).await;
+    let result = output(&ended);
+    assert!(result.len() < 25_000 && result.contains("100000 bytes stand as"), "{result}");
+    assert!(ended.whole.unwrap().bytes.starts_with(&b"\\x00".repeat(100_000)));
+}
+
+#[tokio::test]
+async fn r45_a_file_as_output_is_named_and_not_shown() {
+    let world = World::new();
+    let ended = world.run(&exec("printf '\\211PNG\\r\\n\\032\\n\\000'; exit 3")).await;
+    let result = output(&ended);
+    assert!(result.starts_with("[the output is not text, so it is not shown: 9 bytes, a PNG image"), "{result}");
+    assert!(result.contains("[exit status 3]") && ended.whole.is_none(), "{result}");
 }
 
 #[tokio::test]
