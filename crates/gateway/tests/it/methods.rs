@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use engine::{Outcome, RunId};
+use engine::{Outcome, QueueMode, RunId};
 use journal::Memory;
 use protocol::method::{
-    AbortParams, Agent, AgentAnswer, AgentWait, AnswerParams, ApprovalsResolve, Attachment, Cap, EndParams, Ended,
-    HealthGet, NoParams, ResumeParams, RunsAbort, SessionsEnd, SessionsResume, SubscribeParams, WaitParams, WaitStatus,
+    AbortParams, Agent, AgentAnswer, AgentParams, AgentWait, AnswerParams, ApprovalsResolve, Attachment, Cap,
+    EndParams, Ended, HealthGet, NoParams, ResumeParams, RunsAbort, SessionsEnd, SessionsResume, SubscribeParams,
+    WaitParams, WaitStatus,
 };
 use protocol::method::{EventsSubscribe, EventsUnsubscribe, UnsubscribeParams};
 use protocol::{Answers, ClientError, ErrorCode};
@@ -113,10 +114,6 @@ async fn r60_a_wait_times_out_and_an_abort_ends_the_run() {
     let waited = client.call::<AgentWait>(WaitParams { run_id: run, timeout_ms: 0 }).await.unwrap();
     assert_eq!((waited.status, waited.ended_at), (WaitStatus::Timeout, None));
     assert!(waited.started_at.is_some());
-    let nobody =
-        client.call::<AgentWait>(WaitParams { run_id: RunId(uuid::Uuid::nil()), timeout_ms: 0 }).await.unwrap();
-    assert_eq!((nobody.status, nobody.started_at), (WaitStatus::Timeout, None));
-
     let waiting = client.ask::<AgentWait>(WaitParams { run_id: run, timeout_ms: 3_600_000 });
     let by_session = AbortParams { session: Some("work".to_owned()), ..AbortParams::default() };
     let aborted = client.call::<RunsAbort>(by_session.clone()).await.unwrap();
@@ -126,6 +123,27 @@ async fn r60_a_wait_times_out_and_an_abort_ends_the_run() {
     assert_eq!(code(client.call::<RunsAbort>(by_session).await.unwrap_err()), ErrorCode::NotFound);
     let by_run = AbortParams { run: Some(run.to_string()), ..AbortParams::default() };
     assert_eq!(code(client.call::<RunsAbort>(by_run).await.unwrap_err()), ErrorCode::NotFound);
+    home.leave().await;
+}
+
+/// R60: nobody waits for a run that never was; a run whose message waits is waited for.
+#[tokio::test]
+async fn r60_a_wait_for_a_run_that_never_was_is_refused_at_once() {
+    let home = Home::paced(Duration::from_hours(1));
+    let (client, _events) = home.client().await;
+    let wait = |run_id, timeout_ms| WaitParams { run_id, timeout_ms };
+    let never = RunId(uuid::Uuid::nil());
+    for timeout_ms in [0, 3_600_000] {
+        let refused = client.call::<AgentWait>(wait(never, timeout_ms)).await.unwrap_err();
+        assert_eq!(code(refused), ErrorCode::NotFound);
+    }
+    let mut first = client.ask::<Agent>(message("main", "k1", "Who are you?")).unwrap();
+    accepted(&mut first).await;
+    let followup = AgentParams { mode: Some(QueueMode::Followup), ..message("main", "k2", "And now?") };
+    let mut second = client.ask::<Agent>(followup).unwrap();
+    let queued = accepted(&mut second).await;
+    let waited = client.call::<AgentWait>(wait(queued, 0)).await.unwrap();
+    assert_eq!((waited.status, waited.started_at), (WaitStatus::Timeout, None));
     home.leave().await;
 }
 

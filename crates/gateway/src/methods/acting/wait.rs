@@ -1,4 +1,5 @@
-//! `agent.wait`: waits for the end of a run. The run continues if the wait ends early.
+//! `agent.wait`: waits for the end of a run. The run continues if the wait ends early. A run that never was is an error
+//! at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,11 +34,18 @@ pub(in crate::methods) async fn wait(caller: &Arc<Caller>, params: WaitParams) -
 async fn until_ended(service: &Service, run: RunId) -> Result<Waited, Error> {
     let waiting = service.hub.wait_for(run);
     let journal = service.runtime.journal();
-    if let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) {
+    let row = journal.run(run)?;
+    let has_begun = row.is_some();
+    if let Some(row) = row.filter(|row| row.outcome.is_some()) {
         return Ok(of_row(row));
     }
     // Its message may have been settled before the run began, or another run may take it.
-    if let Some(receipt) = journal.receipt(run.into())? {
+    let receipt = journal.receipt(run.into())?;
+    // A run has a receipt before its client knows its id.
+    if receipt.is_none() && !has_begun {
+        return Err(Error::not_found(format!("there is no run {run}"), "`limulus runs list` shows them"));
+    }
+    if let Some(receipt) = receipt {
         if is_over(receipt.state) {
             return Ok(never_began(run, receipt.state, receipt.accepted_at));
         }
