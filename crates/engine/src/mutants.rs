@@ -77,7 +77,7 @@ mutants! {
     ResetForgotten = "queue_reset_forgotten";
     /// A breakpoint does not pause a run.
     BreakpointPassed = "queue_breakpoint_passed";
-    /// A run that was paused before a call stops there again.
+    /// A breakpoint that has stopped a run stops it again.
     BreakpointTwice = "queue_breakpoint_twice";
     /// The mode of a session is ignored.
     ModeIgnored = "queue_mode_ignored";

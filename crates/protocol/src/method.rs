@@ -125,7 +125,7 @@ methods! {
     RunsPause "runs.pause": PauseParams => RunAsked;
     /// Resumes a paused run, or ends it as interrupted.
     RunsResume "runs.resume": RunResumeParams => RunAsked;
-    /// Sets a breakpoint: the run pauses when it reaches it.
+    /// Sets a breakpoint: the run pauses when it reaches it, once.
     RunsBreak "runs.break": BreakParams => RunAsked;
     /// Explains what a run is doing since when, what it waits for until when, and what can be done.
     RunsExplain "runs.explain": RunParams => Explained;

@@ -59,10 +59,10 @@ pub(crate) struct BreakArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct BreakpointArgs {
-    /// Pause before a call of this tool starts
+    /// Pause before the next call of this tool starts
     #[arg(long, value_name = "TOOL")]
     before_tool: Option<String>,
-    /// Pause when it enters this state: preparing, tool_exec, compacting, error, retry or awaiting
+    /// Pause when it next enters this state: preparing, tool_exec, compacting, error, retry or awaiting
     #[arg(long, value_name = "STATE", value_parser = state)]
     on: Option<RunState>,
     /// Remove all breakpoints

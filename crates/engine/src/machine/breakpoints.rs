@@ -1,5 +1,5 @@
-//! Breakpoints: places where a run pauses by itself. Each is passed once: after a resume the run does not stop there
-//! again.
+//! Breakpoints: places where a run pauses by itself. Each pauses it once: the event of the pause removes the breakpoint,
+//! so a crash neither loses it nor brings it back.
 
 use super::Machine;
 use super::commands::state_refusal;
@@ -44,16 +44,19 @@ impl Machine {
             && run.breakpoints.passed != Some(state)
             && run.breakpoints.set.contains(&Breakpoint::OnState(state));
         if stops {
-            let cause = PauseCause::Breakpoint;
-            self.emit(Paused { cause, freeze: false, call: None, state: Some(state) }, moment.now);
+            self.stop_at(None, Some(state), moment);
         }
         stops
     }
 
     /// Pauses the run before a call with a breakpoint.
     pub(super) fn stop_before_call(&mut self, call: CallId, moment: Moment) {
-        let cause = PauseCause::Breakpoint;
-        self.emit(Paused { cause, freeze: false, call: Some(call), state: None }, moment.now);
+        self.stop_at(Some(call), None, moment);
+    }
+
+    fn stop_at(&mut self, call: Option<CallId>, state: Option<RunState>, moment: Moment) {
+        let cleared = !mutant!(BreakpointTwice);
+        self.emit(Paused { cause: PauseCause::Breakpoint, freeze: false, call, state, cleared }, moment.now);
     }
 
     /// Whether the run is to stop before this call.

@@ -111,7 +111,7 @@ impl Machine {
             return Err(state_refusal(session, "its run is ending"));
         }
         self.interrupt_stream(InterruptCause::Pause, moment);
-        self.emit(Paused { cause: PauseCause::User, freeze, call: None, state: None }, moment.now);
+        self.emit(Paused { cause: PauseCause::User, freeze, call: None, state: None, cleared: false }, moment.now);
         Ok(Acknowledgement::Done)
     }
 

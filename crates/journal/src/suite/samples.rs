@@ -279,7 +279,7 @@ fn of_waits(body: Body) -> Vec<Event> {
         AllowanceSet { agent: Some("main".into()), allowance: Allowance { cost: Some(7), ..Allowance::default() } }
             .into(),
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: false }.into(),
-        Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None }.into(),
+        Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None, cleared: false }.into(),
         BreakpointSet { run: run(), before_tool: Some("exec".to_owned()), on_state: None }.into(),
         Reset {}.into(),
         Resumed {}.into(),

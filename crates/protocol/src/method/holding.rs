@@ -54,10 +54,10 @@ pub struct BreakParams {
     /// The session, whose active run is meant; if neither is given, agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Pause before a call of this tool starts.
+    /// Pause before the next call of this tool starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_tool: Option<String>,
-    /// Pause when the run enters this state: preparing, tool_exec, compacting, error, retry or awaiting.
+    /// Pause when the run next enters this state: preparing, tool_exec, compacting, error, retry or awaiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::RunStateName>"))]
     pub on_state: Option<RunState>,

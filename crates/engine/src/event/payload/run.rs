@@ -58,6 +58,9 @@ payload! {
         /// The state in which a breakpoint stopped it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<RunState>,
+        /// Whether the breakpoint that stopped it is removed, since it has stopped the run once.
+        #[serde(default, skip_serializing_if = "is_default")]
+        cleared: bool,
     }
     /// The run continues.
     Resumed {}

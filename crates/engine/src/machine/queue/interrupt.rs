@@ -14,7 +14,10 @@ impl Machine {
             Interrupt::Suspend => {
                 self.interrupt_stream(InterruptCause::Interrupt, moment);
                 self.withdraw(moment);
-                self.emit(Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None }, moment.now);
+                self.emit(
+                    Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None, cleared: false },
+                    moment.now,
+                );
             }
         }
     }

@@ -5,7 +5,7 @@ mod queue;
 mod run;
 
 use super::call::{Call, Stage};
-use super::run::{Pause, Phase, PrepareStage, Run, Sent, SummaryRequest};
+use super::run::{Phase, PrepareStage, Run, Sent, SummaryRequest};
 use super::session::{Lifecycle, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
@@ -248,8 +248,7 @@ impl Session {
 
     fn paused(&mut self, e: &Paused, at: Timestamp) {
         if let Some(run) = self.run_mut() {
-            let Paused { cause, freeze, call, state } = *e;
-            run.pause = Some(Pause { cause, freeze, since: at, call, state });
+            run.paused(e, at);
         }
         let before = std::mem::replace(&mut self.lifecycle, Lifecycle::Idle);
         self.lifecycle = if let Lifecycle::Active(run) = before { Lifecycle::Suspended(run) } else { before };

@@ -3,8 +3,8 @@
 use crate::event::{
     AskAnswered, BlockSigned, Breakpoint, BreakpointSet, BudgetAsked, CallAsked, CallChecked, CallFound, CallOutcome,
     CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CompactionBegun, CompactionFailed, EndingSet,
-    Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, OutputAdded, ReasoningAdded, RetryScheduled, StepBegun,
-    StreamInterrupted, TextAdded, WaitBegan, WaitEnded, WaitFor,
+    Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, OutputAdded, Paused, ReasoningAdded, RetryScheduled,
+    StepBegun, StreamInterrupted, TextAdded, WaitBegan, WaitEnded, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, Timestamp};
@@ -12,7 +12,9 @@ use crate::mutant;
 use crate::settings::{Policy, ToolClass};
 use crate::state::blocks::{BlockList, BlockOf};
 use crate::state::call::{Call, Stage};
-use crate::state::run::{Asked, Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, WrapUp};
+use crate::state::run::{
+    Asked, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Step, Stream, WrapUp,
+};
 use crate::tables::budget::Spent;
 
 impl Stream {
@@ -146,6 +148,18 @@ impl Run {
         self.breakpoints.set.extend(e.on_state.map(Breakpoint::OnState));
         // The run stops when it enters that state, not if it is in it already.
         self.breakpoints.passed = e.on_state.filter(|state| *state == self.state()).or(self.breakpoints.passed);
+    }
+
+    pub(super) fn paused(&mut self, e: &Paused, at: Timestamp) {
+        let Paused { cause, freeze, call, state, cleared } = *e;
+        self.pause = Some(Pause { cause, freeze, since: at, call, state });
+        if cleared {
+            let tool = self.step.calls.iter().find(|known| Some(known.id) == call).map(|call| call.tool.as_str());
+            self.breakpoints.set.retain(|at| match at {
+                Breakpoint::BeforeTool(at) => Some(at.as_str()) != tool,
+                Breakpoint::OnState(at) => Some(*at) != state,
+            });
+        }
     }
 
     /// Resumes the run where it stopped. Frozen calls keep the rest of their limit.

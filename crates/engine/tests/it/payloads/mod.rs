@@ -239,7 +239,14 @@ fn run_samples() -> Vec<Event> {
         .into(),
         BreakpointSet { run: RUN, before_tool: Some("exec".into()), on_state: Some(RunState::Retry) }.into(),
         Reset {}.into(),
-        Paused { cause: PauseCause::Breakpoint, freeze: true, call: Some(CALL), state: Some(RunState::Retry) }.into(),
+        Paused {
+            cause: PauseCause::Breakpoint,
+            freeze: true,
+            call: Some(CALL),
+            state: Some(RunState::Retry),
+            cleared: true,
+        }
+        .into(),
         Resumed {}.into(),
         LifecycleChanged {
             from: LifecycleKind::Active,

@@ -158,7 +158,10 @@ impl Oracle {
             Asked::Resume { drop } => !drop || over,
             Asked::Abort => over,
             Asked::Reset => self.run.is_none() || self.reset_due,
-            Asked::Break { at, .. } => self.run.as_ref().is_some_and(|run| run.stops_at(at.as_ref())),
+            // It may have stopped the run at once, and be used up.
+            Asked::Break { at, .. } => {
+                self.run.as_ref().is_some_and(|run| run.is_paused() || run.stops_at(at.as_ref()))
+            }
             Asked::Override(mode) => self.mode == *mode,
             Asked::Other => true,
         };

@@ -309,11 +309,16 @@ impl CurrentRun {
             PauseCause::Breakpoint => match (e.call, e.state) {
                 (Some(id), None) => {
                     let call = self.calls.iter().find(|call| call.id == id && call.at == At::Ready && !call.passed);
-                    call.is_some_and(|call| self.tools.contains(&call.tool))
+                    let tool = call.map(|call| call.tool.clone());
+                    let there = self.tools.iter().any(|at| Some(at) == tool.as_ref());
+                    // It stops once.
+                    self.tools.retain(|at| Some(at) != tool.as_ref());
+                    there
                 }
                 (None, Some(state)) => {
                     let there = state == self.doing.state() && self.doing != Doing::Sent && self.should_stop();
                     self.stopped = true;
+                    self.states.retain(|at| *at != state);
                     there
                 }
                 (None, None) | (Some(_), Some(_)) => false,
