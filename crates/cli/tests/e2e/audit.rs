@@ -27,9 +27,13 @@ pub(crate) fn r18_every_transition_is_in_the_log_with_time_cause_from_and_to() {
     assert_eq!(changes("idle", "preparing"), [("run_started".into(), "user_input".into())]);
     assert_eq!(changes("streaming", "tool_exec"), [("message_sealed".into(), "tool_call".into())]);
     assert_eq!(changes("streaming", "completed"), [("run_ended".into(), "stop_completed".into())]);
+    assert_eq!(changes("completed", "idle"), [("lifecycle_changed".into(), Value::Null)]);
+    let runs = |event: &str| lines.iter().filter(|line| line["event"] == event).map(|line| &line["run"]).next_back();
+    assert!(runs("run_ended").is_some_and(Value::is_string) && runs("run_ended") == runs("lifecycle_changed"));
     assert!(lines.windows(2).all(|pair| pair[0]["at"].as_i64() <= pair[1]["at"].as_i64()), "in order of time");
-    for pair in lines.windows(2).filter(|pair| pair[0]["to"] != "completed") {
+    for pair in lines.windows(2) {
         assert_eq!(pair[0]["to"], pair[1]["from"], "each starts where the previous one ended");
+        assert_eq!(pair[0]["lifecycle_to"], pair[1]["lifecycle_from"], "so does the lifecycle");
     }
     let verified = &verified["verified"];
     assert_eq!((verified["entries"].as_u64(), &verified["faults"]), (Some(lines.len() as u64), &serde_json::json!([])));
@@ -39,6 +43,7 @@ pub(crate) fn r18_every_transition_is_in_the_log_with_time_cause_from_and_to() {
     let rows = page.lines().filter(|row| row.contains("  20") && row.contains(':')).count();
     assert_eq!(rows, lines.len(), "{page}");
     assert!(page.contains("idle → preparing") && page.contains("initializing → ready"), "{page}");
+    assert!(page.contains("completed → idle"), "{page}");
     assert_eq!(audit(&home, &["--from", "5"])[0]["seq"], 5);
 }
 

@@ -8,7 +8,7 @@ use journal::{Entry, Reader};
 use protocol::show::AuditLine;
 
 use super::Texts;
-use super::fold::{Left, Transition};
+use super::fold::{EndedRun, Left, Transition};
 use super::sentence::Narrator;
 use crate::error::Error;
 
@@ -18,6 +18,7 @@ pub(crate) struct Auditor<'a> {
     models: &'a dyn Fn(Hash) -> Vec<String>,
     narrator: Narrator<'a>,
     replay: Replay,
+    ended: EndedRun,
     failed: Option<Error>,
 }
 
@@ -52,7 +53,8 @@ impl AuditState {
 impl<'a> Auditor<'a> {
     /// An auditor that has read nothing yet.
     pub(crate) fn new(texts: Texts<'a>, models: &'a dyn Fn(Hash) -> Vec<String>) -> Self {
-        Self { models, narrator: Narrator::new(vec![], texts), replay: Replay::default(), failed: None }
+        let (narrator, replay, ended) = (Narrator::new(vec![], texts), Replay::default(), EndedRun::default());
+        Self { models, narrator, replay, ended, failed: None }
     }
 
     /// Walks through the entries and passes each to `visit`, with the state after it.
@@ -87,6 +89,13 @@ impl<'a> Auditor<'a> {
         };
         let begins = self.replay.is_empty().then_some(AuditState::BEFORE);
         let before = self.replay.session().map(AuditState::of).or(begins);
+        // An entry without a known state before it ends no run.
+        let mut ended = std::mem::take(&mut self.ended);
+        let before = before.map(|before| {
+            let (run_state, run) = ended.before(audited.event(), before.run_state, before.run);
+            self.ended = ended;
+            AuditState { run_state, run, ..before }
+        });
         if let Err(detail) = self.replay.take(reader, audited) {
             line.damage.push(Defect::Order { detail }.to_string());
         }

@@ -7,7 +7,7 @@ use journal::{Entry, StoredLineage};
 /// An entry with the state before and after it.
 pub(crate) struct Transition<'a> {
     pub(crate) entry: &'a Entry,
-    /// The state of the session's run before it.
+    /// The state of the session's run before it; `completed` if the entry before ended the run.
     pub(crate) from: RunState,
     /// The state after it; `completed` if it ended the run.
     pub(crate) to: RunState,
@@ -17,6 +17,26 @@ pub(crate) struct Transition<'a> {
     pub(crate) owner: (Epoch, Left),
     /// The session after it.
     pub(crate) session: &'a Session,
+}
+
+/// The run that the last entry ended. In the state it is gone by then; the entry that follows leaves `completed`.
+#[derive(Debug, Default)]
+pub(crate) struct EndedRun(Option<RunId>);
+
+impl EndedRun {
+    /// The state before this entry, and its run, where the session has this state and this run.
+    pub(crate) fn before(
+        &mut self,
+        event: Option<&Event>,
+        state: RunState,
+        run: Option<RunId>,
+    ) -> (RunState, Option<RunId>) {
+        let ends = if let Some(Event::RunEnded(e)) = event { Some(e.run) } else { None };
+        match std::mem::replace(&mut self.0, ends) {
+            Some(ended) if state == RunState::Idle => (RunState::Completed, Some(ended)),
+            Some(_) | None => (state, run),
+        }
+    }
 }
 
 /// How an owner left.
@@ -41,6 +61,7 @@ pub(crate) fn walk(
     mut visit: impl FnMut(&Transition<'_>),
 ) -> Result<Session, RecoverError> {
     let mut session = line.start.as_ref().map(|start| start.session.clone());
+    let mut ended = EndedRun::default();
     for (branch, entry) in line.entries() {
         let Some(session) = &mut session else {
             session = Some(begin(entry, &mut visit)?);
@@ -54,7 +75,7 @@ pub(crate) fn walk(
         if entry.seq != expected {
             return Err(RecoverError::Gap { expected, found: entry.seq });
         }
-        let (from, run) = (session.run_state(), session.run().map(|run| run.id));
+        let (from, run) = ended.before(Some(&entry.event), session.run_state(), session.run().map(|run| run.id));
         let owner = (session.epoch, if session.closed { Left::InOrder } else { Left::Not });
         before(session, entry);
         session.apply(&entry.event, entry.at);

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
+use engine::tables::transitions::RunState;
 use engine::{Outcome, QueueMode, RunId};
 use journal::Memory;
 use protocol::method::{
-    AbortParams, Agent, AgentAnswer, AgentParams, AgentWait, AnswerParams, ApprovalsResolve, Attachment, Cap,
-    EndParams, Ended, HealthGet, NoParams, ResumeParams, RunsAbort, SessionsEnd, SessionsResume, SubscribeParams,
-    WaitParams, WaitStatus,
+    AbortParams, Agent, AgentAnswer, AgentParams, AgentWait, AnswerParams, ApprovalsResolve, Attachment, AuditParams,
+    Cap, EndParams, Ended, HealthGet, NoParams, ResumeParams, RunsAbort, SessionsAudit, SessionsEnd, SessionsResume,
+    SubscribeParams, WaitParams, WaitStatus,
 };
 use protocol::method::{EventsSubscribe, EventsUnsubscribe, UnsubscribeParams};
+use protocol::show::AuditLine;
 use protocol::{Answers, ClientError, ErrorCode};
 use serde_json::json;
 
@@ -144,6 +146,30 @@ async fn r60_a_wait_for_a_run_that_never_was_is_refused_at_once() {
     let queued = accepted(&mut second).await;
     let waited = client.call::<AgentWait>(wait(queued, 0)).await.unwrap();
     assert_eq!((waited.status, waited.started_at), (WaitStatus::Timeout, None));
+    home.leave().await;
+}
+
+/// R18: no transition is missing: each line begins where the previous one ended, also from `completed` to `idle`.
+#[tokio::test]
+async fn r18_each_line_of_a_page_of_the_audit_begins_where_the_one_before_it_ended() {
+    let home = Home::new();
+    let (client, _events) = home.client().await;
+    for key in ["k1", "k2"] {
+        let mut answers = client.ask::<Agent>(message("main", key, "Who are you?")).unwrap();
+        accepted(&mut answers).await;
+        ended(&mut answers).await;
+    }
+    let params = AuditParams { session_key: Some("main".to_owned()), ..AuditParams::default() };
+    let lines = client.call::<SessionsAudit>(params).await.unwrap().lines;
+    for pair in lines.windows(2) {
+        assert_eq!(pair[0].to, pair[1].from, "{pair:?}");
+        assert_eq!(pair[0].lifecycle_to, pair[1].lifecycle_from, "{pair:?}");
+    }
+    let is_left = |line: &&AuditLine| (line.from, line.to) == (Some(RunState::Completed), Some(RunState::Idle));
+    let left: Vec<_> = lines.iter().filter(is_left).map(|line| (line.event.as_str(), line.run)).collect();
+    let ended = lines.iter().filter(|line| line.event == "run_ended");
+    assert_eq!(left, ended.map(|line| ("lifecycle_changed", line.run)).collect::<Vec<_>>());
+    assert_eq!(left.len(), 2);
     home.leave().await;
 }
 

@@ -4,6 +4,7 @@ mod answers;
 mod receipts;
 
 use engine::tables::lifecycle::LifecycleKind;
+use engine::tables::transitions::RunState;
 use engine::{CallOutcome, Found, ResumeMode};
 use protocol::method::RunParams;
 use protocol::show::{CallStage, Owner, RunStory, Status, TraceLine};
@@ -170,9 +171,14 @@ fn the_story_of_one_run_has_nothing_of_another() {
         let run = show(&scene, &by_id(id));
         assert_eq!((run.text.as_str(), run.steps.len(), run.steps[0].text.as_str()), (text, 1, text));
     }
-    let trace = |id: &str| trace(&scene, &by_id(id)).into_iter().map(|line| line.event).collect::<Vec<_>>();
-    let (first, second) =
-        (trace("00000000-0000-0000-0000-000000000101"), trace("00000000-0000-0000-0000-000000000102"));
+    let traces = ["00000000-0000-0000-0000-000000000101", "00000000-0000-0000-0000-000000000102"]
+        .map(|id| trace(&scene, &by_id(id)));
+    for lines in &traces {
+        let last = &lines[lines.len() - 1];
+        assert_eq!((last.from, last.to), (RunState::Completed, RunState::Idle));
+    }
+    let kinds = |lines: Vec<TraceLine>| lines.into_iter().map(|line| line.event).collect::<Vec<_>>();
+    let [first, second] = traces.map(kinds);
     let whole = |kinds: &[String]| {
         let ended = kinds.iter().filter(|kind| *kind == "run_ended").count();
         (kinds.first().cloned(), ended, kinds.last().cloned())
