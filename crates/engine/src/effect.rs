@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::event::EndingCause;
-use crate::ids::{CallId, EffectId, EffectKind, MessageId};
+use crate::ids::{CallId, EffectId, EffectKind, MessageId, RunId};
 use crate::ledger::FailureReport;
 use crate::settings::Thinking;
 use crate::tables::budget::Spent;
@@ -11,11 +11,12 @@ use crate::tables::compaction::CompactionStep;
 /// One wanted effect. Its driver finds the details in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Get the head of the queue a slot of its global lane, and resolve its settings.
+    /// Get a slot of the global lane: for the head of the queue, whose settings are resolved then, or for the run of
+    /// this message, whose wait is over.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Lane {
         id: EffectId,
-        /// The head of the queue.
+        /// The head of the queue, or the message of the run.
         message: MessageId,
     },
     /// Make the workspace and the system prompt.
@@ -109,6 +110,12 @@ impl Effect {
     pub fn lane(message: MessageId) -> Self {
         let id = EffectId { run: message.into(), kind: EffectKind::Lane, ordinal: 1, try_no: 1 };
         Self::Lane { id, message }
+    }
+
+    /// The effect that gets a run a slot of its lane again; `times` numbers these waits, from 1.
+    pub(crate) fn lane_again(run: RunId, times: u32) -> Self {
+        let id = EffectId { run, kind: EffectKind::Lane, ordinal: 1 + times, try_no: 1 };
+        Self::Lane { id, message: run.into() }
     }
 
     /// The effect that reports this to the ledger.

@@ -259,7 +259,11 @@ pub enum Report {
     Closing,
     /// An armed time has come.
     Due,
-    /// The head of the queue has its slot of the lane.
+    /// Whether the active run has a slot of its lane if one of the next inputs ends its wait. Comes before every input
+    /// that may do that.
+    #[allow(missing_docs, reason = "the field says it itself")]
+    LaneChecked { is_free: bool },
+    /// The head of the queue, or a run whose wait is over, has its slot of the lane.
     LaneEntered {
         /// The `lane` effect.
         effect: EffectId,

@@ -102,14 +102,17 @@ async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
 enum Requested {
     /// A run that resumes.
     Resumed(LaneTicket),
-    /// A message that starts the next run.
+    /// A message that starts the next run, or a run whose wait was over: its effect takes the ticket.
     Next(LaneTicket),
 }
 
 fn ask_lane(shared: &Arc<Shared>, recovered: &Recovered) -> Option<Requested> {
     let session = recovered.machine.session()?;
-    let ticket = shared.ask_lane(session.next_run()?, session.into());
-    Some(if session.is_active() { Requested::Resumed(ticket) } else { Requested::Next(ticket) })
+    // What it waits for comes without a slot.
+    let run = session.next_run().filter(|_| !session.waits_outside())?;
+    let ticket = shared.ask_lane(run, session.into());
+    let resumes = session.is_active() && !session.waits_for_lane();
+    Some(if resumes { Requested::Resumed(ticket) } else { Requested::Next(ticket) })
 }
 
 /// How a resumed run starts.

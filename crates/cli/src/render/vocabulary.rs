@@ -129,6 +129,7 @@ fn state_note(line: &StateLine) -> Option<String> {
             format!("… {}, then continues by itself", waits_for_a_model(*until))
         }
         StateLine::Waiting { on: WaitFor::Budget, .. } => format!("… {WAITS_FOR_MORE}"),
+        StateLine::Waiting { on: WaitFor::Lane, .. } => "… waits for a slot in its lane again".to_owned(),
         StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),
         StateLine::Noted { text } => format!("! the model receives: {text}"),
         StateLine::Ending { outcome, terminate: false } => format!("■ ending the run ({})", outcome.name()),

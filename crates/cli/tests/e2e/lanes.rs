@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Home, Process, pids, until};
+use crate::support::{Home, Process, Terminal, pids, until};
 
 /// A command that runs until the file `go` exists.
 const HOLD: &str = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
@@ -177,6 +177,43 @@ fn r11_r35_a_run_that_queues_after_a_restart_accepts_commands() {
     assert_eq!(pids(&home.file("pids")).len(), 3, "each command ran once");
     owner.signal(Signal::TERM);
     owner.finish().expect_code(0);
+}
+
+/// R11, R35: a run that waits for approval frees its slot, also after a kill. Once it is approved it queues for the lane.
+#[test]
+fn r11_r35_a_run_that_waits_for_approval_lets_others_run_and_queues_when_it_is_approved() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let home = Home::new().with("LIMULUS_LANES__MAIN", "1");
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let terminal = Terminal::run(&home, &["agent", "--session", "asks", "-m", "run `echo ran >> ledger`"]);
+    terminal.until("[y/N]");
+    home.run(&["agent", "--session", "b", "-m", "Who are you?"]).expect_code(0);
+    // The command that loses its owner is the next one, and asks again.
+    let killed = u64::from(owner.pid());
+    owner.kill();
+    until("the next owner", || home.json(&["status"])["owner"]["pid"].as_u64().is_some_and(|pid| pid != killed));
+
+    let first = home.start(&["agent", "--session", "a", "--yes", "-m", HOLD]);
+    until("the command that holds", || pids(&home.file("pids")).len() == 1);
+    assert!(home.json(&["runs", "list", "--session", "asks"])[0]["lane_wait"].is_null(), "it waits for a human");
+    terminal.type_keys(&["y", "Enter"]);
+    let place = "a slot in the lane main: queued behind agent:main:a";
+    until("its wait for the lane", || {
+        let explained = home.json(&["runs", "explain", "--session", "asks"]);
+        explained["waits_for"].as_str().is_some_and(|what| what.contains(place))
+    });
+    let status = home.run(&["status"]).expect_code(0).out;
+    assert!(status.contains(&format!("waits for {place}")), "{status}");
+    assert_eq!(home.text("ledger"), "");
+
+    home.put("go", "");
+    terminal.until("exit=0");
+    first.finish().expect_code(0);
+    assert_eq!(home.text("ledger"), "ran\n");
+    home.run(&["audit", "asks", "--verify"]).expect_code(0);
 }
 
 /// R21: at the memory limit of the process one run executes at a time. Evicted content is read again.

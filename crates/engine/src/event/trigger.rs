@@ -157,6 +157,7 @@ fn wait_began(e: &WaitBegan) -> Option<Trigger> {
         WaitFor::Approval | WaitFor::Answer => Some(Trigger::ApprovalRequested),
         WaitFor::Quota => Some(Trigger::AllCooling),
         WaitFor::Budget | WaitFor::Children => Some(Trigger::LimitReached),
+        WaitFor::Lane => Some(Trigger::LaneFull),
         WaitFor::Retry => None,
     }
 }
@@ -167,6 +168,7 @@ fn wait_ended(e: &WaitEnded) -> Option<Trigger> {
         WaitFor::Quota => Some(Trigger::QuotaReset),
         WaitFor::Budget => Some(Trigger::LimitRaised),
         WaitFor::Children => Some(Trigger::ChildrenDone),
+        WaitFor::Lane => Some(Trigger::LaneEntered),
         WaitFor::Approval | WaitFor::Answer => None,
     }
 }

@@ -319,6 +319,8 @@ pub enum WaitFor {
     Budget,
     /// The next try of a request.
     Retry,
+    /// A slot of its lane, which it gave up while it waited for something else.
+    Lane,
 }
 
 impl WaitFor {
@@ -327,7 +329,15 @@ impl WaitFor {
         match self {
             Self::Answer => Some("R60"),
             Self::Children => Some("R67"),
-            Self::Approval | Self::Quota | Self::Budget | Self::Retry => None,
+            Self::Approval | Self::Quota | Self::Budget | Self::Retry | Self::Lane => None,
+        }
+    }
+
+    /// Whether a run that waits for this gives up its slot of the lane. A retry comes within `BACKOFF_MOST_MS`.
+    pub fn frees_lane(self) -> bool {
+        match self {
+            Self::Approval | Self::Answer | Self::Children | Self::Quota | Self::Budget => true,
+            Self::Retry | Self::Lane => false,
         }
     }
 }

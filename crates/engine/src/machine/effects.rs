@@ -17,7 +17,7 @@ impl Machine {
         match &session.lifecycle {
             Lifecycle::Active(run) => {
                 wanted.extend(request(session, run));
-                wanted.extend(calls(session, run, true));
+                wanted.extend(calls(session, run, !run.waits_for_lane()));
             }
             Lifecycle::Suspended(run) => {
                 wanted.extend(calls(session, run, false));
@@ -59,6 +59,7 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
             let Asked { reserve: id, expected, closing } = run.budget.asked?;
             return Some(Effect::Reserve { id, expected, closing });
         }
+        Phase::Awaiting { on: WaitFor::Lane, .. } => return Some(Effect::lane_again(run.id, run.counts.lane_waits)),
         Phase::Preparing { stage: PrepareStage::Sent(sent) } => sent,
         Phase::Streaming(stream) => &stream.sent,
         Phase::Compacting(Some(Compacting { effect, compaction_step, items, focus, .. })) => {
@@ -102,7 +103,7 @@ fn frozen<'a>(session: &'a Session, run: &'a Run) -> impl Iterator<Item = Effect
     })
 }
 
-/// The effects of calls. A paused run starts and checks nothing, but effects in flight continue.
+/// The effects of calls. A run that is paused or queues for its lane starts and checks nothing, but effects in flight continue.
 fn calls(session: &Session, run: &Run, active: bool) -> Vec<Effect> {
     let calls = &run.step.calls;
     let wanted = |(at, call): (usize, &Call)| {

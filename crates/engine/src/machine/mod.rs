@@ -27,11 +27,11 @@ use crate::batch::{Batch, Record, RunRow};
 use crate::body::{Attached, Attachment, BodyKind, Content};
 use crate::decide::Decide;
 use crate::effect::Effect;
-use crate::event::{Event, LifecycleChanged, PauseCause};
+use crate::event::{Event, LifecycleChanged, PauseCause, WaitBegan, WaitFor};
 use crate::ids::{EffectId, Moment, Timestamp};
 use crate::input::{Acknowledgement, Input, Refusal, Report};
 use crate::settings::{Limits, Settings};
-use crate::state::{Lifecycle, Session};
+use crate::state::{Lifecycle, Phase, Session};
 use crate::tables::lifecycle::{self, LifecycleCause};
 use crate::tables::timers::Timer;
 use crate::tables::transitions::{self, RunState, Trigger};
@@ -62,6 +62,8 @@ pub struct Machine {
     /// When the decided end of the run was in the journal; before that, none of its calls is being ended.
     ending_from: Option<Timestamp>,
     fault: Option<IllegalEdge>,
+    /// Whether a run whose wait ends must queue for its lane, as its driver said last.
+    lane_full: bool,
     late: u64,
 }
 
@@ -205,7 +207,7 @@ impl Machine {
     fn emit(&mut self, event: impl Into<Event>, at: Timestamp) {
         let event = event.into();
         let Some(session) = self.session.as_mut().filter(|_| self.fault.is_none()) else { return };
-        let (from, life) = (session.run_state(), session.lifecycle.kind());
+        let (from, life, waited) = (session.run_state(), session.lifecycle.kind(), session.waits_outside());
         self.open.touched.note(session, self.settings.as_deref(), &event, at);
         session.apply(&event, at);
         let to = if matches!(event, Event::RunEnded(_)) { RunState::Completed } else { session.run_state() };
@@ -219,13 +221,25 @@ impl Machine {
         let is_record = matches!(event, Event::LifecycleChanged(_));
         self.record(event, at);
         if changed == life {
-            return;
+            return self.queue_for_lane(waited, at);
         }
         if !cause.is_some_and(|cause| lifecycle::allowed(life, cause, changed)) {
             return self.broken(IllegalEdge { from: life.name(), event: kind, to: changed.name() });
         }
         if let Some(cause) = cause.filter(|_| !is_record) {
             self.emit(LifecycleChanged { from: life, to: changed, cause, failure: None, remedy: None }, at);
+        }
+    }
+
+    /// A run whose wait for something outside is over continues once it has a slot of its lane again.
+    fn queue_for_lane(&mut self, waited: bool, at: Timestamp) {
+        let goes_on = self.session.as_ref().is_some_and(Session::goes_on);
+        if waited
+            && self.lane_full
+            && goes_on
+            && matches!(self.phase(), Some(Phase::Preparing { .. } | Phase::ToolExec))
+        {
+            self.emit(WaitBegan { on: WaitFor::Lane, until: None }, at);
         }
     }
 

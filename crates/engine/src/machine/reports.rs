@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::Machine;
-use crate::event::{CallChecked, Closed, Failed, InterruptCause, Outcome, OutputAdded, Reported, RunStarted, Usage};
+use crate::event::{
+    CallChecked, Closed, Failed, InterruptCause, Outcome, OutputAdded, Reported, RunStarted, Usage, WaitEnded, WaitFor,
+};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::{Part, Report};
@@ -31,6 +33,20 @@ impl Machine {
             | Report::ChildEnded { .. }
             | Report::StoreFull
             | Report::StoreFreed => {
+                self.late += 1;
+                return;
+            }
+            Report::LaneChecked { is_free } => {
+                self.lane_full = !is_free;
+                return;
+            }
+            Report::LaneEntered { effect, cooling, .. } if is_again(effect) => {
+                self.lane_full = false;
+                self.emit(WaitEnded { on: WaitFor::Lane }, moment.now);
+                self.learn_cooldowns(&cooling, moment);
+            }
+            // Its settings were resolved when it started.
+            Report::LaneRefused { effect, .. } if is_again(effect) => {
                 self.late += 1;
                 return;
             }
@@ -136,6 +152,11 @@ impl Machine {
     }
 }
 
+/// Whether this effect gets a slot of the lane for a run that had one before.
+fn is_again(lane: EffectId) -> bool {
+    lane.ordinal > 1
+}
+
 /// The effect that a report is about, and the kinds of effect that send such reports; none for a report about no
 /// effect.
 fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
@@ -159,6 +180,7 @@ fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
         | Report::CooldownSet { .. }
         | Report::CooldownLifted { .. }
         | Report::OpenedToWait { .. }
+        | Report::LaneChecked { .. }
         | Report::Closing
         | Report::Due
         | Report::Escalated { .. }

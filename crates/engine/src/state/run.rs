@@ -71,6 +71,14 @@ pub struct RunCounts {
     pub openings: u32,
     /// The number, try and length of the last request.
     pub request: (u32, u32, u32),
+    /// How often it queued for its lane after a wait; numbers these effects.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lane_waits: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(times: &u32) -> bool {
+    *times == 0
 }
 
 /// A run's compactions.
@@ -340,6 +348,7 @@ impl Run {
                 calls: 0,
                 openings: 0,
                 request: (0, 0, 0),
+                lane_waits: 0,
             },
             compaction: RunCompactions::default(),
             trace: vec![],
@@ -365,6 +374,26 @@ impl Run {
             Phase::Error { .. } => RunState::Error,
             Phase::Retry { .. } => RunState::Retry,
         }
+    }
+
+    /// Whether it waits for something outside and needs no slot of its lane until that comes. A wait for memory keeps
+    /// the slot: another run would only need more of it.
+    pub fn frees_lane(&self) -> bool {
+        match self.phase {
+            Phase::Awaiting { on: WaitFor::Budget, until: None } => self.budget.asked.is_none(),
+            Phase::Awaiting { on, .. } => on.frees_lane(),
+            Phase::Preparing { .. }
+            | Phase::Streaming(_)
+            | Phase::ToolExec
+            | Phase::Compacting(_)
+            | Phase::Error { .. }
+            | Phase::Retry { .. } => false,
+        }
+    }
+
+    /// Whether its wait is over, and it queues for its lane again.
+    pub fn waits_for_lane(&self) -> bool {
+        matches!(self.phase, Phase::Awaiting { on: WaitFor::Lane, .. })
     }
 
     /// An effect of the run itself.

@@ -153,6 +153,16 @@ impl Session {
         self.is_active() && self.run().is_some_and(|run| run.ending.is_none())
     }
 
+    /// Whether its active run waits for something outside and needs no slot of its lane until that comes.
+    pub fn waits_outside(&self) -> bool {
+        self.goes_on() && self.run().is_some_and(Run::frees_lane)
+    }
+
+    /// Whether the wait of its active run is over, and the run queues for its lane again.
+    pub fn waits_for_lane(&self) -> bool {
+        self.goes_on() && self.run().is_some_and(Run::waits_for_lane)
+    }
+
     /// Whether nothing runs and nothing waits: the next message starts its run at once.
     pub fn is_idle(&self) -> bool {
         matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.queue.is_empty()

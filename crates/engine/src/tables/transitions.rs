@@ -99,6 +99,10 @@ named! {
         LimitRaised = "limit_raised",
         /// All children have ended. Reserved for R67.
         ChildrenDone = "children_done",
+        /// A wait is over, and no slot of the lane is free.
+        LaneFull = "lane_full",
+        /// The run has a slot of its lane again.
+        LaneEntered = "lane_entered",
         /// The history was compacted.
         CompactSuccess = "compact_success",
         /// The compaction failed.
@@ -235,6 +239,9 @@ pub const EDGES: &[Edge] = &[
     edge(&[Awaiting], Trigger::QuotaReset, &[Preparing]).node("prepare"),
     edge(&[Awaiting], Trigger::LimitRaised, &[Preparing]).node("prepare"),
     edge(&[Awaiting], Trigger::ChildrenDone, &[Preparing]).node("prepare").reserved(CHILDREN),
+    edge(&[Preparing, ToolExec], Trigger::LaneFull, &[Awaiting]).note("its wait is over; it queues for its lane again"),
+    edge(&[Awaiting], Trigger::LaneEntered, &[Preparing]).node("prepare").note("all calls are settled"),
+    edge(&[Awaiting], Trigger::LaneEntered, &[ToolExec]).note("calls are unsettled"),
     edge(&[Compacting], Trigger::CompactSuccess, &[Preparing]).node("prepare"),
     edge(&[Compacting], Trigger::CompactSuccess, &[Completed]).node("end").note("only the compaction was requested"),
     edge(&[Compacting], Trigger::CompactFail, &[Error]).node("error").note("the old history stays in force"),

@@ -100,6 +100,8 @@ enum Control {
     Closing,
     OpenToWait,
     Turn,
+    /// The lane has a free slot, or none.
+    LaneChecked(bool),
     Due,
     /// The cooldowns of the ledger have changed.
     CooldownSet(usize),
@@ -128,6 +130,7 @@ fn control() -> impl Strategy<Value = Control> {
         1 => Just(Control::Closing),
         1 => Just(Control::OpenToWait),
         2 => Just(Control::Turn),
+        3 => prop::bool::weighted(0.3).prop_map(Control::LaneChecked),
         1 => Just(Control::Due),
         3 => (0..36_usize).prop_map(Control::CooldownSet),
         2 => (0..4_usize).prop_map(Control::CooldownLifted),
@@ -535,6 +538,7 @@ fn offer_control(world: &mut World, control: Control) {
                 world.offer(Report::Opened { epoch: Epoch(world.epoch), cooling: vec![] });
             }
         }
+        Control::LaneChecked(is_free) => world.offer(Report::LaneChecked { is_free }),
         Control::Due => world.offer(Report::Due),
         Control::CooldownSet(how) => {
             let cooling = cooling(world, 0, how);

@@ -42,6 +42,8 @@ const TRANSITIONS: &str = "
     awaiting                | quota_reset        | preparing
     awaiting                | limit_raised       | preparing
     awaiting                | children_done      | preparing
+    preparing, tool_exec    | lane_full          | awaiting
+    awaiting                | lane_entered       | preparing, tool_exec
     compacting              | compact_success    | preparing, completed
     compacting              | compact_fail       | error
     error                   | retryable          | retry

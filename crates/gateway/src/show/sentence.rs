@@ -202,6 +202,7 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
     Ok(Some(match event {
         Event::WaitBegan(e) => match e.on {
             WaitFor::Approval => "for approval".to_owned(),
+            WaitFor::Lane => "for a slot of its lane again".to_owned(),
             on => format!("for {}", name(&on)),
         },
         Event::WaitEnded(e) => format!("for {}", name(&e.on)),

@@ -80,6 +80,7 @@ fn run_waits_for(run: &Run, requests: &[ApprovalRow]) -> String {
             WaitFor::Quota => "a quota",
             WaitFor::Budget => "a larger budget: its budget is used up",
             WaitFor::Retry => "its next try",
+            WaitFor::Lane => "a free slot in its lane",
         }
         .to_owned(),
         Phase::Compacting(_) => "the compaction of its history".to_owned(),

@@ -1,7 +1,7 @@
 //! The lane side of an actor: the tickets that it has requested before its session decides.
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Command, EffectId, EffectKind, Input, Report, RunId, Session};
+use engine::{Command, EffectId, EffectKind, Input, Moment, Report, RunId, Session};
 
 use super::Actor;
 use crate::lanes::{LaneAdmission, LaneTicket};
@@ -71,9 +71,27 @@ impl Actor<'_> {
         self.pump.session().and_then(Session::run).is_some_and(|known| known.id == run)
     }
 
-    /// Whether its run waits for a slot that it no longer needs: the run is to end, or it is paused.
+    /// Comes before every input that may end the wait of the run. The run has a slot again if one is free that nobody
+    /// waits for; if not, it queues for its lane when its wait ends.
+    pub(super) fn look_for_slot(&mut self, moment: Moment) {
+        let Some(session) = self.pump.session().filter(|session| session.waits_outside()) else { return };
+        let Some(run) = session.run().map(|run| run.id) else { return };
+        let is_free = self.shared.enter_free_lane(run, session.into());
+        self.pump.offer(Report::LaneChecked { is_free }, moment, None);
+    }
+
+    /// Frees the slot of a run that waits for something outside, once no input is undecided that may end its wait.
+    pub(super) fn free_waiting_slot(&self) {
+        let Some(session) = self.pump.session().filter(|session| session.waits_outside()) else { return };
+        if let Some(run) = session.run().filter(|_| self.pump.is_quiet()) {
+            self.shared.lanes.leave(run.id);
+        }
+    }
+
+    /// Whether its run waits for a slot that it no longer needs: the run is to end, is paused, or waits for more.
     pub(super) fn needs_no_slot(&self) -> bool {
-        !self.closing && self.lane.admission.is_some() && !self.pump.session().is_some_and(Session::goes_on)
+        let needs = |session: &Session| session.goes_on() && !session.waits_outside() && !session.waits_for_lane();
+        !self.closing && self.lane.admission.is_some() && !self.pump.session().is_some_and(needs)
     }
 
     /// A run that is paused or waits for a human blocks no other run; a resumed run counts again.
@@ -81,6 +99,7 @@ impl Actor<'_> {
         let Some(session) = self.pump.session() else { return };
         match (session.run(), to) {
             (Some(run), LifecycleKind::Error | LifecycleKind::Suspended) => self.shared.lanes.leave(run.id),
+            (Some(_), LifecycleKind::Active) if session.waits_outside() => {}
             (Some(run), LifecycleKind::Active) => {
                 if let Some(admission) = self.lane.admission {
                     // It was paused and resumed before it had the slot that it waited for, so that wait is over.

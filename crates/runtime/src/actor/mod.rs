@@ -139,6 +139,7 @@ impl<'a> Actor<'a> {
         self.closing |= matches!(*offer.input, Input::Report(Report::Closing));
         let entered = self.enter_free_lane(&offer.input);
         let moment = self.shared.clock.moment();
+        self.look_for_slot(moment);
         self.offer_with_ledger(*offer.input, offer.caller, moment);
         if let Some(report) = entered {
             self.pump.offer(report, moment, None);
@@ -185,7 +186,11 @@ impl<'a> Actor<'a> {
             // The consequences are checked after each of these.
             Ok(()) = self.leaving.changed() => {}
             // A run may wait for a profile whose cooldown a user has cleared.
-            Ok(()) = self.ledger.cleared.changed() => self.observe_ledger(self.shared.clock.moment()),
+            Ok(()) = self.ledger.cleared.changed() => {
+                let moment = self.shared.clock.moment();
+                self.look_for_slot(moment);
+                self.observe_ledger(moment);
+            }
             () = self.timers.is_over() => {
                 return if self.present.leave(&self.mail.control) { Err(Exit::Idle) } else { Ok(()) };
             }
@@ -214,7 +219,10 @@ impl<'a> Actor<'a> {
             }
             match batch {
                 Some(batch) => self.journal.append(journal, &self.shared.commit_relay, batch),
-                None if self.pump.is_quiet() || self.pump.is_appending() => return Ok(()),
+                None if self.pump.is_quiet() || self.pump.is_appending() => {
+                    self.free_waiting_slot();
+                    return Ok(());
+                }
                 None => {}
             }
         }

@@ -41,6 +41,18 @@ pub(super) async fn lane(shared: Arc<Shared>, (request, ticket): (SettingsReques
     reporter.report(entered(&shared, request, effect)).await;
 }
 
+/// `lane` of a run whose wait is over: gets its slot again. Its settings stay.
+pub(super) async fn lane_again(
+    shared: Arc<Shared>,
+    (settings, ticket): (Arc<Settings>, LaneTicket),
+    reporter: Reporter,
+) {
+    let effect = reporter.effect();
+    ticket.admitted().await;
+    let cooling = shared.ledger.cooling(&settings.candidates, effect.run, shared.clock.now());
+    reporter.report(Report::LaneEntered { effect, settings, cooling }).await;
+}
+
 /// A free lane answers within the offer of the message: its acceptance and the start of its run are one batch.
 pub(crate) fn enter_free(
     shared: &Shared,

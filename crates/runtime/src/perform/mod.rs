@@ -81,9 +81,14 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
     let shared = Arc::clone(job.shared);
     let task = match effect {
         Effect::Lane { message, .. } => {
-            let (request, run) = (home::SettingsRequest::new(job.session, *message), RunId::from(*message));
+            let run = RunId::from(*message);
             let ticket = job.ticket.take().unwrap_or_else(|| shared.ask_lane(run, job.session.into()));
-            spawn(reporter.clone(), home::lane(shared, (request, ticket), reporter))
+            if job.session.waits_for_lane() {
+                spawn(reporter.clone(), home::lane_again(shared, (settings(job), ticket), reporter))
+            } else {
+                let request = home::SettingsRequest::new(job.session, *message);
+                spawn(reporter.clone(), home::lane(shared, (request, ticket), reporter))
+            }
         }
         Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),
         Effect::Reserve { id, expected, closing } => {

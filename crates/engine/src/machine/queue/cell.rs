@@ -28,7 +28,9 @@ impl Cell {
             Phase::Awaiting { on: WaitFor::Approval, .. } => Self::Approval,
             Phase::Awaiting { on: WaitFor::Answer, .. } => Self::Answer,
             Phase::Awaiting { on: WaitFor::Children, .. } => Self::Children,
-            Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, .. } => Self::Limit,
+            // What has not started is skipped for a steer, as it is when the run has its slot.
+            Phase::Awaiting { on: WaitFor::Lane, .. } if !run.step.calls.is_empty() => Self::ToolExec,
+            Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget | WaitFor::Lane, .. } => Self::Limit,
             Phase::Awaiting { on: WaitFor::Retry, .. }
             | Phase::Compacting(_)
             | Phase::Error { .. }

@@ -21,7 +21,7 @@ impl Machine {
             return false;
         }
         match self.phase() {
-            Some(Phase::ToolExec | Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer, .. }) => {
+            Some(Phase::ToolExec | Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer | WaitFor::Lane, .. }) => {
                 let waiting = self.call_ids(|call| !call.is_out() && !call.is_settled());
                 for call in &waiting {
                     self.settle_with(*call, CallOutcome::Skipped, SKIPPED, moment);

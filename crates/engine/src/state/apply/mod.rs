@@ -415,7 +415,10 @@ impl Session {
         for call in &calls {
             run.repeats.see(call);
         }
-        run.phase = Phase::Preparing { stage: PrepareStage::Gathering };
+        // A run without a slot of its lane goes on when it has one.
+        if !run.waits_for_lane() {
+            run.phase = Phase::Preparing { stage: PrepareStage::Gathering };
+        }
         for call in calls {
             if let Stage::Settled { outcome, output, attachments } = call.stage {
                 let is_error = outcome != CallOutcome::Done;

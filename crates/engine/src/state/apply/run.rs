@@ -107,12 +107,13 @@ impl Run {
     }
 
     pub(super) fn wait_ended(&mut self, e: &WaitEnded, at: Timestamp) {
-        self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
+        let has_calls = e.on == WaitFor::Lane && !self.step.calls.is_empty();
+        self.phase = if has_calls { Phase::ToolExec } else { Phase::Preparing { stage: PrepareStage::Gathering } };
         self.budget.asked = None;
         match e.on {
             WaitFor::Quota => self.counts.candidates.cooled(at),
             WaitFor::Budget => self.budget.wrap_up = WrapUp::Not,
-            WaitFor::Approval | WaitFor::Answer | WaitFor::Children | WaitFor::Retry => {}
+            WaitFor::Approval | WaitFor::Answer | WaitFor::Children | WaitFor::Retry | WaitFor::Lane => {}
         }
     }
 
@@ -370,6 +371,7 @@ impl Run {
         if let (WaitFor::Quota, Some(until)) = (e.on, e.until) {
             self.counts.candidates.waited_ms += until.since(at);
         }
+        self.counts.lane_waits += u32::from(e.on == WaitFor::Lane);
         self.phase = Phase::Awaiting { on: e.on, until: e.until };
     }
 
@@ -397,7 +399,9 @@ impl Run {
 
     /// A denied call returns to `Guarding`: its `CallSettled` is in the same batch.
     pub(super) fn ask_answered(&mut self, e: &AskAnswered) {
-        self.phase = Phase::ToolExec;
+        if !self.waits_for_lane() {
+            self.phase = Phase::ToolExec;
+        }
         self.set_stage(e.call, if e.allow { Stage::Ready } else { Stage::Guarding });
     }
 

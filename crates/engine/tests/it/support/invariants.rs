@@ -207,6 +207,7 @@ fn moves(world: &World, run: &Run) -> bool {
         Phase::ToolExec => [EffectKind::CheckCall, EffectKind::RunCall, EffectKind::FindCall, EffectKind::EndCall]
             .into_iter()
             .any(runs),
+        Phase::Awaiting { on: WaitFor::Lane, .. } => runs(EffectKind::Lane),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
         // It waits until a limit is raised. For memory it keeps requesting a grant.
         Phase::Awaiting { on: WaitFor::Budget, until: None } => run.budget.asked.is_none() || runs(EffectKind::Reserve),

@@ -3,7 +3,7 @@
 use engine::tables::transitions::RunState;
 use engine::{
     Breakpoint, CallChecked, CallId, CallStarted, Effect, EndingCause, Event, FailureClass, Found, MessageId,
-    MessageSealed, Next, Outcome, PauseCause, Paused, Policy, QueueMode, RunId, ToolClass,
+    MessageSealed, Next, Outcome, PauseCause, Paused, Policy, QueueMode, RunId, ToolClass, WaitFor,
 };
 
 use super::asked::{Asked, Offered};
@@ -17,6 +17,8 @@ pub(super) enum Doing {
     Streaming,
     Calls,
     Asking,
+    /// It queues for its lane after a wait.
+    Queueing,
     Summing,
     Deciding,
     Retrying,
@@ -28,7 +30,7 @@ impl Doing {
             Self::Preparing | Self::Sent => RunState::Preparing,
             Self::Streaming => RunState::Streaming,
             Self::Calls => RunState::ToolExec,
-            Self::Asking => RunState::Awaiting,
+            Self::Asking | Self::Queueing => RunState::Awaiting,
             Self::Summing => RunState::Compacting,
             Self::Deciding => RunState::Error,
             Self::Retrying => RunState::Retry,
@@ -137,6 +139,7 @@ impl CurrentRun {
             Event::StepBegun(_) => self.begun = true,
             Event::RequestSent(_) => self.sent(steers)?,
             Event::RequestOpened(_) => self.is(Doing::Streaming),
+            Event::WaitEnded(_) if self.doing == Doing::Queueing && !self.calls.is_empty() => self.is(Doing::Calls),
             Event::StreamInterrupted(_) | Event::WaitEnded(_) => self.is(Doing::Preparing),
             Event::MessageSealed(e) => self.sealed(e, steers)?,
             Event::CallChecked(_)
@@ -147,6 +150,7 @@ impl CurrentRun {
             | Event::CallLost(_)
             | Event::CallFound(_)
             | Event::CallSettled(_) => self.call_event(event, steers)?,
+            Event::WaitBegan(e) if e.on == WaitFor::Lane => self.is(Doing::Queueing),
             Event::WaitBegan(_) => self.is(Doing::Asking),
             Event::Failed(e) if e.failure.class == FailureClass::ContextOverflow => self.is(Doing::Summing),
             Event::CompactionBegun(_) => {
@@ -220,7 +224,9 @@ impl CurrentRun {
             Event::CallAsked(e) => self.call(e.call)?.at = At::Asked,
             Event::AskAnswered(e) => {
                 self.call(e.call)?.at = if e.allow { At::Ready } else { At::Waiting };
-                self.is(Doing::Calls);
+                if self.doing != Doing::Queueing {
+                    self.is(Doing::Calls);
+                }
             }
             Event::CallStarted(e) => self.call_started(e, steers)?,
             Event::CallEnding(e) => {
@@ -241,7 +247,7 @@ impl CurrentRun {
             Event::CallSettled(e) => {
                 self.call(e.call)?;
                 self.calls.retain(|call| call.id != e.call);
-                if self.calls.is_empty() {
+                if self.calls.is_empty() && self.doing != Doing::Queueing {
                     self.is(Doing::Preparing);
                 }
             }
@@ -395,8 +401,8 @@ impl CurrentRun {
                 Effect::EndCall { call, .. } => at(call) == Some(At::Ending),
                 Effect::FindCall { call, .. } => at(call) == Some(At::Lost),
                 Effect::FreezeCall { call, .. } => still && at(call) == Some(At::Running),
-                Effect::Lane { .. }
-                | Effect::Reserve { .. }
+                Effect::Lane { .. } => is_active && self.doing == Doing::Queueing,
+                Effect::Reserve { .. }
                 | Effect::Report { .. }
                 | Effect::HoldProcess { .. }
                 | Effect::EndProcess { .. } => false,
@@ -409,7 +415,7 @@ impl CurrentRun {
         let asks = is_active
             && match self.doing {
                 Doing::Preparing => !self.begun,
-                Doing::Sent | Doing::Streaming | Doing::Summing => true,
+                Doing::Sent | Doing::Streaming | Doing::Summing | Doing::Queueing => true,
                 Doing::Calls | Doing::Asking | Doing::Deciding | Doing::Retrying => false,
             };
         let mut expected = usize::from(asks);

@@ -214,7 +214,11 @@ impl World {
         if let Some(story) = &mut self.story {
             story.push(short(&format!("{} at {} ms: {input:?}", self.inputs, self.now)));
         }
-        let answer = self.machine.handle(input, Moment { now: Timestamp(self.now), random: draw });
+        let moment = Moment { now: Timestamp(self.now), random: draw };
+        // Now and then no slot of the lane is free when a wait ends.
+        let lane = Report::LaneChecked { is_free: !self.inputs.is_multiple_of(3) };
+        let _ = self.machine.handle(lane.into(), moment);
+        let answer = self.machine.handle(input, moment);
         if let Some(fault) = self.machine.fault() {
             return Err(fault.to_string());
         }
