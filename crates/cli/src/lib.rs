@@ -4,10 +4,12 @@
 #![allow(clippy::print_stdout, reason = "commands print their results on stdout")]
 
 mod args;
+mod claim;
 mod commands;
 mod config;
 mod deprecation;
 mod error;
+mod here;
 mod idle;
 mod output;
 mod owner_client;

@@ -6,33 +6,35 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gateway::socket::{self, Listener};
-use gateway::{Service, ServiceOptions};
+use gateway::{Service, ServiceOptions, Tenure};
 use journal::Sqlite;
 use protocol::method::{Cap, ClientInfo, ConnectParams};
 use protocol::{Client, ClientError, Events, FrameError, PROTOCOL};
 use runtime::IdlePolicy;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::claim::Claim;
 use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
+use crate::here::Here;
 use crate::output;
 use crate::resolver::ConfigResolver;
 
 /// Timeout of the handshake: long enough for a busy machine; a stopped owner never responds.
-const GREETING: Duration = Duration::from_secs(5);
+pub(crate) const GREETING: Duration = Duration::from_secs(5);
 /// The same for commands that can read the journal instead.
 const GLANCE: Duration = Duration::from_secs(1);
 /// How long an owner may hold the home without listening, while it starts or shuts down.
-const CHANGE: Duration = Duration::from_secs(5);
+pub(crate) const CHANGE: Duration = Duration::from_secs(5);
 /// Poll interval while waiting for an owner.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+/// How long a command leaves a home to the service that has claimed it: a service takes a free home at its next look.
+const PRECEDENCE: Duration = Duration::from_secs(10);
 /// How many notes of an owner wait to be printed. A further one is dropped rather than waited for.
 pub(crate) const NOTES: usize = 64;
-/// When this command is done, answers for other clients may continue for this long.
-const DRAIN: Duration = Duration::from_secs(1);
 
 /// A connection to the owner.
 pub(crate) struct OwnerClient {
@@ -44,16 +46,6 @@ pub(crate) struct OwnerClient {
     methods: Vec<String>,
     /// The owner, if it is this process.
     pub(crate) here: Option<Here>,
-}
-
-/// What an owning process keeps.
-pub(crate) struct Here {
-    service: Arc<Service>,
-    /// The task that accepts other clients.
-    listening: Option<JoinHandle<()>>,
-    /// Notes about a changed configuration.
-    pub(crate) notes: mpsc::Receiver<String>,
-    pub(crate) broken: watch::Receiver<Option<journal::Error>>,
 }
 
 /// How to open a home.
@@ -80,12 +72,17 @@ impl Opening<'_> {
                 Some(Err(error @ ClientError::Answered(_))) if !self.wait => return Err(failed(error)),
                 Some(Err(_)) | None => {}
             }
+            let is_claimed = is_away && Claim::is_held(home);
+            if is_claimed && began.elapsed() < PRECEDENCE {
+                tokio::time::sleep(LOOK).await;
+                continue;
+            }
             match Sqlite::own(home) {
                 Ok(journal) => return self.own(Arc::new(journal)).await,
                 Err(error @ journal::Error::Owned { .. }) => {
                     // An owner that does not complete the handshake is stopped; one without a socket starts or shuts
-                    // down.
-                    let is_changing = is_away && began.elapsed() < CHANGE;
+                    // down. A service that has claimed the home waits for it, and limits how long.
+                    let is_changing = is_claimed || is_away && began.elapsed() < CHANGE;
                     if !is_changing && !self.wait {
                         return Err(error.into());
                     }
@@ -102,6 +99,7 @@ impl Opening<'_> {
     async fn own(&self, journal: Arc<Sqlite>) -> Result<OwnerClient, CliError> {
         let (notes_in, notes) = mpsc::channel(NOTES);
         let config = Arc::clone(&self.config);
+        let drain = config.drain();
         let logins = models::Logins::default();
         let options = ServiceOptions {
             home: self.globals.home.clone(),
@@ -112,6 +110,7 @@ impl Opening<'_> {
                 .with_logins(logins.clone()),
             resolver: Box::new(ConfigResolver::new(config, logins, notes_in.clone())),
             idle: IdlePolicy::default(),
+            tenure: Tenure::Command { drain },
             version: env!("CARGO_PKG_VERSION").to_owned(),
             notes: notes_in.clone(),
         };
@@ -126,10 +125,9 @@ impl Opening<'_> {
                 None
             }
         };
-        let broken = service.runtime().broken();
-        let mut owner_client = greet(service.attach(), self.can_approve).await.map_err(failed)?;
-        owner_client.here = Some(Here { service, listening, notes, broken });
-        Ok(owner_client)
+        // A service that asks for the home meanwhile waits for the keeper, so this connection is accepted.
+        let owner_client = greet(service.attach(), self.can_approve).await.map_err(failed)?;
+        Ok(OwnerClient { here: Some(Here::keep(service, listening, notes, drain)), ..owner_client })
     }
 }
 
@@ -149,7 +147,11 @@ pub(crate) async fn look(home: &Path, can_approve: bool) -> Option<Result<OwnerC
     look_for(home, can_approve, GLANCE).await
 }
 
-async fn look_for(home: &Path, can_approve: bool, within: Duration) -> Option<Result<OwnerClient, ClientError>> {
+pub(crate) async fn look_for(
+    home: &Path,
+    can_approve: bool,
+    within: Duration,
+) -> Option<Result<OwnerClient, ClientError>> {
     let stream = socket::connect(home).await.ok()?;
     match timeout(within, greet(stream, can_approve)).await {
         // It shut down in the meantime.
@@ -159,7 +161,7 @@ async fn look_for(home: &Path, can_approve: bool, within: Duration) -> Option<Re
     }
 }
 
-async fn greet<S>(stream: S, can_approve: bool) -> Result<OwnerClient, ClientError>
+pub(crate) async fn greet<S>(stream: S, can_approve: bool) -> Result<OwnerClient, ClientError>
 where
     S: AsyncRead + AsyncWrite + Send + 'static,
 {
@@ -189,23 +191,6 @@ pub(crate) async fn hang_up(listening: JoinHandle<()>) {
     let _ = listening.await;
 }
 
-/// Acquires the home; waits for the current owner if `wait` is set.
-pub(crate) async fn own(home: &Path, wait: bool) -> Result<Arc<Sqlite>, CliError> {
-    let mut reported = false;
-    loop {
-        match Sqlite::own(home) {
-            Ok(journal) => return Ok(Arc::new(journal)),
-            Err(error @ journal::Error::Owned { .. }) if wait => {
-                if !std::mem::replace(&mut reported, true) {
-                    eprintln!("limulus: {error}; waiting");
-                }
-                tokio::time::sleep(LOOK).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
 /// The error of a request that another owner would refuse too.
 pub(crate) fn failed(error: ClientError) -> CliError {
     match error {
@@ -225,22 +210,5 @@ pub(crate) fn is_gone(error: &ClientError) -> bool {
         ClientError::Gone => true,
         ClientError::Answered(shape) => shape.code == protocol::ErrorCode::Unavailable && shape.retryable == Some(true),
         ClientError::Frame(_) | ClientError::Unreadable { .. } => false,
-    }
-}
-
-impl Here {
-    /// A new connection to this owner, after it dropped the last one because this client read too slowly.
-    pub(crate) async fn attach(self, can_approve: bool) -> Result<OwnerClient, CliError> {
-        let owner_client = greet(self.service.attach(), can_approve).await.map_err(failed)?;
-        Ok(OwnerClient { here: Some(self), ..owner_client })
-    }
-
-    /// Accepts no further clients and shuts the service down in order. Clients receive everything that is recorded
-    /// until then. A shutdown by a signal does not wait for answers.
-    pub(crate) async fn leave(&mut self, at_once: bool) -> Result<(), CliError> {
-        if let Some(listening) = self.listening.take() {
-            hang_up(listening).await;
-        }
-        self.service.leave(if at_once { Duration::ZERO } else { DRAIN }).await.map_err(CliError::from)
     }
 }

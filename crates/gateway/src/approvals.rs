@@ -2,7 +2,7 @@
 //! that are still open. The first answer counts, and the other clients are notified. The engine decides whether an
 //! answer is accepted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{CallId, Event};
@@ -19,6 +19,8 @@ pub(crate) struct Approvals(Mutex<Open>);
 struct Open {
     approvers: BTreeMap<u64, Weak<Caller>>,
     requests: BTreeMap<CallId, ApprovalRequest>,
+    /// The sessions that this owner resumed, while their terminals may still be on the way from the owner before it.
+    awaited: BTreeSet<String>,
 }
 
 impl Approvals {
@@ -32,6 +34,18 @@ impl Approvals {
         for request in open.requests.values() {
             caller.notify(&asked(request));
         }
+    }
+
+    /// Keeps requests of these sessions open without a client, until [`Approvals::stop_awaiting`].
+    pub(crate) fn await_terminals(&self, keys: impl Iterator<Item = String>) {
+        self.lock().awaited.extend(keys);
+    }
+
+    /// From now on a request needs a client. Returns the open requests if there is none.
+    pub(crate) fn stop_awaiting(&self) -> Vec<ApprovalRequest> {
+        let mut open = self.lock();
+        open.awaited.clear();
+        if open.approvers.is_empty() { open.requests.values().cloned().collect() } else { vec![] }
     }
 
     /// Removes a client that can no longer answer. Open requests stay open for the next client.
@@ -92,11 +106,11 @@ impl Approver for Approvals {
     fn ask(&self, request: ApprovalRequest) -> bool {
         let mut open = self.lock();
         open.notify(&asked(&request));
-        let has_approver = !open.approvers.is_empty();
-        if has_approver {
+        let may_be_answered = !open.approvers.is_empty() || open.awaited.contains(&request.key);
+        if may_be_answered {
             open.requests.insert(request.call, request);
         }
-        has_approver
+        may_be_answered
     }
 }
 

@@ -12,5 +12,5 @@ pub mod show;
 pub mod socket;
 
 pub use error::{Error, REPORT};
-pub use service::{RecoveredSessions, Service, ServiceOptions};
+pub use service::{RecoveredSessions, Service, ServiceOptions, Tenure};
 pub use session_key::SessionKey;

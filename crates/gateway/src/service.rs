@@ -23,6 +23,21 @@ use crate::methods;
 /// Bytes that are buffered between a command and the service in its own process.
 const PIPE_BYTES: usize = 64 << 10;
 
+/// How long an owner that resumed sessions waits for terminals: they look for it all the time.
+const TERMINALS: Duration = Duration::from_secs(5);
+
+/// How long an owner keeps its home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tenure {
+    /// Until it is stopped.
+    Service,
+    /// While a command runs. A service that asks for the home gets it; answers in progress may finish within `drain`.
+    Command {
+        /// The longest time for answers in progress.
+        drain: Duration,
+    },
+}
+
 /// The options of a service.
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct ServiceOptions {
@@ -34,6 +49,7 @@ pub struct ServiceOptions {
     pub models: models::ModelSet,
     /// When the actors of idle sessions are stopped.
     pub idle: IdlePolicy,
+    pub tenure: Tenure,
     pub version: String,
     /// Notes for the user of the owner, one line each.
     pub notes: mpsc::Sender<String>,
@@ -55,6 +71,8 @@ pub struct Service {
     /// Clients, including those that have not completed the handshake.
     open: watch::Sender<usize>,
     leaving: watch::Sender<bool>,
+    tenure: Tenure,
+    handing_over: watch::Sender<bool>,
 }
 
 impl Service {
@@ -93,6 +111,8 @@ impl Service {
             last_number: AtomicU64::new(0),
             open: watch::Sender::new(0),
             leaving: watch::Sender::new(false),
+            tenure: options.tenure,
+            handing_over: watch::Sender::new(false),
         })
     }
 
@@ -135,9 +155,13 @@ impl Service {
     }
 
     /// Resumes all unfinished sessions. Returns their keys, and the sessions that cannot be read with their errors.
-    pub async fn resume(&self) -> Result<RecoveredSessions, Error> {
+    /// For a few seconds, calls that need approval wait for the terminals that were connected to the owner before this one.
+    pub async fn resume(self: &Arc<Self>) -> Result<RecoveredSessions, Error> {
         let mut taken = RecoveredSessions::default();
-        for row in unfinished(&**self.runtime.journal())? {
+        let rows = unfinished(&**self.runtime.journal())?;
+        self.approvals.await_terminals(rows.iter().map(|row| row.key.clone()));
+        tokio::spawn(stop_awaiting(Arc::downgrade(self)));
+        for row in rows {
             match self.resume_one(&row).await {
                 Ok(()) => taken.sessions.push(row.key),
                 Err(error) => taken.unreadable.push((row.key, error)),
@@ -173,6 +197,25 @@ impl Service {
         Ok(left?)
     }
 
+    /// Becomes true when a service has asked for the home: its owner then calls [`Service::leave`] and releases it.
+    pub fn handing_over(&self) -> watch::Receiver<bool> {
+        self.handing_over.subscribe()
+    }
+
+    /// Accepts the request of a service for the home. Returns the time within which answers in progress may finish.
+    pub(crate) fn hand_over(&self) -> Result<Duration, Error> {
+        match self.tenure {
+            Tenure::Command { drain } => {
+                self.handing_over.send_replace(true);
+                Ok(drain)
+            }
+            Tenure::Service => Err(Error::State {
+                what: "the owner of this home is a service, which keeps it".to_owned(),
+                hint: "stop that service first".to_owned(),
+            }),
+        }
+    }
+
     /// The number of clients that have completed the handshake.
     pub(crate) fn connections(&self) -> usize {
         self.lock().len()
@@ -205,6 +248,17 @@ impl Service {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Weak<Caller>>> {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Denies what still needs approval when no terminal has come.
+async fn stop_awaiting(service: Weak<Service>) {
+    tokio::time::sleep(TERMINALS).await;
+    let Some(service) = service.upgrade() else { return };
+    for request in service.approvals.stop_awaiting() {
+        let Ok(Some(row)) = service.runtime.journal().session(&request.key) else { continue };
+        // An error means that the call no longer waits, or that this owner shuts down: the next one asks again.
+        let _ = service.runtime.open(&row.key, &row.agent, vec![request.denial()]).await;
     }
 }
 

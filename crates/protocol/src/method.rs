@@ -105,6 +105,8 @@ methods! {
     Connect "connect": ConnectParams => HelloOk;
     /// Checks that the owner works.
     HealthGet "health": NoParams => Health;
+    /// Asks for the home on behalf of a service: a command that owns it drains and releases it, a service refuses.
+    OwnerHandover "owner.handover": NoParams => HandoverAccepted;
     /// Shows the state of the home: its owner, its sessions by state, and what the unfinished ones wait for.
     StatusGet "status": NoParams => Status;
     /// Sends a message. It has two responses: when accepted and when ended. A chat command has one.

@@ -79,8 +79,20 @@ pub(super) async fn until_ended(
     run: RunId,
     ask: impl AsyncFn(&Client) -> Result<(), ClientError>,
 ) -> Result<AbortResult, CliError> {
-    follower.follow(key).await.map_err(failed)?;
-    ask(follower.client()).await.map_err(failed)?;
+    follower.follow(key).await?;
+    let mut is_repeated = false;
+    loop {
+        match ask(follower.client()).await {
+            Ok(()) => break,
+            Err(error) if follower.may_retry(&error) => {
+                follower.reopen().await?;
+                is_repeated = true;
+            }
+            // If the owner that is gone had recorded the request, the missed lines contain the end of the run.
+            Err(ClientError::Answered(_)) if is_repeated => break,
+            Err(error) => return Err(failed(error)),
+        }
+    }
     loop {
         match follower.next().await? {
             Happening::Recorded(event) => {

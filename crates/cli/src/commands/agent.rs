@@ -185,17 +185,12 @@ async fn converse(
         report_others(follower, key, globals)?;
     }
     let mut sent = Sent::default();
-    let mut is_there = match follower.follow(key).await {
-        Ok(()) => true,
-        Err(error) if is_gone(&error) => false,
-        Err(error) => return Err(failed(error)),
-    };
+    follower.follow(key).await?;
     loop {
-        if is_there && let Some(ended) = sent.follow(follower, params).await? {
+        if let Some(ended) = sent.follow(follower, params).await? {
             return Ok(ended);
         }
         follower.reopen().await?;
-        is_there = true;
     }
 }
 
@@ -262,7 +257,7 @@ impl Sent {
                     let (run, end) = answered_before(follower, &params.session_key, ended);
                     return Ok(Some(Ending::Run(run, end)));
                 }
-                Err(error) if is_gone(&error) && !follower.is_owner() => return Ok(None),
+                Err(error) if follower.may_retry(&error) => return Ok(None),
                 Err(error) => return Err(failed(error)),
             }
         }

@@ -12,7 +12,6 @@ use super::follower::{End, Follower, change};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::error::CliError;
-use crate::owner_client::failed;
 use crate::show::{json, json_line, print};
 
 /// Compact the history of a session: a summary replaces all but its newest part; the journal keeps the original
@@ -54,7 +53,7 @@ pub(crate) async fn run(args: CompactArgs, globals: &Globals) -> Result<(), CliE
 
 /// Requests the compaction and draws what happens until it is done.
 async fn compact(follower: &mut Follower<'_>, key: &str, focus: Option<String>) -> Result<Compacted, CliError> {
-    follower.follow(key).await.map_err(failed)?;
+    follower.follow(key).await?;
     loop {
         let params = CompactParams { session_key: Some(key.to_owned()), focus: focus.clone() };
         if let Some(compacted) = follower.ask::<SessionsCompact>(params).await? {

@@ -13,7 +13,6 @@ use super::follower::{End, Follower};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
-use crate::owner_client::failed;
 
 /// End a session permanently: its run, its queue, its background processes; the conversation stays readable.
 #[derive(Debug, Args)]
@@ -38,7 +37,7 @@ pub(crate) async fn run(args: EndArgs, globals: &Globals) -> Result<(), CliError
 /// If nobody owns the home, the request is in the batch that opens the session, so that nothing of it starts. The request
 /// is durable: any later owner carries it out.
 async fn end(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<(), CliError> {
-    follower.follow(key).await.map_err(failed)?;
+    follower.follow(key).await?;
     let left = loop {
         let params = EndParams { session_key: key.to_owned() };
         if let Some(ended) = follower.ask::<SessionsEnd>(params).await? {

@@ -1,6 +1,8 @@
 //! What the commands that follow sessions share: a connection to the owner, a screen, signals, and continuing with the
 //! next owner after the last line that was drawn.
 
+mod reopening;
+
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -21,8 +23,9 @@ use super::asking::Asking;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
+use crate::here::Here;
 use crate::output;
-use crate::owner_client::{Here, Opening, OwnerClient, failed, is_gone};
+use crate::owner_client::{Opening, OwnerClient, failed, is_gone};
 use crate::render::{Screen, Style};
 
 /// Interval of the spinner.
@@ -122,15 +125,26 @@ impl<'a> Follower<'a> {
         self.followed.get(key).cloned().unwrap_or_default()
     }
 
-    /// Whether this process owns the home.
+    /// Whether this process owns the home and keeps it.
     pub(crate) fn is_owner(&self) -> bool {
-        self.owner_client.here.is_some()
+        self.owner_client.here.as_ref().is_some_and(|here| !here.is_handing_over())
     }
 
-    /// Follows a session from now on.
-    pub(crate) async fn follow(&mut self, key: &str) -> Result<(), ClientError> {
-        let params = SubscribeParams { session: Some(key.to_owned()), ..SubscribeParams::default() };
-        self.follow_from(key, params).await
+    /// Whether the next owner may answer a request that failed with this error.
+    pub(crate) fn may_retry(&self, error: &ClientError) -> bool {
+        is_gone(error) && !self.is_owner()
+    }
+
+    /// Follows a session from now on, also if the owner goes away meanwhile.
+    pub(crate) async fn follow(&mut self, key: &str) -> Result<(), CliError> {
+        loop {
+            let params = SubscribeParams { session: Some(key.to_owned()), ..SubscribeParams::default() };
+            match self.follow_from(key, params).await {
+                Ok(()) => return Ok(()),
+                Err(error) if self.may_retry(&error) => self.reopen().await?,
+                Err(error) => return Err(failed(error)),
+            }
+        }
     }
 
     /// Whether the whole home is followed.
@@ -212,7 +226,7 @@ impl<'a> Follower<'a> {
         while self.next_arrived().is_some() {}
         match answer {
             Ok(answer) => Ok(Some(answer)),
-            Err(error) if is_gone(&error) && !self.is_owner() => Ok(None),
+            Err(error) if self.may_retry(&error) => Ok(None),
             Err(error) => Err(failed(error)),
         }
     }
@@ -221,43 +235,6 @@ impl<'a> Follower<'a> {
     pub(crate) fn abort(&mut self, params: AbortParams) {
         self.screen.say("■ aborting; Ctrl-C again quits at once");
         self.send::<RunsAbort>(params);
-    }
-
-    /// Finds or becomes the next owner, and continues each followed session after its last line.
-    pub(crate) async fn reopen(&mut self) -> Result<(), CliError> {
-        let before = self.owner_client.pid;
-        self.screen.hide_status();
-        if let Some(here) = self.owner_client.here.take() {
-            self.owner_client = here.attach(can_approve()).await?;
-            let client = self.owner_client.client.clone();
-            return self.follow_again(&client).await.map_err(failed);
-        }
-        loop {
-            let opening = self.opening.as_ref().ok_or_else(|| CliError::bug("a watcher looked for the next owner"))?;
-            self.owner_client = opening.open().await?;
-            let client = self.owner_client.client.clone();
-            match self.follow_again(&client).await {
-                Ok(()) => break,
-                Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        let pid = self.owner_client.pid;
-        self.screen.say(&match &self.owner_client.here {
-            Some(_) => format!("… pid {before}, which owned the home, is gone; this process continues"),
-            None if pid == before => "… more happened than was read here; this continues where it stopped".to_owned(),
-            None => format!("… pid {before}, which owned the home, is gone; pid {pid} continues"),
-        });
-        Ok(())
-    }
-
-    async fn follow_again(&mut self, client: &Client) -> Result<(), ClientError> {
-        for (key, cursor) in &self.followed {
-            let session = (key != HOME).then(|| key.clone());
-            let params = SubscribeParams { session, from: Some(cursor.clone()), ..SubscribeParams::default() };
-            client.call::<EventsSubscribe>(params).await?;
-        }
-        Ok(())
     }
 
     /// Disconnects. If this process is the owner, it shuts down in order, so that others can continue.

@@ -126,7 +126,7 @@ async fn drop_run(follower: &mut Follower<'_>, found: &FoundRun) -> Result<(), C
 /// Resumes the run. If this process is the owner, it follows the run to its end, because no other process executes it.
 async fn resume(follower: &mut Follower<'_>, reader: &Reader, found: &FoundRun, as_json: bool) -> Result<(), CliError> {
     let key = &found.session.key;
-    follower.follow(key).await.map_err(failed)?;
+    follower.follow(key).await?;
     let asked = loop {
         match ask(follower.client(), found.run, false).await {
             Ok(asked) => break asked,

@@ -188,7 +188,7 @@ impl Following<'_> {
     async fn follow(&mut self, follower: &mut Follower<'_>, params: &ResumeParams) -> Result<Option<()>, CliError> {
         match follower.client().call::<SessionsResume>(params.clone()).await {
             Ok(_) => {}
-            Err(error) if is_gone(&error) && !follower.is_owner() => return Ok(None),
+            Err(error) if follower.may_retry(&error) => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
         self.report_waits(follower).await;

@@ -1,16 +1,17 @@
 //! `limulus serve`: owns the home without a terminal.
 
 mod notify;
+mod taking;
 mod unit;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use gateway::socket::{self, Listener};
-use gateway::{RecoveredSessions, Service, ServiceOptions};
-use journal::Journal as _;
+use gateway::{RecoveredSessions, Service, ServiceOptions, Tenure};
+use journal::{Journal as _, Sqlite};
 use runtime::IdlePolicy;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -19,15 +20,17 @@ use tokio::sync::mpsc;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
-use crate::owner_client::{NOTES, hang_up, own, say_damage};
+use crate::owner_client::{NOTES, hang_up, say_damage};
 use crate::resolver::ConfigResolver;
 use crate::{idle, retention};
+use taking::Taken;
 
 /// Own the home without a terminal: resume unfinished runs, serve clients on its socket.
 #[derive(Debug, Args)]
 #[command(
     after_help = "SIGTERM or Ctrl-C stops it in order: streaming answers may finish within serve.drain_s, commands\n\
-                        continue under their supervisors, and the next owner resumes everything.\n\n\
+                        continue under their supervisors, and the next owner resumes everything.\n\
+                        A command that owns the home hands it over to a service that starts.\n\n\
                         limulus serve --unit systemd > ~/.config/systemd/user/limulus.service"
 )]
 pub(crate) struct ServeArgs {
@@ -37,6 +40,9 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     writer: WriterArgs,
 }
+
+/// Time that a service manager is asked for after the home was handed over, to resume the sessions.
+const START: Duration = Duration::from_secs(90);
 
 /// The service managers for which `serve --unit` prints a unit.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -53,26 +59,21 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let program =
         std::env::current_exe().map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?;
     if let Some(system) = args.unit {
-        print!("{}", unit::unit(system, &program, &globals.home, drain));
+        print!("{}", unit::unit(system, &program, &globals.home, drain)?);
         return Ok(());
     }
     // Installed before the home is owned, so that an early signal stops in order too.
     let mut signals = Signals::new()?;
-    let journal = own(&globals.home, args.writer.wait).await?;
-    let (epoch, (notes_in, mut notes)) = (journal.epoch(), mpsc::channel(NOTES));
-    let logins = models::Logins::default();
-    let options = ServiceOptions {
-        home: globals.home.clone(),
-        supervisor: program,
-        models: models::ModelSet::new()
-            .with_offline(models::Offline::with_pace(config.offline_pace()))
-            .with_logins(logins.clone()),
-        resolver: Box::new(ConfigResolver::new(config, logins, notes_in.clone())),
-        idle: IdlePolicy::default(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        notes: notes_in,
+    let reporter = Reporter { json: args.writer.json };
+    notify::report("STATUS=opening the home");
+    let taken = tokio::select! {
+        taken = taking::take(&globals.home, args.writer.wait, &reporter) => taken?,
+        // It owns nothing yet.
+        () = signals.next() => return Ok(()),
     };
-    let service = Service::start(journal, options);
+    let Taken { journal, claim } = taken;
+    let epoch = journal.epoch();
+    let (service, mut notes) = start(journal, program, config, globals);
     let keeper = Arc::clone(&service);
     let erase = move |days| keeper.erase(days).map_err(CliError::from);
     say_damage(&service);
@@ -82,15 +83,17 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         let (what, hint) = text.split_once(": ").unwrap_or((&text, ""));
         CliError::Refused { exit: Exit::Store, what: what.to_owned(), hint: hint.to_owned() }
     })?;
-    let reporter = Reporter { json: args.writer.json };
     let mut broken = service.runtime().broken();
     let (socket, mut listening) = (listener.path().to_owned(), None);
     let serving = async {
-        let taken = service.resume().await?;
+        notify::report("STATUS=resuming sessions");
+        let recovered = service.resume().await?;
         // An unread terminal blocks only these lines, not the clients.
         listening = Some(listener.spawn(Arc::clone(&service)));
-        reporter.ready(globals, &socket, epoch.0, &taken);
-        notify::report("READY=1");
+        // From here on a command that looks for the owner finds it.
+        drop(claim);
+        reporter.ready(globals, &socket, epoch.0, &recovered);
+        notify::report("READY=1\nSTATUS=serving");
         tokio::select! {
             () = signals.next() => {}
             Ok(error) = broken.wait_for(Option::is_some) => {
@@ -113,6 +116,30 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         left = service.leave(drain) => served.and(left.map_err(CliError::from)),
         () = signals.next() => super::agent::quit(),
     }
+}
+
+/// The service, and the notes about its configuration.
+fn start(
+    journal: Arc<Sqlite>,
+    program: PathBuf,
+    config: Arc<Config>,
+    globals: &Globals,
+) -> (Arc<Service>, mpsc::Receiver<String>) {
+    let (notes_in, notes) = mpsc::channel(NOTES);
+    let logins = models::Logins::default();
+    let options = ServiceOptions {
+        home: globals.home.clone(),
+        supervisor: program,
+        models: models::ModelSet::new()
+            .with_offline(models::Offline::with_pace(config.offline_pace()))
+            .with_logins(logins.clone()),
+        resolver: Box::new(ConfigResolver::new(config, logins, notes_in.clone())),
+        idle: IdlePolicy::default(),
+        tenure: Tenure::Service,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        notes: notes_in,
+    };
+    (Service::start(journal, options), notes)
 }
 
 struct Signals {
@@ -140,6 +167,15 @@ struct Reporter {
 }
 
 impl Reporter {
+    /// A command owns the home and hands it over. `most` is the longest time that this takes.
+    fn waiting(&self, pid: u32, most: Duration) {
+        eprintln!("limulus: pid {pid} owns the home and hands it over; waiting for it");
+        self.line(&json!({ "type": "waiting", "pid": pid }));
+        // The manager's limit for a start would end before a long drain.
+        let extended = most.saturating_add(START).as_micros();
+        notify::report(&format!("STATUS=waiting for pid {pid} to hand the home over\nEXTEND_TIMEOUT_USEC={extended}"));
+    }
+
     fn ready(&self, globals: &Globals, socket: &Path, epoch: u64, taken: &RecoveredSessions) {
         let (home, pid) = (globals.home.display(), std::process::id());
         let up = match taken.sessions.len() {

@@ -19,6 +19,7 @@ mod doctor;
 mod failover;
 mod faults;
 mod formats;
+mod handover;
 mod hold;
 mod idle;
 mod independent;

@@ -157,6 +157,7 @@ fn r60_every_frame_of_an_owner_matches_the_published_schema() {
         ("runs.break", json!({ "run": run, "beforeTool": "ls" }), "NOT_FOUND"),
         ("runs.break", json!({ "run": run, "beforeTool": "ls", "onState": "error" }), "INVALID_REQUEST"),
         ("receipts.get", json!({}), "INVALID_REQUEST"),
+        ("owner.handover", json!({}), "REFUSED"),
         ("sessions.uncompact", json!({ "sessionKey": "other" }), "NOT_FOUND"),
     ] {
         assert_eq!(client.get(method, &params)["error"]["code"], code, "{method}");

@@ -164,10 +164,14 @@ fn r15_a_service_that_is_stopped_lets_an_answer_end() {
 fn r15_the_service_manager_is_notified_and_a_foreign_file_at_the_socket_path_is_kept() {
     let home = Home::new();
     let manager = UnixDatagram::bind(home.file("notify")).expect("a socket");
-    let observed = || {
-        let mut state = [0; 64];
+    // A state may come with a status for people, which may also come alone.
+    let observed = || loop {
+        let mut state = [0; 256];
         let bytes = manager.recv(&mut state).expect("a state");
-        String::from_utf8_lossy(&state[..bytes]).into_owned()
+        let state = String::from_utf8_lossy(&state[..bytes]).into_owned();
+        if let Some(state) = state.lines().find(|line| !line.starts_with("STATUS=")) {
+            return state.to_owned();
+        }
     };
     let home = Home::with(Home::new(), "NOTIFY_SOCKET", &home.file("notify").display().to_string());
     let (service, _) = serve(&home);

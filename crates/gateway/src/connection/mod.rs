@@ -320,6 +320,7 @@ mod tests {
             resolver: Box::new(Nothing),
             models: ModelSet::new(),
             idle: IdlePolicy::default(),
+            tenure: crate::Tenure::Service,
             version: "0".to_owned(),
             notes: tokio::sync::mpsc::channel(1).0,
         };

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use protocol::deprecated::{Deprecated, Surface};
 use protocol::method::{
     Agent, AgentWait, ApprovalsResolve, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method,
-    NoParams, ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak, RunsPause,
-    RunsResume, SessionsCleanup, SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
+    NoParams, OwnerHandover, ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak,
+    RunsPause, RunsResume, SessionsCleanup, SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response};
 use serde_json::Value;
@@ -45,6 +45,10 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
         HealthGet::NAME => {
             let NoParams {} = self::params::<HealthGet>(params)?;
             encoded::<HealthGet>(acting::health(caller))
+        }
+        OwnerHandover::NAME => {
+            let NoParams {} = self::params::<OwnerHandover>(params)?;
+            encoded::<OwnerHandover>(acting::hand_over(caller)?)
         }
         Agent::NAME => encoded::<Agent>(acting::agent(caller, id, self::params::<Agent>(params)?).await?),
         AgentWait::NAME => encoded::<AgentWait>(acting::wait(caller, self::params::<AgentWait>(params)?).await?),

@@ -145,6 +145,15 @@ pub struct Health {
     pub open_sessions: u32,
 }
 
+/// Result of `owner.handover`: the owner accepts nothing new and releases the home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct HandoverAccepted {
+    /// Answers in progress may finish within this time, milliseconds.
+    pub drain_ms: u64,
+}
+
 /// Parameters of `agent`: a message, and the settings of its run. A session that does not exist is created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

@@ -38,15 +38,20 @@ pub struct ApprovalRequest {
     pub text: String,
 }
 
+impl ApprovalRequest {
+    /// The answer if nobody can be asked.
+    pub fn denial(self) -> Command {
+        let by = "it needs approval and there is no terminal to ask on; run with --yes, or set tools.exec.policy";
+        Command::Answer { call: self.call, fingerprint: self.fingerprint, allow: false, by: by.to_owned() }
+    }
+}
+
 impl Shared {
     /// Sends a request to the approver; without one, returns the denial.
     pub(crate) fn ask(&self, request: ApprovalRequest) -> Option<Command> {
-        let ApprovalRequest { call, fingerprint, .. } = request;
-        if self.approver.as_ref().is_some_and(|approver| approver.ask(request)) {
-            return None;
+        match &self.approver {
+            Some(approver) if approver.ask(request.clone()) => None,
+            _ => Some(request.denial()),
         }
-        let by =
-            "it needs approval and there is no terminal to ask on; run with --yes, or set tools.exec.policy".to_owned();
-        Some(Command::Answer { call, fingerprint, allow: false, by })
     }
 }

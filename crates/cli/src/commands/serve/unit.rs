@@ -4,31 +4,68 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::UnitOf;
+use crate::error::{CliError, Exit};
 
 /// Time after the drain within which the service must have stopped.
 const STOP_S: u64 = 20;
 
-pub(super) fn unit(system: UnitOf, program: &Path, home: &Path, drain: Duration) -> String {
-    let (program, home) = (program.to_string_lossy(), home.to_string_lossy());
+/// The unit for this service manager. A path that its format cannot hold is refused.
+pub(super) fn unit(system: UnitOf, program: &Path, home: &Path, drain: Duration) -> Result<String, CliError> {
     let stop_s = drain.as_secs() + STOP_S;
     match system {
-        UnitOf::Systemd => systemd(&program, &home, stop_s),
-        UnitOf::Launchd => launchd(&program, &home, stop_s),
+        UnitOf::Systemd => Ok(systemd(text(program)?, text(home)?, stop_s)),
+        UnitOf::Launchd => Ok(launchd(xml(program)?, xml(home)?, stop_s)),
     }
 }
 
-/// `KillMode=process`: running commands continue under their supervisors.
+/// The path as a text: service managers read UTF-8 only.
+fn text(path: &Path) -> Result<&str, CliError> {
+    path.to_str().ok_or_else(|| unusable(path, "is not UTF-8"))
+}
+
+/// The path for a property list. XML 1.0 has no other control characters.
+fn xml(path: &Path) -> Result<&str, CliError> {
+    let text = text(path)?;
+    let is_lost = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.contains(is_lost) { Err(unusable(path, "has a control character")) } else { Ok(text) }
+}
+
+fn unusable(path: &Path, why: &str) -> CliError {
+    CliError::Refused {
+        exit: Exit::Refused,
+        what: format!("no unit can name {}: it {why}", path.to_string_lossy().escape_debug()),
+        hint: "use a home and a program with another path".into(),
+    }
+}
+
+/// A word in double quotes, with the escapes that systemd reads there. A percent sign starts a specifier.
+fn quoted(text: &str) -> String {
+    let mut word = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '\\' | '"' => word.extend(['\\', c]),
+            '%' => word.push_str("%%"),
+            '\n' => word.push_str("\\n"),
+            '\t' => word.push_str("\\t"),
+            '\r' => word.push_str("\\r"),
+            c if c.is_ascii_control() => word.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c => word.push(c),
+        }
+    }
+    word.push('"');
+    word
+}
+
+/// `KillMode=process`: running commands continue under their supervisors. `StartLimitIntervalSec=0`: a service whose home
+/// is owned by a process that does not answer is started again until it has the home.
 fn systemd(program: &str, home: &str, stop_s: u64) -> String {
-    let quoted = |text: &str| {
-        let text = text.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%");
-        format!("\"{text}\"")
-    };
     // A dollar sign starts a variable in a command line.
     let program = quoted(program).replace('$', "$$");
     let home = quoted(&format!("LIMULUS_HOME={home}"));
     format!(
         "[Unit]\n\
          Description=Limulus, an agent runtime\n\
+         StartLimitIntervalSec=0\n\
          \n\
          [Service]\n\
          Type=notify\n\
@@ -67,12 +104,16 @@ fn launchd(program: &str, home: &str, stop_s: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     #[test]
     fn r15_units_leave_commands_alone_and_quote_what_is_in_a_path() {
-        let given =
-            |system| unit(system, Path::new("/opt/a b/limulus"), Path::new("/h/50%\"<x>"), Duration::from_secs(10));
+        let given = |system| {
+            unit(system, Path::new("/opt/a b/limulus"), Path::new("/h/50%\"<x>"), Duration::from_secs(10)).unwrap()
+        };
         let systemd = given(UnitOf::Systemd);
         for line in [
             "ExecStart=\"/opt/a b/limulus\" serve",
@@ -80,6 +121,7 @@ mod tests {
             "KillMode=process",
             "TimeoutStopSec=30",
             "Type=notify",
+            "StartLimitIntervalSec=0",
         ] {
             assert!(systemd.lines().any(|given| given == line), "{line}\n{systemd}");
         }
@@ -89,5 +131,28 @@ mod tests {
             assert!(launchd.contains(part), "{part}\n{launchd}");
         }
         assert!(launchd.contains("<key>AbandonProcessGroup</key><true/>"));
+    }
+
+    #[test]
+    fn r15_a_control_character_in_a_path_adds_no_line_to_a_unit() {
+        let given =
+            |system, home: &OsStr| unit(system, Path::new("/opt/li\nmulus"), Path::new(home), Duration::from_secs(10));
+        let plain = unit(UnitOf::Systemd, Path::new("/l"), Path::new("/h"), Duration::from_secs(10)).unwrap();
+        let home = OsStr::new("/h\nExecStartPre=\"x\"\r\u{1b}\u{7f}\t\\");
+        let systemd = given(UnitOf::Systemd, home).unwrap();
+        assert_eq!(systemd.lines().count(), plain.lines().count(), "{systemd}");
+        for line in [
+            r#"ExecStart="/opt/li\nmulus" serve"#,
+            r#"Environment="LIMULUS_HOME=/h\nExecStartPre=\"x\"\r\x1b\x7f\t\\""#,
+        ] {
+            assert!(systemd.lines().any(|given| given == line), "{line}\n{systemd}");
+        }
+        assert!(!systemd.contains(|c: char| c.is_control() && c != '\n'), "{systemd}");
+        // A property list has no such escapes.
+        assert_eq!(given(UnitOf::Launchd, home).unwrap_err().exit(), Exit::Refused);
+        assert!(given(UnitOf::Launchd, OsStr::new("/a\nb")).unwrap().contains("<string>/a\nb</string>"));
+        for system in [UnitOf::Systemd, UnitOf::Launchd] {
+            assert_eq!(given(system, OsStr::from_bytes(b"/h\xff")).unwrap_err().exit(), Exit::Refused);
+        }
     }
 }

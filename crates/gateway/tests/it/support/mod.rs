@@ -87,6 +87,7 @@ impl Home {
             resolver: Box::new(Here(workspace.display().to_string())),
             models: ModelSet::new().with_offline(Offline::with_pace(pace)),
             idle: IdlePolicy::default(),
+            tenure: gateway::Tenure::Service,
             version: "0.0.0".to_owned(),
             notes: notes_in,
         };

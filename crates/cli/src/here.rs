@@ -1,0 +1,109 @@
+//! The owner in this process while a command runs: its service, and the task that ends the service when the command is done
+//! or another service asks for the home. The task alone holds the service, so the home is released even if the command
+//! waits for an unread terminal.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use gateway::Service;
+use protocol::ClientError;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::error::CliError;
+use crate::owner_client::{OwnerClient, greet, hang_up};
+
+/// When this command is done, answers for other clients may continue for this long.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// What an owning process keeps.
+pub(crate) struct Here {
+    /// Gone when the home is released.
+    service: Weak<Service>,
+    handing_over: watch::Receiver<bool>,
+    /// How long answers may continue, once the command is done.
+    stop: watch::Sender<Option<Duration>>,
+    keeper: JoinHandle<Result<(), gateway::Error>>,
+    /// Notes about a changed configuration.
+    pub(crate) notes: mpsc::Receiver<String>,
+    pub(crate) broken: watch::Receiver<Option<journal::Error>>,
+}
+
+impl Here {
+    /// Keeps the service until the command is done, or until it hands the home over: then answers may continue for `drain`.
+    /// `listening` is the task that accepts other clients.
+    pub(crate) fn keep(
+        service: Arc<Service>,
+        listening: Option<JoinHandle<()>>,
+        notes: mpsc::Receiver<String>,
+        drain: Duration,
+    ) -> Self {
+        let (stop, stopped) = watch::channel(None);
+        Self {
+            service: Arc::downgrade(&service),
+            handing_over: service.handing_over(),
+            broken: service.runtime().broken(),
+            stop,
+            keeper: tokio::spawn(keep(service, listening, stopped, drain)),
+            notes,
+        }
+    }
+
+    /// Whether a service has asked for the home: the next owner is another process.
+    pub(crate) fn is_handing_over(&self) -> bool {
+        *self.handing_over.borrow()
+    }
+
+    /// A new connection to this owner, after it dropped the last one because this client read too slowly.
+    pub(crate) async fn attach(&self, can_approve: bool) -> Result<OwnerClient, ClientError> {
+        let stream = self.service.upgrade().ok_or(ClientError::Gone)?.attach();
+        greet(stream, can_approve).await
+    }
+
+    /// Accepts no further clients and shuts the service down in order. Clients receive everything that is recorded
+    /// until then. A shutdown by a signal does not wait for answers.
+    pub(crate) async fn leave(&mut self, at_once: bool) -> Result<(), CliError> {
+        self.stop.send_replace(Some(if at_once { Duration::ZERO } else { DRAIN }));
+        self.released().await
+    }
+
+    /// Waits until the service has shut down. Must not be called again after it returned.
+    pub(crate) async fn released(&mut self) -> Result<(), CliError> {
+        let left = (&mut self.keeper).await;
+        left.map_err(|error| CliError::bug(&format!("the owner panicked: {error}")))?.map_err(CliError::from)
+    }
+}
+
+async fn keep(
+    service: Arc<Service>,
+    listening: Option<JoinHandle<()>>,
+    mut stop: watch::Receiver<Option<Duration>>,
+    drain: Duration,
+) -> Result<(), gateway::Error> {
+    let mut handing_over = service.handing_over();
+    let asked = tokio::select! {
+        within = stopped(&mut stop) => Err(within),
+        Ok(_) = handing_over.wait_for(|asked| *asked) => Ok(drain),
+    };
+    if let Some(listening) = listening {
+        hang_up(listening).await;
+    }
+    match asked {
+        Err(within) => service.leave(within).await,
+        // The command may be done, or stopped by a signal, before the answers are.
+        Ok(drain) => tokio::select! {
+            left = service.leave(drain) => left,
+            within = stopped(&mut stop) => service.leave(within).await,
+        },
+    }
+}
+
+/// Waits until the command is done. Returns how long answers may continue.
+async fn stopped(stop: &mut watch::Receiver<Option<Duration>>) -> Duration {
+    let within = stop.wait_for(Option::is_some).await.ok().and_then(|within| *within);
+    match within {
+        Some(within) => within,
+        // The process ends without an orderly shutdown.
+        None => std::future::pending().await,
+    }
+}
