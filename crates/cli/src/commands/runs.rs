@@ -81,7 +81,7 @@ enum RunsCommand {
     Trace {
         #[command(flatten)]
         choice: RunChoice,
-        /// Print one JSON object for each entry
+        /// Print one JSON object for each entry, with its recorded fields
         #[arg(long)]
         json: bool,
     },

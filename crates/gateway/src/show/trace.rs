@@ -142,6 +142,7 @@ impl Tracer {
             trigger: entry.event.trigger(),
             crash: matches!(entry.event, Event::Opened(_)) && transition.owner.1 == Left::Not,
             detail,
+            fields: serde_json::from_slice(&entry.event.payload()).unwrap_or_default(),
             echo,
         });
     }

@@ -5,6 +5,7 @@ use engine::{Epoch, Position, RunId, Seq, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 #[cfg(feature = "schema")]
 use super::names;
@@ -47,6 +48,10 @@ pub struct TraceLine {
     pub crash: bool,
     /// A short description; none if the kind says enough.
     pub detail: Option<String>,
+    /// The recorded fields of the entry, as `docs/internals/format.md` lists them for its kind; texts are named by their
+    /// hash.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub fields: Value,
     /// Whether the command line hides the line, because it repeats the line before. `--json` prints all lines, without
     /// this field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -68,6 +68,14 @@ fn r18_the_story_of_a_run_killed_twice() {
     let lines = lines(&scene);
     insta::assert_snapshot!(lay_out_trace(&lines, &Zone::utc()));
     assert_eq!(lines.iter().filter(|line| line.crash).count(), 2);
+    for line in &lines {
+        let payload = serde_json::to_vec(&line.fields).unwrap();
+        assert_eq!(
+            engine::Event::decode(&line.event, 1, &payload).unwrap().kind(),
+            line.event,
+            "its fields are the entry's"
+        );
+    }
     // Every entry of the branch after those that created and opened the session.
     let before = scene.kinds().iter().position(|kind| *kind == "message_accepted").unwrap();
     let kinds: Vec<&str> = lines.iter().map(|line| line.event.as_str()).collect();
