@@ -1,6 +1,7 @@
 //! `limulus send` and `limulus runs steer`: sends a message without waiting for the answer.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
@@ -93,6 +94,8 @@ struct SentMessage {
     #[serde(skip_serializing_if = "Option::is_none")]
     ahead: Option<u32>,
     accepted_at: Timestamp,
+    /// Whether it starts its run at once: an owner is there, and nothing of its session comes before it.
+    starts_run: bool,
     /// Whether an owner is there to execute it.
     served: bool,
     /// The paused run of its session, which comes first.
@@ -131,11 +134,9 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
     let sent = sent?;
     closed?;
     match sent {
-        SendResponse::Message(sent) if args.writer.json => print(&json(&sent)),
         SendResponse::Message(sent) => {
-            let row = Reader::open(&globals.home)?.session(&sent.session)?;
-            let paused = row.filter(|row| row.lifecycle == LifecycleKind::Suspended).and_then(|row| row.run);
-            print(&lay_out(&SentMessage { paused, ..sent }))
+            let sent = started(sent, &Reader::open(&globals.home)?).await?;
+            print(&if args.writer.json { json(&sent) } else { lay_out(&sent) })
         }
         SendResponse::Command(text) => super::agent::say_command(&text, args.writer.json),
     }
@@ -158,10 +159,18 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
         match accepted {
             Ok(AgentAnswer::Accepted { run_id, accepted_at, message, mode, state, ahead, .. }) => {
                 let (session, served) = (params.session_key.clone(), !follower.is_owner());
-                let paused = None;
-                let sent =
-                    SentMessage { message, session, mode, state, run: run_id, ahead, accepted_at, served, paused };
-                return Ok(SendResponse::Message(sent));
+                return Ok(SendResponse::Message(SentMessage {
+                    message,
+                    session,
+                    mode,
+                    state,
+                    run: run_id,
+                    ahead,
+                    accepted_at,
+                    starts_run: false,
+                    served,
+                    paused: None,
+                }));
             }
             Ok(AgentAnswer::Command { text }) => return Ok(SendResponse::Command(text)),
             Ok(_) => return Err(CliError::bug("a message was answered before it was accepted")),
@@ -171,11 +180,50 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
     }
 }
 
+/// How long a message that nothing comes before is given to start its run, and how often that is looked at. A run
+/// starts within milliseconds if its lane has a free slot.
+const START_TIMEOUT: Duration = Duration::from_millis(500);
+const START_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What becomes of the message at once: it is accepted before its run starts, and one that nothing comes before is not
+/// reported as one that waits.
+async fn started(mut sent: SentMessage, reader: &Reader) -> Result<SentMessage, CliError> {
+    let until = Instant::now() + START_TIMEOUT;
+    loop {
+        let row = reader.session(&sent.session)?;
+        sent = now(sent, row.map(|row| (row.lifecycle, row.run)));
+        if !sent.starts_run || sent.state == ReceiptState::Started || Instant::now() >= until {
+            return Ok(sent);
+        }
+        tokio::time::sleep(START_INTERVAL).await;
+    }
+}
+
+/// Adds what its session does now: its lifecycle and its unfinished run.
+fn now(sent: SentMessage, session: Option<(LifecycleKind, Option<RunId>)>) -> SentMessage {
+    let Some((lifecycle, under_way)) = session else { return sent };
+    if lifecycle == LifecycleKind::Suspended {
+        return SentMessage { paused: under_way, starts_run: false, ..sent };
+    }
+    let is_its_own = sent.run == sent.message.into();
+    if is_its_own && under_way == Some(sent.run) && sent.state == ReceiptState::Queued {
+        return SentMessage { state: ReceiptState::Started, ahead: None, starts_run: true, ..sent };
+    }
+    let is_first = is_its_own && sent.ahead == Some(1) && under_way.is_none() && sent.mode != QueueMode::Collect;
+    let may_start = matches!(lifecycle, LifecycleKind::Ready | LifecycleKind::Idle);
+    SentMessage { starts_run: is_first && may_start && sent.served, ..sent }
+}
+
 fn lay_out(sent: &SentMessage) -> String {
-    let SentMessage { message, session, mode, state, run, ahead, served, paused, .. } = sent;
+    let SentMessage { message, session, mode, state, run, ahead, starts_run, served, paused, .. } = sent;
     let place = ahead.map(|ahead| format!(", number {ahead} in the queue")).unwrap_or_default();
     let mut page = Page::default();
-    page.line(format!("message {message} to {session} ({}) is {}{place}", name(mode), name(state)));
+    let does = match (starts_run, state) {
+        (true, ReceiptState::Queued) => format!("starts run {run} as soon as its lane has a free slot"),
+        (true, _) => format!("starts run {run}"),
+        (false, _) => format!("is {}{place}", name(state)),
+    };
+    page.line(format!("message {message} to {session} ({}) {does}", name(mode)));
     if run.to_string() != message.to_string() {
         page.line(format!("  run {run} takes it"));
     }
@@ -187,4 +235,41 @@ fn lay_out(sent: &SentMessage) -> String {
         page.line(format!("  nobody owns this home now: `limulus resume {session}` or `limulus serve` answers it"));
     }
     page.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_nothing_comes_before_is_reported_by_the_run_that_it_starts() {
+        let sent = || SentMessage {
+            message: MessageId(Uuid::from_u128(1)),
+            session: "agent:main:main".to_owned(),
+            mode: QueueMode::Steer,
+            state: ReceiptState::Queued,
+            run: RunId(Uuid::from_u128(1)),
+            ahead: Some(1),
+            accepted_at: Timestamp(0),
+            starts_run: false,
+            served: true,
+            paused: None,
+        };
+        let line = |sent| lay_out(&sent).lines().next().unwrap().split_once("(steer) ").unwrap().1.to_owned();
+        let (own, other) = (Some(RunId(Uuid::from_u128(1))), Some(RunId(Uuid::from_u128(2))));
+        let begun = now(sent(), Some((LifecycleKind::Active, own)));
+        assert_eq!((begun.state, begun.ahead, begun.starts_run), (ReceiptState::Started, None, true));
+        let starts = "starts run 00000000-0000-0000-0000-000000000001";
+        assert_eq!(line(begun), starts);
+        let first = now(sent(), Some((LifecycleKind::Idle, None)));
+        assert_eq!(line(first), format!("{starts} as soon as its lane has a free slot"));
+        let queued = "is queued, number 1 in the queue";
+        for session in [(LifecycleKind::Active, other), (LifecycleKind::Suspended, other)] {
+            assert_eq!(line(now(sent(), Some(session))), queued, "{session:?}");
+        }
+        let unserved = SentMessage { served: false, ..sent() };
+        assert_eq!(line(now(unserved, Some((LifecycleKind::Ready, None)))), queued);
+        let gathers = SentMessage { mode: QueueMode::Collect, ..sent() };
+        assert!(!now(gathers, Some((LifecycleKind::Ready, None))).starts_run);
+    }
 }
