@@ -213,8 +213,11 @@ impl Event {
     /// budgets count and what an opening sends again.
     pub fn durability(&self) -> Durability {
         match (self.store(), self) {
-            (_, Self::CallStarted(CallStarted { class: ToolClass::ReadOnly, .. }))
-            | (_, Self::MessageSealed(MessageSealed { next: Next::Calls, .. }))
+            (
+                _,
+                Self::CallStarted(CallStarted { class: ToolClass::ReadOnly, .. })
+                | Self::MessageSealed(MessageSealed { next: Next::Calls, .. }),
+            )
             | (Store::Written | Store::Progress, _) => Durability::Written,
             (Store::Synced, _) => Durability::Synced,
         }

@@ -9,6 +9,7 @@ use crate::event::{
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::{Part, Report};
+use crate::ledger::CooldownSet;
 use crate::settings::Settings;
 use crate::state::{Call, Phase, Session};
 use crate::tables::compaction::CompactionStep;
@@ -32,24 +33,13 @@ impl Machine {
             | Report::DeliveryFailed { .. }
             | Report::ChildEnded { .. }
             | Report::StoreFull
-            | Report::StoreFreed => {
-                self.late += 1;
-                return;
-            }
-            Report::LaneChecked { is_free } => {
-                self.lane_full = !is_free;
-                return;
-            }
+            | Report::StoreFreed => return self.late += 1,
+            Report::LaneChecked { is_free } => return self.lane_full = !is_free,
             Report::LaneEntered { effect, cooling, .. } if is_again(effect) => {
-                self.lane_full = false;
-                self.emit(WaitEnded { on: WaitFor::Lane }, moment.now);
-                self.learn_cooldowns(&cooling, moment);
+                self.lane_entered_again(&cooling, moment)
             }
             // Its settings were resolved when it started.
-            Report::LaneRefused { effect, .. } if is_again(effect) => {
-                self.late += 1;
-                return;
-            }
+            Report::LaneRefused { effect, .. } if is_again(effect) => return self.late += 1,
             Report::LaneEntered { effect, settings, cooling } => {
                 self.run_started(effect, &settings, moment);
                 self.learn_cooldowns(&cooling, moment);
@@ -93,6 +83,12 @@ impl Machine {
             }
         }
         self.advance(moment);
+    }
+
+    fn lane_entered_again(&mut self, cooling: &[CooldownSet], moment: Moment) {
+        self.lane_full = false;
+        self.emit(WaitEnded { on: WaitFor::Lane }, moment.now);
+        self.learn_cooldowns(cooling, moment);
     }
 
     fn call_output(&mut self, effect: EffectId, offset: u64, text: String, moment: Moment) {
