@@ -72,8 +72,11 @@ impl Fault {
         Self { status: body.status, code: body.code, retry_after_ms: body.retry_after_ms, ..fault }
     }
 
-    /// A frame that does not match the format.
+    /// A frame that does not match the format: an error as it stands, or garbage.
     pub(crate) fn not_a_frame(data: &[u8]) -> Self {
+        if let Some(body) = ErrorBody::of_frame(data) {
+            return Self::in_stream(body);
+        }
         let begins = String::from_utf8_lossy(&data[..data.len().min(80)]).into_owned();
         Self::new(FailureClass::Malformed, "sent something that is not its format").with_detail(begins)
     }

@@ -84,11 +84,12 @@ pub(crate) fn of_body(error: &Value, words: &str) -> Option<u64> {
 }
 
 /// The words before a wait in a sentence.
-const LEADS: &[&str] = &["try again in ", "retry in ", "retry after ", "try again after "];
+const LEADS: &[&str] = &["try again in ", "retry in ", "retry after ", "try again after ", "wait "];
 
-/// The wait in a lower-case sentence: `try again in 1m23.5s`, `retry after 26 seconds`.
+/// The wait in a lower-case sentence: `try again in 1m23.5s`, `retry after 26 seconds`, `please wait 84152s`.
 pub(crate) fn of_text(words: &str) -> Option<u64> {
-    LEADS.iter().find_map(|lead| length(&words[words.find(lead)? + lead.len()..]))
+    let after = |lead: &&str| words.match_indices(*lead).find_map(|(at, lead)| length(&words[at + lead.len()..]));
+    LEADS.iter().find_map(after)
 }
 
 /// A duration with units at the beginning of a text: `1m23.5s`, `20ms`, `26 seconds`.
@@ -256,7 +257,11 @@ mod tests {
             ("please retry after 86400 seconds. ", Some(RETRY_AFTER_MS)),
             ("please retry in 34.074824224s.", Some(34_075)),
             ("please try again after 1 seconds", Some(1_000)),
+            ("please wait 84152s before", Some(84_152_000)),
+            ("please wait 8 hours 24 minutes and try again", Some(30_240_000)),
+            ("please wait a moment; wait 5 seconds", Some(5_000)),
             ("please try again in a few minutes", None),
+            ("please wait or upgrade to continue", None),
             ("please try again in 3 fortnights", None),
             ("please try again later", None),
             ("retry after ", None),

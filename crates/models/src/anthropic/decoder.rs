@@ -49,6 +49,9 @@ impl Decode for Decoder {
         if event.r#type.as_deref() == Some("error") {
             return Err(Fault::in_stream(ErrorBody::of_bytes(data)));
         }
+        if let Some(error) = ErrorBody::of_event(event.r#type.as_deref(), data) {
+            return Err(Fault::in_stream(error));
+        }
         self.take_event(event)
     }
 

@@ -38,16 +38,37 @@ impl ErrorBody {
         Self { message: text.trim().to_owned(), retry_after_ms: wait::of_text(&words), words, ..Self::default() }
     }
 
-    /// `{"error": {…}}`, `{"error": "…"}`, `[{"error": …}]`, `{"errors": [{…}]}`, `{"message": …}`, `{"detail": …}`.
+    /// The error that a frame is, although it does not have the form of its stream: some servers put the body of a
+    /// refusal into a stream as it stands. None if the frame is no error.
+    pub(crate) fn of_frame(data: &[u8]) -> Option<Self> {
+        let value = serde_json::from_slice::<Value>(data).ok()?;
+        Self::is_error(&value).then(|| Self::of_json(&value))
+    }
+
+    /// The same of an event with this type. An error of another format has none, or one like `invalid_request_error`.
+    pub(crate) fn of_event(kind: Option<&str>, data: &[u8]) -> Option<Self> {
+        let is_other = kind.is_none_or(|kind| kind.to_ascii_lowercase().ends_with("error"));
+        if is_other { Self::of_frame(data) } else { None }
+    }
+
+    /// Whether this JSON is an error, and neither a part of an answer nor a report of progress.
+    pub(crate) fn is_error(value: &Value) -> bool {
+        let value = value.get(0).unwrap_or(value);
+        let is_message = || message_of(value).is_some() && PROGRESS.iter().all(|field| value.get(field).is_none());
+        error_in(value).is_some() || (value.is_object() && is_message())
+    }
+
+    /// `{"error": {…}}`, `{"error": "…"}`, `[{"error": …}]`, `{"errors": [{…}]}`, `{"message": …}`, `{"detail": …}`,
+    /// `{"base_resp": {…}}`.
     pub(crate) fn of_json(value: &Value) -> Self {
         let value = value.get(0).unwrap_or(value);
-        let error = value.get("error").or_else(|| value.pointer("/errors/0")).filter(|error| !error.is_null());
-        let error = error.unwrap_or(value);
+        let error = error_in(value).unwrap_or(value);
         // If the error is only a text, the other fields are next to it.
         let place = if error.is_object() { error } else { value };
         let field = |name: &str| place.get(name).and_then(plain);
         let mut message = message_of(error).unwrap_or_default();
-        let kinds = [field("code"), field("type").or_else(|| field("error_type")), field("status")];
+        let status = ["status", "status_code", "http_code"].iter().find_map(|name| field(name));
+        let kinds = [field("code"), field("type").or_else(|| field("error_type")), status];
         // The message of the server behind a relay; the relay itself only says "Provider returned error".
         let behind = error.pointer("/metadata/raw").and_then(Value::as_str).map(inner);
         if let Some(behind) = &behind {
@@ -60,11 +81,14 @@ impl ErrorBody {
         }
         let mut words = String::new();
         // Some messages about a wrong value do not name its parameter.
-        for word in kinds.iter().flatten().chain([&message]).chain(&field("param")) {
+        for word in kinds.iter().flatten().chain([&message]).chain(&field("param")).chain(&reasons(error)) {
             words.push_str(&word.to_lowercase());
             words.push('\n');
         }
-        let status = kinds.iter().flatten().find_map(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
+        // Relays of web sockets have the status next to the error.
+        let outside = value.get("status_code").and_then(plain);
+        let mut statuses = kinds.iter().flatten().chain(&outside).filter_map(|code| code.parse().ok());
+        let status = statuses.find(|code| (400..600).contains(code));
         let is_number = |code: &&String| code.parse::<u64>().is_ok();
         let code = kinds.iter().flatten().find(|code| !is_number(code)).or(kinds.iter().flatten().next()).cloned();
         let code = code.or_else(|| named.map(str::to_owned));
@@ -73,9 +97,26 @@ impl ErrorBody {
     }
 }
 
+/// Fields of answers and of reports of progress, which also have a `message`.
+const PROGRESS: &[&str] = &["id", "choices", "created", "model", "status"];
+
+/// The error inside a body; none if the body itself is the error, or is none.
+fn error_in(value: &Value) -> Option<&Value> {
+    // MiniMax reports its failures, and its successes as 0, beside the answer.
+    let base = || value.get("base_resp").filter(|base| base.get("status_code").is_some_and(|code| *code != 0));
+    let error = value.get("error").or_else(|| value.pointer("/errors/0")).filter(|error| !error.is_null());
+    error.or_else(base)
+}
+
+/// Google's reasons, such as `INSUFFICIENT_G1_CREDITS_BALANCE`, which its message does not always tell.
+fn reasons(error: &Value) -> Vec<String> {
+    let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+    details.filter_map(|detail| plain(detail.get("reason")?)).collect()
+}
+
 /// The message of an error for people; if a relay put another error into it as text, the message of that one.
 fn message_of(error: &Value) -> Option<String> {
-    let names = ["message", "detail", "msg", "Message", "error", "upstream_error"];
+    let names = ["message", "detail", "msg", "status_msg", "Message", "error", "upstream_error"];
     match error {
         Value::Object(_) => names.iter().find_map(|name| message_of(error.get(name)?)),
         Value::Array(list) => list.iter().find_map(message_of),

@@ -23,6 +23,9 @@ impl ErrorBody {
 
     /// The words of the body take precedence over the status, since providers use one status for several errors.
     fn class_by_words(&self, status: Option<u16>) -> Option<FailureClass> {
+        if self.exceeds_limit_alone() {
+            return Some(FailureClass::ContextOverflow);
+        }
         let rule = RULES.iter().find(|rule| {
             let fits = match rule.statuses {
                 Statuses::Refused => status.is_none_or(|status| status < 500),
@@ -34,6 +37,23 @@ impl ErrorBody {
         });
         rule.map(|rule| rule.class)
     }
+
+    /// Whether the request alone is larger than a limit of tokens per minute (`Limit 6000, Requested 14368`): however
+    /// long the wait, only a shorter request fits.
+    fn exceeds_limit_alone(&self) -> bool {
+        let number = |lead: &str| {
+            self.words.match_indices(lead).find_map(|(at, _)| leading_number(&self.words[at..][lead.len()..]))
+        };
+        let numbers = number("requested").zip(number("limit"));
+        self.words.contains("tokens per") && numbers.is_some_and(|(requested, limit)| requested > limit)
+    }
+}
+
+/// The number at the beginning of a text: ` 6000, `, `: 30,000`.
+fn leading_number(text: &str) -> Option<u64> {
+    let text = text.trim_start_matches([':', ' ']);
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == ',')).unwrap_or(text.len());
+    text[..digits].replace(',', "").parse().ok()
 }
 
 fn class_by_status(status: Option<u16>) -> FailureClass {

@@ -69,6 +69,19 @@ fn f7_words_outweigh_the_status() {
             r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#,
             C::ContextOverflow,
         ),
+        (
+            429,
+            r#"{"error":{"message":"Request too large for x on tokens per min (TPM): Limit: 10,000, Requested: 10,001"}}"#,
+            C::ContextOverflow,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"Rate limit reached on tokens per min (TPM): Limit 10000, Used 9000, Requested 10000"}}"#,
+            C::RateLimit,
+        ),
+        (400, r#"{"error":{"message":"max_tokens: limit 4096, requested 8192"}}"#, C::InvalidRequest),
+        (400, r#"{"error":"the prompt does not fit into n_ctx (4096)"}"#, C::ContextOverflow),
+        (502, r#"{"error":{"message":"zai: insufficient balance"}}"#, C::Server),
         (422, r#"{"detail":"prompt is too long: 210000 tokens"}"#, C::ContextOverflow),
         (400, r#"{"error":"输入超出最大长度"}"#, C::ContextOverflow),
         (
@@ -139,11 +152,40 @@ fn c5_an_error_inside_a_stream_is_classified_by_its_body() {
         (r#"{"error":{"type":"invalid_request_error","message":"tool schema"}}"#, C::InvalidRequest),
         (r#"{"error":{"type":"server_error","message":"The server had an error"}}"#, C::Server),
         (r#"{"error":"upstream timed out"}"#, C::Timeout),
+        (r#"{"error":"[invalid_request_error] no such field"}"#, C::InvalidRequest),
+        (r#"{"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}"#, C::Billing),
+        (r#"{"error":{"message":"m"},"status_code":429}"#, C::RateLimit),
         (r#"{"error":{}}"#, C::Server),
         ("", C::Server),
     ];
     for (body, class) in table {
         check(None, body, class);
+    }
+}
+
+#[test]
+fn c5_a_part_of_an_answer_and_a_report_of_progress_are_no_errors() {
+    let is_error = |frame: &str| ErrorBody::of_frame(frame.as_bytes()).is_some();
+    for frame in [
+        r#"{"error":null,"choices":[]}"#,
+        r#"{"id":"1","base_resp":{"status_code":0,"status_msg":""}}"#,
+        r#"{"status":"loading","message":"the model is loading"}"#,
+        r#"{"message":{"role":"assistant","content":"error"}}"#,
+        r#"{"type":"ping"}"#,
+        "[]",
+        "7",
+        r#""error""#,
+        "error",
+    ] {
+        assert!(!is_error(frame), "{frame}");
+    }
+    for frame in [
+        r#"{"code":"Arrearage","message":"m"}"#,
+        r#"[{"error":{"message":"m"}}]"#,
+        r#"{"detail":"m"}"#,
+        r#"{"id":"1","base_resp":{"status_code":1008,"status_msg":"m"}}"#,
+    ] {
+        assert!(is_error(frame), "{frame}");
     }
 }
 

@@ -27,6 +27,11 @@ impl Decode for Decoder {
         if frame.error.is_some() {
             return Err(Fault::in_stream(ErrorBody::of_bytes(data)));
         }
+        if frame.candidates.is_none()
+            && let Some(error) = ErrorBody::of_frame(data)
+        {
+            return Err(Fault::in_stream(error));
+        }
         self.take_frame(frame)
     }
 

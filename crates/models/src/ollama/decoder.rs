@@ -19,6 +19,11 @@ impl Decode for Decoder {
         if line.error.is_some() {
             return Err(Fault::in_stream(ErrorBody::of_bytes(frame.data)));
         }
+        if line.message.is_none()
+            && let Some(error) = ErrorBody::of_frame(frame.data)
+        {
+            return Err(Fault::in_stream(error));
+        }
         self.answer.open();
         let usage = line.usage();
         self.take_message(line.message.unwrap_or_default())?;

@@ -64,6 +64,11 @@ impl Decoder {
         if frame.error.is_some() || frame.object.as_deref() == Some("error") {
             return Err(Fault::in_stream(ErrorBody::of_bytes(data)));
         }
+        if frame.choices.is_none()
+            && let Some(error) = ErrorBody::of_frame(data)
+        {
+            return Err(Fault::in_stream(error));
+        }
         self.answer.open();
         let usage = frame.usage.or(frame.x_groq.and_then(|tail| tail.usage));
         if let Some(usage) = usage.and_then(|usage| usage.normalised()) {
@@ -83,7 +88,8 @@ impl Decoder {
         match choice.finish_reason.as_deref() {
             None | Some("") => {}
             Some("length") => self.answer.stop(Stop::Length),
-            Some("content_filter") => self.answer.stop(Stop::Filtered),
+            // Zhipu's word is the second.
+            Some("content_filter" | "sensitive") => self.answer.stop(Stop::Filtered),
             Some("error") => {
                 let error = choice.error.as_ref().map(ErrorBody::of_json);
                 return Err(Fault::in_stream(error.unwrap_or_default()));

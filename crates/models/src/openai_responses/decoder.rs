@@ -51,7 +51,8 @@ impl Decode for Decoder {
             event.r#type = String::from_utf8_lossy(frame.name);
         }
         if event.r#type.is_empty() {
-            return Err(typeless(data));
+            // An error of a relay, or another format.
+            return Err(Fault::not_a_frame(data));
         }
         self.take_event(event, data)
     }
@@ -110,7 +111,7 @@ impl Decoder {
             }
             "response.failed" => Err(Fault::in_stream(failed(data))),
             "error" => Err(Fault::in_stream(ErrorBody::of_bytes(data))),
-            _ => Ok(()),
+            other => ErrorBody::of_event(Some(other), data).map_or(Ok(()), |error| Err(Fault::in_stream(error))),
         }
     }
 
@@ -238,14 +239,6 @@ fn why(response: &Response) -> Stop {
 fn failed(data: &[u8]) -> ErrorBody {
     let event = serde_json::from_slice::<serde_json::Value>(data).unwrap_or_default();
     event.pointer("/response/error").map(ErrorBody::of_json).unwrap_or_default()
-}
-
-/// Neither the name nor the type of an event: an error of a relay, or another format.
-fn typeless(data: &[u8]) -> Fault {
-    match serde_json::from_slice::<serde_json::Value>(data) {
-        Ok(value) if value.get("error").is_some() => Fault::in_stream(ErrorBody::of_json(&value)),
-        _ => Fault::not_a_frame(data),
-    }
 }
 
 fn nameless() -> Fault {

@@ -226,10 +226,10 @@ fn not_a_stream(head: &[u8], content_type: &str) -> Fault {
         return malformed("answered with a web page");
     }
     match serde_json::from_slice::<serde_json::Value>(text) {
-        Ok(value) if WHOLE.iter().any(|field| value.get(field).is_some()) => {
+        Ok(value) if WHOLE.iter().any(|field| value.get(field).is_some_and(|field| !field.is_null())) => {
             malformed("answered in one piece although a stream was requested")
         }
-        Ok(value) if value.get("error").is_some() || value.get("message").is_some() => {
+        Ok(value) if ErrorBody::is_error(&value) || value.get("message").is_some() => {
             Fault::in_stream(ErrorBody::of_json(&value))
         }
         _ => malformed("answered with something that is not a stream").with_detail(reading_head(text)),

@@ -4,7 +4,8 @@
 //! A record is a body, or events of a stream, from a public page, with the address of the page and the day on which it
 //! was written (`dated = "looked at"`: the page has no date, so this is the day on which it was read). A value of
 //! Python or JavaScript, or text within JSON, is converted to the original JSON, and ids of requests and accounts are
-//! shortened. Nothing else is changed, and nothing is invented.
+//! shortened. A message without its body is put into `{"error": {"message": …}}` (in `misread.toml` only). Nothing else
+//! is changed, and nothing is invented.
 
 mod transport;
 
@@ -16,9 +17,10 @@ use serde::Deserialize;
 
 use crate::support::{Reply, answer, read, request_of, serve, until_close};
 
-const TABLES: [(&str, &str); 6] = [
+const TABLES: [(&str, &str); 7] = [
     ("anthropic.toml", include_str!("anthropic.toml")),
     ("gemini.toml", include_str!("gemini.toml")),
+    ("misread.toml", include_str!("misread.toml")),
     ("ollama.toml", include_str!("ollama.toml")),
     ("openai_chat.toml", include_str!("openai_chat.toml")),
     ("openai_responses.toml", include_str!("openai_responses.toml")),
@@ -126,6 +128,31 @@ async fn r51_every_failure_of_a_public_page_is_classified() {
         let differences = record.differences(answer.failure());
         if !differences.is_empty() {
             wrong.push(format!("{table}: {} ({})\n  {}", record.source, record.provider, differences.join("\n  ")));
+        }
+    }
+    assert!(wrong.is_empty(), "{} are misread:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The wire formats that a server speaks.
+const FORMATS: [&str; 5] = ["openai-chat", "openai-responses", "anthropic", "gemini", "ollama"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r51_an_error_means_the_same_inside_the_stream_of_every_format() {
+    let mut wrong = vec![];
+    for (_, _, record) in tables().filter(|(table, ..)| *table == "misread.toml") {
+        let body = record.body.clone().unwrap();
+        for format in FORMATS {
+            let frame = if format == "ollama" { format!("{body}\n") } else { format!("data: {body}\n\n") };
+            let server = serve(move |_| Reply::Close(until_close(frame.as_bytes()))).await;
+            let request = request_of(Api::from_name(format).unwrap(), &server.base_url);
+            let answer = read(ModelSet::new().stream(request)).await;
+            let (failure, expected) = (answer.failure(), (record.class, record.retry_after_ms));
+            if (failure.class, failure.retry_after_ms) != expected {
+                wrong.push(format!(
+                    "{format}: {} is {:?}, not {:?}: {body}",
+                    record.source, failure.class, record.class
+                ));
+            }
         }
     }
     assert!(wrong.is_empty(), "{} are misread:\n{}", wrong.len(), wrong.join("\n"));

@@ -151,6 +151,7 @@ async fn c7_an_empty_answer_is_a_failure() {
         (r#"{"choices":[{"delta":{"content":""},"finish_reason":"stop"}]}"#, FailureClass::Malformed),
         (r#"{"choices":[{"delta":{"reasoning":"hm"},"finish_reason":"length"}]}"#, FailureClass::InvalidRequest),
         (r#"{"choices":[{"delta":{},"finish_reason":"content_filter"}]}"#, FailureClass::InvalidRequest),
+        (r#"{"choices":[{"delta":{},"finish_reason":"sensitive"}]}"#, FailureClass::InvalidRequest),
         (
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a"}]},"finish_reason":"tool_calls"}]}"#,
             FailureClass::Malformed,
