@@ -9,7 +9,6 @@ use crate::event::{
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::{Part, Report};
-use crate::ledger::CooldownSet;
 use crate::settings::Settings;
 use crate::state::{Call, Phase, Session};
 use crate::tables::compaction::CompactionStep;
@@ -33,15 +32,13 @@ impl Machine {
             | Report::DeliveryFailed { .. }
             | Report::ChildEnded { .. }
             | Report::StoreFull
-            | Report::StoreFreed => return self.late += 1,
-            Report::LaneChecked { is_free } => return self.lane_full = !is_free,
-            Report::LaneEntered { effect, cooling, .. } if is_again(effect) => {
-                self.lane_entered_again(&cooling, moment)
+            | Report::StoreFreed => {
+                self.late += 1;
+                return;
             }
-            // Its settings were resolved when it started.
-            Report::LaneRefused { effect, .. } if is_again(effect) => return self.late += 1,
+            Report::LaneChecked { is_free } => return self.lane_checked(is_free),
             Report::LaneEntered { effect, settings, cooling } => {
-                self.run_started(effect, &settings, moment);
+                self.lane_entered(effect, &settings, moment);
                 self.learn_cooldowns(&cooling, moment);
             }
             Report::Reported { effect } => {
@@ -85,12 +82,6 @@ impl Machine {
         self.advance(moment);
     }
 
-    fn lane_entered_again(&mut self, cooling: &[CooldownSet], moment: Moment) {
-        self.lane_full = false;
-        self.emit(WaitEnded { on: WaitFor::Lane }, moment.now);
-        self.learn_cooldowns(cooling, moment);
-    }
-
     fn call_output(&mut self, effect: EffectId, offset: u64, text: String, moment: Moment) {
         let call = self.call_of(effect).and_then(|call| self.call(call));
         if call.is_some_and(|call| call.output_bytes == offset) && !text.is_empty() {
@@ -111,6 +102,18 @@ impl Machine {
         }
     }
 
+    fn lane_checked(&mut self, is_free: bool) {
+        self.lane_full = !is_free;
+    }
+
+    fn lane_entered(&mut self, lane: EffectId, settings: &Arc<Settings>, moment: Moment) {
+        if is_again(lane) {
+            self.lane_full = false;
+            return self.emit(WaitEnded { on: WaitFor::Lane }, moment.now);
+        }
+        self.run_started(lane, settings, moment);
+    }
+
     /// The head of the queue has its slot: its run starts under these settings, whatever the configuration says later.
     fn run_started(&mut self, lane: EffectId, settings: &Arc<Settings>, moment: Moment) {
         let content = settings.content();
@@ -122,6 +125,11 @@ impl Machine {
     }
 
     fn run_refused(&mut self, lane: EffectId, settings: &Arc<Settings>, failure: Failure, moment: Moment) {
+        // The settings of a run that has started were resolved then.
+        if is_again(lane) {
+            self.late += 1;
+            return;
+        }
         self.run_started(lane, settings, moment);
         self.emit(Failed { request: None, failure: failure.clone(), text: None }, moment.now);
         if matches!(self.phase(), Some(Phase::Compacting(_))) {
