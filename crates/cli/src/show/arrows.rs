@@ -1,17 +1,17 @@
-//! The arrows of a drawing. Edges that leave every live state are drawn once, from a box for all of them; triggers with
+//! The arrows of a drawing. Edges that leave every live box are drawn once, from a box for all of them; triggers with
 //! the same ends share an arrow.
 
 use std::collections::BTreeMap;
 
-use engine::tables::transitions::{LIVE, RunState, Trigger};
-
 use super::graph::{Graph, Leads, RunPath, TableEdge};
 
-/// The box for every live state.
+/// The box for every live one.
 pub(crate) const ANY_LIVE: &str = "live";
 
-/// The label of [`ANY_LIVE`].
-pub(crate) const ANY_LIVE_LABEL: &str = "any of these but idle, paused and completed";
+/// The identifier of a box in a language in which `end` means something else.
+pub(crate) fn id(name: &'static str) -> &'static str {
+    if name == "end" { "end_node" } else { name }
+}
 
 /// An arrow with all of its triggers, in the order of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct Arrow {
 /// A trigger, and how often a run took it here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken {
-    pub(crate) trigger: Trigger,
+    pub(crate) trigger: &'static str,
     pub(crate) times: usize,
 }
 
@@ -37,7 +37,7 @@ impl Arrow {
     /// The label, with at most so many triggers a line.
     pub(crate) fn lines(&self, most: usize) -> Vec<String> {
         let word = |taken: &Taken| match taken.times {
-            0 => taken.trigger.to_string(),
+            0 => taken.trigger.to_owned(),
             times => format!("{} ×{times}", taken.trigger),
         };
         let line = |line: &[Taken]| line.iter().map(word).collect::<Vec<_>>().join(", ");
@@ -48,9 +48,10 @@ impl Arrow {
 /// The arrows in the order of the table.
 pub(crate) fn arrows(graph: &Graph) -> Vec<Arrow> {
     let taken = graph.run.as_ref().map(RunPath::taken).unwrap_or_default();
+    let live = graph.live();
     let mut arrows: Vec<Arrow> = vec![];
     for edge in &graph.edges {
-        for (from, sources) in sources(edge.from) {
+        for (from, sources) in sources(&edge.from, &live) {
             for (to, targets) in targets(edge, from) {
                 let times = times(&taken, (&sources, edge.trigger, &targets));
                 let taken = Taken { trigger: edge.trigger, times };
@@ -65,28 +66,29 @@ pub(crate) fn arrows(graph: &Graph) -> Vec<Arrow> {
     arrows
 }
 
-/// The boxes at the start of an edge, each with the states that it represents.
-fn sources(from: &'static [RunState]) -> Vec<(&'static str, Vec<RunState>)> {
-    if from == LIVE {
-        return vec![(ANY_LIVE, LIVE.to_vec())];
+/// An end of an arrow, with the boxes that it represents.
+type End = (&'static str, Vec<&'static str>);
+
+/// The starts of an edge.
+fn sources(from: &[&'static str], live: &[&'static str]) -> Vec<End> {
+    if from == live {
+        return vec![(ANY_LIVE, live.to_vec())];
     }
-    from.iter().map(|state| (state.name(), vec![*state])).collect()
+    from.iter().map(|name| (*name, vec![*name])).collect()
 }
 
-/// The boxes at the end of an edge, each with the states that it represents.
-fn targets(edge: &TableEdge, from: &'static str) -> Vec<(&'static str, Vec<RunState>)> {
+/// The targets of an edge.
+fn targets(edge: &TableEdge, from: &'static str) -> Vec<End> {
     match edge.leads {
-        Leads::States => edge.to.iter().map(|state| (state.name(), vec![*state])).collect(),
+        Leads::States => edge.to.iter().map(|name| (*name, vec![*name])).collect(),
         Leads::Same => vec![(from, edge.to.clone())],
         Leads::Inside => vec![(ANY_LIVE, edge.to.clone())],
     }
 }
 
-type Edges = BTreeMap<(RunState, Trigger, RunState), usize>;
+type Edges<'a> = BTreeMap<(&'a str, &'a str, &'a str), usize>;
 
-fn times(taken: &Edges, (sources, trigger, targets): (&[RunState], Trigger, &[RunState])) -> usize {
-    let fits = |(from, by, to): &(RunState, Trigger, RunState)| {
-        sources.contains(from) && *by == trigger && targets.contains(to)
-    };
+fn times(taken: &Edges<'_>, (sources, trigger, targets): (&[&str], &str, &[&str])) -> usize {
+    let fits = |(from, by, to): &(&str, &str, &str)| sources.contains(from) && *by == trigger && targets.contains(to);
     taken.iter().filter(|(edge, _)| fits(edge)).map(|(_, times)| times).sum()
 }

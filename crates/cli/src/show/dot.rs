@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::arrows::{ANY_LIVE, ANY_LIVE_LABEL, Arrow, arrows};
+use super::arrows::{ANY_LIVE, Arrow, arrows, id};
 use super::graph::{Graph, Mark, StateNode};
 
 /// Maximum triggers in a line; with more the drawing is too wide to read.
@@ -22,22 +22,23 @@ pub(crate) fn draw(graph: &Graph) -> String {
     let mut text = String::from(HEAD);
     // Writing to a String cannot fail.
     for state in &graph.states {
-        let _ = writeln!(text, "    {} [label=\"{}\"{}]", state.name, label(state), mark(graph.mark(state.name)));
+        let _ = writeln!(text, "    {} [label=\"{}\"{}]", id(state.name), label(state), mark(graph.mark(state.name)));
     }
-    let _ = writeln!(text, "    {ANY_LIVE} [label=\"{ANY_LIVE_LABEL}\", style=\"rounded,dashed\"]");
-    text.push_str("    begin -> idle\n");
+    let _ = writeln!(text, "    {ANY_LIVE} [label=\"{}\", style=\"rounded,dashed\"]", graph.kind.any_label());
+    let (first, last) = graph.kind.ends();
+    let _ = writeln!(text, "    begin -> {}", id(first));
     for arrow in arrows(graph) {
         let lines = arrow.lines(TRIGGERS_PER_LINE).join("\\n");
-        let _ = writeln!(text, "    {} -> {} [label=\"{lines}\"{}]", arrow.from, arrow.to, taken(&arrow));
+        let _ = writeln!(text, "    {} -> {} [label=\"{lines}\"{}]", id(arrow.from), id(arrow.to), taken(&arrow));
     }
-    text.push_str("    completed -> end\n}\n");
+    let _ = writeln!(text, "    {} -> end\n}}", id(last));
     text
 }
 
 fn label(state: &StateNode) -> String {
-    match state.nodes {
-        [] => state.name.to_string(),
-        nodes => format!("{}\\n({})", state.name, nodes.join(", ")),
+    match state.other.names() {
+        [] => state.name.to_owned(),
+        others => format!("{}\\n({})", state.name, others.join(", ")),
     }
 }
 

@@ -193,7 +193,7 @@ fn place_tracks(routes: &mut [Route], side: Side, first_x: f64) -> usize {
     tracks.len()
 }
 
-/// The boxes from the top down: in the order of the table, with the box for every live state after the last live state.
+/// The boxes from the top down: in the order of the table, with the box for every live one after the last live one.
 pub(super) fn order(states: impl Iterator<Item = (&'static str, bool)>) -> Vec<&'static str> {
     let states: Vec<(&str, bool)> = states.collect();
     let last_live = states.iter().rposition(|(_, live)| *live).map_or(0, |at| at + 1);
@@ -214,9 +214,13 @@ mod tests {
 
     #[test]
     fn r03_no_label_meets_another_a_box_or_the_line_of_another_arrow() {
-        let graph = Graph::of_table();
-        let names = order(graph.states.iter().map(|state| (state.name.name(), state.live)));
-        let layout = Layout::of(&names, &arrows(&graph));
+        check(&Graph::of_table());
+        check(&Graph::of_nodes());
+    }
+
+    fn check(graph: &Graph) {
+        let names = order(graph.states.iter().map(|state| (state.name, state.live)));
+        let layout = Layout::of(&names, &arrows(graph));
         let labels: Vec<(&Route, Rect)> = layout.routes.iter().map(|route| (route, layout.label(route))).collect();
         for (number, (route, label)) in labels.iter().enumerate() {
             let whole = Rect { x: 0.0, y: 0.0, width: layout.width, height: layout.height };

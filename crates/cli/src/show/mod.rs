@@ -1,5 +1,5 @@
 //! Layout of shapes of the protocol for people (`trace`, `audit`, `human`, `doctor`), and drawings of the transition
-//! table (`graph`, `arrows`, and one file a format). The gateway makes the shapes from a journal. No drawing has an
+//! table (`graph`, `nodes`, `arrows`, and one file a format). The gateway makes the shapes from a journal. No drawing has an
 //! edge that is not in the table.
 
 pub(crate) mod arrows;
@@ -11,6 +11,7 @@ pub(crate) mod graph;
 pub(crate) mod human;
 mod layout;
 pub(crate) mod mermaid;
+mod nodes;
 pub(crate) mod svg;
 pub(crate) mod trace;
 pub(crate) mod xstate;

@@ -15,13 +15,14 @@ path{fill:none;stroke:#8c959f}path.taken{stroke:#0b6e99;stroke-width:2.5}text.ta
 
 /// Draws the graph; a run is marked as in the other formats.
 pub(crate) fn draw(graph: &Graph) -> String {
-    let names = order(graph.states.iter().map(|state| (state.name.name(), state.live)));
+    let names = order(graph.states.iter().map(|state| (state.name, state.live)));
     let layout = Layout::of(&names, &arrows(graph));
     let Layout { width, height, boxes, routes } = &layout;
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n<title>The states of a run</title>\n<style>{STYLE}</style>\n\
+         viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n<title>The {} of a run</title>\n<style>{STYLE}</style>\n\
          <defs>{}{}</defs>\n<rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#fff\"/>\n",
+        graph.kind.plural(),
         head("head", "#8c959f"),
         head("head-taken", "#0b6e99"),
     );
@@ -60,7 +61,7 @@ fn line(layout: &Layout, route: &Route) -> String {
 
 fn state(graph: &Graph, placed: &Placed) -> String {
     let Rect { x, y, width, height } = placed.rect;
-    let node = graph.states.iter().find(|state| state.name.name() == placed.name);
+    let node = graph.states.iter().find(|state| state.name == placed.name);
     let mark = match node.map_or(Mark::None, |node| graph.mark(node.name)) {
         Mark::Here => " here",
         Mark::Seen => " seen",
@@ -68,8 +69,8 @@ fn state(graph: &Graph, placed: &Placed) -> String {
     };
     let any = if placed.name == ANY_LIVE { " any" } else { "" };
     let below = match node {
-        Some(node) => node.nodes.join(", "),
-        None => "not idle, paused, completed".to_owned(),
+        Some(node) => node.other.names().join(", "),
+        None => graph.kind.any_short_label().to_owned(),
     };
     let (middle, line) = (x + width / 2.0, y + height / 2.0);
     let (name_y, below_y) = if below.is_empty() { (line + 5.0, line) } else { (line - 2.0, line + 14.0) };

@@ -155,6 +155,10 @@ pub struct Edge {
     pub to: To,
     /// The node of the graph that it enters (R06); none = no other node.
     pub node: Option<&'static str>,
+    /// The node that it leaves, if its state has several and it leaves only this one.
+    pub leaves: Option<&'static str>,
+    /// The trigger of the wait that it ends; none = it ends no wait, or a wait in which its own trigger is awaited.
+    pub ends: Option<Trigger>,
     /// The condition, if the trigger alone does not say it; else empty.
     pub note: &'static str,
     /// The requirement that will need this edge, if no run can take it yet. The table allows it; drawings leave it out.
@@ -167,12 +171,22 @@ use RunState::{Awaiting, Compacting, Completed, Error, Idle, Paused, Preparing, 
 pub const LIVE: &[RunState] = &[Preparing, Streaming, ToolExec, Compacting, Error, Retry, Awaiting];
 
 const fn edge(from: &'static [RunState], trigger: Trigger, to: &'static [RunState]) -> Edge {
-    Edge { from, trigger, to: To::States(to), node: None, note: "", reserved: None }
+    Edge { from, trigger, to: To::States(to), node: None, leaves: None, ends: None, note: "", reserved: None }
 }
 
 impl Edge {
     const fn node(mut self, node: &'static str) -> Self {
         self.node = Some(node);
+        self
+    }
+
+    const fn leaves(mut self, node: &'static str) -> Self {
+        self.leaves = Some(node);
+        self
+    }
+
+    const fn ends(mut self, wait: Trigger) -> Self {
+        self.ends = Some(wait);
         self
     }
 
@@ -205,7 +219,7 @@ const CHILDREN: &str = "R67";
 /// The transition table.
 pub const EDGES: &[Edge] = &[
     edge(&[Idle], Trigger::UserInput, &[Preparing]).node("prepare"),
-    edge(&[Preparing], Trigger::ModelStarted, &[Streaming]).node("process_stream"),
+    edge(&[Preparing], Trigger::ModelStarted, &[Streaming]).node("process_stream").leaves("call_model"),
     edge(&[Preparing], Trigger::StopError, &[Error]).node("error").note("fails before the first byte"),
     edge(&[Preparing], Trigger::Refused, &[Error]).node("error").note("the context guard"),
     edge(&[Preparing, Streaming], Trigger::ContextOverflow, &[Compacting])
@@ -236,17 +250,23 @@ pub const EDGES: &[Edge] = &[
     edge(&[ToolExec, Awaiting], Trigger::Answered, &[ToolExec, Awaiting, Preparing]).reserved(QUESTIONS),
     edge(&[ToolExec, Awaiting], Trigger::Expired, &[ToolExec, Awaiting, Preparing]).reserved(QUESTIONS),
     edge(&[ToolExec, Awaiting], Trigger::Skipped, &[ToolExec, Awaiting, Preparing]),
-    edge(&[Awaiting], Trigger::QuotaReset, &[Preparing]).node("prepare"),
-    edge(&[Awaiting], Trigger::LimitRaised, &[Preparing]).node("prepare"),
-    edge(&[Awaiting], Trigger::ChildrenDone, &[Preparing]).node("prepare").reserved(CHILDREN),
+    edge(&[Awaiting], Trigger::QuotaReset, &[Preparing]).node("prepare").ends(Trigger::AllCooling),
+    edge(&[Awaiting], Trigger::LimitRaised, &[Preparing]).node("prepare").ends(Trigger::LimitReached),
+    edge(&[Awaiting], Trigger::ChildrenDone, &[Preparing])
+        .node("prepare")
+        .ends(Trigger::LimitReached)
+        .reserved(CHILDREN),
     edge(&[Preparing, ToolExec], Trigger::LaneFull, &[Awaiting]).note("its wait is over; it queues for its lane again"),
-    edge(&[Awaiting], Trigger::LaneEntered, &[Preparing]).node("prepare").note("all calls are settled"),
-    edge(&[Awaiting], Trigger::LaneEntered, &[ToolExec]).note("calls are unsettled"),
+    edge(&[Awaiting], Trigger::LaneEntered, &[Preparing])
+        .node("prepare")
+        .ends(Trigger::LaneFull)
+        .note("all calls are settled"),
+    edge(&[Awaiting], Trigger::LaneEntered, &[ToolExec]).ends(Trigger::LaneFull).note("calls are unsettled"),
     edge(&[Compacting], Trigger::CompactSuccess, &[Preparing]).node("prepare"),
     edge(&[Compacting], Trigger::CompactSuccess, &[Completed]).node("end").note("only the compaction was requested"),
     edge(&[Compacting], Trigger::CompactFail, &[Error]).node("error").note("the old history stays in force"),
     edge(&[Error], Trigger::Retryable, &[Retry]),
-    edge(&[Retry], Trigger::RetryDue, &[Preparing]).node("prepare"),
+    edge(&[Retry], Trigger::RetryDue, &[Preparing]).node("prepare").ends(Trigger::Retryable),
     edge(&[Error, Preparing], Trigger::AllCooling, &[Awaiting]).note("a quota, until its reset"),
     edge(&[Error], Trigger::Fatal, &[Completed]).node("end").note("with the failure"),
     edge(LIVE, Trigger::Timeout, &[Error]).node("error").note("a request's limit, or the longest wait"),
@@ -264,7 +284,29 @@ pub const EDGES: &[Edge] = &[
     edge(&[Paused], Trigger::Expired, &[Paused]).note("recorded in the phase inside").reserved(QUESTIONS),
     edge(&[Paused], Trigger::Skipped, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Opened, &[Paused]),
-    edge(&[Paused], Trigger::Resume, &[]).inside(),
+    edge(&[Paused], Trigger::Resume, &[]).inside().ends(Trigger::Pause),
+];
+
+/// A step from a node to another one of the same state. Its event changes no state, so it takes no edge.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct InnerStep {
+    pub from: &'static str,
+    /// The kind of the event.
+    pub event: &'static str,
+    pub to: &'static str,
+    pub note: &'static str,
+}
+
+/// The steps between the nodes of one state (R06): only `preparing` has two.
+pub const INNER_STEPS: &[InnerStep] = &[
+    InnerStep { from: "prepare", event: "request_sent", to: "call_model", note: "" },
+    InnerStep {
+        from: "call_model",
+        event: "budget_asked",
+        to: "prepare",
+        note: "a request that an opening or a pause interrupted needs a new grant",
+    },
 ];
 
 const fn bit(state: RunState) -> u16 {
