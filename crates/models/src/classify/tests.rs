@@ -36,83 +36,85 @@ fn f7_every_status_has_its_class_without_a_body() {
     }
 }
 
+/// Statuses whose words say something else.
+const WORDS: &[(u16, &str, C)] = &[
+    (
+        429,
+        r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+        C::Billing,
+    ),
+    (
+        429,
+        r#"[{"error":{"code":429,"message":"check your plan and billing details","status":"RESOURCE_EXHAUSTED"}}]"#,
+        C::RateLimit,
+    ),
+    (
+        429,
+        r#"{"error":{"message":"Request too large for x on tokens per min (TPM): Limit 10000","code":"rate_limit_exceeded"}}"#,
+        C::RateLimit,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"This model's maximum context length is 128000 tokens.","code":"context_length_exceeded"}}"#,
+        C::ContextOverflow,
+    ),
+    (
+        400,
+        r#"{"object":"error","message":"This model's maximum context length is 4096 tokens","code":400}"#,
+        C::ContextOverflow,
+    ),
+    (
+        400,
+        r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#,
+        C::ContextOverflow,
+    ),
+    (
+        429,
+        r#"{"error":{"message":"Request too large for x on tokens per min (TPM): Limit: 10,000, Requested: 10,001"}}"#,
+        C::ContextOverflow,
+    ),
+    (
+        429,
+        r#"{"error":{"message":"Rate limit reached on tokens per min (TPM): Limit 10000, Used 9000, Requested 10000"}}"#,
+        C::RateLimit,
+    ),
+    (400, r#"{"error":{"message":"max_tokens: limit 4096, requested 8192"}}"#, C::InvalidRequest),
+    (400, r#"{"error":"the prompt does not fit into n_ctx (4096)"}"#, C::ContextOverflow),
+    (502, r#"{"error":{"message":"zai: insufficient balance"}}"#, C::Server),
+    (422, r#"{"detail":"prompt is too long: 210000 tokens"}"#, C::ContextOverflow),
+    (400, r#"{"error":"输入超出最大长度"}"#, C::ContextOverflow),
+    (
+        404,
+        r#"{"error":{"message":"The model `x` does not exist or you do not have access to it.","code":"model_not_found"}}"#,
+        C::ModelNotFound,
+    ),
+    (404, r#"{"error":{"message":"model 'x' not found"}}"#, C::ModelNotFound),
+    (400, r#"{"error":{"message":"x is not a valid model ID","code":400}}"#, C::ModelNotFound),
+    (404, "404 page not found", C::ModelNotFound),
+    (401, r#"{"error":{"message":"This account has been deactivated"}}"#, C::AuthPermanent),
+    (400, r#"{"error":{"message":"API key not valid. Please pass a valid API key."}}"#, C::Auth),
+    (403, r#"{"error":{"message":"The token has expired"}}"#, C::Auth),
+    (403, r#"{"error":{"message":"Insufficient balance"}}"#, C::Billing),
+    (
+        400,
+        r#"{"error":{"message":"Unsupported value: 'reasoning_effort' does not support 'none'"}}"#,
+        C::ThinkingUnsupported,
+    ),
+    (
+        400,
+        r#"{"error":{"code":400,"message":"Budget 0 is invalid. This model only works in thinking mode.","status":"INVALID_ARGUMENT"}}"#,
+        C::ThinkingUnsupported,
+    ),
+    (500, r#"{"error":{"message":"The server is overloaded"}}"#, C::Overloaded),
+    (500, r#"{"error":{"message":"billing service is down"}}"#, C::Server),
+    (403, "<html><title>Just a moment…</title>", C::Malformed),
+    (502, "<html>bad gateway</html>", C::Server),
+];
+
 #[test]
 fn f7_words_outweigh_the_status() {
-    let table = [
-        (
-            429,
-            r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#,
-            C::Billing,
-        ),
-        (
-            429,
-            r#"[{"error":{"code":429,"message":"check your plan and billing details","status":"RESOURCE_EXHAUSTED"}}]"#,
-            C::RateLimit,
-        ),
-        (
-            429,
-            r#"{"error":{"message":"Request too large for x on tokens per min (TPM): Limit 10000","code":"rate_limit_exceeded"}}"#,
-            C::RateLimit,
-        ),
-        (
-            400,
-            r#"{"error":{"message":"This model's maximum context length is 128000 tokens.","code":"context_length_exceeded"}}"#,
-            C::ContextOverflow,
-        ),
-        (
-            400,
-            r#"{"object":"error","message":"This model's maximum context length is 4096 tokens","code":400}"#,
-            C::ContextOverflow,
-        ),
-        (
-            400,
-            r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#,
-            C::ContextOverflow,
-        ),
-        (
-            429,
-            r#"{"error":{"message":"Request too large for x on tokens per min (TPM): Limit: 10,000, Requested: 10,001"}}"#,
-            C::ContextOverflow,
-        ),
-        (
-            429,
-            r#"{"error":{"message":"Rate limit reached on tokens per min (TPM): Limit 10000, Used 9000, Requested 10000"}}"#,
-            C::RateLimit,
-        ),
-        (400, r#"{"error":{"message":"max_tokens: limit 4096, requested 8192"}}"#, C::InvalidRequest),
-        (400, r#"{"error":"the prompt does not fit into n_ctx (4096)"}"#, C::ContextOverflow),
-        (502, r#"{"error":{"message":"zai: insufficient balance"}}"#, C::Server),
-        (422, r#"{"detail":"prompt is too long: 210000 tokens"}"#, C::ContextOverflow),
-        (400, r#"{"error":"输入超出最大长度"}"#, C::ContextOverflow),
-        (
-            404,
-            r#"{"error":{"message":"The model `x` does not exist or you do not have access to it.","code":"model_not_found"}}"#,
-            C::ModelNotFound,
-        ),
-        (404, r#"{"error":{"message":"model 'x' not found"}}"#, C::ModelNotFound),
-        (400, r#"{"error":{"message":"x is not a valid model ID","code":400}}"#, C::ModelNotFound),
-        (404, "404 page not found", C::ModelNotFound),
-        (401, r#"{"error":{"message":"This account has been deactivated"}}"#, C::AuthPermanent),
-        (400, r#"{"error":{"message":"API key not valid. Please pass a valid API key."}}"#, C::Auth),
-        (403, r#"{"error":{"message":"The token has expired"}}"#, C::Auth),
-        (403, r#"{"error":{"message":"Insufficient balance"}}"#, C::Billing),
-        (
-            400,
-            r#"{"error":{"message":"Unsupported value: 'reasoning_effort' does not support 'none'"}}"#,
-            C::ThinkingUnsupported,
-        ),
-        (
-            400,
-            r#"{"error":{"code":400,"message":"Budget 0 is invalid. This model only works in thinking mode.","status":"INVALID_ARGUMENT"}}"#,
-            C::ThinkingUnsupported,
-        ),
-        (500, r#"{"error":{"message":"The server is overloaded"}}"#, C::Overloaded),
-        (500, r#"{"error":{"message":"billing service is down"}}"#, C::Server),
-        (403, "<html><title>Just a moment…</title>", C::Malformed),
-        (502, "<html>bad gateway</html>", C::Server),
-    ];
-    for (status, body, class) in table {
-        check(Some(status), body, class);
+    for (status, body, class) in WORDS {
+        check(Some(*status), body, *class);
     }
 }
 

@@ -70,7 +70,7 @@ struct Taking<'a> {
 
 impl Taking<'_> {
     /// Asks the owner of the home for it, unless it was asked. An error if there is nothing to wait for.
-    async fn look(&mut self, owner: Option<u32>, owned: journal::Error) -> Result<(), CliError> {
+    async fn look(&mut self, owner: Option<u32>, refused: journal::Error) -> Result<(), CliError> {
         if self.claim.is_none() {
             self.claim = Claim::take(self.home).await;
         }
@@ -82,7 +82,7 @@ impl Taking<'_> {
             Some(handover) if Instant::now() < handover.until => return Ok(()),
             Some(_) => {
                 self.handover = None;
-                return self.give_up(owned);
+                return self.give_up(refused);
             }
             None => {}
         }
@@ -97,12 +97,12 @@ impl Taking<'_> {
                 self.away_since = None;
                 Ok(())
             }
-            Reply::Kept => self.give_up(owned),
+            Reply::Kept => self.give_up(refused),
             Reply::Away => {
                 if self.away_since.get_or_insert_with(Instant::now).elapsed() < CHANGE {
                     return Ok(());
                 }
-                self.give_up(owned)
+                self.give_up(refused)
             }
         }
     }

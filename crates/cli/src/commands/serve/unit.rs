@@ -1,5 +1,6 @@
 //! The files with which the system starts `limulus serve`.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -48,7 +49,10 @@ fn quoted(text: &str) -> String {
             '\n' => word.push_str("\\n"),
             '\t' => word.push_str("\\t"),
             '\r' => word.push_str("\\r"),
-            c if c.is_ascii_control() => word.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if c.is_ascii_control() => {
+                // Writing to a String cannot fail.
+                let _ = write!(word, "\\x{:02x}", u32::from(c));
+            }
             c => word.push(c),
         }
     }
