@@ -94,7 +94,8 @@ fn waiting(wait: RunState, edge: &Edge) -> Vec<&'static str> {
         Some(trigger) => one.trigger == trigger && matches!(one.to, To::States(to) if to.contains(&wait)),
         None => one.trigger == edge.trigger,
     };
-    drawn().filter(begins).flat_map(|one| one.from.iter().flat_map(|state| own(one, *state))).collect()
+    let nodes = drawn().filter(begins).flat_map(|one| one.from.iter().flat_map(|state| own(one, *state)));
+    nodes.filter(|node| edge.leaves.is_none_or(|only| only == *node)).collect()
 }
 
 /// Whether the target is a node for one source and a wait in the same node for another one.

@@ -208,16 +208,10 @@ impl Event {
         self.trigger().and_then(Trigger::reserved)
     }
 
-    /// The durability that it needs before anyone is notified. A message with calls is followed by a synced entry before
-    /// any of them changes anything. If the power fails before that, its request was sent and has no end, which is what
-    /// budgets count and what an opening sends again.
+    /// The durability that it needs before anyone is notified.
     pub fn durability(&self) -> Durability {
         match (self.store(), self) {
-            (
-                _,
-                Self::CallStarted(CallStarted { class: ToolClass::ReadOnly, .. })
-                | Self::MessageSealed(MessageSealed { next: Next::Calls, .. }),
-            )
+            (_, Self::CallStarted(CallStarted { class: ToolClass::ReadOnly, .. }))
             | (Store::Written | Store::Progress, _) => Durability::Written,
             (Store::Synced, _) => Durability::Synced,
         }

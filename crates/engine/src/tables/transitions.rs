@@ -155,7 +155,7 @@ pub struct Edge {
     pub to: To,
     /// The node of the graph that it enters (R06); none = no other node.
     pub node: Option<&'static str>,
-    /// The node that it leaves, if its state has several and it leaves only this one.
+    /// The node that it leaves, if its state has several, or a run may wait in several, and it leaves only this one.
     pub leaves: Option<&'static str>,
     /// The trigger of the wait that it ends; none = it ends no wait, or a wait in which its own trigger is awaited.
     pub ends: Option<Trigger>,
@@ -261,7 +261,10 @@ pub const EDGES: &[Edge] = &[
         .node("prepare")
         .ends(Trigger::LaneFull)
         .note("all calls are settled"),
-    edge(&[Awaiting], Trigger::LaneEntered, &[ToolExec]).ends(Trigger::LaneFull).note("calls are unsettled"),
+    edge(&[Awaiting], Trigger::LaneEntered, &[ToolExec])
+        .leaves("execute_tools")
+        .ends(Trigger::LaneFull)
+        .note("calls are unsettled"),
     edge(&[Compacting], Trigger::CompactSuccess, &[Preparing]).node("prepare"),
     edge(&[Compacting], Trigger::CompactSuccess, &[Completed]).node("end").note("only the compaction was requested"),
     edge(&[Compacting], Trigger::CompactFail, &[Error]).node("error").note("the old history stays in force"),

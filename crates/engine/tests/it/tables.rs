@@ -405,18 +405,6 @@ fn r13_a_once_call_alone_is_synced_before_it_starts() {
     }
 }
 
-/// A message with calls waits for no disk: before any of them changes anything, its start is synced, and everything before it.
-#[test]
-fn r13_a_message_is_synced_by_the_first_entry_that_needs_it() {
-    for (says, expected) in
-        [("call 0 write {}", engine::Durability::Written), ("text \"hello\"", engine::Durability::Synced)]
-    {
-        let world = run(&format!("{BEGUN}say {says}\nend\n"));
-        let sealed = world.journal.iter().rfind(|record| record.event.kind() == "message_sealed").unwrap();
-        assert_eq!(sealed.event.durability(), expected, "{says}");
-    }
-}
-
 /// The result of an attempt: the kinds of the last entries, joined.
 fn check_order(script: &str, ends_with: &[&str]) {
     let world = run(&format!("{BEGUN}{script}"));
