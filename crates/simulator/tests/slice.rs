@@ -62,14 +62,11 @@ fn r11_a_run_is_resumed_after_two_crashes() {
 
 #[test]
 fn r17_sessions_are_opened_through_snapshots_when_idle_and_in_the_middle_of_runs() {
+    let mut world = World::begin(&plan(1), Watch::Ends).expect("a new world holds");
     let mut phases = BTreeSet::new();
-    // Where snapshots fall depends on the workload.
-    for seed in 1..=4 {
-        let mut world = World::begin(&plan(seed), Watch::Ends).expect("a new world holds");
-        while world.step().expect("the world holds without a crash").is_some() {
-            let line = world.outside().disk.line().expect("a journal in memory can be read");
-            phases.extend(line.start.map(|start| start.session.run_state().name()));
-        }
+    while world.step().expect("the world holds without a crash").is_some() {
+        let line = world.outside().disk.line().expect("a journal in memory can be read");
+        phases.extend(line.start.map(|start| start.session.run_state().name()));
     }
     for phase in ["idle", "preparing", "tool_exec"] {
         assert!(phases.contains(phase), "no snapshot while {phase}, only {phases:?}");

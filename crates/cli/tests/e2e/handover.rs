@@ -188,29 +188,25 @@ fn r11_r61_a_command_that_is_killed_after_a_handover_leaves_its_run_to_the_servi
     service.finish().expect_code(0);
 }
 
-/// A command that owns the home, and whose answer has stalled: it hands the home over when the answer is complete.
-fn stalled(server: &ModelServer) -> (Home, Process) {
+/// A command that owns the home and hands it over when its answer is complete, which has stalled; and the service that
+/// waits for it. The variables of the model are the user's configuration, which a unit adds with `Environment=` of its own.
+fn handing_over(server: &ModelServer) -> (Home, Process, Manager, Process) {
     let home = Home::new().served_by(server).with("LIMULUS_SERVE__DRAIN_S", "3600");
     let agent = home.start(&["agent", "--session", "stalled", "--json", "-m", STALLED]);
     agent.until_said("word2");
-    (home, agent)
-}
-
-/// The variables of the model are the user's configuration, which a unit adds with `Environment=` of its own.
-fn with_model(manager: &mut Manager, home: &Home) {
+    let mut manager = Manager::of(&home);
     manager.variables.extend(
         home.variables().into_iter().filter(|(name, _)| name.starts_with("LIMULUS_") && name != "LIMULUS_HOME"),
     );
+    let service = manager.start(&home);
+    manager.until_waiting(&service, &agent);
+    (home, agent, manager, service)
 }
 
 #[test]
 fn r11_r15_a_command_that_is_killed_in_a_handover_leaves_the_home_to_the_service_that_waits() {
     let server = ModelServer::start().unwrap();
-    let (home, agent) = stalled(&server);
-    let mut manager = Manager::of(&home);
-    with_model(&mut manager, &home);
-    let service = manager.start(&home);
-    manager.until_waiting(&service, &agent);
+    let (home, agent, mut manager, service) = handing_over(&server);
     // Nobody else becomes the owner, and who looks for one finds the service.
     let other = home.start(&["agent", "--session", "other", "--json", "-m", "tokens=3 Who are you?"]);
     assert_eq!(manager.count("READY=1"), 0);
@@ -225,11 +221,7 @@ fn r11_r15_a_command_that_is_killed_in_a_handover_leaves_the_home_to_the_service
 #[test]
 fn r11_r15_a_service_that_is_killed_in_a_handover_leaves_the_home_to_the_commands() {
     let server = ModelServer::start().unwrap();
-    let (home, agent) = stalled(&server);
-    let mut manager = Manager::of(&home);
-    with_model(&mut manager, &home);
-    let service = manager.start(&home);
-    manager.until_waiting(&service, &agent);
+    let (home, agent, mut manager, service) = handing_over(&server);
     service.kill();
     assert_eq!(manager.count("READY=1"), 0);
     // A signal ends what waits for the answer, in order. The next command is the owner.
@@ -243,11 +235,7 @@ fn r11_r15_a_service_that_is_killed_in_a_handover_leaves_the_home_to_the_command
 #[test]
 fn r15_a_service_that_waits_can_be_stopped() {
     let server = ModelServer::start().unwrap();
-    let (home, agent) = stalled(&server);
-    let mut manager = Manager::of(&home);
-    with_model(&mut manager, &home);
-    let service = manager.start(&home);
-    manager.until_waiting(&service, &agent);
+    let (_home, agent, mut manager, service) = handing_over(&server);
     service.signal(Signal::TERM);
     service.finish().expect_code(0);
     assert_eq!(manager.count("READY=1"), 0);

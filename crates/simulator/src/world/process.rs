@@ -287,9 +287,10 @@ impl Process {
 
     fn offer(&mut self, input: Input, caller: Option<Caller>, outside: &mut Outside) {
         let moment = outside.moment();
-        // For every other owner no slot of the lane is free when a wait ends.
+        // Now and then no slot of the lane is free when a wait ends.
         if self.pump.session().is_some_and(Session::waits_outside) {
-            self.pump.offer(Report::LaneChecked { is_free: self.epoch.0.is_multiple_of(2) }, moment, None);
+            let is_free = !moment.random.is_multiple_of(3);
+            self.pump.offer(Report::LaneChecked { is_free }, moment, None);
         }
         self.pump.offer(input, moment, caller);
         self.offered = true;

@@ -159,9 +159,10 @@ impl Oracle {
             Asked::Abort => over,
             Asked::Reset => self.run.is_none() || self.reset_due,
             // It may have stopped the run at once, and be used up.
-            Asked::Break { at, .. } => {
-                self.run.as_ref().is_some_and(|run| run.is_paused() || run.stops_at(at.as_ref()))
-            }
+            Asked::Break { at, .. } => self.run.as_ref().is_some_and(|run| {
+                let stops_now = led.records.iter().any(|record| matches!(record.event, Event::Paused(_)));
+                run.stops_at(at.as_ref()) || stops_now && at.is_some() && run.stopped_at() == at.as_ref()
+            }),
             Asked::Override(mode) => self.mode == *mode,
             Asked::Other => true,
         };

@@ -61,11 +61,12 @@ enum At {
     Ending,
 }
 
-/// The pause of a run: whether calls are frozen, and the call before which it stopped.
+/// The pause of a run: whether calls are frozen, the call before which it stopped, and the breakpoint that this used up.
 #[derive(Debug)]
 struct Pause {
     freeze: bool,
     before: Option<CallId>,
+    at: Option<Breakpoint>,
 }
 
 /// The current run.
@@ -111,6 +112,11 @@ impl CurrentRun {
             Some(Breakpoint::OnState(state)) => self.states.contains(state),
             None => self.tools.is_empty() && self.states.is_empty(),
         }
+    }
+
+    /// The breakpoint that stopped it, while it is paused there.
+    pub(super) fn stopped_at(&self) -> Option<&Breakpoint> {
+        self.pause.as_ref()?.at.as_ref()
     }
 
     fn is(&mut self, doing: Doing) {
@@ -308,30 +314,38 @@ impl CurrentRun {
         if self.pause.is_some() || self.ending.is_some() {
             return Err("a run is paused that is already paused or ending".into());
         }
+        let at = self.breakpoint_of(e);
         let may = match e.cause {
             PauseCause::User => *asked == Asked::Pause { freeze: e.freeze },
             PauseCause::Interrupt => !e.freeze && matches!(asked, Asked::Message(_)),
-            PauseCause::Breakpoint if e.freeze => false,
-            PauseCause::Breakpoint => match (e.call, e.state) {
-                (Some(id), None) => {
-                    let call = self.calls.iter().find(|call| call.id == id && call.at == At::Ready && !call.passed);
-                    let tool = call.map(|call| call.tool.clone());
-                    let there = self.tools.iter().any(|at| Some(at) == tool.as_ref());
-                    // It stops once.
-                    self.tools.retain(|at| Some(at) != tool.as_ref());
-                    there
-                }
-                (None, Some(state)) => {
-                    let there = state == self.doing.state() && self.doing != Doing::Sent && self.should_stop();
-                    self.stopped = true;
-                    self.states.retain(|at| *at != state);
-                    there
-                }
-                (None, None) | (Some(_), Some(_)) => false,
-            },
+            // It stops once: the same event removes it.
+            PauseCause::Breakpoint => !e.freeze && e.cleared && at.is_some(),
         };
-        self.pause = Some(Pause { freeze: e.freeze, before: e.call });
+        match &at {
+            Some(Breakpoint::BeforeTool(tool)) => self.tools.retain(|at| at != tool),
+            Some(Breakpoint::OnState(state)) => {
+                self.states.retain(|at| at != state);
+                self.stopped = true;
+            }
+            None => {}
+        }
+        self.pause = Some(Pause { freeze: e.freeze, before: e.call, at });
         if may { Ok(()) } else { Err(format!("{e:?}: it has no reason to be paused here")) }
+    }
+
+    /// The breakpoint that may stop it here; none if there is none.
+    fn breakpoint_of(&self, e: &Paused) -> Option<Breakpoint> {
+        match (e.call, e.state) {
+            (Some(id), None) => {
+                let call = self.calls.iter().find(|call| call.id == id && call.at == At::Ready && !call.passed)?;
+                self.tools.contains(&call.tool).then(|| Breakpoint::BeforeTool(call.tool.clone()))
+            }
+            (None, Some(state)) => {
+                let is_there = state == self.doing.state() && self.doing != Doing::Sent && self.should_stop();
+                is_there.then_some(Breakpoint::OnState(state))
+            }
+            (None, None) | (Some(_), Some(_)) => None,
+        }
     }
 
     fn resumed(&mut self, asked: &Asked) -> Result<(), String> {
