@@ -31,6 +31,10 @@ const GLANCE: Duration = Duration::from_secs(1);
 pub(crate) const CHANGE: Duration = Duration::from_secs(5);
 /// Poll interval while waiting for an owner.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
+/// Time after its drain within which an owner must have released a home that it hands over.
+pub(crate) const RELEASE: Duration = Duration::from_secs(20);
+/// How long a command waits for the next owner without a word.
+const SILENT: Duration = Duration::from_secs(1);
 /// How long a command leaves a home to the service that has claimed it: a service takes a free home at its next look.
 const PRECEDENCE: Duration = Duration::from_secs(10);
 /// How many notes of an owner wait to be printed. A further one is dropped rather than waited for.
@@ -73,6 +77,9 @@ impl Opening<'_> {
                 Some(Err(_)) | None => {}
             }
             let is_claimed = is_away && Claim::is_held(home);
+            if is_claimed && began.elapsed() > SILENT && !std::mem::replace(&mut reported, true) {
+                eprintln!("limulus: a service is about to take {}; waiting for it", home.display());
+            }
             if is_claimed && began.elapsed() < PRECEDENCE {
                 tokio::time::sleep(LOOK).await;
                 continue;
@@ -81,8 +88,9 @@ impl Opening<'_> {
                 Ok(journal) => return self.own(Arc::new(journal)).await,
                 Err(error @ journal::Error::Owned { .. }) => {
                     // An owner that does not complete the handshake is stopped; one without a socket starts or shuts
-                    // down. A service that has claimed the home waits for it, and limits how long.
-                    let is_changing = is_claimed || is_away && began.elapsed() < CHANGE;
+                    // down, or hands the home over to the service that has claimed it.
+                    let most = if is_claimed { self.config.drain().saturating_add(RELEASE) } else { CHANGE };
+                    let is_changing = is_away && began.elapsed() < most;
                     if !is_changing && !self.wait {
                         return Err(error.into());
                     }

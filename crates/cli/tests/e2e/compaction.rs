@@ -193,7 +193,8 @@ pub(crate) fn r52_an_overflow_is_compacted_and_then_reported_readably() {
         "{}",
         failed.err
     );
-    assert!(failed.err.contains("maximum context length"), "{}", failed.err);
+    let is_whole = |line: &str| line.contains("maximum context length") && line.contains("): start a new conversation");
+    assert!(failed.err.lines().any(is_whole), "one sentence, with no hint inside: {}", failed.err);
     let requests = server.seen().iter().filter(|asked| !is_summary(asked)).count() - 2;
     assert!((2..=6).contains(&requests), "{requests} requests are no endless loop");
 }

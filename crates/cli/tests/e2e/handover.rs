@@ -4,6 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 
 use model_server::ModelServer;
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -262,6 +263,19 @@ fn r10_r61_a_service_does_not_wait_for_another_one_or_for_an_owner_that_does_not
     assert_eq!(home.text("ledger"), "ran\n");
     service.signal(Signal::TERM);
     service.finish().expect_code(0);
+}
+
+/// Whoever holds the claim, a service that is stopped or a stranger: who waits for it is told, and goes on without it.
+#[test]
+fn r61_a_command_says_that_it_waits_for_the_service_that_claimed_the_home() {
+    let home = Home::new();
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    let folder = std::fs::File::open(home.path()).expect("the home is a folder");
+    flock(&folder, FlockOperation::LockExclusive).expect("nobody has claimed it");
+    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    agent.until_err("a service is about to take");
+    drop(folder);
+    assert_complete(agent.finish());
 }
 
 #[test]

@@ -177,8 +177,9 @@ impl Machine {
 
     /// The readable end of a run whose history cannot be compacted any more.
     pub(super) fn too_long(&self) -> Failure {
-        let said =
-            self.session.as_ref().and_then(|s| s.run()).and_then(|run| run.trace.last()).map(ToString::to_string);
+        let last = self.session.as_ref().and_then(|s| s.run()).and_then(|run| run.trace.last());
+        // Its second line would be another hint.
+        let said = last.and_then(|failure| failure.message.lines().next());
         let message = format!(
             "the conversation is longer than the model's window and cannot be compacted further ({}): start a new conversation with `/new`, or use a model with a larger window",
             said.unwrap_or_default()

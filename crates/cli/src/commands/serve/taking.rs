@@ -13,10 +13,7 @@ use tokio::time::timeout;
 use super::{Reporter, notify};
 use crate::claim::Claim;
 use crate::error::CliError;
-use crate::owner_client::{CHANGE, GREETING, LOOK, look_for};
-
-/// Time after its drain within which an owner must have released the home.
-const RELEASE: Duration = Duration::from_secs(20);
+use crate::owner_client::{CHANGE, GREETING, LOOK, RELEASE, look_for};
 
 /// A home that this process owns. The claim keeps commands from becoming the owner until the service listens.
 pub(super) struct Taken {
