@@ -209,9 +209,13 @@ impl Event {
     }
 
     /// The durability that it needs before anyone is notified.
+    ///
+    /// A message with calls is not final: whatever follows from it that must not be lost is synced itself, and the message
+    /// with it. If a power loss takes the message, then only read-only calls went with it, and the model is asked again.
     pub fn durability(&self) -> Durability {
         match (self.store(), self) {
             (_, Self::CallStarted(CallStarted { class: ToolClass::ReadOnly, .. }))
+            | (_, Self::MessageSealed(MessageSealed { next: Next::Calls, .. }))
             | (Store::Written | Store::Progress, _) => Durability::Written,
             (Store::Synced, _) => Durability::Synced,
         }

@@ -139,7 +139,7 @@ impl Exchange {
             Ok(Some(bytes)) => {
                 self.decode(&mut reading, &bytes)?;
                 if self.decoder.answer().is_done() {
-                    drain(&mut reading.response).await;
+                    tokio::spawn(drain(reading.response));
                     return Ok(self.end());
                 }
                 if self.decoder.answer().is_finished() && reading.patience.is_none() {
@@ -196,8 +196,8 @@ impl Exchange {
     }
 }
 
-/// Waits a moment for the end of the body: only then can the connection serve the next request.
-async fn drain(response: &mut Response) {
+/// Waits a moment for the end of the body: only then can the connection serve the next request. Nobody waits for it.
+async fn drain(mut response: Response) {
     let _ = timeout(DRAIN, async { while let Ok(Some(_)) = response.chunk().await {} }).await;
 }
 

@@ -3,13 +3,23 @@
 use std::sync::Arc;
 
 use engine::{Candidate, Failure, FailureClass, LedgerInput, Report, Timestamp, ToolSpec};
-use futures_util::StreamExt as _;
-use models::{Cached, Message, Model as _, ModelEvent, Request};
+use futures_util::stream::Fuse;
+use futures_util::{FutureExt as _, StreamExt as _};
+use models::{Cached, Message, Model as _, ModelEvent, Request, ResponseStream};
 
 use super::Reporter;
 use crate::crashpoint;
 use crate::ledger;
 use crate::runtime::Shared;
+
+/// Most events of a stream that are reported together; text that has come must not wait long for what follows it.
+const PIECES: usize = 64;
+
+/// How often another task may run while nothing comes: the chunks that end an answer carry no event until the last one.
+const YIELDS: u32 = 4;
+
+/// An item of a stream.
+type StreamEvent = Result<ModelEvent, Failure>;
 
 /// A request without its endpoint: keys are resolved when it is sent and are in no record.
 pub(super) struct Order {
@@ -38,23 +48,47 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
         Err(failure) => return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await,
     };
     let request = Request { candidate, system, messages, tools, endpoint, cache_key: Some(cache_key) };
-    let mut stream = shared.models.stream(request);
+    let mut stream = shared.models.stream(request).fuse();
     crashpoint::hit("request_sent");
-    while let Some(event) = stream.next().await {
-        let report = match event {
-            Ok(ModelEvent::Opened) => Report::RequestOpened { effect },
-            Ok(ModelEvent::Part(part)) => Report::Streamed { effect, part },
-            Ok(ModelEvent::Ended { usage, .. }) => {
-                // Reported at once: the effect is stopped when its end is decided.
-                answered(&shared, asked, alone, since);
-                return reporter.report(Report::RequestEnded { effect, usage }).await;
-            }
-            Err(failure) => return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await,
-        };
-        reporter.report(report).await;
+    while let Some(first) = stream.next().await {
+        for event in ready_now(first, &mut stream).await {
+            let report = match event {
+                Ok(ModelEvent::Opened) => Report::RequestOpened { effect },
+                Ok(ModelEvent::Part(part)) => Report::Streamed { effect, part },
+                Ok(ModelEvent::Ended { usage, .. }) => {
+                    // Reported at once: the effect is stopped when its end is decided.
+                    answered(&shared, asked, alone, since);
+                    return reporter.report(Report::RequestEnded { effect, usage }).await;
+                }
+                Err(failure) => {
+                    return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await;
+                }
+            };
+            reporter.report(report).await;
+        }
     }
     let failure = Failure::new(FailureClass::Network, "the response ended before its end mark");
     reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await;
+}
+
+/// The events that are there, beginning with this one. Each chunk of a body passes through the task of its connection, so
+/// whatever arrived together is only seen together if that task runs in between; else each piece costs a commit.
+async fn ready_now(first: StreamEvent, stream: &mut Fuse<ResponseStream>) -> Vec<StreamEvent> {
+    let (mut events, mut yields) = (vec![first], 0);
+    while events.len() < PIECES {
+        match stream.next().now_or_never() {
+            Some(Some(event)) => {
+                events.push(event);
+                yields = 0;
+            }
+            None if yields < YIELDS => {
+                tokio::task::yield_now().await;
+                yields += 1;
+            }
+            Some(None) | None => break,
+        }
+    }
+    events
 }
 
 /// Notifies the ledger if that changes which candidate anyone asks.

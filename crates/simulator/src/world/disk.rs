@@ -252,6 +252,12 @@ impl Disk {
         }
     }
 
+    /// Whether a recorded message asks for this call.
+    pub fn asks_for(&self, call: CallId) -> bool {
+        let asks = |record: &Record| matches!(&record.event, Event::MessageSealed(e) if e.calls.iter().any(|sealed| sealed.id == call));
+        self.log.iter().any(|batch| batch.records.iter().any(asks))
+    }
+
     /// The latest time in the journal.
     pub fn latest(&self) -> Result<Timestamp, Violation> {
         self.journal().latest().map_err(|error| unreadable(&error))

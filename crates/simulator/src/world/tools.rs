@@ -149,6 +149,17 @@ impl Tools {
                 Form::Power { .. } => self.lose_power(effect),
             }
         }
+        if matches!(form, Form::Power { .. }) {
+            self.forget_lost(disk);
+        }
+    }
+
+    /// Forgets read-only calls whose message a power loss took: nothing names them any more, so nobody needs a result.
+    fn forget_lost(&mut self, disk: &Disk) {
+        self.starts.retain(|start| {
+            let may_be_lost = start.class == ToolClass::ReadOnly && start.recorded == Recorded::Written;
+            !may_be_lost || disk.asks_for(start.call)
+        });
     }
 
     fn lose_power(&mut self, effect: EffectId) {
