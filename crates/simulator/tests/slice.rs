@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{CallOutcome, Event, Found, InterruptCause, Next};
+use engine::{CallOutcome, Event, Found, InterruptCause, Next, ToolClass};
 use simulator::case::Form;
 use simulator::checkers;
 use simulator::explore::{Explorer, Extent};
 use simulator::plan::Plan;
 use simulator::random::{self, Counts, Mode, SMALL, Trial};
 use simulator::report::Tally;
-use simulator::world::{Watch, World};
+use simulator::world::{Start, Watch, World};
 
 fn plan(seed: u64) -> Arc<Plan> {
     Arc::new(Plan::new(seed).expect("the workload has this seed"))
@@ -99,6 +99,25 @@ fn r13_a_lost_call_is_looked_up_and_never_run_twice() {
         assert!(found.contains(&format!("{each:?}")), "no call was found {each:?}, only {found:?}");
     }
     assert!(events.iter().any(|event| matches!(event, Event::CallSettled(e) if e.outcome == CallOutcome::Interrupted)));
+}
+
+#[test]
+fn r10_r13_a_loss_of_power_takes_a_message_only_together_with_read_only_calls() {
+    let plan = plan(1);
+    let mut world = World::begin(&plan, Watch::Ends).expect("a new world holds");
+    let mut lost: Vec<ToolClass> = vec![];
+    while world.step().expect("the world holds without a crash").is_some() {
+        if world.phase() != "tool_exec" {
+            continue;
+        }
+        let mut next = world.crashed(Form::Power { keep: 0 }).unwrap_or_else(|violation| panic!("{violation}"));
+        let kept = |start: &&Start| next.outside().tools.starts.iter().any(|kept| kept.effect == start.effect);
+        lost.extend(world.outside().tools.starts.iter().filter(|start| !kept(start)).map(|start| start.class));
+        next.settle().unwrap_or_else(|violation| panic!("{violation}"));
+        checkers::check(next.outside()).unwrap_or_else(|violation| panic!("{violation}"));
+    }
+    lost.dedup();
+    assert_eq!(lost, [ToolClass::ReadOnly], "the classes of calls whose message was lost");
 }
 
 fn drawn(mode: Mode, seeds: std::ops::Range<u64>) -> Counts {

@@ -214,8 +214,11 @@ impl Event {
     /// with it. If a power loss takes the message, then only read-only calls went with it, and the model is asked again.
     pub fn durability(&self) -> Durability {
         match (self.store(), self) {
-            (_, Self::CallStarted(CallStarted { class: ToolClass::ReadOnly, .. }))
-            | (_, Self::MessageSealed(MessageSealed { next: Next::Calls, .. }))
+            (
+                _,
+                Self::CallStarted(CallStarted { class: ToolClass::ReadOnly, .. })
+                | Self::MessageSealed(MessageSealed { next: Next::Calls, .. }),
+            )
             | (Store::Written | Store::Progress, _) => Durability::Written,
             (Store::Synced, _) => Durability::Synced,
         }

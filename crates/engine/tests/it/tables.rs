@@ -405,6 +405,17 @@ fn r13_a_once_call_alone_is_synced_before_it_starts() {
     }
 }
 
+#[test]
+fn r10_a_message_is_synced_where_its_run_may_end_with_it() {
+    let answers =
+        [("say call 0 ls {}", engine::Durability::Written), ("say text \"done\"", engine::Durability::Synced)];
+    for (answer, expected) in answers {
+        let world = run(&format!("{BEGUN}{answer}\nend\n"));
+        let sealed = world.journal.iter().rfind(|record| record.event.kind() == "message_sealed").unwrap();
+        assert_eq!(sealed.event.durability(), expected, "{answer}");
+    }
+}
+
 /// The result of an attempt: the kinds of the last entries, joined.
 fn check_order(script: &str, ends_with: &[&str]) {
     let world = run(&format!("{BEGUN}{script}"));

@@ -1,5 +1,5 @@
-//! Encodes an append on the caller's thread, so that the writer only binds and steps: payloads with their hashes,
-//! compressed bodies, rows as JSON. Also decodes them.
+//! Encodes an append on the writer's thread, before its transaction begins: payloads with their hashes, compressed
+//! bodies, rows as JSON. The thread of the actors has more to do than the writer's. Also decodes them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

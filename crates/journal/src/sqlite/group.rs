@@ -17,6 +17,7 @@ use super::encode::Encoded;
 use super::failed;
 use super::home::Owned;
 use super::member::{self, Ends, Fault};
+use super::snapshot::Packed;
 use super::space::Space;
 use super::statements::Statements;
 use super::writer::{Job, Spent, Start, Work};
@@ -38,6 +39,37 @@ pub(super) struct Quiet {
 impl Default for Quiet {
     fn default() -> Self {
         Self { soon: Duration::from_millis(200), later: Duration::from_secs(5), long: Duration::from_mins(10) }
+    }
+}
+
+/// A member of a group, ready to be bound.
+#[derive(Debug)]
+enum Member {
+    Append(Encoded),
+    Snapshot(Packed),
+}
+
+impl Member {
+    fn of(work: Work) -> Self {
+        match work {
+            Work::Append(append) => Self::Append(Encoded::new(append)),
+            Work::Snapshot(packed) => Self::Snapshot(packed),
+        }
+    }
+
+    /// What another thread has allocated.
+    fn into_work(self) -> Work {
+        match self {
+            Self::Append(encoded) => Work::Append(encoded.append),
+            Self::Snapshot(packed) => Work::Snapshot(packed),
+        }
+    }
+
+    fn strength(&self) -> Durability {
+        match self {
+            Self::Append(encoded) => encoded.append.batch.durability(),
+            Self::Snapshot(_) => Durability::Written,
+        }
     }
 }
 
@@ -129,8 +161,9 @@ impl Group<'_> {
 
     /// Writes a group, notifies its callers, and checkpoints the WAL if it is long; returns what was written.
     pub(super) fn serve(&mut self, group: Vec<Job>) -> Vec<Work> {
-        let (works, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|job| (job.work, job.done)).unzip();
-        let results = self.commit(&works);
+        let (members, answers): (Vec<_>, Vec<_>) =
+            group.into_iter().map(|job| (Member::of(job.work), job.done)).unzip();
+        let results = self.commit(&members);
         for (answer, result) in answers.into_iter().zip(results) {
             answer.give(result);
         }
@@ -138,7 +171,7 @@ impl Group<'_> {
         if self.state.wal.is_long() {
             self.checkpoint(CheckpointMode::Passive);
         }
-        works
+        members.into_iter().map(Member::into_work).collect()
     }
 
     /// Waits for a job and does background work meanwhile. `None` once the queue is closed.
@@ -213,12 +246,12 @@ impl Group<'_> {
     }
 
     /// Commits a group and returns the result of each member.
-    fn commit(&mut self, members: &[Work]) -> Vec<Result<Position, Error>> {
+    fn commit(&mut self, members: &[Member]) -> Vec<Result<Position, Error>> {
         if let Some(cause) = &self.state.poisoned {
             return members.iter().map(|_| Err(Error::Poisoned { cause: cause.clone() })).collect();
         }
         self.state.space.look();
-        let strength = members.iter().map(Work::strength).max().unwrap_or(Durability::Written);
+        let strength = members.iter().map(Member::strength).max().unwrap_or(Durability::Written);
         match self.transaction(members, strength) {
             Ok(results) => {
                 self.state.ends.keep();
@@ -251,7 +284,7 @@ impl Group<'_> {
     }
 
     /// Writes a group in one transaction. The outer error is that of the whole group.
-    fn transaction(&mut self, members: &[Work], strength: Durability) -> Result<Vec<Result<Position, Error>>, Error> {
+    fn transaction(&mut self, members: &[Member], strength: Durability) -> Result<Vec<Result<Position, Error>>, Error> {
         self.set_strength(strength)?;
         self.begin()?;
         let results = match self.together(members)? {
@@ -278,7 +311,7 @@ impl Group<'_> {
 
     /// Writes all members without savepoints, because each savepoint would keep a second copy of every page that it
     /// changes. `None` if a member is refused after it began to write, which is rare.
-    fn together(&mut self, members: &[Work]) -> Result<Option<Vec<Result<Position, Error>>>, Error> {
+    fn together(&mut self, members: &[Member]) -> Result<Option<Vec<Result<Position, Error>>>, Error> {
         let mut results = Vec::with_capacity(members.len());
         for member in members {
             results.push(match self.admit(member) {
@@ -294,7 +327,7 @@ impl Group<'_> {
 
     /// Writes the group again from the beginning, each member in a savepoint, so that a refused member can be rolled
     /// back alone.
-    fn apart(&mut self, members: &[Work]) -> Result<Vec<Result<Position, Error>>, Error> {
+    fn apart(&mut self, members: &[Member]) -> Result<Vec<Result<Position, Error>>, Error> {
         self.execute("ROLLBACK")?;
         self.state.ends.back_to(0);
         self.begin()?;
@@ -302,13 +335,13 @@ impl Group<'_> {
     }
 
     /// Writes one member in its savepoint: the outer error is the group's, the inner one is its own.
-    fn member(&mut self, work: &Work) -> Result<Result<Position, Error>, Error> {
-        if let Err(refused) = self.admit(work) {
+    fn member(&mut self, member: &Member) -> Result<Result<Position, Error>, Error> {
+        if let Err(refused) = self.admit(member) {
             return Ok(Err(refused));
         }
         let mark = self.state.ends.mark();
         self.execute("SAVEPOINT member")?;
-        let result = self.write(work)?;
+        let result = self.write(member)?;
         if result.is_err() {
             self.execute("ROLLBACK TO member")?;
             self.state.ends.back_to(mark);
@@ -318,24 +351,24 @@ impl Group<'_> {
     }
 
     /// Checks whether a member may begin to write.
-    fn admit(&self, work: &Work) -> Result<(), Error> {
-        if let Work::Append(Encoded { append, .. }) = work
+    fn admit(&self, member: &Member) -> Result<(), Error> {
+        if let Member::Append(Encoded { append, .. }) = member
             && append.epoch != self.state.epoch
         {
             return Err(Error::Fenced { epoch: append.epoch, owner: self.state.epoch });
         }
-        let admitted = match work {
-            Work::Append(encoded) => self.state.space.admits(&encoded.append.batch),
-            Work::Snapshot(_) => !self.state.space.is_tight(),
+        let admitted = match member {
+            Member::Append(encoded) => self.state.space.admits(&encoded.append.batch),
+            Member::Snapshot(_) => !self.state.space.is_tight(),
         };
         if admitted { Ok(()) } else { Err(Error::Full { path: self.state.home.database() }) }
     }
 
     /// Writes a member; the inner error is its own, and then the transaction is still open.
-    fn write(&mut self, work: &Work) -> Result<Result<Position, Error>, Error> {
-        let written = match work {
-            Work::Append(encoded) => member::write(&self.statements, &mut self.state.ends, encoded),
-            Work::Snapshot(packed) => {
+    fn write(&mut self, member: &Member) -> Result<Result<Position, Error>, Error> {
+        let written = match member {
+            Member::Append(encoded) => member::write(&self.statements, &mut self.state.ends, encoded),
+            Member::Snapshot(packed) => {
                 packed.write(&self.statements).map(|()| self.state.ends.last.0).map_err(Fault::Sqlite)
             }
         };

@@ -1,7 +1,7 @@
 //! The journal in SQLite: one process owns it, one thread writes it, and other connections read it.
 //!
 //! `home` is the folder and its lock, `space` the reserve, `schema` the tables, `migrations` the migration of older
-//! ones, `encode` the preparation on the caller's thread, `writer` the queue, `group` the group commit, `member` one
+//! ones, `encode` the preparation of an append, `writer` the queue, `group` the group commit, `member` one
 //! append within it, `checkpoint` the WAL, `reader`, `tail`, `page` and `rows` the reads, `remake` rebuilds the views.
 //! The rules about which record may follow which are not here: they are in `chain`, for both journals.
 
@@ -49,7 +49,6 @@ pub use space::SPACE_BYTES;
 
 use crate::{Append, Collected, Done, Entry, Error, Journal, Old, Page, Read, Snapshot, Tail};
 use collect::{Collectable, Collection};
-use encode::Encoded;
 use group::Quiet;
 use home::Owned;
 use migrations::Target;
@@ -216,7 +215,7 @@ fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
 impl Journal for Sqlite {
     fn append(&self, append: Append, done: Done) {
         let done = CommitReply::new(done);
-        self.writer.queue(Job { work: Work::Append(Encoded::new(append)), done });
+        self.writer.queue(Job { work: Work::Append(append), done });
     }
 
     fn keep_snapshot(&self, snapshot: Snapshot) {

@@ -5,18 +5,17 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use engine::{Durability, Epoch, Hash, Position};
+use engine::{Epoch, Hash, Position};
 use rusqlite::Connection;
 
 use super::checkpoint::Wal;
 use super::collect::Collectable;
-use super::encode::Encoded;
 use super::failed;
 use super::group::{Quiet, WriterState};
 use super::home::Owned;
 use super::snapshot::Packed;
 use super::space::Space;
-use crate::{Done, Error};
+use crate::{Append, Done, Error};
 
 /// The callback of a job; it gets [`Error::Gone`] if this is dropped before it was called, so that nobody waits for a
 /// writer that panicked.
@@ -56,18 +55,9 @@ impl fmt::Debug for CommitReply {
 /// What the writer writes.
 #[derive(Debug)]
 pub(super) enum Work {
-    Append(Encoded),
+    Append(Append),
     /// A snapshot; it is queued behind the append that it covers.
     Snapshot(Packed),
-}
-
-impl Work {
-    pub(super) fn strength(&self) -> Durability {
-        match self {
-            Self::Append(encoded) => encoded.append.batch.durability(),
-            Self::Snapshot(_) => Durability::Written,
-        }
-    }
 }
 
 /// A queued job, and whom to notify when it is written.

@@ -16,12 +16,13 @@ use crate::login::Logins;
 use crate::model::{ModelEvent, Request};
 
 /// ```text
-/// Ready ──sent──▶ Reading ──end mark, end of the body──▶ Closing ──▶ Over
-///   └───────────────┴──fault──▶ Closing (events before the fault are sent first)
+/// Ready ──sent──▶ Reading ──end mark──▶ Draining ──end of the body──▶ Closing ──▶ Over
+///   └───────────────┴──fault, end of the body──▶ Closing (events before the fault are sent first)
 /// ```
 enum Stage {
     Ready(Vec<u8>),
     Reading(Box<Reading>),
+    Draining(Box<Reading>),
     Closing(Result<ModelEvent, Fault>),
     Over,
 }
@@ -110,6 +111,10 @@ impl Exchange {
                     Err(fault) => Stage::Closing(Err(fault)),
                 },
                 Stage::Reading(reading) => self.read(reading).await.unwrap_or_else(|fault| Stage::Closing(Err(fault))),
+                Stage::Draining(mut reading) => {
+                    drain(&mut reading.response).await;
+                    self.end()
+                }
                 Stage::Closing(Ok(event)) => return Some(Ok(event)),
                 Stage::Closing(Err(fault)) => {
                     self.logins.observe(self.subject.endpoint(), fault.class);
@@ -139,8 +144,7 @@ impl Exchange {
             Ok(Some(bytes)) => {
                 self.decode(&mut reading, &bytes)?;
                 if self.decoder.answer().is_done() {
-                    tokio::spawn(drain(reading.response));
-                    return Ok(self.end());
+                    return Ok(Stage::Draining(reading));
                 }
                 if self.decoder.answer().is_finished() && reading.patience.is_none() {
                     reading.patience = Some(Instant::now() + TAIL);
@@ -196,8 +200,8 @@ impl Exchange {
     }
 }
 
-/// Waits a moment for the end of the body: only then can the connection serve the next request. Nobody waits for it.
-async fn drain(mut response: Response) {
+/// Waits a moment for the end of the body: only then can the connection serve the next request.
+async fn drain(response: &mut Response) {
     let _ = timeout(DRAIN, async { while let Ok(Some(_)) = response.chunk().await {} }).await;
 }
 

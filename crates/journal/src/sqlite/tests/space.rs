@@ -9,7 +9,6 @@ use std::time::Duration;
 use engine::{Batch, Closed, Content, EndingSet, Epoch, Event, Hash, Outcome, Position, Seq};
 
 use super::super::collect::Collectable;
-use super::super::encode::Encoded;
 use super::super::group::Quiet;
 use super::super::home::Owned;
 use super::super::migrations::THIS;
@@ -57,7 +56,7 @@ impl Tight {
         let (sender, reply) = channel();
         let append = Append { batch: Arc::new(batch), epoch: Epoch(epoch) };
         let done = CommitReply::new(Box::new(move |answer| sender.send(answer).unwrap()));
-        self.writer.queue(Job { work: Work::Append(Encoded::new(append)), done });
+        self.writer.queue(Job { work: Work::Append(append), done });
         reply
     }
 
@@ -157,7 +156,7 @@ fn r10_a_member_that_fills_the_disk_fails_its_whole_group() {
         sender.send(answer).unwrap();
         released.recv().unwrap();
     }));
-    tight.writer.queue(Job { work: Work::Append(Encoded::new(hold)), done });
+    tight.writer.queue(Job { work: Work::Append(hold), done });
     assert_eq!(reply.recv().unwrap(), Ok(Position(3)));
     let body = unpackable(1, 32_000);
     let before = one.clone();
