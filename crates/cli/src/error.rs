@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Refused = 3,
     /// Nothing has that name.
     NotFound = 4,
+    /// The run completed, but its answer is incomplete.
+    Incomplete = 5,
     /// The journal is corrupt (`EX_DATAERR`).
     Damaged = 65,
     /// A bug in limulus (`EX_SOFTWARE`).
@@ -38,11 +40,12 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::RunFailed,
         Self::Usage,
         Self::Refused,
         Self::NotFound,
+        Self::Incomplete,
         Self::Damaged,
         Self::Bug,
         Self::Store,
@@ -96,7 +99,7 @@ pub(crate) enum CliError {
     /// The command was carried out and failed.
     #[error("{what}")]
     Failed {
-        /// RunFailed, Damaged, Store, TimedOut, Aborted or Stopped.
+        /// RunFailed, Incomplete, Damaged, Store, TimedOut, Aborted or Stopped.
         exit: Exit,
         what: String,
         hint: String,
@@ -173,9 +176,13 @@ impl From<ErrorShape> for CliError {
             Exit::Config => Self::Config { what, hint },
             Exit::Bug => Self::Bug { what },
             Exit::Refused | Exit::NotFound | Exit::Owned => Self::Refused { exit, what, hint },
-            Exit::RunFailed | Exit::Damaged | Exit::Store | Exit::TimedOut | Exit::Aborted | Exit::Stopped => {
-                Self::Failed { exit, what, hint }
-            }
+            Exit::RunFailed
+            | Exit::Incomplete
+            | Exit::Damaged
+            | Exit::Store
+            | Exit::TimedOut
+            | Exit::Aborted
+            | Exit::Stopped => Self::Failed { exit, what, hint },
         }
     }
 }

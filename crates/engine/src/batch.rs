@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::body::{Body, Content};
-use crate::event::{Durability, Event, Outcome, QueueMode, ReceiptState, Usage};
+use crate::event::{Durability, Event, Outcome, QueueMode, ReceiptState, StopReason, Usage};
 use crate::ids::{BranchId, CallId, Hash, MessageId, RunId, Seq, SessionId, Timestamp};
 use crate::state::LegState;
 use crate::tables::budget::Spent;
@@ -116,6 +116,9 @@ pub struct RunRow {
     pub first_seq: Seq,
     /// The reason, if it failed.
     pub error: Option<String>,
+    /// Why the answer of a completed run is incomplete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
 }
 
 impl RunRow {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::body::{Attached, Content};
-use crate::event::{Breakpoint, CallOutcome, Found, Leg, Overrides, QueueMode, ReceiptState, Usage};
+use crate::event::{Breakpoint, CallOutcome, Found, Leg, Overrides, QueueMode, ReceiptState, StopReason, Usage};
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
 use crate::ledger::{CooldownLifted, CooldownSet};
@@ -327,6 +327,8 @@ pub enum Report {
         effect: EffectId,
         /// The tokens that it used.
         usage: Usage,
+        /// Why it ended early; none = the model was done.
+        stop_reason: Option<StopReason>,
     },
     /// A compaction is complete.
     #[allow(missing_docs, reason = "the fields say it themselves")]

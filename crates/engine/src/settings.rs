@@ -212,6 +212,9 @@ pub struct Limits {
     pub max_wait_ms: u64,
     /// How often a failed request is sent again.
     pub retries: u32,
+    /// How often an answer that was cut at its output limit is continued; 0 = off.
+    #[serde(default)]
+    pub continuations: u32,
     /// How many openings without progress make a poison run; 0 = never.
     pub poison_after: u32,
     /// The time for one summary of the history.
@@ -238,6 +241,7 @@ impl Default for Limits {
             tool_timeout_ms: 120_000,
             max_wait_ms: 3_600_000,
             retries: 2,
+            continuations: 2,
             poison_after: 3,
             compact_ms: compact_ms(),
             loop_warn_after: 3,

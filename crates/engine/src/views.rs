@@ -95,6 +95,7 @@ impl Touched {
         row.state = RunState::Completed;
         row.outcome = Some(e.outcome);
         row.ended_at = Some(at);
+        row.stop_reason = e.stop_reason;
         row.error = e.failure.as_ref().map(ToString::to_string).filter(|_| e.outcome != Outcome::Completed);
         self.ended.push(row);
     }
@@ -200,6 +201,7 @@ fn run_row(session: &Session, run: &Run, settings: Option<&Settings>, spent: &Sp
         wall_ms: spent.wall_ms,
         first_seq: run.first_seq,
         error: run.trace.last().map(ToString::to_string),
+        stop_reason: None,
     }
 }
 

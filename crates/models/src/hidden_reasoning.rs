@@ -144,6 +144,7 @@ mod tests {
             messages,
             tools: Cached::from(vec![]),
             endpoint: Endpoint::new(api, String::new(), None),
+            continues: false,
             cache_key: None,
         }
     }

@@ -87,6 +87,7 @@ pub fn levels_apart(candidate: &Candidate, api: Api, levels: Option<Levels>) -> 
         messages: vec![Message::user("").into()],
         tools: vec![].into(),
         endpoint: Endpoint::new(api, "", None),
+        continues: false,
         cache_key: None,
     };
     let has = |level: Thinking| levels.is_none_or(|levels| levels.all().any(|known| known == level));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Candidate, Failure, Part, ToolSpec, Usage};
+use engine::{Candidate, Failure, Part, StopReason, ToolSpec, Usage};
 use futures_util::stream::BoxStream;
 
 use crate::endpoint::Endpoint;
@@ -93,6 +93,16 @@ impl AssistantMessage {
         Self { model: "".into(), blocks: held.map(|held| ContentBlock { held, signature: None }).collect() }
     }
 
+    /// Whether its rest can become one message with it: no block of either is signed.
+    pub fn joins(&self, rest: &Self) -> bool {
+        self.blocks.iter().chain(&rest.blocks).all(|block| block.signature.is_none())
+    }
+
+    /// Adds the rest of an answer that was cut.
+    pub fn append(&mut self, rest: Self) {
+        self.blocks.extend(rest.blocks);
+    }
+
     /// Its calls, in order.
     pub fn calls(&self) -> impl Iterator<Item = &CallOf> {
         self.blocks.iter().filter_map(|block| match &block.held {
@@ -152,6 +162,9 @@ pub struct Request {
     pub tools: Cached<Arc<[ToolSpec]>>,
     /// The address and the key, resolved when the request is sent.
     pub endpoint: Endpoint,
+    /// Whether the conversation ends with an answer that was cut at its output limit and is to be continued. If that
+    /// answer was whole, there is nothing to add: an answer without content is then no failure.
+    pub continues: bool,
     /// The key of the provider's prompt cache: the same for all requests that begin alike. At most 64 letters and
     /// digits, without personal data.
     pub cache_key: Option<Arc<str>>,
@@ -170,6 +183,8 @@ pub enum ModelEvent {
         usage: Usage,
         /// Whether these are the provider's figures.
         is_counted: bool,
+        /// Why the answer ended early; none = the model was done.
+        stop_reason: Option<StopReason>,
     },
 }
 

@@ -6,7 +6,7 @@ use engine::tables::transitions::RunState;
 use engine::{
     CallId, CallOutcome, CompactionCause, CompactionStep, EffectId, EndingCause, Epoch, Failure, FailureClass, Flags,
     Found, Hash, InterruptCause, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode, QueueState, ReceiptState,
-    RunId, Thinking, Timestamp, ToolClass, Usage, WaitFor,
+    RunId, StopReason, Thinking, Timestamp, ToolClass, Usage, WaitFor,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -180,6 +180,10 @@ pub struct RunEnd {
     pub usage: Usage,
     /// Why the run did not complete; none if it completed.
     pub error: Option<String>,
+    /// Why the answer of a completed run is incomplete; none if it is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::StopReasonName>"))]
+    pub stop_reason: Option<StopReason>,
 }
 
 /// The text of the model.
@@ -214,6 +218,13 @@ pub enum AssistantLine {
         text: Option<String>,
         /// The number of calls in the message.
         calls: u32,
+        /// Why the message ended early; none if the model was done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<names::StopReasonName>"))]
+        stop_reason: Option<StopReason>,
+        /// Whether the next message continues this one: both are one text.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        continues: bool,
         /// The token usage of the request.
         #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
         usage: Usage,

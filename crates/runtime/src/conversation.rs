@@ -126,9 +126,7 @@ impl Conversation {
         self.fetch(transcript.items().iter().take(items).skip(self.items), store)?;
         for (at, item) in transcript.items().iter().enumerate().take(items).skip(self.items) {
             let message = self.message(item, &transcript.items()[..at], mark, store)?;
-            if self.last_was_interrupted && matches!(message, Message::Assistant(_)) {
-                self.rendered.push(continue_message());
-            }
+            let message = if self.last_was_interrupted { self.after_interrupted(message) } else { message };
             self.last_was_interrupted =
                 matches!(&message, Message::Assistant(answer) if answer.calls().next().is_none());
             self.bytes += message.bytes();
@@ -141,6 +139,23 @@ impl Conversation {
             messages.push(continue_message());
         }
         Ok(messages)
+    }
+
+    /// Places a message behind an interrupted one: the rest of an answer becomes one message with its beginning. With
+    /// signatures the two stay apart, since providers take signed blocks back only as they were.
+    fn after_interrupted(&mut self, message: Message) -> Message {
+        let Message::Assistant(rest) = message else { return message };
+        let beginning = self.rendered.last().map(|last| (**last).clone());
+        if let Some(Message::Assistant(mut answer)) = beginning
+            && answer.joins(&rest)
+        {
+            self.rendered.pop();
+            self.bytes = self.bytes.saturating_sub(answer.text().len());
+            answer.append(rest);
+            return Message::Assistant(answer);
+        }
+        self.rendered.push(continue_message());
+        Message::Assistant(rest)
     }
 
     /// Reads the missing bodies of these items together, each of them once.

@@ -241,12 +241,21 @@ pub enum Odd {
     NoIds,
     /// The pieces of its calls alternate, the last call first.
     Interleaved,
+    /// Its text is cut at the output limit, once.
+    Length,
 }
 
 impl Odd {
     /// All odd answers.
-    pub const ALL: [Self; 6] =
-        [Self::Empty, Self::TooManyCalls, Self::WrongCalls, Self::SameIds, Self::NoIds, Self::Interleaved];
+    pub const ALL: [Self; 7] = [
+        Self::Empty,
+        Self::TooManyCalls,
+        Self::WrongCalls,
+        Self::SameIds,
+        Self::NoIds,
+        Self::Interleaved,
+        Self::Length,
+    ];
 
     /// Whether it counts as a failure, after which the request is repeated.
     pub fn is_failure(self) -> bool {

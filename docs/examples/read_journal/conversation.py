@@ -289,7 +289,8 @@ class Session:
         calls = [{field: call[field] for field in fields} for call in event["calls"]]
         item = {"request": event["request"], "text": event.get("text"), "reasoning": event.get("reasoning"), "calls": calls}
         item.update({name: event[name] for name in ("blocks", "images") if event.get(name)})
-        self.add(seq, "assistant", item)
+        if item["text"] or calls or item.get("images"):
+            self.add(seq, "assistant", item)
         for call in event["calls"]:
             if call.get("answer"):
                 self.add(seq, "result", {"call": call["id"], "output": call["answer"], "is_error": True})

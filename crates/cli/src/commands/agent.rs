@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use engine::tables::limits::MESSAGE_BYTES;
-use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, Usage};
+use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage};
 use gateway::SessionKey;
 use journal::{Read as _, Reader};
 use protocol::Event;
@@ -298,8 +298,8 @@ impl Sent {
 
 /// Prints the answer of a run that had ended before the same key was sent again.
 fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (RunId, RunEnd) {
-    let Ended { run_id, outcome, ended_at, text, usage, error, .. } = ended;
-    let end = RunEnd { outcome, text, usage, error };
+    let Ended { run_id, outcome, ended_at, text, usage, error, stop_reason, .. } = ended;
+    let end = RunEnd { outcome, text, usage, error, stop_reason };
     let line = match outcome {
         Outcome::Completed => LifecycleLine::End(end.clone()),
         _ => LifecycleLine::Error(end.clone()),
@@ -319,7 +319,8 @@ fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (Run
 /// The end of a run whose message was settled before the run started.
 pub(super) fn never_began(state: ReceiptState) -> Option<RunEnd> {
     let error = gateway::show::never_began(state)?;
-    Some(RunEnd { outcome: Outcome::Aborted, text: String::new(), usage: Usage::default(), error: Some(error) })
+    let (outcome, text, usage) = (Outcome::Aborted, String::new(), Usage::default());
+    Some(RunEnd { outcome, text, usage, error: Some(error), stop_reason: None })
 }
 
 /// Ends the process at once, as a crash would. Committed entries are durable.
@@ -331,7 +332,18 @@ pub(crate) fn quit() -> ! {
 pub(crate) fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
     let failed = |exit, what: String, hint: &str| Err(CliError::Failed { exit, what, hint: hint.to_owned() });
     match ended.outcome {
-        Outcome::Completed => Ok(()),
+        Outcome::Completed => match ended.stop_reason {
+            None => Ok(()),
+            Some(reason) => {
+                let hint = match reason {
+                    StopReason::Length => {
+                        "send another message to continue it; `requests.continuations` says how often that happens by itself"
+                    }
+                    StopReason::ContentFilter => "say it in other words, or use another model",
+                };
+                failed(Exit::Incomplete, format!("the answer is incomplete: {}", reason.in_words()), hint)
+            }
+        },
         Outcome::Failed => {
             let what = ended.error.clone().unwrap_or_else(|| "the run failed".to_owned());
             // A failure with two lines says what happened and what to do. A failure with more lines is a list.

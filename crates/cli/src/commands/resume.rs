@@ -89,6 +89,7 @@ async fn resume(
         reader,
         busy: rows.iter().filter(|row| !is_refused(row)).map(|row| (row.key.clone(), Busy::default())).collect(),
         outcomes: vec![],
+        incomplete: 0,
         needs_human: rows.iter().find(is_refused).map(|row| row.key.clone()),
         begin,
         is_leaving: false,
@@ -110,7 +111,7 @@ async fn resume(
         follower.reopen().await?;
     }
     let needs_human = following.needs_human.map(|key| (why(reader, &key), key));
-    ended(&following.outcomes, needs_human)
+    ended(&following.outcomes, following.incomplete, needs_human)
 }
 
 /// The failure of a session that needs a human, as far as it is readable.
@@ -147,6 +148,8 @@ struct Following<'a> {
     reader: &'a Reader,
     busy: BTreeMap<String, Busy>,
     outcomes: Vec<Outcome>,
+    /// How many of their answers are incomplete.
+    incomplete: usize,
     needs_human: Option<String>,
     begin: Begin,
     /// Set after Ctrl-C: a session is done when its unfinished run ends.
@@ -210,6 +213,11 @@ impl Following<'_> {
     fn see(&mut self, event: &Event, screen: &mut Screen) -> Result<(), CliError> {
         if let Some(end) = event.run_end() {
             self.outcomes.push(end.outcome);
+            if let (Some(reason), Some(run)) = (end.stop_reason, event.run) {
+                self.incomplete += 1;
+                let why = reason.in_words();
+                screen.say(&format!("! the answer of run {run} of {} is incomplete: {why}", event.session));
+            }
             if let (Some(failure), Some(run)) = (&end.error, event.run) {
                 screen.say(&format!("✗ run {run} of {}: {failure}", event.session));
             }
@@ -291,7 +299,7 @@ fn idle_lifecycle(event: &Event) -> Option<LifecycleKind> {
     is_idle.then_some(*lifecycle)
 }
 
-fn ended(outcomes: &[Outcome], needs_human: Option<(String, String)>) -> Result<(), CliError> {
+fn ended(outcomes: &[Outcome], incomplete: usize, needs_human: Option<(String, String)>) -> Result<(), CliError> {
     if let Some((why, key)) = needs_human {
         let what = format!("session {key} needs a human{why}");
         return Err(CliError::Refused {
@@ -301,6 +309,11 @@ fn ended(outcomes: &[Outcome], needs_human: Option<(String, String)>) -> Result<
         });
     }
     let failed = outcomes.iter().filter(|outcome| **outcome != Outcome::Completed).count();
+    if failed == 0 && incomplete > 0 {
+        let what = format!("{incomplete} of {} answers are incomplete", outcomes.len());
+        let hint = "send another message to continue".into();
+        return Err(CliError::Failed { exit: Exit::Incomplete, what, hint });
+    }
     if failed == 0 {
         return Ok(());
     }

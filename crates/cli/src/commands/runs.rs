@@ -178,6 +178,9 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
         page.line(format!("  waits since {since} for {}, {ahead} before it", wait.place()));
         page.indented("  its slots are held by: ", &behind.join("\n"));
     }
+    if let Some(reason) = summary.stop_reason {
+        page.indented("  incomplete: ", reason.in_words());
+    }
     if let Some(error) = &summary.error {
         page.indented("  failure: ", error);
     }

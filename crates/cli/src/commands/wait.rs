@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use engine::{Outcome, ReceiptRow, RunId, RunRow};
+use engine::{Outcome, ReceiptRow, RunId, RunRow, StopReason};
 use gateway::show::lookup;
 use journal::{Read as _, Reader};
 use protocol::method::{AgentWait, WaitParams, WaitStatus, Waited};
@@ -69,7 +69,8 @@ async fn wait(
         let left = within.map(|within| within.saturating_sub(began.elapsed()));
         if left == Some(Duration::ZERO) {
             let started_at = row.map(|row| row.started_at);
-            let waited = Waited { run_id: run, status: WaitStatus::Timeout, started_at, ended_at: None, error: None };
+            let status = WaitStatus::Timeout;
+            let waited = Waited { run_id: run, status, started_at, ended_at: None, error: None, stop_reason: None };
             return Ok((waited, None));
         }
         let most = left.map_or(ROUND_MS, |left| u64::try_from(left.as_millis()).unwrap_or(ROUND_MS).clamp(1, ROUND_MS));
@@ -92,15 +93,16 @@ fn of_row(row: &RunRow) -> Waited {
         Some(Outcome::TimedOut) | None => WaitStatus::Timeout,
         Some(Outcome::Failed | Outcome::Aborted | Outcome::Interrupted) => WaitStatus::Error,
     };
-    let RunRow { run, started_at, ended_at, error, .. } = row;
-    Waited { run_id: *run, status, started_at: Some(*started_at), ended_at: *ended_at, error: error.clone() }
+    let RunRow { run, started_at, ended_at, error, stop_reason, .. } = row.clone();
+    Waited { run_id: run, status, started_at: Some(started_at), ended_at, error, stop_reason }
 }
 
 /// The result for a run whose message was settled before the run started.
 fn never_began(receipt: &ReceiptRow) -> Option<Waited> {
     let error = Some(gateway::show::never_began(receipt.state)?);
     let ReceiptRow { run, accepted_at, .. } = receipt;
-    Some(Waited { run_id: *run, status: WaitStatus::Error, started_at: None, ended_at: Some(*accepted_at), error })
+    let (status, ended_at) = (WaitStatus::Error, Some(*accepted_at));
+    Some(Waited { run_id: *run, status, started_at: None, ended_at, error, stop_reason: None })
 }
 
 fn outcome(waited: &Waited, ended: Option<Outcome>, say: bool) -> Result<(), CliError> {
@@ -112,7 +114,8 @@ fn outcome(waited: &Waited, ended: Option<Outcome>, say: bool) -> Result<(), Cli
             if say {
                 print(&format!("run {run} completed\n"))?;
             }
-            Ok(())
+            let incomplete = |reason: StopReason| format!("the answer is incomplete: {}", reason.in_words());
+            waited.stop_reason.map_or(Ok(()), |reason| failed(Exit::Incomplete, incomplete(reason)))
         }
         WaitStatus::Timeout if waited.ended_at.is_none() => {
             failed(Exit::TimedOut, format!("the time is over; run {run} continues"))

@@ -96,6 +96,7 @@ section! {
         first_byte_timeout_s: u64 = 120, Number(1, YEAR_S), "Seconds from a request to the first byte of its answer";
         idle_timeout_s: u64 = 60, Number(1, YEAR_S), "Seconds between two pieces of an answer";
         retries: u32 = 2, Number(0, 1_000), "How often a failed request is sent again";
+        continuations: u32 = 2, Number(0, 100), "How often an answer that was cut at its output limit is continued";
         max_wait_s: u64 = 3600, Number(0, YEAR_S),
             "The longest wait before a retry, and all waits of a run for quotas together, in seconds";
     }

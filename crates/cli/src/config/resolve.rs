@@ -179,6 +179,7 @@ impl Config {
             tool_timeout_ms: self.values.tools.timeout_s * 1000,
             max_wait_ms: requests.max_wait_s * 1000,
             retries: requests.retries,
+            continuations: requests.continuations,
             poison_after: runs.poison_after.or_zero(),
             loop_warn_after: runs.loop_warn_after.or_zero(),
             loop_stop_after: runs.loop_stop_after.or_zero(),

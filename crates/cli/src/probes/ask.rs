@@ -88,6 +88,7 @@ impl Asker {
             messages: vec![Cached::from(Message::User { text: text.into(), files })],
             tools: Cached::from(Arc::from(tools)),
             endpoint: self.endpoint.clone(),
+            continues: false,
             cache_key: Some("limulus-models-check".into()),
         };
         let began = Instant::now();
@@ -109,7 +110,7 @@ impl Asker {
                     observed.first_ms.get_or_insert_with(|| ms_since(began));
                     observed.take(part);
                 }
-                Ok(ModelEvent::Ended { usage, is_counted }) => {
+                Ok(ModelEvent::Ended { usage, is_counted, .. }) => {
                     (observed.usage, observed.is_counted) = (usage, is_counted);
                 }
                 Err(failure) => observed.failure = Some(failure),

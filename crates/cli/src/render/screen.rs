@@ -51,6 +51,8 @@ const DETAIL_LINES: usize = 12;
 /// The text of an open stream, with the notes below it.
 struct OpenText {
     effect: EffectId,
+    /// What stands before it in its first line: the end of the message that it continues.
+    before: String,
     /// Everything written to the terminal since its first character.
     written: String,
     /// What stays if it is retracted.
@@ -81,6 +83,8 @@ pub(crate) struct Screen {
     ticks: usize,
     /// Text on the screen that may still be retracted.
     open: Option<OpenText>,
+    /// The last line of a message that the next one continues.
+    unfinished: String,
     at_line_start: bool,
     /// Start times of the running calls.
     started: BTreeMap<CallId, Timestamp>,
@@ -101,6 +105,7 @@ impl Screen {
             last_line: LastLine::Free,
             ticks: 0,
             open: None,
+            unfinished: String::new(),
             at_line_start: true,
             started: BTreeMap::new(),
             sessions,
@@ -290,7 +295,15 @@ impl Screen {
             }
             AssistantLine::Struck { .. } => self.retract(),
             AssistantLine::Cut { cause, .. } => self.note(event, &vocabulary::interrupted(*cause)),
-            AssistantLine::Message { effect, text, .. } => self.sealed(*effect, text.as_deref()),
+            AssistantLine::Message { effect, text, continues, .. } => {
+                self.sealed(*effect, text.as_deref());
+                if *continues {
+                    self.unfinished = last_line(&self.unfinished, text.as_deref().unwrap_or_default());
+                } else {
+                    self.unfinished.clear();
+                    self.end_line();
+                }
+            }
         }
     }
 
@@ -309,7 +322,8 @@ impl Screen {
 
     fn stream(&mut self, effect: EffectId, text: &str) {
         if self.open.as_ref().is_none_or(|open| open.effect != effect) {
-            self.open = Some(OpenText { effect, written: String::new(), notes: vec![] });
+            let before = if self.at_line_start { String::new() } else { self.unfinished.clone() };
+            self.open = Some(OpenText { effect, written: before.clone(), before, notes: vec![] });
         }
         self.out(text);
     }
@@ -319,7 +333,6 @@ impl Screen {
         if let Some(text) = text.filter(|_| !streamed) {
             self.out(text);
         }
-        self.end_line();
     }
 
     /// Erases the open text if it is still on the screen, and prints the notes below it again.
@@ -330,6 +343,7 @@ impl Screen {
             rows => self.out(&format!("\r\x1b[{rows}A\x1b[J")),
         }
         self.at_line_start = true;
+        self.out(&open.before);
         for note in open.notes {
             self.say(&note);
         }
@@ -352,6 +366,11 @@ impl Screen {
             open.written.push_str(text);
         }
     }
+}
+
+/// The last line of a text whose first line continues `before`.
+fn last_line(before: &str, text: &str) -> String {
+    text.rsplit_once('\n').map_or_else(|| format!("{before}{text}"), |(_, last)| last.to_owned())
 }
 
 /// The first lines of the output of a call.

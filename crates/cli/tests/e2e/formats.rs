@@ -135,6 +135,23 @@ data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name"
     },
 ];
 
+/// The body of an answer of each format with this text, which is whole or cut at its output limit.
+pub(crate) fn bodies_with(text: &str, is_cut: bool) -> [(&'static str, String); 5] {
+    let cut = [
+        ("\"finish_reason\":\"stop\"", "\"finish_reason\":\"length\""),
+        ("end_turn", "max_tokens"),
+        ("\"type\":\"response.completed\"", "\"type\":\"response.incomplete\""),
+        ("\"finishReason\":\"STOP\"", "\"finishReason\":\"MAX_TOKENS\""),
+        ("\"done_reason\":\"stop\"", "\"done_reason\":\"length\""),
+    ];
+    let body = |case: &Case| {
+        let body = case.answers.replace("There is one file.", text);
+        let cut = cut.iter().filter(|_| is_cut);
+        (case.api, cut.fold(body, |body, (end, limit)| body.replace(end, limit)))
+    };
+    CASES.each_ref().map(body)
+}
+
 /// An answer of one format: `There is one file.`
 pub(crate) fn answer_of(api: &str) -> String {
     let case = CASES.iter().find(|case| case.api == api).expect("a format");

@@ -14,6 +14,7 @@ mod chat;
 mod cleanup;
 mod compaction;
 mod config;
+mod cut_answers;
 mod damage;
 mod doctor;
 mod failover;

@@ -86,6 +86,13 @@ beside_an_owner! {
     chains {
         r50_r51_r53_a_chain_of_keys_levels_and_models_on_each_wire_format,
     }
+    cut_answers {
+        r40_an_answer_that_is_cut_is_continued_as_one_text_on_each_wire_format,
+        r40_an_answer_that_stays_cut_is_reported,
+        r40_a_filtered_answer_is_reported_and_not_continued,
+        r40_a_continuation_without_content_says_that_the_answer_was_whole,
+        r14_a_summary_that_is_cut_is_not_used,
+    }
     formats {
         r50_r51_a_chain_goes_through_every_wire_format,
         r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format,

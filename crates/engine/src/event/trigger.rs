@@ -147,7 +147,7 @@ fn ended(outcome: Outcome) -> Trigger {
 fn sealed(e: &MessageSealed) -> Option<Trigger> {
     match e.next {
         Next::Calls => Some(Trigger::ToolCall),
-        Next::Steer => Some(Trigger::StopCompleted),
+        Next::Steer | Next::Continue => Some(Trigger::StopCompleted),
         Next::Finish | Next::Cut => None,
     }
 }

@@ -208,8 +208,30 @@ pub enum Next {
     Finish,
     /// A waiting steer joins the next request.
     Steer,
+    /// It was cut at its output limit: the next request continues it.
+    Continue,
     /// Nothing: it is the kept part of an interrupted or failed stream.
     Cut,
+}
+
+/// Why an answer ended although the model was not done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// It reached its output limit, or the end of the model's window.
+    Length,
+    /// A content filter of the provider stopped it.
+    ContentFilter,
+}
+
+impl StopReason {
+    /// What happened to the answer, as a clause.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Length => "it reached the output limit of the model (`max_output`)",
+            Self::ContentFilter => "a content filter of the provider stopped it",
+        }
+    }
 }
 
 /// Tokens of one request, or of a run.

@@ -69,13 +69,14 @@ impl Machine {
         let terminate = run.ending.is_some_and(|ending| ending.terminate);
         let reset = run.ending.is_some_and(|ending| ending.reset);
         let failure = failure.or_else(|| unended(run).filter(|_| outcome != Outcome::Completed));
+        let stop_reason = run.step.stop_reason.filter(|_| outcome == Outcome::Completed);
         let (run, text, usage) = (run.id, run.step.segments.clone(), run.usage);
         self.miss_steers(moment);
         let head = self.session.as_ref().map(|session| session.head);
         let checkpoint = head.filter(|_| outcome == Outcome::Interrupted);
         let compacted = self.phase().is_some_and(|phase| matches!(phase, Phase::Compacting(_)));
         let compacted = compacted && outcome == Outcome::Completed;
-        let ended = RunEnded { run, outcome, failure, text, usage, checkpoint, compacted };
+        let ended = RunEnded { run, outcome, failure, text, usage, checkpoint, stop_reason, compacted };
         self.emit(ended.clone(), moment.now);
         if mutant!(TerminalTwice) {
             let again = ended.into();

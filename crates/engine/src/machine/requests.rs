@@ -5,7 +5,7 @@ use super::failover::{Pick, pick};
 use crate::body::{BodyKind, Content};
 use crate::event::{
     BlockSigned, CallPartAdded, Failed, ImageMade, InterruptCause, MessageSealed, Next, ReasoningAdded, RequestOpened,
-    RequestSent, SealedCall, StreamInterrupted, TextAdded, TextRetracted, Usage, WaitBegan, WaitFor,
+    RequestSent, SealedCall, StopReason, StreamInterrupted, TextAdded, TextRetracted, Usage, WaitBegan, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
@@ -13,7 +13,7 @@ use crate::input::Part;
 use crate::machine::model_notices::NOT_RUN;
 use crate::mutant;
 use crate::settings::{Candidate, ResumeMode, ToolClass};
-use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, WrapUp};
+use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Run, Session, Stream, WrapUp};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
 
 impl Machine {
@@ -124,7 +124,12 @@ impl Machine {
     }
 
     /// The provider's own end mark came.
-    pub(super) fn request_ended(&mut self, request: EffectId, usage: Usage, moment: Moment) {
+    pub(super) fn request_ended(
+        &mut self,
+        request: EffectId,
+        (usage, stop_reason): (Usage, Option<StopReason>),
+        moment: Moment,
+    ) {
         self.request_opened(request, moment);
         let Some(Phase::Streaming(stream)) = self.phase() else { return };
         if stream.calls.len() > CALLS_PER_MESSAGE {
@@ -132,24 +137,37 @@ impl Machine {
                 format!("the answer asks for {} calls, at most {CALLS_PER_MESSAGE} are taken", stream.calls.len());
             return self.request_failed(request, Failure::new(FailureClass::Malformed, message), moment);
         }
-        if stream.calls.is_empty() && stream.text.trim().is_empty() && stream.images.is_empty() {
+        let run = self.session.as_ref().and_then(Session::run);
+        let is_empty = stream.calls.is_empty() && stream.text.trim().is_empty() && stream.images.is_empty();
+        // The continuation of an answer that is whole says nothing.
+        if is_empty && !run.is_some_and(Run::continues) {
             let failure = Failure::new(FailureClass::Malformed, "the model gave an empty answer");
             return self.request_failed(request, failure, moment);
         }
         let stream = stream.clone();
-        let closes =
-            self.session.as_ref().and_then(Session::run).is_some_and(|run| run.budget.wrap_up == WrapUp::Closing);
+        let closes = run.is_some_and(|run| run.budget.wrap_up == WrapUp::Closing);
+        let most = self.limits().continuations;
+        let goes_on =
+            stop_reason == Some(StopReason::Length) && !is_empty && run.is_some_and(|run| run.step.continued < most);
         let next = match (stream.calls.is_empty(), self.steer_waits() || closes) {
             (false, _) => Next::Calls,
+            (true, false) if goes_on => Next::Continue,
             (true, false) => Next::Finish,
             (true, true) => Next::Steer,
         };
-        self.seal(&stream, usage, next, NOT_RUN, moment);
+        self.seal(&stream, (usage, stop_reason), next, NOT_RUN, moment);
     }
 
     /// Makes a message of a stream. If the stream was interrupted, complete calls are answered and incomplete ones
     /// dropped.
-    fn seal(&mut self, stream: &Stream, usage: Usage, next: Next, not_run: &str, moment: Moment) {
+    fn seal(
+        &mut self,
+        stream: &Stream,
+        (usage, stop_reason): (Usage, Option<StopReason>),
+        next: Next,
+        not_run: &str,
+        moment: Moment,
+    ) {
         let text = (!stream.text.is_empty()).then(|| self.keep_text(BodyKind::Message, &stream.text));
         let mut blocks = stream.blocks.clone();
         let reasoning =
@@ -160,7 +178,7 @@ impl Machine {
         partial.retain(|call| next != Next::Cut || is_complete(call));
         let indices: Vec<u32> = partial.iter().map(|call| call.index).collect();
         let calls = (0..partial.len())
-            .map(|at| self.sealed_call(&partial, at, (next == Next::Cut).then_some(not_run)))
+            .map(|at| self.sealed_call(&partial, at, stop_reason, (next == Next::Cut).then_some(not_run)))
             .collect::<Vec<_>>();
         let images = stream.images.clone();
         let cost = self.candidate_in_use().map_or(0, |candidate| candidate.cost(&usage));
@@ -170,7 +188,10 @@ impl Machine {
         let blocks = blocks.sealed(|index| indices.iter().position(|known| *known == index).map(|at| at as u32));
         let blocks = blocks.map(|blocks| self.keep(Blocks { model: self.model_name(), blocks }.content()));
         let request = stream.sent.request;
-        self.emit(MessageSealed { request, text, reasoning, calls, usage, cost, next, blocks, images }, moment.now);
+        self.emit(
+            MessageSealed { request, text, reasoning, calls, usage, cost, stop_reason, next, blocks, images },
+            moment.now,
+        );
     }
 
     /// The candidate that the run asks.
@@ -186,14 +207,23 @@ impl Machine {
     }
 
     /// A call without an id, or with the id of an earlier call, gets its own: its result names it.
-    fn sealed_call(&mut self, partial: &[&PartialCall], at: usize, not_run: Option<&str>) -> SealedCall {
+    fn sealed_call(
+        &mut self,
+        partial: &[&PartialCall],
+        at: usize,
+        stop_reason: Option<StopReason>,
+        not_run: Option<&str>,
+    ) -> SealedCall {
         let call = partial[at];
         let is_known = partial[..at].iter().any(|other| other.provider_id == call.provider_id);
         let run = self.session.as_ref().and_then(Session::run).expect("a stream belongs to a run");
         let (step, index) = (run.step.no, run.step.asked + at as u32);
         let id = CallId { run: run.id, step, index };
         let class = self.settings.as_ref().and_then(|s| s.tool(&call.name)).map_or(ToolClass::Once, |tool| tool.class);
-        let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
+        // The last call of an answer that was cut may lack its arguments; it must not run with none.
+        let may_be_cut = stop_reason.is_some() && at + 1 == partial.len();
+        let has_none = call.arguments.trim().is_empty() && !may_be_cut;
+        let arguments = if has_none { "{}" } else { &call.arguments };
         let arguments = self.keep_text(BodyKind::Arguments, arguments);
         let answer = not_run.map(|sentence| self.keep_text(BodyKind::Output, sentence));
         let has_id = !call.provider_id.is_empty() && !is_known;
@@ -218,7 +248,7 @@ impl Machine {
             }
         };
         if !failure_report {
-            self.seal(&stream, Usage::default(), Next::Cut, self.not_run(cause), moment);
+            self.seal(&stream, (Usage::default(), None), Next::Cut, self.not_run(cause), moment);
         } else if text.is_some() {
             self.emit(TextRetracted { request }, moment.now);
         }
@@ -235,7 +265,7 @@ impl Machine {
         let failure = self.named(failure);
         self.emit(Failed { request: Some(effect), failure, text }, moment.now);
         if let Some(stream) = stream.filter(|_| go_on) {
-            self.seal(&stream, Usage::default(), Next::Cut, NOT_RUN, moment);
+            self.seal(&stream, (Usage::default(), None), Next::Cut, NOT_RUN, moment);
         }
     }
 
@@ -271,6 +301,7 @@ impl Machine {
                     calls: vec![],
                     usage: Usage::default(),
                     cost: 0,
+                    stop_reason: None,
                     next: Next::Cut,
                     blocks: None,
                     images: vec![],

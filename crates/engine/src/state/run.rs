@@ -7,7 +7,7 @@ use super::call::Call;
 use super::counters::Counters;
 use super::repeats::Repeats;
 use crate::body::{Attachment, Body};
-use crate::event::{Breakpoint, Outcome, PauseCause, Usage, WaitFor};
+use crate::event::{Breakpoint, Outcome, PauseCause, StopReason, Usage, WaitFor};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, MessageId, RunId, Seq, Timestamp};
 use crate::tables::budget::{Allowance, Spent};
@@ -292,6 +292,12 @@ pub struct Step {
     pub asked: u32,
     /// Whether its message is sealed: what follows is another step.
     pub answered: bool,
+    /// Why its last message ended early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+    /// How often its message was continued after it was cut at its output limit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub continued: u32,
     /// The calls of its message.
     pub calls: Vec<Call>,
 }
@@ -413,6 +419,11 @@ impl Run {
             | Phase::Error { .. }
             | Phase::Retry { .. } => None,
         }
+    }
+
+    /// Whether the request that is out, or next, continues an answer that was cut at its output limit.
+    pub fn continues(&self) -> bool {
+        self.step.stop_reason == Some(StopReason::Length) && !self.step.answered
     }
 
     /// The request that was sent last; none when none was.

@@ -65,7 +65,7 @@ named! {
         TextDelta = "text_delta",
         /// An answer is complete and has calls.
         ToolCall = "tool_call",
-        /// An answer is complete and has no calls.
+        /// An answer has ended and has no calls.
         StopCompleted = "stop_completed",
         /// A request failed.
         StopError = "stop_error",
@@ -230,7 +230,9 @@ pub const EDGES: &[Edge] = &[
     edge(&[Streaming], Trigger::TextDelta, &[Streaming]),
     edge(&[Streaming], Trigger::ToolCall, &[ToolExec]).node("execute_tools").note("when the message is complete"),
     edge(&[Streaming], Trigger::StopCompleted, &[Completed]).node("end").note("no steer waits"),
-    edge(&[Streaming], Trigger::StopCompleted, &[Preparing]).node("prepare").note("a steer waits"),
+    edge(&[Streaming], Trigger::StopCompleted, &[Preparing])
+        .node("prepare")
+        .note("a steer waits, or the answer was cut at its limit"),
     edge(&[Streaming], Trigger::StreamInterrupted, &[Preparing])
         .node("prepare")
         .note("a crash, an interrupting steer, a pause, an ending"),

@@ -12,7 +12,8 @@ use engine::{
     Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, CompactionResult, CompactionStep,
     Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass,
     Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Override, Overrides, Part, Phase, Policy, QueueMode,
-    QueueSettings, Report, Resource, ResumeMode, RunId, Scope, Stage, Timestamp, ToolResult, Usage, WaitFor,
+    QueueSettings, Report, Resource, ResumeMode, RunId, Scope, Stage, StopReason, Timestamp, ToolResult, Usage,
+    WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -400,7 +401,11 @@ fn request_report(effect: EffectId, how: usize, class: usize) -> Report {
     let part = match how % 14 {
         0 => return Report::RequestOpened { effect },
         1 => return Report::RequestFailed { effect, failure: failure(class) },
-        2..=4 => return Report::RequestEnded { effect, usage: Usage { output: 3, ..Usage::default() } },
+        2..=4 => {
+            let usage = Usage { output: 3, ..Usage::default() };
+            let stop_reason = [None, Some(StopReason::Length), Some(StopReason::ContentFilter)][class % 3];
+            return Report::RequestEnded { effect, usage, stop_reason };
+        }
         5 => Part::Text("said ".into()),
         6 => Part::Reasoning("hm ".into()),
         12 => Part::Signature {
@@ -669,7 +674,7 @@ fn help(world: &mut World) {
     };
     if effect.kind == EffectKind::Request {
         world.step(Report::Streamed { effect, part: Part::Text("The end.".into()) });
-        world.step(Report::RequestEnded { effect, usage: Usage::default() });
+        world.step(Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None });
     } else {
         let report = report(world, effect, 3, 1);
         world.step(report);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Body, CallId, Content, EffectId, Epoch, Event, Hash, MessageSealed, Outcome, Record, RunEnded, RunId, RunRow, Seq,
-    Settings, Timestamp,
+    Body, CallId, Content, EffectId, Epoch, Event, Hash, MessageSealed, Next, Outcome, Record, RunEnded, RunId, RunRow,
+    Seq, Settings, Timestamp,
 };
 use journal::{Entry, Error, Read};
 use protocol::event::{
@@ -323,6 +323,7 @@ fn run_ended(source: Source<'_>, e: &RunEnded) -> Stream {
         text: e.text.iter().map(|body: &Body| source.text(&body.hash)).collect(),
         usage: e.usage,
         error: e.failure.as_ref().map(ToString::to_string),
+        stop_reason: e.stop_reason,
     };
     Stream::Lifecycle(match e.outcome {
         Outcome::Completed => LifecycleLine::End(end),
@@ -358,6 +359,8 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
             effect: e.request,
             text: e.text.as_ref().map(|body| source.text(&body.hash)),
             calls: e.calls.len() as u32,
+            stop_reason: e.stop_reason,
+            continues: e.next == Next::Continue,
             usage: e.usage,
         }),
         Event::RetryScheduled(e) => Stream::State(StateLine::Retry {

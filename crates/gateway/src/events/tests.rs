@@ -133,6 +133,7 @@ impl Session {
                 let (from, to, cause) = (LifecycleKind::Active, LifecycleKind::Idle, LifecycleCause::Escalated);
                 let changed = LifecycleChanged { from, to, cause, failure: None, remedy: None };
                 let ended = RunEnded {
+                    stop_reason: None,
                     compacted: false,
                     run,
                     outcome: Outcome::Completed,
@@ -169,6 +170,7 @@ fn message(request: EffectId, text: &Content, calls: Vec<SealedCall>) -> Message
         reasoning: None,
         calls,
         usage: Usage::default(),
+        stop_reason: None,
         next: Next::Finish,
         blocks: None,
         images: vec![],

@@ -24,6 +24,7 @@ pub(crate) fn of_row(row: &RunRow, key: &str) -> RunSummary {
         model: row.model.clone(),
         usage: row.usage,
         error: row.error.clone(),
+        stop_reason: row.stop_reason,
         lane_wait: None,
     }
 }
@@ -46,6 +47,7 @@ pub(crate) fn of(found: &FoundRun) -> RunSummary {
         model: String::new(),
         usage: Usage::default(),
         error: None,
+        stop_reason: None,
         lane_wait: None,
     }
 }
@@ -114,6 +116,7 @@ impl Gathered {
                 self.summary.ended_at = Some(transition.entry.at);
                 self.summary.usage = e.usage;
                 self.summary.error = e.failure.as_ref().map(ToString::to_string);
+                self.summary.stop_reason = e.stop_reason;
                 self.answer.clone_from(&e.text);
             }
             _ => {}

@@ -116,7 +116,7 @@ impl Scene {
     pub fn end_stream(&mut self) {
         let effect = self.effect(EffectKind::Request);
         let usage = Usage { input: 100, output: 20, ..Usage::default() };
-        self.offer(Report::RequestEnded { effect, usage });
+        self.offer(Report::RequestEnded { effect, usage, stop_reason: None });
     }
 
     /// Ends the request in progress with this failure.

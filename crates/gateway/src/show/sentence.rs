@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::{
     Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass, Found, Item, MessageSealed,
-    Opened, ProcessCause, Session, ToolClass, WaitFor,
+    Next, Opened, ProcessCause, Session, ToolClass, WaitFor,
 };
 use serde::Serialize;
 
@@ -176,6 +176,10 @@ impl<'a> Narrator<'a> {
             let tools: Vec<String> = e.calls.iter().map(|call| excerpt(&call.tool, EXCERPT_CHARS)).collect();
             parts.push(format!("calls {}", tools.join(", ")));
         }
+        if let Some(reason) = e.stop_reason {
+            let then = if e.next == Next::Continue { ", so it is continued" } else { "" };
+            parts.push(format!("incomplete: {}{then}", reason.in_words()));
+        }
         parts.push(tokens(&e.usage));
         Ok(parts.join("; "))
     }
@@ -212,7 +216,9 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
         }
         Event::RunEnded(e) => {
             let why = e.failure.as_ref().map(|failure| format!(": {}", failed(failure, None)));
-            format!("{}{}; {}", e.outcome.name(), why.unwrap_or_default(), tokens(&e.usage))
+            let cut = e.stop_reason.map(|reason| format!(", incomplete: {}", reason.in_words()));
+            let (why, cut) = (why.unwrap_or_default(), cut.unwrap_or_default());
+            format!("{}{why}{cut}; {}", e.outcome.name(), tokens(&e.usage))
         }
         Event::ProcessAdopted(e) => format!("{} continues in the background", e.process.process_name()),
         Event::ProcessEnding(e) => match e.why {

@@ -306,6 +306,7 @@ fn sealed(text: &Content, reasoning: Option<&Content>, next: Next) -> MessageSea
         reasoning: reasoning.map(|content| content.body),
         calls: vec![],
         usage: Usage::default(),
+        stop_reason: None,
         next,
         blocks: None,
         images: vec![],

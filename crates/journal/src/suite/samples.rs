@@ -47,6 +47,7 @@ pub(crate) fn sealed(ordinal: u32, body: Body) -> Event {
         reasoning: None,
         calls: vec![],
         usage: USAGE,
+        stop_reason: None,
         next: Next::Finish,
         blocks: None,
         images: vec![],
@@ -138,6 +139,7 @@ fn of_a_run(body: Body) -> Vec<Event> {
             reasoning: Some(body),
             calls,
             usage: USAGE,
+            stop_reason: None,
             next: Next::Calls,
             blocks: None,
             images: vec![],
@@ -150,6 +152,7 @@ fn of_a_run(body: Body) -> Vec<Event> {
             text: vec![body, body],
             usage: USAGE,
             checkpoint: None,
+            stop_reason: None,
             compacted: false,
         }
         .into(),
@@ -342,6 +345,7 @@ pub(crate) fn run_row(script: &Script, run: RunId, outcome: Option<Outcome>) -> 
         usage: USAGE,
         first_seq: Seq(2),
         error: None,
+        stop_reason: None,
     }
 }
 

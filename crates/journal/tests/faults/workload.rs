@@ -358,6 +358,7 @@ impl Script {
             text: vec![text],
             usage,
             checkpoint: None,
+            stop_reason: None,
             compacted: false,
         }
         .into()
@@ -373,6 +374,7 @@ fn sealed(request: EffectId, text: Body) -> Event {
         reasoning: None,
         calls: vec![],
         usage,
+        stop_reason: None,
         next: Next::Finish,
         blocks: None,
         images: vec![],

@@ -76,7 +76,8 @@ fn answer(request: &Request) -> Vec<ModelEvent> {
     let messages = request.messages.iter().map(|message| message.bytes()).sum::<usize>();
     let input = request.system.len() + tools + messages;
     let [input, output] = [input, output].map(|bytes| estimate_tokens(bytes as u64));
-    events.push(ModelEvent::Ended { usage: Usage { input, output, ..Usage::default() }, is_counted: false });
+    let usage = Usage { input, output, ..Usage::default() };
+    events.push(ModelEvent::Ended { usage, is_counted: false, stop_reason: None });
     events
 }
 

@@ -227,12 +227,13 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
         messages: messages.iter().cloned().map(Cached::from).collect(),
         tools: Cached::from(vec![]),
         endpoint: Endpoint::offline(),
+        continues: false,
         cache_key: None,
     };
     let events: Vec<ModelEvent> = Offline::new().stream(request).map(Result::unwrap).collect().await;
     assert_eq!(events.first(), Some(&ModelEvent::Opened));
     assert!(
-        matches!(events.last(), Some(ModelEvent::Ended { usage, is_counted: false }) if usage.input > 0 && usage.output > 0)
+        matches!(events.last(), Some(ModelEvent::Ended { usage, is_counted: false, stop_reason: None }) if usage.input > 0 && usage.output > 0)
     );
     let (mut call, mut text) = (None, String::new());
     for event in &events[1..events.len() - 1] {

@@ -232,6 +232,7 @@ mod tests {
             messages: Vec::new(),
             tools: Cached::from(vec![]),
             endpoint: Endpoint::new(Api::OpenAiChat, base_url.to_owned(), None),
+            continues: false,
             cache_key: None,
         }
     }

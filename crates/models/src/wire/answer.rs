@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use engine::{Attached, BlockOf, FailureClass, Part, Usage};
+use engine::{Attached, BlockOf, FailureClass, Part, StopReason, Usage};
 
 use crate::fault::Fault;
 use crate::limits::{ANSWER_BYTES, CALLS};
@@ -160,6 +160,20 @@ impl DecodedResponse {
         !self.is_open && !self.is_done
     }
 
+    /// Why the answer ended early.
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
+        match self.stop? {
+            Stop::Finished => None,
+            Stop::Length | Stop::Window => Some(StopReason::Length),
+            Stop::Filtered => Some(StopReason::ContentFilter),
+        }
+    }
+
+    /// Whether the answer ended without content, and not because the conversation left no space for it.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.has_substance && self.stop.is_some_and(|stop| stop != Stop::Window)
+    }
+
     /// Checks that the answer is complete; returns its usage.
     pub(crate) fn end(&self, request_bytes: usize) -> Result<Usage, Fault> {
         if self.stop.is_none() && !self.is_done {
@@ -180,9 +194,14 @@ impl DecodedResponse {
             }
             _ => return Err(malformed("gave an empty answer")),
         }
+        Ok(self.counted(request_bytes))
+    }
+
+    /// The usage: the provider's figures, else an estimate.
+    pub(crate) fn counted(&self, request_bytes: usize) -> Usage {
         let tokens = |bytes: usize| engine::estimate_tokens(bytes as u64);
         let estimate = || Usage { input: tokens(request_bytes), output: tokens(self.bytes), ..Usage::default() };
-        Ok(self.usage.unwrap_or_else(estimate))
+        self.usage.unwrap_or_else(estimate)
     }
 }
 

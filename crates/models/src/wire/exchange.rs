@@ -82,6 +82,8 @@ pub(super) struct Exchange {
     format: &'static dyn Format,
     subject: Subject,
     request_bytes: usize,
+    /// Whether an answer without content is whole ([`Request::continues`]).
+    may_be_empty: bool,
     decoder: Box<dyn Decode>,
     stage: Stage,
 }
@@ -94,6 +96,7 @@ impl Exchange {
             logins,
             format,
             request_bytes: body.len(),
+            may_be_empty: request.continues,
             decoder: format.decoder(&request),
             subject: Subject::new(request.candidate, request.endpoint),
             stage: Stage::Ready(body),
@@ -195,8 +198,10 @@ impl Exchange {
 
     fn end(&mut self) -> Stage {
         let end = self.decoder.end(self.request_bytes);
-        let is_counted = self.decoder.answer().is_counted();
-        Stage::Closing(end.map(|usage| ModelEvent::Ended { usage, is_counted }))
+        let answer = self.decoder.answer();
+        let end = if self.may_be_empty && answer.is_empty() { Ok(answer.counted(self.request_bytes)) } else { end };
+        let (is_counted, stop_reason) = (answer.is_counted(), answer.stop_reason());
+        Stage::Closing(end.map(|usage| ModelEvent::Ended { usage, is_counted, stop_reason }))
     }
 }
 

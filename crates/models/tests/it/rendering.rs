@@ -102,6 +102,7 @@ fn request(system: &Arc<str>, tools: usize) -> Request {
         messages: vec![],
         tools: Cached::from(["ls", "read"].iter().take(tools).map(|name| tool(name)).collect::<Vec<_>>()),
         endpoint: Endpoint::new(Api::OpenAiChat, String::new(), None),
+        continues: false,
         cache_key: None,
     }
 }

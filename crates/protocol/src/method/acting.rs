@@ -1,7 +1,7 @@
 //! Parameters and results of the methods that change something. Names are camelCase; times are milliseconds since 1970
 //! UTC.
 
-use engine::{CallId, Hash, MessageId, Outcome, ReceiptState, RunId, Timestamp, Usage};
+use engine::{CallId, Hash, MessageId, Outcome, ReceiptState, RunId, StopReason, Timestamp, Usage};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -267,6 +267,10 @@ pub struct Ended {
     /// Why the run did not complete; none if it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Why the answer of a completed run is incomplete; none if it is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::StopReasonName>"))]
+    pub stop_reason: Option<StopReason>,
 }
 
 /// Parameters of `agent.wait`: the run, and how long to wait for its end.
@@ -307,6 +311,10 @@ pub struct Waited {
     /// Why the run did not complete; none if it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Why the answer of a completed run is incomplete; none if it is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::StopReasonName>"))]
+    pub stop_reason: Option<StopReason>,
 }
 
 /// The result of a wait.

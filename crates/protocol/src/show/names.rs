@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "serde's remote types check that no variant is missing; nothing is written through them")]
 #![allow(missing_docs, reason = "the engine documents its enums; comments here go into the schema")]
 
-use engine::{CallOutcome, Flags, Leg, Outcome, QueueMode, ReceiptState, ToolClass, Usage};
+use engine::{CallOutcome, Flags, Leg, Outcome, QueueMode, ReceiptState, StopReason, ToolClass, Usage};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,13 @@ pub(crate) enum OutcomeName {
     Aborted,
     Interrupted,
     TimedOut,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "StopReason", rename_all = "snake_case")]
+pub(crate) enum StopReasonName {
+    Length,
+    ContentFilter,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,9 @@
 //! The shapes of a run.
 
 use engine::tables::transitions::RunState;
-use engine::{BranchId, CallId, CallOutcome, EffectId, Outcome, RunId, SessionId, Stage, Timestamp, ToolClass, Usage};
+use engine::{
+    BranchId, CallId, CallOutcome, EffectId, Outcome, RunId, SessionId, Stage, StopReason, Timestamp, ToolClass, Usage,
+};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +46,10 @@ pub struct RunSummary {
     pub usage: Usage,
     /// Its last failure, unless the run completed despite it.
     pub error: Option<String>,
+    /// Why the answer of a completed run is incomplete; none if it is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::StopReasonName>"))]
+    pub stop_reason: Option<StopReason>,
     /// Its wait in a lane, if it waits. Only the owner of the home knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane_wait: Option<LaneWait>,

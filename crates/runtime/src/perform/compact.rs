@@ -148,6 +148,7 @@ async fn ask(
             messages: vec![Cached::from(Message::user(question))],
             tools: Cached::from(Arc::<[engine::ToolSpec]>::from([])),
             endpoint: endpoint.clone(),
+            continues: false,
             cache_key: None,
         };
         match answer(shared, request).await {
@@ -155,7 +156,10 @@ async fn ask(
                 usage.add(&cost);
                 before = Some(text);
             }
-            Err(failure) => return Err(Failed { failure: named(failure, &candidate), usage }),
+            Err(Failed { failure, usage: cost }) => {
+                usage.add(&cost);
+                return Err(Failed { failure: named(failure, &candidate), usage });
+            }
         }
     }
     let text = blocking(move || Ok(summary::completed(&before.unwrap_or_default(), &history))).await?;
@@ -169,18 +173,23 @@ fn named(failure: Failure, candidate: &Candidate) -> Failure {
 }
 
 /// The text of a complete response, and its usage.
-async fn answer(shared: &Shared, request: Request) -> Result<(String, Usage), Failure> {
+async fn answer(shared: &Shared, request: Request) -> Result<(String, Usage), Failed> {
     let mut stream = shared.models.stream(request);
     let mut text = String::new();
     while let Some(event) = stream.next().await {
         match event? {
             ModelEvent::Part(Part::Text(part)) => text.push_str(&part),
+            // The part that is missing would be lost with the history, and the same request would be cut again.
+            ModelEvent::Ended { stop_reason: Some(reason), usage, .. } => {
+                let why = format!("the summary is incomplete: {}", reason.in_words());
+                return Err(Failed { failure: Failure::new(FailureClass::InvalidRequest, why), usage });
+            }
             ModelEvent::Ended { usage, .. } => return Ok((text, usage)),
             ModelEvent::Opened | ModelEvent::Part(_) => {}
         }
         if text.len() as u64 > engine::tables::limits::STREAM_BYTES {
-            return Err(Failure::new(FailureClass::Malformed, "the summary was truncated at the token limit"));
+            return Err(Failure::new(FailureClass::Malformed, "the summary was truncated at the token limit").into());
         }
     }
-    Err(Failure::new(FailureClass::Network, "the summary stopped before its end mark"))
+    Err(Failure::new(FailureClass::Network, "the summary stopped before its end mark").into())
 }

@@ -170,7 +170,8 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
     let candidate = settings.candidates[candidate as usize].clone();
     let other = |of: &Candidate| of.provider == candidate.provider && of.profile != candidate.profile;
     let alone = !settings.candidates.iter().any(other);
-    Ok(request::Order { candidate, alone, system, messages, tools, cache_key: cache_key(job.session) })
+    let continues = job.session.run().is_some_and(Run::continues);
+    Ok(request::Order { candidate, alone, system, messages, tools, continues, cache_key: cache_key(job.session) })
 }
 
 fn compaction(

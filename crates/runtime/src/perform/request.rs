@@ -29,12 +29,13 @@ pub(super) struct Order {
     pub(super) system: Cached<Arc<str>>,
     pub(super) messages: Vec<Cached<Message>>,
     pub(super) tools: Cached<Arc<[ToolSpec]>>,
+    pub(super) continues: bool,
     pub(super) cache_key: Arc<str>,
 }
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
-    let Order { candidate, alone, system, messages, tools, cache_key } = order;
+    let Order { candidate, alone, system, messages, tools, continues, cache_key } = order;
     let (asked, since) = (candidate.clone(), shared.clock.now());
     // Every failure names its candidate, whatever its source.
     let named = |mut failure: Failure| {
@@ -47,7 +48,8 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
         Ok(endpoint) => endpoint,
         Err(failure) => return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await,
     };
-    let request = Request { candidate, system, messages, tools, endpoint, cache_key: Some(cache_key) };
+    let cache_key = Some(cache_key);
+    let request = Request { candidate, system, messages, tools, endpoint, continues, cache_key };
     let mut stream = shared.models.stream(request).fuse();
     crashpoint::hit("request_sent");
     while let Some(first) = stream.next().await {
@@ -55,10 +57,10 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
             let report = match event {
                 Ok(ModelEvent::Opened) => Report::RequestOpened { effect },
                 Ok(ModelEvent::Part(part)) => Report::Streamed { effect, part },
-                Ok(ModelEvent::Ended { usage, .. }) => {
+                Ok(ModelEvent::Ended { usage, stop_reason, .. }) => {
                     // Reported at once: the effect is stopped when its end is decided.
                     answered(&shared, asked, alone, since);
-                    return reporter.report(Report::RequestEnded { effect, usage }).await;
+                    return reporter.report(Report::RequestEnded { effect, usage, stop_reason }).await;
                 }
                 Err(failure) => {
                     return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await;

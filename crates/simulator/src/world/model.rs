@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use engine::tables::limits::CALLS_PER_MESSAGE;
 use engine::{
     Body, BodyKind, CallId, CompactionResult, Content, EffectId, Failure, FailureClass, Hash, Item, Part, Report,
-    RunId, Thinking, Timestamp, Usage,
+    RunId, StopReason, Thinking, Timestamp, Usage,
 };
 use journal::Read;
 
@@ -61,6 +61,8 @@ pub enum ReplyEnd {
     Whole,
     /// With its end mark, but malformed.
     Odd(Cause),
+    /// With its end mark, at its output limit.
+    Cut(Cause),
     /// With the planned failure.
     Fails(Cause),
     /// With silence, as planned.
@@ -108,12 +110,17 @@ impl Model {
             let end = if turn.odd.is_some_and(Odd::is_failure) && self.is_left(odd, 1) {
                 pieces = if turn.odd == Some(Odd::Empty) { vec![] } else { too_many(run, position.turn) };
                 ReplyEnd::Odd(odd)
+            } else if turn.odd == Some(Odd::Length) && turn.calls.is_empty() && pieces.len() > 1 && self.is_left(odd, 1)
+            {
+                pieces.truncate(pieces.len() / 2);
+                ReplyEnd::Cut(odd)
             } else {
                 ReplyEnd::Whole
             };
+            let stop_reason = matches!(end, ReplyEnd::Cut(_)).then_some(StopReason::Length);
             let usage = Usage { input: items.len() as u64, output: pieces.len() as u64, ..Usage::default() };
             let mut reports = said(request, pieces);
-            reports.push_back(Report::RequestEnded { effect: request, usage });
+            reports.push_back(Report::RequestEnded { effect: request, usage, stop_reason });
             return Ok(Reply { reports, end });
         };
         let half = pieces.get(failure.after).and_then(|piece| cut(piece, failure.cut));

@@ -179,6 +179,10 @@ fn says(effect: EffectId, reply: &mut Reply, outside: &mut Outside) -> Stepped {
         (Some(Report::RequestFailed { .. }), ReplyEnd::Fails(failure)) => outside.model.spend(failure),
         (_, ReplyEnd::Silent(failure)) if spoken => falls_silent(effect, failure, outside),
         (Some(Report::RequestEnded { .. }), ReplyEnd::Odd(odd)) => outside.model.spend(odd),
+        (Some(Report::RequestEnded { .. }), ReplyEnd::Cut(odd)) => {
+            outside.model.spend(odd);
+            outside.model.whole.insert(effect);
+        }
         (Some(Report::RequestEnded { .. }), _) => drop(outside.model.whole.insert(effect)),
         _ => {}
     }

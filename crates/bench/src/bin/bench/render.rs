@@ -88,6 +88,7 @@ fn request(prose: &mut Prose) -> Request {
         messages: vec![],
         tools: Cached::from(tools::specs()),
         endpoint: Endpoint::new(Api::OpenAiChat, "http://localhost/v1".to_owned(), None),
+        continues: false,
         cache_key: None,
     }
 }

@@ -106,6 +106,7 @@ async fn seconds_alone(base_url: &str, text: &str) -> Result<f64, Problem> {
         messages: vec![Cached::from(Message::user(text.to_owned()))],
         tools: Cached::from(vec![]),
         endpoint: Endpoint::new(Api::OpenAiChat, base_url.to_owned(), None),
+        continues: false,
         cache_key: None,
     };
     let models = ModelSet::new();

@@ -199,7 +199,8 @@ impl World {
     }
 
     fn end(&mut self, effect: EffectId) {
-        self.offer(Report::RequestEnded { effect, usage: Usage { input: 10, output: 20, ..Usage::default() } });
+        let usage = Usage { input: 10, output: 20, ..Usage::default() };
+        self.offer(Report::RequestEnded { effect, usage, stop_reason: None });
     }
 
     fn plain_run(&mut self) {

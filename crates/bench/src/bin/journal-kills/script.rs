@@ -289,6 +289,7 @@ fn sealed(request: EffectId, text: Body) -> Event {
         reasoning: None,
         calls: vec![],
         usage,
+        stop_reason: None,
         next: Next::Finish,
         blocks: None,
         images: vec![],

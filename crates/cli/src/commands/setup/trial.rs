@@ -28,7 +28,8 @@ pub(super) async fn ask(config: &Config, found: &Found) -> Result<u64, Failure> 
         .map_err(|error| Failure::new(FailureClass::Refused, format!("{error}\n{}", error.hint())))?;
     let messages = vec![Cached::from(Message::user("Say: ready."))];
     let system = Cached::from(Arc::<str>::from(""));
-    let request = Request { candidate, system, messages, tools: Cached::from(vec![]), endpoint, cache_key: None };
+    let tools = Cached::from(vec![]);
+    let request = Request { candidate, system, messages, tools, endpoint, continues: false, cache_key: None };
     let mut stream = ModelSet::new().stream(request);
     let mut spinner = Spinner::new(&found.model);
     let answer = async {

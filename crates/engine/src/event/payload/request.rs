@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{is_default, payload};
 use crate::body::{Attachment, Body};
-use crate::event::{InterruptCause, Next, SealedCall, Usage};
+use crate::event::{InterruptCause, Next, SealedCall, StopReason, Usage};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Epoch, Timestamp};
 use crate::settings::Thinking;
@@ -117,6 +117,9 @@ payload! {
         /// The cost in micro-dollars; 0 if no price is known.
         #[serde(default, skip_serializing_if = "is_default")]
         cost: u64,
+        /// Why it ended early; none = the model was done, or the stream was interrupted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop_reason: Option<StopReason>,
         /// What follows from it.
         next: Next,
         /// Its blocks, unless they are unsigned and in the order reasoning, text, calls.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{is_default, payload};
 use crate::body::Body;
-use crate::event::{Note, Outcome, PauseCause, Usage, WaitFor};
+use crate::event::{Note, Outcome, PauseCause, StopReason, Usage, WaitFor};
 use crate::failure::Failure;
 use crate::ids::{CallId, Hash, MessageId, RunId, Seq, Timestamp};
 use crate::tables::transitions::RunState;
@@ -98,6 +98,9 @@ payload! {
         /// For an interrupted run: its last entry before this, the checkpoint from which it can be resumed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checkpoint: Option<Seq>,
+        /// Why the answer of a completed run is incomplete; none = it is whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop_reason: Option<StopReason>,
         /// Whether it only had to compact the history.
         #[serde(default, skip_serializing_if = "is_default")]
         compacted: bool,

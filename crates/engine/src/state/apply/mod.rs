@@ -393,7 +393,10 @@ impl Session {
             blocks: e.blocks,
             images: e.images.clone(),
         };
-        self.transcript.push(item, self.head);
+        // The continuation of an answer that turned out to be whole says nothing.
+        if e.text.is_some() || !e.calls.is_empty() || !e.images.is_empty() {
+            self.transcript.push(item, self.head);
+        }
         for call in calls {
             if let Some(output) = call.answer {
                 let item = Item::Result { call: call.id, output, is_error: true, attachments: vec![] };

@@ -300,6 +300,7 @@ impl Run {
         self.step.kept.clear();
         self.step.segments.extend(e.text);
         self.step.asked += e.calls.len() as u32;
+        self.step.stop_reason = e.stop_reason;
         if e.next == Next::Cut {
             return;
         }
@@ -312,7 +313,7 @@ impl Run {
         }
         self.counts.candidates.answered(at);
         self.counts.openings = 0;
-        self.step.answered = true;
+        self.step.answered = e.next != Next::Continue;
         match e.next {
             Next::Calls => {
                 self.phase = Phase::ToolExec;
@@ -322,6 +323,10 @@ impl Run {
                 }
             }
             Next::Steer => self.phase = Phase::Preparing { stage: PrepareStage::Gathering },
+            Next::Continue => {
+                self.step.continued += 1;
+                self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
+            }
             Next::Finish | Next::Cut => {}
         }
     }

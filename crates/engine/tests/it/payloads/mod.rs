@@ -15,9 +15,9 @@ use engine::{
     Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
     ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState,
     Reported, RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId,
-    RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted,
-    Thinking, Timestamp, ToolClass, TruncatedResult, Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan,
-    WaitEnded, WaitFor,
+    RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun, StopReason, StreamInterrupted, TextAdded,
+    TextRetracted, Thinking, Timestamp, ToolClass, TruncatedResult, Uncompacted, UnreadableEvent, Usage, VERSION,
+    WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -131,6 +131,7 @@ fn session_samples() -> Vec<Event> {
                 answer: Some(BODY),
             }],
             usage: usage(),
+            stop_reason: Some(StopReason::Length),
             next: Next::Cut,
             blocks: Some(BODY),
             images: vec![attachment()],
@@ -234,6 +235,7 @@ fn run_samples() -> Vec<Event> {
             text: vec![BODY],
             usage: usage(),
             checkpoint: Some(Seq(4)),
+            stop_reason: Some(StopReason::ContentFilter),
             compacted: true,
         }
         .into(),

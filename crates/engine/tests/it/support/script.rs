@@ -200,6 +200,7 @@ fn set(world: &mut World, key: &str, value: &str) {
         "loop_warn" => limits.loop_warn_after = number() as u32,
         "loop_stop" => limits.loop_stop_after = number() as u32,
         "retries" => limits.retries = number() as u32,
+        "continuations" => limits.continuations = number() as u32,
         "poison" => limits.poison_after = number() as u32,
         "random" => world.random = number(),
         "queue_mode" => world.queue.mode = word(value).expect("a mode"),
@@ -379,7 +380,8 @@ fn report(world: &World, words: &Words) -> Option<Report> {
         "end" => {
             let input = words.option("input").map_or(10, |input| input.parse().expect("a number"));
             let usage = Usage { input, output: 5, ..Usage::default() };
-            Report::RequestEnded { effect: effect(&[EffectKind::Request]), usage }
+            let stop_reason = words.option("stop").map(|stop| serde_json::from_value(stop.into()).expect("a reason"));
+            Report::RequestEnded { effect: effect(&[EffectKind::Request]), usage, stop_reason }
         }
         "fail" => Report::RequestFailed {
             effect: effect(&[EffectKind::Request, EffectKind::Prepare, EffectKind::Compact]),

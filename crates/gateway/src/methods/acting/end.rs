@@ -50,7 +50,7 @@ pub(super) fn response(ended: Ended) -> AgentAnswer {
 pub(super) fn never_began(run: RunId, state: ReceiptState, at: Timestamp) -> Ended {
     let error = show::never_began(state);
     let (outcome, text, usage) = (Outcome::Aborted, String::new(), Usage::default());
-    Ended { run_id: run, outcome, started_at: at, ended_at: at, text, usage, error }
+    Ended { run_id: run, outcome, started_at: at, ended_at: at, text, usage, error, stop_reason: None }
 }
 
 fn of_event(journal: &dyn Journal, batch: Option<&Batch>, ended: &RunEnded, at: Timestamp) -> Result<Ended, Error> {
@@ -65,7 +65,8 @@ fn of_event(journal: &dyn Journal, batch: Option<&Batch>, ended: &RunEnded, at: 
     }
     let error = ended.failure.as_ref().map(ToString::to_string);
     let (run_id, outcome, usage) = (ended.run, ended.outcome, ended.usage);
-    Ok(Ended { run_id, outcome, started_at, ended_at: at, text, usage, error })
+    let stop_reason = ended.stop_reason;
+    Ok(Ended { run_id, outcome, started_at, ended_at: at, text, usage, error, stop_reason })
 }
 
 fn content(journal: &dyn Journal, batch: Option<&Batch>, body: &Body) -> Result<std::sync::Arc<[u8]>, Error> {

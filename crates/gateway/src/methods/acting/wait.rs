@@ -26,6 +26,7 @@ pub(in crate::methods) async fn wait(caller: &Arc<Caller>, params: WaitParams) -
                 started_at: row.map(|row| row.started_at),
                 ended_at: None,
                 error: None,
+                stop_reason: None,
             },
         }),
     }
@@ -74,7 +75,8 @@ async fn until_ended(service: &Service, run: RunId) -> Result<Waited, Error> {
 /// The answer for a run that will never start.
 fn never_began(run: RunId, state: ReceiptState, at: Timestamp) -> Waited {
     let error = super::end::never_began(run, state, at).error;
-    Waited { run_id: run, status: WaitStatus::Error, started_at: None, ended_at: Some(at), error }
+    let status = WaitStatus::Error;
+    Waited { run_id: run, status, started_at: None, ended_at: Some(at), error, stop_reason: None }
 }
 
 fn of_row(row: RunRow) -> Waited {
@@ -83,6 +85,6 @@ fn of_row(row: RunRow) -> Waited {
         Some(Outcome::TimedOut) | None => WaitStatus::Timeout,
         Some(Outcome::Failed | Outcome::Aborted | Outcome::Interrupted) => WaitStatus::Error,
     };
-    let RunRow { run, started_at, ended_at, error, .. } = row;
-    Waited { run_id: run, status, started_at: Some(started_at), ended_at, error }
+    let RunRow { run, started_at, ended_at, error, stop_reason, .. } = row;
+    Waited { run_id: run, status, started_at: Some(started_at), ended_at, error, stop_reason }
 }

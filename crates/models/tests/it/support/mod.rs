@@ -162,6 +162,7 @@ pub(crate) fn request_of(api: Api, base_url: &str) -> Request {
         messages: vec![Cached::from(Message::user("hi"))],
         tools: Cached::from(vec![]),
         endpoint: Endpoint::new(api, base_url, Some(Secret::new("canary-key-1234"))),
+        continues: false,
         cache_key: None,
     }
 }

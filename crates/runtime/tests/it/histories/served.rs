@@ -77,6 +77,7 @@ impl Served {
             messages: messages.to_vec(),
             tools: tools.clone(),
             endpoint: Endpoint::new(self.api, self.base_url, None),
+            continues: false,
             cache_key: None,
         };
         let body = serde_json::from_slice(&ModelSet::body(&request)).expect("a body is JSON");

@@ -2,8 +2,8 @@
 
 use engine::tables::transitions::RunState;
 use engine::{
-    Breakpoint, CallChecked, CallId, CallStarted, Effect, EndingCause, Event, FailureClass, Found, MessageId,
-    MessageSealed, Next, Outcome, PauseCause, Paused, Policy, QueueMode, RunId, ToolClass, WaitFor,
+    Breakpoint, CallChecked, CallId, CallStarted, Effect, EndingCause, Event, FailureClass, Found, Limits, MessageId,
+    MessageSealed, Next, Outcome, PauseCause, Paused, Policy, QueueMode, RunId, StopReason, ToolClass, WaitFor,
 };
 
 use super::asked::{Asked, Offered};
@@ -83,6 +83,8 @@ pub(super) struct CurrentRun {
     states: Vec<RunState>,
     /// Whether it has stopped in its current state, or got the breakpoint while it was in it already.
     stopped: bool,
+    /// How often the answer of this step was continued.
+    continued: u32,
 }
 
 impl CurrentRun {
@@ -98,6 +100,7 @@ impl CurrentRun {
             tools: vec![],
             states: vec![],
             stopped: false,
+            continued: 0,
         }
     }
 
@@ -142,7 +145,7 @@ impl CurrentRun {
 
     pub(super) fn event(&mut self, event: &Event, asked: &Asked, steers: bool) -> Result<(), String> {
         match event {
-            Event::StepBegun(_) => self.begun = true,
+            Event::StepBegun(_) => (self.begun, self.continued) = (true, 0),
             Event::RequestSent(_) => self.sent(steers)?,
             Event::RequestOpened(_) => self.is(Doing::Streaming),
             Event::WaitEnded(_) if self.doing == Doing::Queueing && !self.calls.is_empty() => self.is(Doing::Calls),
@@ -204,6 +207,9 @@ impl CurrentRun {
             Next::Cut => return Ok(()),
             _ if !e.calls.is_empty() => Next::Calls,
             _ if steers => Next::Steer,
+            _ if e.stop_reason == Some(StopReason::Length) && self.continued < Limits::default().continuations => {
+                Next::Continue
+            }
             _ => Next::Finish,
         };
         same("what a message leads to", e.next, expected)?;
@@ -214,6 +220,10 @@ impl CurrentRun {
         match expected {
             Next::Calls => self.is(Doing::Calls),
             Next::Steer => self.is(Doing::Preparing),
+            Next::Continue => {
+                self.continued += 1;
+                self.is(Doing::Preparing);
+            }
             // The run ends in the same batch.
             Next::Finish | Next::Cut => {}
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{
     BodyKind, CallOutcome, Content, Effect, EffectId, Failure, FailureClass, Found, Hash, Part, Phase, Policy, Report,
-    ToolResult, Usage,
+    StopReason, ToolResult, Usage,
 };
 
 use super::World;
@@ -76,7 +76,10 @@ impl World {
                 let class = if self.rng.one_in(5) { FailureClass::ContextOverflow } else { FailureClass::Network };
                 Report::RequestFailed { effect, failure: Failure::new(class, "reset") }
             }
-            _ if streams => Report::RequestEnded { effect, usage: Usage::default() },
+            _ if streams => {
+                let stop_reason = self.rng.of(&[None, None, Some(StopReason::Length), Some(StopReason::ContentFilter)]);
+                Report::RequestEnded { effect, usage: Usage::default(), stop_reason }
+            }
             _ => Report::Streamed { effect, part: Part::Text("said ".into()) },
         }
     }
