@@ -7,6 +7,7 @@ mod anthropic;
 mod catalogue;
 mod classify;
 mod conversation;
+mod effort;
 mod endpoint;
 mod fault;
 mod files;
@@ -27,6 +28,7 @@ mod wait;
 mod wire;
 
 pub use catalogue::{ModelInfo, Origin, catalogue_date, default_model, known_models, lookup, token_rate};
+pub use effort::chat_takes_effort;
 pub use endpoint::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 pub use levels::{Levels, level_name, levels_apart};
 pub use login::{Login, Logins, may_hold_tokens};

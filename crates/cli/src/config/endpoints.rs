@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for KeySource {
 /// How a provider is reached: its wire format, address and credentials.
 pub(super) struct Route<'a> {
     pub(super) api: &'a str,
-    base_url: &'a str,
+    pub(super) base_url: &'a str,
     pub(super) profiles: Vec<(&'a str, Credential<'a>)>,
 }
 

@@ -8,7 +8,7 @@ use runtime::ModelPreferences;
 use super::Config;
 use super::credentials::Credential;
 use super::declared::Agent;
-use super::endpoints::key_variables;
+use super::endpoints::{Route, key_variables};
 use super::error::ConfigError;
 
 /// The inputs of a run besides the configuration.
@@ -139,7 +139,7 @@ impl Config {
         let figures = self.figures(provider, name).info;
         let configured = || self.values.models.get(model).and_then(|model| model.thinking).or(agent.thinking);
         let request = thinking.or_else(configured);
-        let (thinking, note) = supported_thinking(model, request, route.api, figures.thinking);
+        let (thinking, note) = supported_thinking(model, request, &route, figures.thinking);
         let candidate = Candidate {
             provider: provider.to_owned(),
             model: name.to_owned(),
@@ -203,16 +203,21 @@ fn small_window(candidate: &Candidate) -> Option<String> {
 fn supported_thinking(
     model: &str,
     request: Option<Thinking>,
-    api: &str,
+    route: &Route<'_>,
     levels: Option<Levels>,
 ) -> (Option<Thinking>, Option<String>) {
     let Some(request) = request else { return (None, None) };
     let name = level_name(request);
-    if api == Api::OpenAiChat.name() {
-        let note = format!("thinking = {name} is not sent to {model}: openai-chat has no parameter for it");
-        return (None, Some(note));
+    let is_chat = route.api == Api::OpenAiChat.name();
+    let unsent = |why: String| (None, Some(format!("thinking = {name} is not sent to {model}: {why}")));
+    let Some(levels) = levels else {
+        // Servers that do not know the parameter refuse the whole request.
+        let why = format!("set `thinking_levels` in [models.\"{model}\"] if it takes `reasoning_effort`");
+        return if is_chat { unsent(why) } else { (Some(request), None) };
+    };
+    if is_chat && !models::chat_takes_effort(route.base_url, model) {
+        return unsent("chat completions of OpenAI take none beside tools, use `openai-responses`".to_owned());
     }
-    let Some(levels) = levels else { return (Some(request), None) };
     match levels.nearest(request) {
         Some(level) if level == request => (Some(request), None),
         Some(level) => {

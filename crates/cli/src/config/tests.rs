@@ -136,7 +136,11 @@ fn r53_a_model_gets_a_level_that_it_has_and_the_user_a_note() {
     check("openai-responses/gpt-4.1", "low", "", None, "does not think");
     check("openai-responses/gpt-4.1", "off", "", None, "");
     check("openai-responses/gpt-of-tomorrow", "xhigh", "", Some(Thinking::Xhigh), "");
-    check("openai/gpt-5.4", "low", "", None, "openai-chat has no parameter for it");
+    check("openai/gpt-5.4", "low", "", None, "take none beside tools");
+    check("openai/gpt-5-mini", "low", "", Some(Thinking::Low), "");
+    check("openai/gpt-of-tomorrow", "low", "", None, "set `thinking_levels`");
+    let more = "[models.\"openai/gpt-of-tomorrow\"]\nthinking_levels = [\"off\", \"high\"]\n";
+    check("openai/gpt-of-tomorrow", "low", more, Some(Thinking::High), "so high is requested");
     let more = "[models.\"gemini/gemini-3.5-flash\"]\nthinking_levels = []\n";
     check("gemini/gemini-3.5-flash", "low", more, None, "does not think");
 }

@@ -8,8 +8,8 @@ use super::{Finding, Verdict};
 
 pub(super) async fn probe(asker: &Asker) -> Finding {
     let untried = |says: &str| Finding::optional("thinking", Verdict::Unclear, says, 0);
-    if asker.api() == Api::OpenAiChat {
-        return untried("not tried: openai-chat has no parameter for it");
+    if asker.api() == Api::OpenAiChat && asker.levels.is_none() {
+        return untried("not tried: it is not known to take `reasoning_effort` (`thinking_levels`)");
     }
     let level = match asker.levels.map(|levels| levels.nearest(Thinking::Low)) {
         Some(None | Some(Thinking::Off)) => return untried("it does not think"),

@@ -91,7 +91,7 @@ fn r69_a_model_that_can_do_everything_is_found_to_in_two_formats() {
         ("✓", "tools", "called ls {\"path\": \".\"}"),
         ("✓", "images", "set images = true in [models.\"acme/m\"]"),
         ("✓", "cache", "5900 of 6000 tokens were read from it the second time"),
-        ("–", "thinking", "openai-chat has no parameter for it"),
+        ("–", "thinking", "it is not known to take `reasoning_effort`"),
     ] {
         assert_line(&finished, mark, what, says);
     }

@@ -6,6 +6,7 @@ use engine::ToolSpec;
 use serde::Serialize;
 
 use crate::conversation::{BodyFormat, Conversation, ResultFiles, ResultMessage};
+use crate::effort;
 use crate::endpoint::{Api, Endpoint};
 use crate::files::Shown;
 use crate::model::{AssistantMessage, CallOf, File, Request};
@@ -22,6 +23,8 @@ struct Head<'a> {
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -110,11 +113,13 @@ fn head(request: &Request) -> Head<'_> {
         stream_options: StreamOptions { include_usage: true },
         max_tokens: (!new_name).then_some(candidate.max_output),
         max_completion_tokens: new_name.then_some(candidate.max_output),
+        // A candidate has a level only if its model is known to take one: other servers refuse the field.
+        reasoning_effort: candidate.thinking.map(|level| effort::word(effort::name(&candidate.model), level)),
     }
 }
 
 fn wants_new_limit_name(endpoint: &Endpoint, model: &str) -> bool {
-    let name = model.rsplit('/').next().unwrap_or(model);
+    let name = effort::name(model);
     endpoint.base_url.contains("api.openai.com") || NEW_LIMIT_NAME.iter().any(|known| name.starts_with(known))
 }
 
@@ -263,6 +268,19 @@ mod tests {
             let limits: Vec<_> = body.as_object().unwrap().iter().filter(|(key, _)| key.starts_with("max_")).collect();
             assert_eq!(limits, [(&name.to_owned(), &json!(77))], "{model}");
         }
+    }
+
+    #[test]
+    fn r53_a_level_is_sent_in_the_words_of_the_model() {
+        use engine::Thinking::{High, Minimal, Off};
+        let sent = |model: &str, thinking| {
+            let mut request = request(model, "http://localhost/v1");
+            request.candidate.thinking = thinking;
+            rendered(&request)["reasoning_effort"].clone()
+        };
+        assert_eq!(sent("m", None), Value::Null);
+        assert_eq!([Some(Off), Some(Minimal), Some(High)].map(|level| sent("m", level)), ["none", "minimal", "high"]);
+        assert_eq!([sent("openai/gpt-oss-20b", Some(Off)), sent("gpt-5-mini", Some(Off))], ["low", "minimal"]);
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use engine::{Candidate, Thinking, ToolSpec};
+use engine::{Thinking, ToolSpec};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::item::{self, Mark, Reasoning};
 use crate::conversation::{BodyFormat, Conversation, ResultFiles, ResultMessage};
+use crate::effort;
 use crate::endpoint::Api;
 use crate::files::Shown;
 use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Request};
@@ -98,19 +99,6 @@ const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// Models that do not reason, and refuse to be asked for what they reasoned.
 const WITHOUT_REASONING: &[&str] = &["gpt-3", "gpt-4", "gpt-5-chat", "chatgpt-"];
 
-/// What `off` and `minimal` are called by the models whose name begins so, the first that fits: not every one can be
-/// switched off, and not every one has a word below `low`.
-const LEAST_EFFORTS: &[(&str, [&str; 2])] = &[
-    ("o1", ["low", "low"]),
-    ("o3", ["low", "low"]),
-    ("o4", ["low", "low"]),
-    ("gpt-oss", ["low", "low"]),
-    ("gpt-5.", ["none", "low"]),
-    ("gpt-5", ["minimal", "minimal"]),
-    ("gpt-", ["none", "low"]),
-    ("", ["none", "minimal"]),
-];
-
 /// What is said of images that a model made, which this API takes only from a user.
 const MADE: &str = "What you have made:";
 
@@ -122,7 +110,7 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
 
 fn head(request: &Request) -> Head<'_> {
     let candidate = &request.candidate;
-    let reasons = !is_one_of(WITHOUT_REASONING, name(candidate));
+    let reasons = !is_one_of(WITHOUT_REASONING, effort::name(&candidate.model));
     // Nothing is switched off where there is nothing.
     let thinking = candidate.thinking.filter(|thinking| reasons || *thinking != Thinking::Off);
     Head {
@@ -132,14 +120,9 @@ fn head(request: &Request) -> Head<'_> {
         instructions: &request.system,
         max_output_tokens: candidate.max_output.max(LEAST_OUTPUT),
         include: reasons.then_some(["reasoning.encrypted_content"]),
-        reasoning: thinking.map(|thinking| effort(name(candidate), thinking)),
+        reasoning: thinking.map(|thinking| effort(effort::name(&candidate.model), thinking)),
         prompt_cache_key: request.cache_key.as_deref(),
     }
-}
-
-/// The model's name without that of a relay's provider.
-fn name(candidate: &Candidate) -> &str {
-    candidate.model.rsplit('/').next().unwrap_or(&candidate.model)
 }
 
 fn is_one_of(prefixes: &[&str], name: &str) -> bool {
@@ -147,16 +130,7 @@ fn is_one_of(prefixes: &[&str], name: &str) -> bool {
 }
 
 fn effort(name: &str, thinking: Thinking) -> Effort {
-    let least = LEAST_EFFORTS.iter().find(|(prefix, _)| name.starts_with(prefix));
-    let [off, minimal] = least.map_or(["none", "minimal"], |(_, words)| *words);
-    let effort = match thinking {
-        Thinking::Off => off,
-        Thinking::Minimal => minimal,
-        Thinking::Low => "low",
-        Thinking::Medium => "medium",
-        Thinking::High => "high",
-        Thinking::Xhigh => "xhigh",
-    };
+    let effort = effort::word(name, thinking);
     Effort { effort, summary: (effort != "none").then_some("auto") }
 }
 
