@@ -43,7 +43,7 @@ pub use invariants::InvariantViolation;
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
 pub use ledger::{
     Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerAnswer, LedgerInput, LedgerUpdate,
-    ProfileOrder,
+    LoweredLevel, ProfileOrder,
 };
 pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, SettingsSource};
 pub use machine::{failover, timers};

@@ -77,6 +77,7 @@ impl Touched {
             | Event::LedgerBegun(_)
             | Event::ProfileCooldownSet(_)
             | Event::ProfileAnswered(_)
+            | Event::ThinkingLowered(_)
             | Event::ProfilePreferred(_)
             | Event::ProfileCooldownLifted(_)
             | Event::AllowanceSet(_)

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{
-    Allowance, Batch, BranchId, Candidate, CooldownSet, Decide as _, Do, Event, Ledger, LedgerAnswer, LedgerInput,
-    LedgerUpdate, Pump, RunId, Seq, Timestamp,
+    Allowance, Batch, BranchId, Candidate, CooldownSet, Decide as _, Do, Event, Hash, Ledger, LedgerAnswer,
+    LedgerInput, LedgerUpdate, Pump, RunId, Seq, Thinking, ThinkingLowered, Timestamp,
 };
 use journal::{Append, Read, StoredLineage};
 use tokio::sync::{oneshot, watch};
@@ -94,6 +94,22 @@ impl HomeLedger {
     /// Orders the profiles of a chain.
     pub(crate) fn order(&self, chain: &mut [Candidate]) {
         self.lock().recorded.order(chain);
+    }
+
+    /// Whether a thinking level of this model was refused.
+    pub(crate) fn has_lowered(&self, candidate: &Candidate) -> bool {
+        let is_it = |of: &(&str, &str)| *of == (candidate.provider.as_str(), candidate.model.as_str());
+        self.lock().recorded.lowered().any(|(provider, model, ..)| is_it(&(provider, model)))
+    }
+
+    /// The level at which a run begins with this candidate ([`Ledger::accepted_level`]).
+    pub(crate) fn accepted_level(&self, candidate: &Candidate, config: Hash, now: Timestamp) -> Option<Thinking> {
+        self.lock().recorded.accepted_level(candidate, config, now)
+    }
+
+    /// Whether a lowered level is worth a record ([`Ledger::is_lowered_anew`]).
+    pub(crate) fn is_lowered_anew(&self, lowered: &ThinkingLowered, now: Timestamp) -> bool {
+        self.lock().recorded.is_lowered_anew(lowered, now)
     }
 
     /// The candidates of a run's chain that are in cooldown.
@@ -199,6 +215,23 @@ pub(crate) async fn record(shared: &Arc<Shared>, input: LedgerInput) -> Result<L
         tokio::spawn(keep(Arc::clone(shared), batch));
     }
     answer.await.unwrap_or(Err(journal::Error::Gone))
+}
+
+/// The hash of what decides which thinking levels a model takes: its API, its address, and its levels.
+pub(crate) fn level_config(endpoint: &models::Endpoint, candidate: &Candidate) -> Hash {
+    let (api, levels) = (endpoint.api.name(), &candidate.levels);
+    Hash::of(format!("{api} {} {levels:?}", endpoint.base_url).as_bytes())
+}
+
+/// Lets a run begin at the levels that its models accepted before.
+pub(crate) fn apply_accepted_levels(shared: &Shared, candidates: &mut [Candidate]) {
+    for candidate in candidates.iter_mut().filter(|candidate| shared.ledger.has_lowered(candidate)) {
+        // Without an endpoint its request fails for that reason, at any level.
+        if let Ok(endpoint) = shared.resolver.endpoint(candidate) {
+            let config = level_config(&endpoint, candidate);
+            candidate.thinking = shared.ledger.accepted_level(candidate, config, shared.clock.now());
+        }
+    }
 }
 
 /// Appends this batch and those decided meanwhile. With a damaged ledger nothing is stored.

@@ -18,7 +18,7 @@ KINDS = set("""
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended process_adopted
     process_ending process_ended process_forgotten step_begun request_opened budget_asked
     stream_cut text_struck call_checked call_lost call_found image_made compaction_begun compaction_failed failed reported
-    ledger_begun profile_answered
+    ledger_begun profile_answered thinking_lowered
 """.split())
 BODY_KINDS = ("message", "reasoning", "arguments", "output", "prompt", "settings", "blocks", "file")
 TOKENS = ("input", "cached", "cache_written", "output", "reasoning")

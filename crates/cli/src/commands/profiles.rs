@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use engine::Timestamp;
 use protocol::method::{
-    CooldownView, NoParams, ProfileClearParams, ProfileUseParams, ProfilesClear, ProfilesCleared, ProfilesList,
-    ProfilesListed, ProfilesUse, ProviderOrder,
+    CooldownView, LoweredLevelView, NoParams, ProfileClearParams, ProfileUseParams, ProfilesClear, ProfilesCleared,
+    ProfilesList, ProfilesListed, ProfilesUse, ProviderOrder,
 };
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ pub(crate) struct ProfilesArgs {
 
 #[derive(Debug, Subcommand)]
 enum ProfilesCommand {
-    /// List every profile: its place among those of its provider, and whether it is in cooldown
+    /// List every profile: its place among those of its provider, whether it is in cooldown, and refused thinking levels
     List {
         /// Print a JSON array
         #[arg(long)]
@@ -74,6 +74,9 @@ struct Row {
     /// Of the profile with all models, or with one.
     #[serde(rename = "left_alone")]
     cooldowns: Vec<CooldownView>,
+    /// Thinking levels that models of its provider have refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lowered: Vec<LoweredLevelView>,
 }
 
 pub(crate) fn read(args: &ProfilesArgs, globals: &Globals) -> Result<(), CliError> {
@@ -142,6 +145,7 @@ fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp)
     let is = |of: Option<&ProviderOrder>, name: fn(&ProviderOrder) -> &Option<String>, profile: &Option<String>| {
         profile.is_some() && of.is_some_and(|of| name(of) == profile)
     };
+    let lowered = || known.lowered.iter().filter(|level| level.until > now);
     let row = |(provider, profile): (String, Option<String>)| {
         let cooldowns = known.cooldown_until.iter().filter(|cooldown| {
             (&cooldown.provider, &cooldown.profile) == (&provider, &profile) && cooldown.until > now
@@ -150,12 +154,16 @@ fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp)
             preferred: is(turns(&provider), |of| &of.preferred, &profile),
             last_good: is(turns(&provider), |of| &of.last_good, &profile),
             cooldowns: cooldowns.cloned().collect(),
+            lowered: lowered().filter(|level| level.provider == provider).cloned().collect(),
             provider,
             profile,
         }
     };
     let keyless = known.cooldown_until.iter().filter(|cooldown| cooldown.profile.is_none() && cooldown.until > now);
     let mut keyless: Vec<String> = keyless.map(|cooldown| cooldown.provider.clone()).collect();
+    let has_none = |level: &&LoweredLevelView| profiles.iter().all(|(provider, _)| *provider != level.provider);
+    keyless.extend(lowered().filter(has_none).map(|level| level.provider.clone()));
+    keyless.sort_unstable();
     keyless.dedup();
     let named = profiles.into_iter().map(|(provider, profile)| (provider, Some(profile)));
     named.chain(keyless.into_iter().map(|provider| (provider, None))).map(row).collect()
@@ -166,16 +174,20 @@ fn lay_out(rows: &[Row], zone: &Zone) -> String {
         return "no profiles are configured: add [[providers.NAME.profiles]] to config.toml\n".to_owned();
     }
     let heading = ["PROVIDER", "PROFILE", "ORDER", "STATE"].map(str::to_owned);
-    let lines = rows.iter().flat_map(|row| {
+    let lines = rows.iter().enumerate().flat_map(|(at, row)| {
         let order = match (row.preferred, row.last_good) {
             (true, _) => "first",
             (false, true) => "answered last",
             (false, false) => "",
         };
-        let states = match &row.cooldowns[..] {
+        let mut states = match &row.cooldowns[..] {
             [] => vec!["available".to_owned()],
             cooldowns => cooldowns.iter().map(|cooldown| state(cooldown, zone)).collect(),
         };
+        // Levels belong to the provider: its first row has them.
+        if at == 0 || rows[at - 1].provider != row.provider {
+            states.extend(row.lowered.iter().map(|level| level_state(level, zone)));
+        }
         let line = |state| [row.provider.clone(), row.profile.clone().unwrap_or_default(), order.to_owned(), state];
         states.into_iter().map(line).collect::<Vec<_>>()
     });
@@ -185,6 +197,12 @@ fn lay_out(rows: &[Row], zone: &Zone) -> String {
 fn state(cooldown: &CooldownView, zone: &Zone) -> String {
     let with = cooldown.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
     format!("in cooldown{with} until {}: {}", zone.time(cooldown.until), cooldown.class.name())
+}
+
+fn level_state(level: &LoweredLevelView, zone: &Zone) -> String {
+    let LoweredLevelView { model, asked, accepted, until, .. } = level;
+    let (asked, accepted) = (models::level_name(*asked), models::level_name(*accepted));
+    format!("{model} refused thinking {asked}, so {accepted} is requested until {}", zone.time(*until))
 }
 
 fn lay_out_cleared(cleared: &ProfilesCleared) -> String {
@@ -217,6 +235,13 @@ mod tests {
             until: Timestamp(until),
             failures: 1,
         };
+        let lowered = |provider: &str, until| LoweredLevelView {
+            provider: provider.into(),
+            model: "large".into(),
+            asked: engine::Thinking::High,
+            accepted: engine::Thinking::Low,
+            until: Timestamp(until),
+        };
         let known = ProfilesListed {
             cooldown_until: vec![
                 cooldown("home", None, 60_000),
@@ -230,6 +255,7 @@ mod tests {
                 preferred: Some("work".into()),
                 last_good: Some("home".into()),
             }],
+            lowered: vec![lowered("acme", 90_000), lowered("acme", 9), lowered("plain", 90_000)],
         };
         let profiles = ["work", "home", "old"].map(|profile| ("acme".to_owned(), profile.to_owned())).to_vec();
         let rows = rows(profiles, &known, Timestamp(10));
@@ -237,10 +263,13 @@ mod tests {
             lay_out(&rows, &Zone::utc()),
             "PROVIDER  PROFILE  ORDER          STATE\n\
              acme      work     first          available\n\
+             acme      work     first          large refused thinking high, so low is requested until 1970-01-01 00:01:30\n\
              acme      home     answered last  in cooldown until 1970-01-01 00:01:00: billing\n\
              acme      home     answered last  in cooldown with large until 1970-01-01 00:01:30: rate_limit\n\
              acme      old                     available\n\
-             local                             in cooldown with large until 1970-01-01 00:01:30: rate_limit\n"
+             local                             in cooldown with large until 1970-01-01 00:01:30: rate_limit\n\
+             plain                             available\n\
+             plain                             large refused thinking high, so low is requested until 1970-01-01 00:01:30\n"
         );
         assert_eq!(serde_json::to_value(&rows).unwrap()[1]["left_alone"][0]["class"], "billing");
         let cleared = ProfilesCleared { cleared: known.cooldown_until[..2].to_vec() };

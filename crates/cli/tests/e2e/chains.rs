@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::failover::asked;
 use crate::formats::answer_of;
-use crate::support::{Home, all, refused, serve_whole};
+use crate::support::{Does, Home, Planned, all, refused, serve_whole, whole};
 
 /// The responses of a provider of one format.
 struct Case {
@@ -63,6 +63,35 @@ const CASES: [Case; 5] = [
         model: || json!({ "error": "model 'scripted' not found" }),
     },
 ];
+
+/// A model that refuses each level but low: the next run begins with low, until the model is configured otherwise.
+#[test]
+pub(crate) fn r53_a_level_that_a_model_refused_is_not_asked_for_again() {
+    let server = Planned::start(|_, asked| {
+        let refusal = json!({ "error": { "message": "Unsupported value", "param": "reasoning_effort" } });
+        Does::Answer(match asked.body["reasoning_effort"].as_str() {
+            Some("low") => whole(&["Done."]),
+            _ => refused(400, &refusal),
+        })
+    });
+    let home = Home::new()
+        .served_at(&server.base_url)
+        .with("LIMULUS_MODELS__ACME/SCRIPTED__THINKING_LEVELS", "off,low,medium,high")
+        .with("LIMULUS_AGENTS__MAIN__THINKING", "high");
+    let asked = |home: &Home| {
+        let before = server.seen().len();
+        home.run(&["agent", "-m", "What is here?"]).expect_code(0);
+        let levels = server.seen().into_iter().skip(before).map(|asked| asked.body["reasoning_effort"].clone());
+        levels.map(|level| level.as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(&home), ["high", "medium", "low"]);
+    assert_eq!(asked(&home), ["low"]);
+    let listed = home.run(&["profiles", "list"]).expect_code(0).out;
+    assert!(listed.contains("scripted refused thinking high, so low is requested until "), "{listed}");
+    assert_eq!(home.json(&["profiles", "list"])[0]["lowered"][0]["accepted"], "low");
+    let home = home.with("LIMULUS_MODELS__ACME/SCRIPTED__THINKING_LEVELS", "low,high");
+    assert_eq!(asked(&home), ["high", "low"]);
+}
 
 /// Refusals with a wait of 0.
 fn at_once(refusal: &str) -> String {

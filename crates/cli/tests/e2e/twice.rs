@@ -84,6 +84,7 @@ beside_an_owner! {
         r50_all_sessions_share_a_cooldown_and_the_user_can_clear_it,
     }
     chains {
+        r53_a_level_that_a_model_refused_is_not_asked_for_again,
         r50_r51_r53_a_chain_of_keys_levels_and_models_on_each_wire_format,
     }
     cut_answers {

@@ -185,6 +185,7 @@ events! {
     "reported" Reported Written;
     "ledger_begun" LedgerBegun Written;
     "profile_answered" ProfileAnswered Written;
+    "thinking_lowered" ThinkingLowered Written;
     "text_added" TextAdded Progress;
     "reasoning_added" ReasoningAdded Progress;
     "call_part_added" CallPartAdded Progress;
@@ -297,6 +298,7 @@ impl Event {
             | Self::LedgerBegun(_)
             | Self::ProfileCooldownSet(_)
             | Self::ProfileAnswered(_)
+            | Self::ThinkingLowered(_)
             | Self::ProfilePreferred(_)
             | Self::ProfileCooldownLifted(_)
             | Self::AllowanceSet(_)

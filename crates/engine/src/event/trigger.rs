@@ -65,6 +65,7 @@ impl Event {
             | Self::LedgerBegun(_)
             | Self::ProfileCooldownSet(_)
             | Self::ProfileAnswered(_)
+            | Self::ThinkingLowered(_)
             | Self::ProfilePreferred(_)
             | Self::ProfileCooldownLifted(_)
             | Self::EndingSet(_)

@@ -1,6 +1,7 @@
 //! What sessions and users report to the ledger, and what a run receives from it.
 
 use super::{Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger};
+use crate::event::ThinkingLowered;
 use crate::ids::{RunId, Seq, Timestamp};
 use crate::input::Report;
 use crate::settings::Candidate;
@@ -20,6 +21,8 @@ pub enum LedgerInput {
         /// When it was sent.
         since: Timestamp,
     },
+    /// A model refused a thinking level and answered at a lower one.
+    Lowered(ThinkingLowered),
     /// A user sets the preferred profile of a provider.
     Prefer {
         /// The provider's name in the configuration.

@@ -5,6 +5,7 @@
 
 mod failure_report;
 mod input;
+mod levels;
 mod order;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,8 @@ use crate::tables::limits::COUNTED_REPORTS;
 
 pub use failure_report::{CooldownLifted, CooldownSet, FailureReport};
 pub use input::{LedgerAnswer, LedgerInput, LedgerUpdate};
+use levels::AskedLevel;
+pub use levels::LoweredLevel;
 
 /// The subject of a cooldown: a profile with one model, or with all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +78,8 @@ pub struct Ledger {
     providers: BTreeMap<String, ProfileOrder>,
     /// The last requests whose failure has counted: a session may report one twice.
     counted: VecDeque<EffectId>,
+    /// The thinking levels that were refused, each with what was accepted.
+    lowered: BTreeMap<AskedLevel, LoweredLevel>,
     /// The daily limits that were set, by agent or (none) for the home.
     allowances: BTreeMap<Option<String>, Allowance>,
     open: Vec<Record>,
@@ -101,7 +106,8 @@ impl Ledger {
     /// An empty ledger that continues in this branch.
     pub fn on(branch: BranchId) -> Self {
         let (cooldowns, providers, counted) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
-        Self { branch, head: Seq(0), cooldowns, providers, counted, allowances: BTreeMap::new(), open: vec![] }
+        let (lowered, allowances) = (BTreeMap::new(), BTreeMap::new());
+        Self { branch, head: Seq(0), cooldowns, providers, counted, lowered, allowances, open: vec![] }
     }
 
     /// The last entry of its branch.
@@ -238,6 +244,7 @@ impl Decide for Ledger {
                     self.answered(&candidate, since, now);
                 }
             }
+            LedgerInput::Lowered(lowered) => self.lower(lowered, now),
             LedgerInput::Prefer { provider, profile } => self.prefer(&provider, profile.as_deref(), now),
             LedgerInput::Clear { provider, profile } => {
                 return Ok(LedgerAnswer::Lifted(self.clear(provider.as_deref(), profile.as_deref(), now)));
@@ -273,6 +280,7 @@ impl Decide for Ledger {
                 self.cooldowns.retain(|account, rest| !is_it(account) || rest.since > e.since);
                 self.used(&e.provider, e.profile.as_ref(), at).last_good = Some(e.profile.clone());
             }
+            Event::ThinkingLowered(e) => self.level_lowered(e, at),
             Event::ProfilePreferred(e) => {
                 self.providers.entry(e.provider.clone()).or_default().preferred.clone_from(&e.profile);
             }

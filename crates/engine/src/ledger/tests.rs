@@ -1,9 +1,11 @@
 //! Cooldowns, their length, and the order of profiles.
 
 use super::*;
-use crate::ids::{EffectKind, RunId};
+use crate::event::ThinkingLowered;
+use crate::ids::{EffectKind, Hash, RunId};
 use crate::pump::{Do, Pump};
 use crate::settings::Thinking;
+use crate::tables::limits::REFUSED_LEVEL_MS;
 
 const MINUTE: u64 = 60_000;
 
@@ -218,4 +220,36 @@ fn r50_nobody_is_answered_before_it_is_recorded_and_what_comes_meanwhile_is_in_t
     }
     assert!(pump.poll().is_none());
     assert_eq!(alone(&recorded, 1), [(0, 1)], "the others are unaffected");
+}
+
+#[test]
+fn r53_a_refused_level_is_not_asked_for_again_for_a_week_or_until_the_model_is_configured_otherwise() {
+    use Thinking::{High, Low, Medium, Off};
+    let mut ledger = Ledger::default();
+    let (config, other) = (Hash::of(b"one"), Hash::of(b"other"));
+    let lowered =
+        |asked, accepted| ThinkingLowered { provider: "acme".into(), model: "one".into(), asked, accepted, config };
+    let begins = |ledger: &Ledger, model: &str, thinking, config, now| {
+        let candidate = Candidate { thinking, ..candidate(model, "a") };
+        ledger.accepted_level(&candidate, config, Timestamp(now))
+    };
+    ledger.lower(lowered(High, Medium), Timestamp(1));
+    assert_eq!(begins(&ledger, "one", Some(High), config, 2), Some(Medium));
+    // What was not refused is asked for as configured: another level, model or configuration, or none.
+    assert_eq!(begins(&ledger, "one", Some(Low), config, 2), Some(Low));
+    assert_eq!(begins(&ledger, "two", Some(High), config, 2), Some(High));
+    assert_eq!(begins(&ledger, "one", Some(High), other, 2), Some(High));
+    assert_eq!(begins(&ledger, "one", None, config, 2), None);
+    // What is known is not recorded again; what was accepted may be refused later.
+    let head = ledger.head();
+    ledger.lower(lowered(High, Medium), Timestamp(3));
+    ledger.lower(lowered(Low, High), Timestamp(3));
+    assert_eq!(ledger.head(), head);
+    ledger.lower(lowered(Medium, Off), Timestamp(4));
+    assert_eq!(begins(&ledger, "one", Some(High), config, 5), Some(Off));
+    // After a week the level is asked for, and recorded again if it is still refused.
+    let week = REFUSED_LEVEL_MS as i64;
+    assert_eq!(begins(&ledger, "one", Some(High), config, 1 + week), Some(High));
+    ledger.lower(lowered(High, Medium), Timestamp(2 + week));
+    assert_eq!(begins(&ledger, "one", Some(High), config, 3 + week), Some(Off), "the second step is younger");
 }

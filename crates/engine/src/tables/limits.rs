@@ -43,6 +43,10 @@ pub const DISABLED_MS: u64 = 5 * 60 * 60_000;
 /// The longest such cooldown, milliseconds.
 pub const DISABLED_MOST_MS: u64 = 24 * 60 * 60_000;
 
+/// How long a refused thinking level is not asked for again, milliseconds: a week, so that a provider that begins to
+/// accept it is noticed.
+pub const REFUSED_LEVEL_MS: u64 = 7 * 24 * 60 * 60_000;
+
 /// The last failures that the ledger knows to be counted: a session reports one twice only if its process died before
 /// it knew of the first report, and then when it is next opened.
 pub const COUNTED_REPORTS: usize = 1_024;

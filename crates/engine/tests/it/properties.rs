@@ -738,8 +738,15 @@ fn the_sequences_reach_every_kind_of_event() {
     // No input of this version leads to these.
     let later = ["forked", "delivery_started", "delivery_ended"];
     // Events of the ledger: engine/src/ledger.
-    let ledger =
-        ["ledger_begun", "profile_cooled", "profile_answered", "profile_preferred", "profile_cleared", "allowance_set"];
+    let ledger = [
+        "ledger_begun",
+        "profile_cooled",
+        "profile_answered",
+        "profile_preferred",
+        "profile_cleared",
+        "allowance_set",
+        "thinking_lowered",
+    ];
     // This needs more processes than a sequence starts: scripts/process_many.txt.
     let later = [&later[..], &ledger[..], &["process_forgotten"]].concat();
     let missing: Vec<&&str> =

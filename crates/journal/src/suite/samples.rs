@@ -15,7 +15,8 @@ use engine::{
     ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow,
     ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded,
     RunId, RunRow, RunStarted, Scope, SealedCall, Seq, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded,
-    TextRetracted, Thinking, Timestamp, ToolClass, TruncatedResult, Uncompacted, Usage, WaitBegan, WaitEnded, WaitFor,
+    TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass, TruncatedResult, Uncompacted, Usage, WaitBegan,
+    WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -274,6 +275,14 @@ fn of_waits(body: Body) -> Vec<Event> {
             until: Timestamp(60_005),
             failures: 2,
             request: effect(EffectKind::Request, 1),
+        }
+        .into(),
+        ThinkingLowered {
+            provider: "acme".into(),
+            model: "one".into(),
+            asked: Thinking::High,
+            accepted: Thinking::Low,
+            config: Hash::of(b"one"),
         }
         .into(),
         ProfileAnswered { provider: "acme".into(), profile: None, model: "one".into(), since: Timestamp(7) }.into(),

@@ -1,6 +1,6 @@
 //! Parameters and results of the methods on auth profiles. Names are camelCase.
 
-use engine::{FailureClass, Timestamp};
+use engine::{FailureClass, Thinking, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,29 @@ pub struct ProfilesListed {
     pub cooldown_until: Vec<CooldownView>,
     /// The providers whose profiles have an order.
     pub turns: Vec<ProviderOrder>,
+    /// The thinking levels that models have refused, including those that are asked for again since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lowered: Vec<LoweredLevelView>,
+}
+
+/// A thinking level that a model has refused, and the one that runs ask for instead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LoweredLevelView {
+    /// The provider's name in the configuration.
+    pub provider: String,
+    /// The model's name at the provider.
+    pub model: String,
+    /// The refused level.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub asked: Thinking,
+    /// The level that it accepted.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub accepted: Thinking,
+    /// When the refused level is asked for again, milliseconds since 1970 UTC.
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
+    pub until: Timestamp,
 }
 
 /// A profile in cooldown.

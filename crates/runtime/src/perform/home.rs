@@ -70,6 +70,7 @@ fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Repor
     match shared.resolver.settings(&request.agent, wants, &request.overrides) {
         Ok(mut settings) => {
             shared.ledger.order(&mut settings.candidates);
+            ledger::apply_accepted_levels(shared, &mut settings.candidates);
             let cooling = shared.ledger.cooling(&settings.candidates, effect.run, shared.clock.now());
             Report::LaneEntered { effect, settings: shared.latest.settings(settings), cooling }
         }

@@ -102,6 +102,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         }
         Effect::Request { candidate, thinking, prompt, items, .. } => {
             let mut order = order(job, *candidate, prompt, *items as usize)?;
+            order.refused = order.candidate.thinking.filter(|_| thinking.is_some());
             order.candidate.thinking = thinking.or(order.candidate.thinking);
             spawn(reporter.clone(), request::perform(shared, order, reporter))
         }
@@ -171,7 +172,8 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
     let other = |of: &Candidate| of.provider == candidate.provider && of.profile != candidate.profile;
     let alone = !settings.candidates.iter().any(other);
     let continues = job.session.run().is_some_and(Run::continues);
-    Ok(request::Order { candidate, alone, system, messages, tools, continues, cache_key: cache_key(job.session) })
+    let cache_key = cache_key(job.session);
+    Ok(request::Order { candidate, refused: None, alone, system, messages, tools, continues, cache_key })
 }
 
 fn compaction(

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use engine::{Candidate, Failure, FailureClass, LedgerInput, Report, Timestamp, ToolSpec};
+use engine::{Candidate, Failure, FailureClass, LedgerInput, Report, Thinking, ThinkingLowered, Timestamp, ToolSpec};
 use futures_util::stream::Fuse;
 use futures_util::{FutureExt as _, StreamExt as _};
-use models::{Cached, Message, Model as _, ModelEvent, Request, ResponseStream};
+use models::{Cached, Endpoint, Message, Model as _, ModelEvent, Request, ResponseStream};
 
 use super::Reporter;
 use crate::crashpoint;
@@ -24,6 +24,8 @@ type StreamEvent = Result<ModelEvent, Failure>;
 /// A request without its endpoint: keys are resolved when it is sent and are in no record.
 pub(super) struct Order {
     pub(super) candidate: Candidate,
+    /// The thinking level of the settings, if the model has refused it in this run.
+    pub(super) refused: Option<Thinking>,
     /// Whether its provider has no other profile in the run's settings.
     pub(super) alone: bool,
     pub(super) system: Cached<Arc<str>>,
@@ -35,7 +37,7 @@ pub(super) struct Order {
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
-    let Order { candidate, alone, system, messages, tools, continues, cache_key } = order;
+    let Order { candidate, refused, alone, system, messages, tools, continues, cache_key } = order;
     let (asked, since) = (candidate.clone(), shared.clock.now());
     // Every failure names its candidate, whatever its source.
     let named = |mut failure: Failure| {
@@ -48,6 +50,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
         Ok(endpoint) => endpoint,
         Err(failure) => return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await,
     };
+    let lowered = lowered(&candidate, refused, &endpoint);
     let cache_key = Some(cache_key);
     let request = Request { candidate, system, messages, tools, endpoint, continues, cache_key };
     let mut stream = shared.models.stream(request).fuse();
@@ -60,6 +63,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
                 Ok(ModelEvent::Ended { usage, stop_reason, .. }) => {
                     // Reported at once: the effect is stopped when its end is decided.
                     answered(&shared, asked, alone, since);
+                    remember_level(&shared, lowered).await;
                     return reporter.report(Report::RequestEnded { effect, usage, stop_reason }).await;
                 }
                 Err(failure) => {
@@ -91,6 +95,24 @@ async fn ready_now(first: StreamEvent, stream: &mut Fuse<ResponseStream>) -> Vec
         }
     }
     events
+}
+
+/// The level that the model accepts instead of one that it has refused.
+fn lowered(candidate: &Candidate, refused: Option<Thinking>, endpoint: &Endpoint) -> Option<ThinkingLowered> {
+    let (asked, accepted) = refused.zip(candidate.thinking)?;
+    let (provider, model) = (candidate.provider.clone(), candidate.model.clone());
+    let config = ledger::level_config(endpoint, candidate);
+    Some(ThinkingLowered { provider, model, asked, accepted, config })
+}
+
+/// Notifies the ledger of an accepted level that it does not know, so that later runs begin there. The run waits for the
+/// record, which is rare: the process may end with this run.
+async fn remember_level(shared: &Arc<Shared>, lowered: Option<ThinkingLowered>) {
+    let now = shared.clock.now();
+    if let Some(lowered) = lowered.filter(|lowered| shared.ledger.is_lowered_anew(lowered, now)) {
+        // If this report is lost, the next response repeats it.
+        let _ = ledger::record(shared, LedgerInput::Lowered(lowered)).await;
+    }
 }
 
 /// Notifies the ledger if that changes which candidate anyone asks.

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::payload;
 use crate::failure::FailureClass;
-use crate::ids::{BranchId, EffectId, Timestamp};
+use crate::ids::{BranchId, EffectId, Hash, Timestamp};
+use crate::settings::Thinking;
 
 payload! {
     /// The ledger has recorded the failure: the report is no longer pending.
@@ -44,6 +45,20 @@ payload! {
         model: String,
         /// When it was asked: a cooldown that began later still holds.
         since: Timestamp,
+    }
+    /// A model refused a thinking level and answered at a lower one.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    ThinkingLowered {
+        /// The provider's name in the configuration.
+        provider: String,
+        /// The model's name at the provider.
+        model: String,
+        /// The level that was asked for first.
+        asked: Thinking,
+        /// The level at which it answered.
+        accepted: Thinking,
+        /// The hash of the configuration of the model: with another one the level is asked for again.
+        config: Hash,
     }
     /// A profile is preferred.
     ProfilePreferred {

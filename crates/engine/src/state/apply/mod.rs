@@ -165,6 +165,7 @@ impl Session {
             | Event::LedgerBegun(_)
             | Event::ProfileCooldownSet(_)
             | Event::ProfileAnswered(_)
+            | Event::ThinkingLowered(_)
             | Event::ProfilePreferred(_)
             | Event::ProfileCooldownLifted(_)
             | Event::AllowanceSet(_) => {}

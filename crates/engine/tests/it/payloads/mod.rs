@@ -16,8 +16,8 @@ use engine::{
     ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState,
     Reported, RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId,
     RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun, StopReason, StreamInterrupted, TextAdded,
-    TextRetracted, Thinking, Timestamp, ToolClass, TruncatedResult, Uncompacted, UnreadableEvent, Usage, VERSION,
-    WaitBegan, WaitEnded, WaitFor,
+    TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass, TruncatedResult, Uncompacted, UnreadableEvent,
+    Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -32,7 +32,7 @@ const KINDS: &str = "
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
     process_adopted process_ending process_ended process_forgotten
     step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made budget_asked compaction_begun
-    compaction_failed failed reported ledger_begun profile_answered
+    compaction_failed failed reported ledger_begun profile_answered thinking_lowered
     text_added reasoning_added call_part_added block_signed output_added";
 
 const ID: Uuid = Uuid::from_u128(7);
@@ -313,6 +313,14 @@ fn written_samples() -> Vec<Event> {
         Failed { request: Some(EFFECT), failure: failure(), text: Some(BODY) }.into(),
         Reported { request: EFFECT }.into(),
         LedgerBegun { branch: BranchId(Uuid::nil()) }.into(),
+        ThinkingLowered {
+            provider: "acme".into(),
+            model: "one".into(),
+            asked: Thinking::High,
+            accepted: Thinking::Low,
+            config: BODY.hash,
+        }
+        .into(),
         ProfileAnswered {
             provider: "acme".into(),
             profile: Some("home".into()),

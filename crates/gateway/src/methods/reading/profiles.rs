@@ -1,7 +1,7 @@
 //! `profiles.list`: the state of the home's ledger.
 
 use engine::{Account, Cooldown, Ledger};
-use protocol::method::{CooldownView, NoParams, ProfilesList, ProfilesListed, ProviderOrder};
+use protocol::method::{CooldownView, LoweredLevelView, NoParams, ProfilesList, ProfilesListed, ProviderOrder};
 
 use super::Reads;
 use crate::error::Error;
@@ -19,7 +19,15 @@ fn listed(ledger: &Ledger) -> ProfilesListed {
         preferred: turns.preferred.clone(),
         last_good: turns.last_good.clone().flatten(),
     });
-    ProfilesListed { cooldown_until: ledger.cooldowns().map(cooldown_view).collect(), turns: turns.collect() }
+    let lowered = ledger.lowered().map(|(provider, model, asked, of)| LoweredLevelView {
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+        asked,
+        accepted: of.accepted,
+        until: of.until,
+    });
+    let cooldown_until = ledger.cooldowns().map(cooldown_view).collect();
+    ProfilesListed { cooldown_until, turns: turns.collect(), lowered: lowered.collect() }
 }
 
 /// A cooldown in the shape of the protocol.
