@@ -8,7 +8,7 @@ use protocol::method::{
     Cancelled, QueueCancel, QueueCancelParams, QueueClear, QueueClearParams, QueueModeParams, SessionParams,
     SessionsList, SessionsListParams, SessionsShow,
 };
-use protocol::show::QueuedStory;
+use protocol::show::{QueuedStory, QueuedSummary};
 use serde::Serialize;
 
 use super::follower::change;
@@ -164,12 +164,19 @@ fn lay_out(waiting: &[Waiting], zone: &Zone) -> String {
             session.clone(),
             summary.message.to_string(),
             name(&summary.mode),
-            summary.queue_state.map(|state| state.name().to_owned()).unwrap_or_default(),
+            states(summary),
             zone.time(summary.accepted_at),
             excerpt(&queued.text, 60),
         ]
     });
     columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
+}
+
+/// What a waiting message shows: of one with two legs, both.
+fn states(queued: &QueuedSummary) -> String {
+    let state = queued.queue_state.map(|state| state.name().to_owned()).unwrap_or_default();
+    let steer = queued.steer_state.filter(|_| queued.steer_state != queued.queue_state);
+    steer.map_or_else(|| state.clone(), |steer| format!("{state}, steer {}", steer.name()))
 }
 
 fn lay_out_cancelled(cancelled: &Cancelled) -> String {

@@ -4,7 +4,7 @@ use clap::Args;
 use engine::MessageId;
 use gateway::show::name;
 use protocol::method::{ReceiptParams, ReceiptsGet};
-use protocol::show::ReceiptStory;
+use protocol::show::{ReceiptStory, SteerLeg};
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
@@ -51,9 +51,15 @@ fn lay_out(receipt: &ReceiptStory, zone: &Zone) -> String {
     let mode = name(&receipt.mode);
     page.line(format!("message {} of {}{key} is {}", receipt.message, receipt.session_key, name(&receipt.state)));
     let place = receipt.ahead.map(|ahead| format!("; number {ahead} in the queue")).unwrap_or_default();
-    let steers = receipt.steer_state.map(|state| format!("; its steer is {}", state.name())).unwrap_or_default();
-    let queued = receipt.queue_state.map(|state| format!("{mode}: {}{steers}; ", state.name())).unwrap_or_default();
-    page.line(format!("  {queued}accepted {}{place}", zone.time(receipt.accepted_at)));
+    let state = receipt.queue_state.map_or_else(|| name(&receipt.state), |state| state.name().to_owned());
+    if let Some(leg) = receipt.steer {
+        page.line(format!("  {mode}; accepted {}{place}", zone.time(receipt.accepted_at)));
+        page.line(format!("  steer leg: {}", steer_leg(receipt, leg)));
+        page.line(format!("  followup leg: {state}"));
+    } else {
+        let queued = receipt.queue_state.map(|_| format!("{mode}: {state}; ")).unwrap_or_default();
+        page.line(format!("  {queued}accepted {}{place}", zone.time(receipt.accepted_at)));
+    }
     let Some(started) = receipt.started_at else { return page.text() };
     let ended = receipt.ended_at.map(|at| format!(", ended {}", zone.time(at))).unwrap_or_default();
     let status = receipt.outcome.map_or(receipt.run_state.name(), engine::Outcome::name);
@@ -63,6 +69,16 @@ fn lay_out(receipt: &ReceiptStory, zone: &Zone) -> String {
     }
     page.line(format!("  `limulus runs show {}` shows what it says", receipt.run));
     page.text()
+}
+
+/// What became of the steer of a message with two legs.
+fn steer_leg(receipt: &ReceiptStory, leg: SteerLeg) -> String {
+    if leg.taken_over {
+        return "the followup leg took over: no request of another run held the message".to_owned();
+    }
+    let state = receipt.steer_state.map_or_else(|| name(&leg.state), |state| state.name().to_owned());
+    let joined = leg.run != receipt.message.into();
+    if joined { format!("{state}, in run {}", leg.run) } else { state }
 }
 
 #[cfg(test)]
@@ -97,5 +113,44 @@ message 00000000-0000-0000-0000-000000000101 of agent:main:main (key k1) is ende
   `limulus runs show 00000000-0000-0000-0000-000000000101` shows what it says
 ";
         assert_eq!(shown(&scene, "k1"), ended);
+    }
+
+    #[test]
+    fn r32_r33_a_receipt_in_words_names_both_legs_and_says_if_the_followup_took_over() {
+        let mut scene = Scene::new();
+        scene.message("first");
+        scene.message_as(engine::QueueMode::SteerBacklog, "second");
+        let shown = |scene: &Scene| {
+            let params = ReceiptParams {
+                id: Some("00000000-0000-0000-0000-000000000102".to_owned()),
+                ..ReceiptParams::default()
+            };
+            let receipt = ReceiptsGet::read(&Source::of(&scene.journal), params).unwrap();
+            let text = lay_out(&receipt, &Zone::utc());
+            let legs: Vec<String> = text.lines().filter(|line| line.contains(" leg: ")).map(str::to_owned).collect();
+            (legs, receipt.steer.unwrap())
+        };
+        assert_eq!(shown(&scene).0, ["  steer leg: waiting", "  followup leg: blocked"]);
+        scene.begin_run(engine::ResumeMode::Restart);
+        let joined = "  steer leg: steering, in run 00000000-0000-0000-0000-000000000101";
+        assert_eq!(shown(&scene).0, [joined, "  followup leg: blocked"]);
+        // No request of that run has held it.
+        scene.offer(engine::Command::Abort { run: None });
+        let over = "  steer leg: the followup leg took over: no request of another run held the message";
+        assert_eq!(shown(&scene).0, [over, "  followup leg: blocked"]);
+        assert!(shown(&scene).1.taken_over);
+        scene.enter_lane(engine::ResumeMode::Restart);
+        scene.stream("Both.");
+        scene.end_stream();
+        assert_eq!(shown(&scene).0, [over, "  followup leg: completed"]);
+
+        let mut scene = Scene::new();
+        scene.message("first");
+        scene.message_as(engine::QueueMode::SteerBacklog, "second");
+        scene.enter_lane(engine::ResumeMode::Restart);
+        scene.offer(engine::Command::Abort { run: None });
+        let held = "  steer leg: delivered, in run 00000000-0000-0000-0000-000000000101";
+        assert_eq!(shown(&scene).0, [held, "  followup leg: blocked"]);
+        assert!(!shown(&scene).1.taken_over);
     }
 }

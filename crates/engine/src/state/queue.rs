@@ -66,6 +66,14 @@ pub struct LegState {
     pub run: RunId,
 }
 
+impl LegState {
+    /// For the steer leg of this message: whether its followup leg took over, because no request of another run held
+    /// the message.
+    pub fn is_taken_over(self, message: MessageId) -> bool {
+        self.run == message.into() && matches!(self.state, ReceiptState::Merged | ReceiptState::Ended)
+    }
+}
+
 impl Queued {
     /// Whether the message has another leg, which is the one that can start a run.
     pub fn is_extra(&self) -> bool {
@@ -132,9 +140,13 @@ impl Session {
         queued || self.run().is_some_and(|known| known.id == run)
     }
 
-    /// The messages of the head's run, in order: the head, the rest of its group, and waiting steers.
+    /// The messages of the head's run, in order: the head, the rest of its group, and waiting steers. Nothing joins a
+    /// run that only compacts the history: it answers nobody.
     pub fn starting(&self) -> Vec<MessageId> {
         let Some(head) = self.head() else { return vec![] };
+        if head.overrides.compact {
+            return vec![head.message];
+        }
         let group = self.group();
         let joins = |queued: &&Queued| queued.leg == Leg::Steer && queued.message != head.message;
         let in_group = |queued: &&Queued| queued.leg == Leg::Collect && group.contains(&queued.message);
@@ -161,6 +173,26 @@ impl Session {
         let behind = self.queue.iter().find(|queued| !group.contains(&queued.message));
         let due = last.accepted_at.plus(last.debounce_ms);
         Some(behind.map_or(due, |behind| due.min(behind.accepted_at)))
+    }
+
+    /// The messages whose steer leg joined the active run, and was in none of its requests.
+    pub(crate) fn unsent_steers(&self) -> impl Iterator<Item = MessageId> {
+        let inputs = self.run().into_iter().flat_map(|run| run.inputs.iter().map(move |input| (run, *input)));
+        inputs.filter_map(|(run, input)| {
+            let leg = self.messages.get(&input)?.steer.filter(|leg| leg.run == run.id)?;
+            let is_unsent = match leg.state {
+                ReceiptState::Merged => !run.has_sent(),
+                ReceiptState::Steered => !self.transcript.was_sent(input),
+                ReceiptState::Queued
+                | ReceiptState::Started
+                | ReceiptState::Delivered
+                | ReceiptState::Dropped
+                | ReceiptState::Cancelled
+                | ReceiptState::Refused
+                | ReceiptState::Ended => false,
+            };
+            is_unsent.then_some(input)
+        })
     }
 
     /// The legs that wait to join the active run, in order.

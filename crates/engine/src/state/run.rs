@@ -369,6 +369,12 @@ impl Run {
         }
     }
 
+    /// Whether it has sent a request to its model.
+    pub(crate) fn has_sent(&self) -> bool {
+        let (ordinal, ..) = self.counts.request;
+        ordinal > 0
+    }
+
     /// The state that its phase stands for.
     pub fn state(&self) -> RunState {
         match self.phase {

@@ -356,6 +356,12 @@ impl Transcript {
         self.replace(items);
     }
 
+    /// Whether the last request held this message. The history may not have been replaced since.
+    pub(crate) fn was_sent(&self, message: MessageId) -> bool {
+        let is_it = |item: &Item| matches!(item, Item::User { message: of, .. } if *of == message);
+        self.items[..self.sent].iter().any(is_it)
+    }
+
     pub(crate) fn set_sent(&mut self, items: usize) {
         self.sent = items.min(self.items.len());
         self.sent_tokens = self.tokens;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{
     BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Decide as _, Effect, EffectId, EffectKind, Epoch,
-    Event, Failure, Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, QueueSettings,
+    Event, Failure, Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, QueueMode, QueueSettings,
     Report, ResumeMode, Seq, SessionId, Settings, Timestamp, ToolResult, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
@@ -64,20 +64,25 @@ impl Scene {
 
     /// Accepts a message.
     pub fn message(&mut self, text: &str) {
-        self.send(text, None);
+        self.send(text, None, None);
+    }
+
+    /// Accepts a message with a mode.
+    pub fn message_as(&mut self, mode: QueueMode, text: &str) {
+        self.send(text, None, Some(mode));
     }
 
     /// Accepts a message with a key.
     pub fn keyed(&mut self, text: &str, key: &str) {
-        self.send(text, Some(key.to_owned()));
+        self.send(text, Some(key.to_owned()), None);
     }
 
-    fn send(&mut self, text: &str, key: Option<String>) {
+    fn send(&mut self, text: &str, key: Option<String>, mode: Option<QueueMode>) {
         self.messages += 1;
         self.offer(Command::Message {
             message: MessageId(Uuid::from_u128(self.messages)),
             content: Content::text(BodyKind::Message, text),
-            mode: None,
+            mode,
             queue: QueueSettings::default(),
             key,
             overrides: Overrides::default(),
@@ -93,10 +98,15 @@ impl Scene {
 
     /// Starts the head of the queue, up to its first request.
     pub fn enter_lane(&mut self, resume: ResumeMode) {
-        let effect = self.effect(EffectKind::Lane);
-        self.offer(Report::LaneEntered { effect, settings: Arc::new(settings(resume)), cooling: vec![] });
+        self.begin_run(resume);
         let effect = self.effect(EffectKind::Prepare);
         self.offer(Report::Prepared { effect, prompt: Content::text(BodyKind::Prompt, "You are a test.") });
+    }
+
+    /// Starts the head of the queue; its prompt is not made yet.
+    pub fn begin_run(&mut self, resume: ResumeMode) {
+        let effect = self.effect(EffectKind::Lane);
+        self.offer(Report::LaneEntered { effect, settings: Arc::new(settings(resume)), cooling: vec![] });
     }
 
     /// Adds text to the response in progress.

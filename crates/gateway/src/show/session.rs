@@ -111,8 +111,8 @@ fn queue(read: &dyn Read, row: &SessionRow, session: &Session) -> Result<Vec<(Qu
     let queued = receipts.into_iter().filter(|receipt| receipt.state == ReceiptState::Queued);
     let shown = queued.map(|receipt| {
         let engine::ReceiptRow { message, run, key, mode, accepted_at, body, .. } = receipt;
-        let queue_state = session.queue_state(message);
-        (QueuedSummary { message, run, key, mode, queue_state, accepted_at }, body)
+        let (queue_state, steer_state) = (session.queue_state(message), session.steer_state(message));
+        (QueuedSummary { message, run, key, mode, queue_state, steer_state, accepted_at }, body)
     });
     Ok(shown.collect())
 }

@@ -17,7 +17,7 @@ pub use audit::{AuditLine, StateAt, Verification};
 pub use context::{ContextKind, ContextPart, ContextStory};
 pub use explained::{Explained, Way};
 pub use lane::{LaneHolder, LaneWait};
-pub use receipt::ReceiptStory;
+pub use receipt::{ReceiptStory, SteerLeg};
 pub use run::{CallStage, CallStory, RunStory, RunSummary, StepStory};
 pub use session::{
     AskedCall, AttachedFile, ItemStory, Listed, ProcessStage, ProcessStory, QueuedStory, QueuedSummary, Role,

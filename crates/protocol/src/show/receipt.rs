@@ -37,6 +37,9 @@ pub struct ReceiptStory {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub steer_state: Option<QueueState>,
+    /// Its steering leg, if it has two legs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<SteerLeg>,
     /// When it was accepted.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub accepted_at: Timestamp,
@@ -59,4 +62,18 @@ pub struct ReceiptStory {
     pub ended_at: Option<Timestamp>,
     /// Why the run did not complete.
     pub error: Option<String>,
+}
+
+/// The steering leg of a message with two legs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct SteerLeg {
+    /// The state of the leg.
+    #[cfg_attr(feature = "schema", schemars(with = "names::ReceiptStateName"))]
+    pub state: ReceiptState,
+    /// The run that it joined; if the followup took over, the run of that.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub run: RunId,
+    /// Whether the followup leg took over, because no request of another run held the message.
+    pub taken_over: bool,
 }

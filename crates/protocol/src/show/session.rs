@@ -145,6 +145,10 @@ pub struct QueuedSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub queue_state: Option<QueueState>,
+    /// The queue state of its steering leg, if it has two legs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
+    pub steer_state: Option<QueueState>,
     /// When it was accepted.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub accepted_at: Timestamp,

@@ -64,11 +64,13 @@ impl Machine {
         self.interrupt_stream(InterruptCause::Steer, moment);
     }
 
-    /// The run is about to end: a leg that is too late for it joins the other leg of its message.
+    /// The run is about to end: the followup leg of a message takes over from a steer leg that is too late for the run,
+    /// or that joined it and was in no request.
     pub(in crate::machine) fn miss_steers(&mut self, moment: Moment) {
         let Some(session) = &self.session else { return };
-        let extras = session.steers().filter(|queued| queued.is_extra());
-        let missed: Vec<MessageSettled> = extras.map(|queued| missed(session, queued.message)).collect();
+        let late = session.steers().filter(|queued| queued.is_extra()).map(|queued| queued.message);
+        let unsent = session.unsent_steers().filter(|_| !mutant!(UnsentDelivered));
+        let missed: Vec<MessageSettled> = late.chain(unsent).map(|message| missed(session, message)).collect();
         for settled in missed {
             self.emit(settled, moment.now);
         }

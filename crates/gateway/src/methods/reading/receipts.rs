@@ -4,7 +4,7 @@ use engine::tables::transitions::RunState;
 use engine::{MessageId, ReceiptRow, ReceiptState, SessionRow};
 use journal::Read;
 use protocol::method::{ReceiptParams, ReceiptsGet};
-use protocol::show::ReceiptStory;
+use protocol::show::{ReceiptStory, SteerLeg};
 
 use super::Reads;
 use crate::error::Error;
@@ -78,6 +78,11 @@ fn story(read: &dyn Read, session: SessionRow, receipt: ReceiptRow) -> Result<Re
         mode: receipt.mode,
         queue_state: state.queue_state(receipt.message),
         steer_state: state.steer_state(receipt.message),
+        steer: receipt.steer.map(|leg| SteerLeg {
+            state: leg.state,
+            run: leg.run,
+            taken_over: leg.is_taken_over(receipt.message),
+        }),
         message: receipt.message,
         key: receipt.key,
         session: session.session,

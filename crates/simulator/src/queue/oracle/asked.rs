@@ -38,6 +38,8 @@ pub(in crate::queue) struct Offered {
     pub(in crate::queue) body: Hash,
     pub(in crate::queue) mode: Option<QueueMode>,
     pub(in crate::queue) queue: QueueSettings,
+    /// Whether it asks for a compaction, and for nothing else.
+    pub(in crate::queue) compacts: bool,
 }
 
 impl Offered {

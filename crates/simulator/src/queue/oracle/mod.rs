@@ -7,7 +7,7 @@ mod said;
 mod waits;
 
 use engine::{
-    Acknowledgement, Effect, Event, MessageAccepted, MessageId, MessageSettled, Outcome, ReceiptState, Record, Refusal,
+    Acknowledgement, Effect, Event, Leg, MessageAccepted, MessageId, MessageSettled, Outcome, ReceiptState, Record, Refusal,
     RunEnded, RunStarted, Session, Timestamp,
 };
 
@@ -146,6 +146,7 @@ impl Oracle {
     fn accepted(&mut self, e: &MessageAccepted, at: Timestamp, came: &Came, expected: Expected) -> Result<(), String> {
         same("the place of the message", e.place, expected.place)?;
         same("the message, its text and its mode", (e.message, e.body.hash, e.mode), came.as_accepted())?;
+        same("whether its run only compacts", e.overrides.compact, came.offered.compacts)?;
         if self.waits.count() >= came.cap() {
             return Err(format!("{} messages wait, and one more was accepted", self.waits.count()));
         }
@@ -161,7 +162,7 @@ impl Oracle {
     fn settled(&mut self, e: &MessageSettled, came: Option<&Came>) -> Result<(), String> {
         let legs = self.waits.legs_of(e.message, e.leg);
         if legs.is_empty() {
-            return Err(format!("{:?} does not wait and is {:?}", e.message, e.state));
+            return self.taken_over(e);
         }
         match e.state {
             ReceiptState::Steered => {
@@ -169,6 +170,7 @@ impl Oracle {
                 let run = self.run.as_mut().ok_or("a steer without a run")?;
                 same("the run of the steer", e.run, Some(run.id))?;
                 run.inputs.push(e.message);
+                run.unsent.extend(legs.contains(&true).then_some(e.message));
                 self.said.say(e.message, true);
             }
             ReceiptState::Dropped => {
@@ -192,6 +194,19 @@ impl Oracle {
         Ok(())
     }
 
+    /// A leg that does not wait ends only in one way: it joined a run that ends, and no request has held it. The
+    /// followup of its message takes over, if that still waits.
+    fn taken_over(&mut self, e: &MessageSettled) -> Result<(), String> {
+        let run = self.run.as_mut().filter(|run| e.leg == Some(Leg::Steer) && run.unsent.contains(&e.message));
+        let run = run.ok_or_else(|| format!("{:?} does not wait and is {:?}", e.message, e.state))?;
+        run.leave(e.message);
+        let follows = self.waits.place(e.message).is_some();
+        let expected =
+            if follows { (ReceiptState::Merged, Some(e.message.into())) } else { (ReceiptState::Cancelled, None) };
+        same("how a leg ends that no request held", (e.state, e.run), expected)?;
+        self.legs.set((e.message, true), e.state, e.run.unwrap_or(run.id))
+    }
+
     fn started(&mut self, e: &RunStarted) -> Result<(), String> {
         if self.run.is_some() {
             return Err("a second run starts".into());
@@ -201,15 +216,20 @@ impl Oracle {
         }
         let head = self.waits.head().ok_or("a run starts without a message")?.message;
         same("the run's first message", e.run, head.into())?;
+        let compacts = self.waits.compacts_next();
         let starting = self.waits.take_starting();
         same("what the run starts with", &e.inputs, &starting)?;
         for message in &starting {
             let key = self.legs.in_run(*message, e.run);
             let state = if *message == head { ReceiptState::Started } else { ReceiptState::Merged };
             self.legs.set(key, state, e.run)?;
-            self.said.say(*message, false);
+            if !compacts {
+                self.said.say(*message, false);
+            }
         }
-        self.run = Some(CurrentRun::new(e.run, starting));
+        let mut run = CurrentRun::new(e.run, starting);
+        run.unsent = run.inputs.iter().copied().filter(|input| self.legs.in_run(*input, e.run).1).collect();
+        self.run = Some(run);
         Ok(())
     }
 
@@ -217,6 +237,7 @@ impl Oracle {
         let run = self.run.take().ok_or("a run ends that does not exist")?;
         same("the run that ends", e.run, run.id)?;
         run.may_end(e.outcome)?;
+        same("legs that the run had in no request when it ended", run.unsent.as_slice(), &[])?;
         for message in run.inputs {
             let key = self.legs.in_run(message, e.run);
             self.legs.set(key, ReceiptState::Ended, e.run)?;

@@ -74,6 +74,10 @@ struct Pause {
 pub(super) struct CurrentRun {
     pub(super) id: RunId,
     pub(super) inputs: Vec<MessageId>,
+    /// The messages with two legs whose steer joined it, and was in none of its requests yet.
+    pub(super) unsent: Vec<MessageId>,
+    /// Whether such a steer has left it, so that it must end at once.
+    was_left: bool,
     pub(super) doing: Doing,
     pub(super) ending: Option<Outcome>,
     calls: Vec<Call>,
@@ -92,6 +96,8 @@ impl CurrentRun {
         Self {
             id,
             inputs,
+            unsent: vec![],
+            was_left: false,
             doing: Doing::Preparing,
             ending: None,
             calls: vec![],
@@ -102,6 +108,13 @@ impl CurrentRun {
             stopped: false,
             continued: 0,
         }
+    }
+
+    /// A steer that was in no request leaves it for the followup of its message.
+    pub(super) fn leave(&mut self, message: MessageId) {
+        self.unsent.retain(|unsent| *unsent != message);
+        self.inputs.retain(|input| *input != message);
+        self.was_left = true;
     }
 
     pub(super) fn is_paused(&self) -> bool {
@@ -144,6 +157,9 @@ impl CurrentRun {
     }
 
     pub(super) fn event(&mut self, event: &Event, asked: &Asked, steers: bool) -> Result<(), String> {
+        if self.was_left {
+            return Err(format!("{}: a steer has left the run, and it does not end", event.kind()));
+        }
         match event {
             Event::StepBegun(_) => (self.begun, self.continued) = (true, 0),
             Event::RequestSent(_) => self.sent(steers)?,
@@ -199,6 +215,7 @@ impl CurrentRun {
             return Err("a request was sent while calls have no result".into());
         }
         self.is(Doing::Sent);
+        self.unsent.clear();
         Ok(())
     }
 

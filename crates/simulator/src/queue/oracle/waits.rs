@@ -14,6 +14,8 @@ pub(super) struct Waiting {
     at: Timestamp,
     debounce_ms: u64,
     gathered: bool,
+    /// Its run only compacts.
+    compacts: bool,
 }
 
 /// All waiting legs.
@@ -72,7 +74,8 @@ impl Waits {
 
     pub(super) fn accept(&mut self, came: &Came, place: QueuePlace, at: Timestamp) {
         let (message, mode, debounce_ms) = (came.offered.message, came.mode, came.offered.queue.debounce_ms);
-        let one = |leg| Waiting { message, leg, mode, at, debounce_ms, gathered: false };
+        let compacts = came.offered.compacts;
+        let one = |leg| Waiting { message, leg, mode, at, debounce_ms, gathered: false, compacts };
         match place {
             QueuePlace::Back => self.0.push(one(Leg::Followup)),
             QueuePlace::Steer => self.0.push(one(Leg::Steer)),
@@ -117,14 +120,20 @@ impl Waits {
         Ok(())
     }
 
-    /// Takes what the next run starts with: the head, its group, and the steers for it.
+    /// Whether the next run only compacts.
+    pub(super) fn compacts_next(&self) -> bool {
+        self.head().is_some_and(|head| head.compacts)
+    }
+
+    /// Takes what the next run starts with: the head, its group, and the steers for it. A run that only compacts starts
+    /// with its head alone.
     pub(super) fn take_starting(&mut self) -> Vec<MessageId> {
         let Some(head) = self.head().copied() else { return vec![] };
         let group = self.group();
         let (mut taken, mut left) = (vec![], vec![]);
         for one in &self.0 {
             let joins = one.leg == Leg::Steer || one.leg == Leg::Collect && group.contains(&one.message);
-            if joins || one.message == head.message {
+            if joins && !head.compacts || one.message == head.message {
                 taken.push(one.message);
             } else {
                 left.push(*one);

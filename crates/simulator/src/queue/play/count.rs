@@ -5,7 +5,7 @@ use engine::{Event, PauseCause, ReceiptState, Record};
 use crate::queue::oracle::Asked;
 
 /// The names of the counts.
-pub(in crate::queue) const KINDS: [&str; 15] = [
+pub(in crate::queue) const KINDS: [&str; 17] = [
     "runs",
     "steered",
     "gathered",
@@ -21,6 +21,8 @@ pub(in crate::queue) const KINDS: [&str; 15] = [
     "resets",
     "interrupted",
     "restarts",
+    "compactions",
+    "taken over",
 ];
 
 /// Counts the consequences of one input.
@@ -36,6 +38,7 @@ pub(super) fn add(counts: &mut [u32; KINDS.len()], asked: &Asked, taken: bool, r
         Asked::Pause { freeze: false } if taken => one("paused"),
         Asked::Break { .. } if taken => one("breakpoints"),
         Asked::Override(_) => one("overrides"),
+        Asked::Message(offered) if taken && offered.compacts => one("compactions"),
         Asked::Abort if taken => one("aborts"),
         _ => {}
     }
@@ -48,6 +51,7 @@ pub(super) fn add(counts: &mut [u32; KINDS.len()], asked: &Asked, taken: bool, r
             Event::Paused(e) if e.cause == PauseCause::Breakpoint => one("stopped"),
             Event::Paused(e) if e.cause == PauseCause::Interrupt => one("interrupted"),
             Event::MessageSettled(e) if e.state == ReceiptState::Steered => one("steered"),
+            Event::MessageSettled(e) if e.state == ReceiptState::Merged => one("taken over"),
             Event::MessageSettled(e) if e.in_next_run => one("notified"),
             Event::MessageSettled(e) if e.state == ReceiptState::Dropped => one("dropped"),
             _ => {}

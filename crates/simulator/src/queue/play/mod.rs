@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 pub(super) use count::KINDS;
 
-use super::oracle::{Asked, Led, Oracle};
+use super::oracle::{Asked, Led, Offered, Oracle};
 use super::{Broken, Played};
 use crate::case::InvalidCase;
 use crate::world::Rng;
@@ -231,7 +231,7 @@ impl World {
         let session = self.machine.session().ok_or("there is no session")?;
         let led = Led { answer: &answer, records: &records, session, effects: &self.effects };
         self.oracle.judge(asked, &led)?;
-        if let (Asked::Message(offered), true) = (asked, answer.is_ok()) {
+        if let (Asked::Message(offered @ Offered { compacts: false, .. }), true) = (asked, answer.is_ok()) {
             self.accepted.push((offered.message, self.messages));
         }
         count::add(&mut self.moves, asked, answer.is_ok(), &records);

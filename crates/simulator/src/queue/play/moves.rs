@@ -38,6 +38,7 @@ impl World {
                 Ok(())
             }
             23 if self.rng.one_in(2) => self.again(),
+            25 if self.messages < MESSAGES => self.compact(),
             _ => self.progress(),
         }
     }
@@ -74,7 +75,7 @@ impl World {
         let mode = Some(mode).filter(|_| !self.rng.one_in(4));
         let message = MessageId(Uuid::from_u128(u128::from(self.messages) + 100));
         let content = Content::text(BodyKind::Message, &format!("look at {}", self.messages));
-        let offered = Offered { message, body: content.body.hash, mode, queue: self.queue };
+        let offered = Offered { message, body: content.body.hash, mode, queue: self.queue, compacts: false };
         self.send(message, content, mode, &Asked::Message(offered))
     }
 
@@ -95,6 +96,20 @@ impl World {
             attachments: vec![],
         };
         self.input(command, asked)
+    }
+
+    /// A request to compact, behind what waits for its run. Other worlds compact the history of a run.
+    fn compact(&mut self) -> Result<(), String> {
+        let session = self.session()?;
+        if session.run().is_some() || session.queue.is_empty() {
+            return Ok(());
+        }
+        self.messages += 1;
+        let message = MessageId(Uuid::from_u128(u128::from(self.messages) + 100));
+        let focus = Content::text(BodyKind::Message, "the numbers");
+        let mode = Some(QueueMode::Followup);
+        let offered = Offered { message, body: focus.body.hash, mode, queue: self.queue, compacts: true };
+        self.input(Command::Compact { message, focus, queue: self.queue }, &Asked::Message(offered))
     }
 
     /// A sender that got no acknowledgement sends its message again, perhaps in another mode.
