@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::batch::RunRow;
 use crate::ids::{RunId, Timestamp};
-use crate::tables::budget::{Allowance, Limit, Resource, Scope, Spent, Standing, can_close, standing};
+use crate::tables::budget::{
+    Allowance, Charged, Limit, Resource, Scope, ScopeBudget, Spent, Standing, can_close, standing,
+};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -61,8 +63,8 @@ pub struct BudgetPool {
     spent: BTreeMap<String, Spent>,
     /// The part of it that belongs to active runs.
     counted: BTreeMap<RunId, Spent>,
-    /// What was granted but is not sent yet, with the agent.
-    granted: BTreeMap<RunId, (String, Spent)>,
+    /// What is reserved, with the agent: for a request that was granted and is not sent yet, or is in flight.
+    reserved: BTreeMap<RunId, (String, Spent)>,
     /// The run that was granted something last and is still active.
     at_work: BTreeSet<RunId>,
 }
@@ -81,7 +83,7 @@ impl BudgetPool {
         budget_pool
     }
 
-    /// Records what a run has spent so far, including the reservation for its request in flight.
+    /// Records what a run has spent so far, without what is reserved for its request in flight.
     pub fn saw(&mut self, run: RunId, agent: &str, spent: Spent, is_under_way: bool, now: Timestamp) {
         self.turn(now);
         let before = self.counted.remove(&run).unwrap_or_default();
@@ -90,7 +92,7 @@ impl BudgetPool {
         if is_under_way {
             self.counted.insert(run, spent);
         } else {
-            self.granted.remove(&run);
+            self.reserved.remove(&run);
             self.rests(run);
         }
     }
@@ -100,21 +102,24 @@ impl BudgetPool {
         self.at_work.remove(&run);
     }
 
-    /// The grant of this run was used by a request, or is no longer needed.
-    pub fn sent(&mut self, run: RunId) {
-        self.granted.remove(&run);
+    /// The grant of this run was used by a request, for which this is reserved now, or is no longer needed.
+    pub fn sent(&mut self, run: RunId, agent: &str, reserved: Spent) {
+        if reserved == Spent::default() {
+            self.reserved.remove(&run);
+        } else {
+            self.reserved.insert(run, (agent.to_owned(), reserved));
+        }
     }
 
     /// Whether this request may be sent. If so, its estimated cost is reserved.
     pub fn ask(&mut self, request: &BudgetRequest, budget: &SharedBudget, now: Timestamp) -> Grant {
         self.turn(now);
-        self.granted.remove(&request.run);
+        self.reserved.remove(&request.run);
         self.rests(request.run);
         if let Some(limit) = self.memory_reached(request, budget) {
             return Grant::Denied { limit, until: None };
         }
-        let (agent, day) = self.spent_by(&request.agent);
-        let limits = [(Scope::Agent, budget.agent, agent), (Scope::Day, budget.day, day)];
+        let limits = self.budgets(&request.agent, (budget.agent, budget.day));
         let near = match standing(&limits, &request.expected, budget.wrap_up) {
             Standing::Reached(limit) if !request.closing || !can_close(&limits, &request.expected) => {
                 return Grant::Denied { limit, until: Some(Timestamp((self.day + 1) * DAY_MS)) };
@@ -122,7 +127,7 @@ impl BudgetPool {
             Standing::Near(limit) => Some(limit),
             Standing::Free | Standing::Reached(_) => None,
         };
-        let before = self.granted.insert(request.run, (request.agent.clone(), request.expected));
+        let before = self.reserved.insert(request.run, (request.agent.clone(), request.expected));
         debug_assert!(before.is_none(), "a run holds one grant");
         self.at_work.insert(request.run);
         Grant::Granted { near }
@@ -132,20 +137,33 @@ impl BudgetPool {
     /// they end.
     fn memory_reached(&self, request: &BudgetRequest, budget: &SharedBudget) -> Option<Limit> {
         let (used, limit) = (budget.resident, budget.memory?);
-        let reached = Limit { scope: Scope::Process, of: Resource::Memory, used, limit };
+        let reached = Limit { scope: Scope::Process, of: Resource::Memory, used, reserved: 0, limit, needs: 0 };
         (used >= limit && !request.closing && !self.at_work.is_empty()).then_some(reached)
     }
 
-    /// What an agent, and the whole home, have spent today, including grants.
-    pub fn spent_by(&self, agent: &str) -> (Spent, Spent) {
-        let granted = self.granted.values().map(|(of, spent)| (of.as_str(), spent));
-        let all = self.spent.iter().map(|(of, spent)| (of.as_str(), spent)).chain(granted);
-        all.fold((Spent::default(), Spent::default()), |(mine, day), (of, spent)| {
-            (if of == agent { mine.and(spent) } else { mine }, day.and(spent))
-        })
+    /// The budgets of an agent and of the whole home today, with these limits.
+    pub fn budgets(&self, agent: &str, (of_agent, of_day): (Allowance, Allowance)) -> [ScopeBudget; 2] {
+        let by_agent = self.charged_by(|of| of == agent);
+        let by_all = self.charged_by(|_| true);
+        [
+            ScopeBudget { scope: Scope::Agent, allowance: of_agent, charged: by_agent },
+            ScopeBudget { scope: Scope::Day, allowance: of_day, charged: by_all },
+        ]
     }
 
-    /// Starts another day: nothing is spent except the grants.
+    /// What these agents have spent today, and what is reserved for them.
+    fn charged_by(&self, is_one: impl Fn(&str) -> bool) -> Charged {
+        let sum = |all: &mut dyn Iterator<Item = (&String, &Spent)>| {
+            let of_them = all.filter(|(of, _)| is_one(of));
+            of_them.fold(Spent::default(), |sum, (_, spent)| sum.and(spent))
+        };
+        Charged {
+            spent: sum(&mut self.spent.iter()),
+            reserved: sum(&mut self.reserved.values().map(|(of, reserved)| (of, reserved))),
+        }
+    }
+
+    /// Starts another day: nothing is spent, and what is reserved stays.
     fn turn(&mut self, now: Timestamp) {
         if day(now) > self.day {
             (self.day, self.spent) = (day(now), BTreeMap::new());
@@ -183,6 +201,12 @@ mod tests {
         SharedBudget { agent: of(agent), day: of(day), wrap_up: 80, ..SharedBudget::default() }
     }
 
+    /// What main and the whole home have spent, and what is reserved for them.
+    fn charged(budget_pool: &BudgetPool) -> (Charged, Charged) {
+        let [agent, day] = budget_pool.budgets("main", <_>::default());
+        (agent.charged, day.charged)
+    }
+
     fn is_granted(leave: Grant) -> bool {
         matches!(leave, Grant::Granted { .. })
     }
@@ -199,14 +223,16 @@ mod tests {
             NOON
         )));
         // The first one has sent its request, which used less than its reservation.
-        budget_pool.saw(run(1), "main", tokens(100), true, NOON);
-        budget_pool.sent(run(1));
+        budget_pool.sent(run(1), "main", tokens(90));
+        assert_eq!(charged(&budget_pool).0, Charged { spent: tokens(0), reserved: tokens(990) });
         budget_pool.saw(run(1), "main", tokens(30), true, NOON);
-        assert_eq!(budget_pool.spent_by("main").0, tokens(930));
+        budget_pool.sent(run(1), "main", tokens(0));
+        assert_eq!(charged(&budget_pool).0, Charged { spent: tokens(30), reserved: tokens(900) });
         // A repeated request is not granted twice, and an ended run leaves what it has spent.
         assert!(is_granted(budget_pool.ask(&request(2, "main", 20), &budget, NOON)));
         budget_pool.saw(run(2), "main", tokens(5), false, NOON);
-        assert_eq!(budget_pool.spent_by("main"), (tokens(835), tokens(835)));
+        let sum = Charged { spent: tokens(35), reserved: tokens(800) };
+        assert_eq!(charged(&budget_pool), (sum, sum));
     }
 
     #[test]
@@ -226,7 +252,8 @@ mod tests {
         let Grant::Denied { limit, .. } = budget_pool.ask(&request(4, "c", 100), &budget, NOON) else {
             panic!("it is too much")
         };
-        assert_eq!((limit.scope, limit.used), (Scope::Day, 1_400));
+        // 500 are granted to b, and a twentieth is kept back.
+        assert_eq!((limit.scope, limit.used, limit.reserved, limit.free()), (Scope::Day, 900, 575, 25));
     }
 
     #[test]
@@ -261,7 +288,8 @@ mod tests {
             is_granted(ask(&mut budget_pool, 1, ample)) && is_granted(ask(&mut budget_pool, 2, ample)),
             "there is enough"
         );
-        let limit = Limit { scope: Scope::Process, of: Resource::Memory, used: 500, limit: 500 };
+        let (scope, of) = (Scope::Process, Resource::Memory);
+        let limit = Limit { scope, of, used: 500, reserved: 0, limit: 500, needs: 0 };
         assert_eq!(ask(&mut budget_pool, 1, tight), Grant::Denied { limit, until: None });
         assert!(is_granted(ask(&mut budget_pool, 2, tight)), "nobody else is at work");
         assert_eq!(ask(&mut budget_pool, 1, tight), Grant::Denied { limit, until: None });
@@ -284,7 +312,7 @@ mod tests {
         let morning = Timestamp(DAY_MS * 20_001);
         assert!(is_granted(budget_pool.ask(&request(1, "main", 100), &budget, morning)));
         budget_pool.saw(run(1), "main", tokens(1_050), true, morning);
-        budget_pool.sent(run(1));
-        assert_eq!(budget_pool.spent_by("main").0, tokens(100));
+        budget_pool.sent(run(1), "main", tokens(0));
+        assert_eq!(charged(&budget_pool).0.all(), tokens(100));
     }
 }

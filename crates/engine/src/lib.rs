@@ -56,6 +56,6 @@ pub use state::{
     PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats,
     Run, RunClock, STATE_VERSION, Sent, Session, Stage, Step, Stream, SummaryRequest, Transcript, Unpaired, WrapUp,
 };
-pub use tables::budget::{Allowance, AtLimit, Budget, Limit, Resource, Scope, Spent};
+pub use tables::budget::{Allowance, AtLimit, Budget, Charged, Limit, Resource, Scope, ScopeBudget, Spent};
 pub use tables::compaction::{CompactionStep, Window};
 pub use views::Touched;

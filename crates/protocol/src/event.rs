@@ -12,6 +12,7 @@ use engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::method::BudgetLine;
 use crate::show::LaneWait;
 #[cfg(feature = "schema")]
 use crate::show::names;
@@ -447,6 +448,9 @@ pub enum StateLine {
         /// When the wait ends at the latest, milliseconds since 1970 UTC.
         #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
         until: Option<Timestamp>,
+        /// The limit that leaves too little for its next request, if it waits for a budget.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<BudgetLine>,
     },
     /// The run is ending.
     Ending {

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::tables::transitions::RunState;
-use engine::{Batch, BudgetPool, BudgetRequest, Grant, Phase, RunId, Session, SessionId, SharedBudget, Timestamp};
+use engine::{
+    Batch, BudgetPool, BudgetRequest, Charged, Grant, Phase, RunId, Session, SessionId, SharedBudget, Timestamp,
+};
 use journal::Read;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -61,9 +63,10 @@ impl BudgetHandle {
         if let Some(run) = session.run() {
             // The reservation for a summary is the grant, until the summary exists.
             let is_compacting = matches!(run.phase, Phase::Compacting(Some(_)));
-            budget_pool.saw(run.id, &session.agent, run.spent_by(now).less(&run.summary_out()), true, now);
+            let Charged { spent, reserved } = run.charged(now);
+            budget_pool.saw(run.id, &session.agent, spent, true, now);
             if run.budget.asked.is_none() && !is_compacting {
-                budget_pool.sent(run.id);
+                budget_pool.sent(run.id, &session.agent, reserved);
             }
             if !is_at_work(session.run_state()) {
                 budget_pool.rests(run.id);

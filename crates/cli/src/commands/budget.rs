@@ -141,10 +141,13 @@ impl SetArgs {
 
 fn lay_out(story: &BudgetStory) -> String {
     let mut page = Page::default();
-    let head = ["SCOPE", "OF", "USED", "LIMIT"].map(str::to_owned);
+    let head = ["SCOPE", "OF", "USED", "RESERVED", "FREE", "LIMIT"].map(str::to_owned);
     let row = |line: &BudgetLine| {
+        let (scope, of) = (line.scope.name().to_owned(), line.of.name().to_owned());
+        let (used, reserved) = (amount(line.of, line.used), amount(line.of, line.reserved));
+        let free = line.free.map_or_else(|| "-".to_owned(), |free| amount(line.of, free));
         let limit = line.limit.map_or_else(|| "none".to_owned(), |limit| amount(line.of, limit));
-        [line.scope.name().to_owned(), line.of.name().to_owned(), amount(line.of, line.used), limit]
+        [scope, of, used, reserved, free, limit]
     };
     let rows: Vec<_> = std::iter::once(head).chain(story.lines.iter().map(row)).collect();
     page.line(columns(&rows).trim_end());
@@ -158,9 +161,14 @@ fn lay_out(story: &BudgetStory) -> String {
         ));
     } else if story.waits {
         let set_by_command = |line: &&BudgetLine| line.limit.is_some() && line.scope != Scope::Process;
-        let fullest = story.lines.iter().filter(set_by_command).max_by_key(|line| share(line));
+        // The one that stops the run; if it was raised meanwhile, the fullest.
+        let stops = |line: &BudgetLine| line.as_limit().is_some_and(|limit| limit.is_reached());
+        let fullest = story.lines.iter().filter(set_by_command).max_by_key(|line| (stops(line), share(line)));
         let (of, amount) = fullest.map_or(("", "--tokens N"), |line| (scope_flag(line.scope), amount_flag(line.of)));
         page.line(format!("its run waits for a larger budget: `limulus budget set {key}{of} {amount}` resumes it"));
+        if let Some(limit) = fullest.and_then(BudgetLine::as_limit) {
+            page.line(limit.in_words());
+        }
     }
     page.text()
 }

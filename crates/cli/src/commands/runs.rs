@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use engine::Timestamp;
 use gateway::show::name;
-use protocol::method::{RunsExplain, RunsList, RunsListParams, RunsListed, RunsShow, RunsTrace};
+use protocol::method::{BudgetLine, RunsExplain, RunsList, RunsListParams, RunsListed, RunsShow, RunsTrace};
 use protocol::show::{CallStory, Explained, RunStory, RunSummary, TraceLine};
 use runtime::Clock;
 
@@ -184,6 +184,9 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
     if let Some(error) = &summary.error {
         page.indented("  failure: ", error);
     }
+    for limit in run.budget.iter().filter_map(BudgetLine::as_limit) {
+        page.line(format!("  budget of the {}: {}", limit.scope.name(), limit.figures()));
+    }
     if let Some(at) = &run.removed_to {
         page.line(format!("  entries up to {at} were removed and are not shown"));
     }
@@ -204,7 +207,7 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
 
 /// The state of a run in three lines: since when, what it waits for, what the user can do.
 fn lay_out_explained(explained: &Explained, zone: &Zone, now: Timestamp) -> String {
-    let Explained { run, key, state, since, waits_for, until, then, can } = explained;
+    let Explained { run, key, state, since, waits_for, until, then, budget: _, can } = explained;
     let mut page = Page::default();
     page.line(format!(
         "run {run} of {key} is {state} since {}, for {}",

@@ -9,6 +9,7 @@ use engine::tables::transitions::RunState;
 use engine::{CallId, EffectId, Timestamp, WaitFor};
 use protocol::Event;
 use protocol::event::{AssistantLine, Delta, QueueLine, StateLine, Stream, ToolLine};
+use protocol::method::BudgetLine;
 use protocol::notice::DiskFull;
 use protocol::show::LaneWait;
 use serde_json::json;
@@ -123,12 +124,13 @@ impl Screen {
             self.draw_line(event);
         }
         self.queue(&event.what);
-        if let Stream::State(StateLine::Waiting { on: WaitFor::Quota, until }) = &event.what {
+        if let Stream::State(StateLine::Waiting { on: WaitFor::Quota, until, .. }) = &event.what {
             self.waits_for = Some(vocabulary::waits_for_a_model(*until));
             self.status.clone_from(&self.waits_for);
         }
-        if let Stream::State(StateLine::Waiting { on: WaitFor::Budget, .. }) = &event.what {
-            self.waits_for = Some("waits for more to spend".to_owned());
+        if let Stream::State(StateLine::Waiting { on: WaitFor::Budget, budget, .. }) = &event.what {
+            let figures = budget.as_ref().and_then(BudgetLine::as_limit).map(|limit| format!(": {}", limit.figures()));
+            self.waits_for = Some(format!("waits for more to spend{}", figures.unwrap_or_default()));
             self.status.clone_from(&self.waits_for);
         }
         if let Stream::State(StateLine::Changed { state, lifecycle, flags }) = &event.what {

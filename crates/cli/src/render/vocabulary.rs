@@ -3,6 +3,7 @@
 use engine::tables::transitions::RunState;
 use engine::{CallOutcome, FailureClass, Flags, InterruptCause, Timestamp, WaitFor};
 use protocol::event::{CompactionLine, QueueLine, StateLine, Stream, ToolLine};
+use protocol::method::BudgetLine;
 use protocol::notice::DiskFullSession;
 use protocol::show::LaneWait;
 
@@ -125,10 +126,14 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Asks { model, probe: false } => format!("↻ tries {model}"),
         StateLine::Asks { model, probe: true } => format!("↻ tries {model}, which failed and has not answered since"),
         StateLine::Cleared { model } => format!("… {model} is available again"),
-        StateLine::Waiting { on: WaitFor::Quota, until } => {
+        StateLine::Waiting { on: WaitFor::Quota, until, .. } => {
             format!("… {}, then continues by itself", waits_for_a_model(*until))
         }
-        StateLine::Waiting { on: WaitFor::Budget, .. } => format!("… {WAITS_FOR_MORE}"),
+        StateLine::Waiting { on: WaitFor::Budget, budget, .. } => {
+            let why = budget.as_ref().and_then(BudgetLine::as_limit).map(|limit| limit.in_words());
+            let why = why.as_deref().unwrap_or("the budget is used up");
+            format!("… {why}: waits for more; `limulus budget show KEY` shows the limit, `limulus budget set KEY` raises it")
+        }
         StateLine::Waiting { on: WaitFor::Lane, .. } => "… waits for a slot in its lane again".to_owned(),
         StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),
         StateLine::Noted { text } => format!("! the model receives: {text}"),
@@ -163,9 +168,6 @@ fn advice_to_clear(model: &str) -> String {
     let profile = model.rsplit_once(" (").map(|(_, profile)| format!("/{}", profile.trim_end_matches(')')));
     format!("; after fixing that, run `limulus profiles clear {provider}{}`", profile.unwrap_or_default())
 }
-
-/// The note while a run waits for a larger budget.
-pub(super) const WAITS_FOR_MORE: &str = "the budget is used up: waits for more; `limulus budget show KEY` shows the limit, `limulus budget set KEY` raises it";
 
 /// The note while no model is available.
 pub(super) fn waits_for_a_model(until: Option<Timestamp>) -> String {

@@ -180,7 +180,7 @@ impl Machine {
             Strategy::Wait { until, cooling } => {
                 self.settle_kept(self.resume_mode(), moment);
                 self.give_up(&given_up, cooling, (class, request), moment);
-                self.emit(WaitBegan { on: WaitFor::Quota, until: Some(until) }, moment.now);
+                self.emit(WaitBegan { on: WaitFor::Quota, until: Some(until), limit: None }, moment.now);
             }
         }
         true

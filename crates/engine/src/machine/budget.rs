@@ -10,17 +10,19 @@ use crate::ids::{EffectKind, Moment, Timestamp};
 use crate::input::{Acknowledgement, Refusal};
 use crate::settings::Candidate;
 use crate::state::{Phase, Session, WrapUp};
-use crate::tables::budget::{Allowance, AtLimit, Limit, Resource, Scope, Spent, Standing, can_close, standing};
+use crate::tables::budget::{
+    Allowance, AtLimit, Limit, Resource, Scope, ScopeBudget, Spent, Standing, can_close, standing,
+};
 
 impl Machine {
     /// Checks the budget for the next request to this candidate. Returns whether it is sent.
     pub(super) fn check_budget(&mut self, candidate: u32, moment: Moment) -> bool {
-        let Some((limits, candidate, tokens, progress)) = self.limits_of_run(candidate, moment) else { return true };
+        let Some((budgets, candidate, tokens, progress)) = self.budgets_of_run(candidate, moment) else { return true };
         let (wrap_up, at_limit) = self
             .settings
             .as_ref()
             .map_or((0, AtLimit::Wait), |settings| (settings.budget.wrap_up, settings.budget.at_limit));
-        match standing(&limits, &Spent::expected(&candidate, tokens), wrap_up) {
+        match standing(&budgets, &Spent::expected(&candidate, tokens), wrap_up) {
             Standing::Free => true,
             Standing::Near(limit) => {
                 if progress == WrapUp::Not {
@@ -34,7 +36,7 @@ impl Machine {
                 false
             }
             Standing::Reached(limit) => {
-                let can_close = can_close(&limits, &Spent::closing(&candidate, tokens));
+                let can_close = can_close(&budgets, &Spent::closing(&candidate, tokens));
                 match progress {
                     // A run that has done nothing yet has nothing to report.
                     WrapUp::Not | WrapUp::Asked if can_close && self.has_worked() => {
@@ -43,7 +45,7 @@ impl Machine {
                     }
                     WrapUp::Closing if can_close => true,
                     WrapUp::Not | WrapUp::Asked | WrapUp::Closing | WrapUp::Closed => {
-                        self.emit(WaitBegan { on: WaitFor::Budget, until: None }, moment.now);
+                        self.emit(WaitBegan { on: WaitFor::Budget, until: None, limit: Some(limit) }, moment.now);
                         false
                     }
                 }
@@ -57,9 +59,9 @@ impl Machine {
         if run.budget.asked.is_some() {
             return false;
         }
-        let waits = self.limits_of_run(run.counts.candidates.candidate, moment).is_some_and(
-            |(limits, candidate, tokens, _)| {
-                matches!(standing(&limits, &Spent::expected(&candidate, tokens), 0), Standing::Reached(_))
+        let waits = self.budgets_of_run(run.counts.candidates.candidate, moment).is_some_and(
+            |(budgets, candidate, tokens, _)| {
+                matches!(standing(&budgets, &Spent::expected(&candidate, tokens), 0), Standing::Reached(_))
             },
         );
         if waits {
@@ -115,7 +117,7 @@ impl Machine {
             self.note(Note::Closing, &model_notices::closing(limit), moment);
             self.request_grant(moment);
         } else {
-            self.emit(WaitBegan { on: WaitFor::Budget, until }, moment.now);
+            self.emit(WaitBegan { on: WaitFor::Budget, until, limit: Some(*limit) }, moment.now);
         }
     }
 
@@ -151,14 +153,14 @@ impl Machine {
     /// Whether anything that the run spends is limited.
     pub(super) fn is_limited(&self, candidate: u32, moment: Moment) -> bool {
         let is_shared = self.settings.as_ref().is_some_and(|settings| settings.budget.is_shared());
-        is_shared || self.limits_of_run(candidate, moment).is_some()
+        is_shared || self.budgets_of_run(candidate, moment).is_some()
     }
 
     /// A limit that is reached with the reservations.
     pub(super) fn limit_reached(&self, moment: Moment) -> Option<Limit> {
         let candidate = self.session.as_ref().and_then(Session::run)?.counts.candidates.candidate;
-        let (limits, ..) = self.limits_of_run(candidate, moment)?;
-        match standing(&limits, &Spent::default(), 0) {
+        let (budgets, ..) = self.budgets_of_run(candidate, moment)?;
+        match standing(&budgets, &Spent::default(), 0) {
             Standing::Reached(limit) => Some(limit),
             Standing::Free | Standing::Near(_) => None,
         }
@@ -170,11 +172,11 @@ impl Machine {
         if matches!(run.budget.wrap_up, WrapUp::Closing | WrapUp::Closed) {
             return 0;
         }
-        let Some((limits, ..)) = self.limits_of_run(run.counts.candidates.candidate, moment) else { return u64::MAX };
-        let left = |(_, allowance, spent): &(Scope, Allowance, Spent)| {
-            Some(allowance.of(Resource::Calls)?.saturating_sub(spent.of(Resource::Calls)))
+        let Some((budgets, ..)) = self.budgets_of_run(run.counts.candidates.candidate, moment) else {
+            return u64::MAX;
         };
-        limits.iter().filter_map(left).min().unwrap_or(u64::MAX)
+        let left = |budget: &ScopeBudget| Some(budget.limit(Resource::Calls, &Spent::default())?.free());
+        budgets.iter().filter_map(left).min().unwrap_or(u64::MAX)
     }
 
     /// Sets limits for the active run or for the session, for each named resource.
@@ -211,19 +213,19 @@ impl Machine {
 
     /// What the run may spend and has spent, which candidate it asks next and for about how many tokens, and its state
     /// of wrapping up; none if nothing is limited.
-    fn limits_of_run(&self, candidate: u32, moment: Moment) -> Option<(Limits, Candidate, u64, WrapUp)> {
+    fn budgets_of_run(
+        &self,
+        candidate: u32,
+        moment: Moment,
+    ) -> Option<(Vec<ScopeBudget>, Candidate, u64, WrapUp)> {
         let (session, settings) = (self.session.as_ref()?, self.settings.as_ref()?);
         let run = session.run()?;
-        let spent = run.spent_by(moment.now);
-        let limits = [
-            (Scope::Run, run.budget.allowance.or(settings.budget.run), spent),
-            (Scope::Session, session.allowance.or(settings.budget.session), session.spent.and(&spent)),
-        ];
-        if limits.iter().all(|(_, allowance, _)| allowance.is_unlimited()) {
+        let budgets = session.budgets(&settings.budget, moment.now);
+        if budgets.iter().all(|budget| budget.allowance.is_unlimited()) {
             return None;
         }
         let asked = settings.candidate(candidate)?.clone();
-        Some((limits, asked, self.request_tokens(candidate), run.budget.wrap_up))
+        Some((budgets, asked, self.request_tokens(candidate), run.budget.wrap_up))
     }
 }
 
@@ -234,6 +236,3 @@ fn expected(wrap_up: WrapUp, candidate: &Candidate, tokens: u64) -> Spent {
         WrapUp::Not | WrapUp::Asked | WrapUp::Closed => Spent::expected(candidate, tokens),
     }
 }
-
-/// The limited resources, and what was spent of each.
-type Limits = [(Scope, Allowance, Spent); 2];

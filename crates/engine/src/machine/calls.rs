@@ -89,7 +89,7 @@ impl Machine {
         let moving = |(at, call): (usize, &Call)| call.is_out() || call.stage == Stage::Guarding && has_turn(calls, at);
         let asks = calls.iter().any(|call| call.stage == Stage::Asking);
         if asks && matches!(run.phase, Phase::ToolExec) && !calls.iter().enumerate().any(moving) {
-            self.emit(WaitBegan { on: WaitFor::Approval, until: None }, moment.now);
+            self.emit(WaitBegan { on: WaitFor::Approval, until: None, limit: None }, moment.now);
         }
     }
 

@@ -239,7 +239,7 @@ impl Machine {
             && goes_on
             && matches!(self.phase(), Some(Phase::Preparing { .. } | Phase::ToolExec))
         {
-            self.emit(WaitBegan { on: WaitFor::Lane, until: None }, at);
+            self.emit(WaitBegan { on: WaitFor::Lane, until: None, limit: None }, at);
         }
     }
 

@@ -43,17 +43,18 @@ pub(super) fn wrap_up(limit: &Limit) -> String {
          then answer.",
         limit.percent(),
         whose(limit.scope),
-        amounts(limit)
+        limit.figures()
     )
 }
 
 /// The last request before a run waits for a larger budget.
 pub(super) fn closing(limit: &Limit) -> String {
     format!(
-        "Note from limulus: what {} may spend is used up ({}). Call no tools. Say in a few lines what is done, what is \
+        "Note from limulus: what {} may spend {} ({}). Call no tools. Say in a few lines what is done, what is \
          not, and what comes next: the work goes on from there when there is more.",
         whose(limit.scope),
-        amounts(limit)
+        limit.standing(),
+        limit.figures()
     )
 }
 
@@ -61,10 +62,11 @@ pub(super) fn closing(limit: &Limit) -> String {
 pub(super) fn used_up(limit: &Limit) -> String {
     let scope = limit.scope;
     format!(
-        "what {} may spend is used up ({}; `budget.{scope}`, `budget.at_limit = \"end\"`): raise it, or let runs \
+        "what {} may spend {} ({}; `budget.{scope}`, `budget.at_limit = \"end\"`): raise it, or let runs \
          wait with `budget.at_limit = \"wait\"`",
         whose(scope),
-        amounts(limit)
+        limit.standing(),
+        limit.figures()
     )
 }
 
@@ -85,22 +87,48 @@ fn whose(scope: Scope) -> &'static str {
 }
 
 impl Limit {
-    /// The resource, and how much of it is used.
+    /// The budget, and why it does not cover the next request.
     pub fn in_words(&self) -> String {
-        format!("of what {} may spend, {} are used up", whose(self.scope), amounts(self))
+        format!("what {} may spend {}: {}", whose(self.scope), self.standing(), self.figures())
     }
-}
 
-/// How much of a limit is used, with its unit.
-fn amounts(limit: &Limit) -> String {
-    let Limit { used, limit: most, of, .. } = limit;
-    match of {
-        Resource::Tokens => format!("{used} of {most} tokens"),
-        Resource::Cost => format!("{} of {} dollars", dollars(*used), dollars(*most)),
-        Resource::Calls => format!("{used} of {most} calls"),
-        Resource::Wall => format!("{} of {} s", used / 1_000, most / 1_000),
-        Resource::Bytes => format!("{used} of {most} bytes in the journal"),
-        Resource::Memory => format!("{} of {} MiB of memory", used >> 20, most >> 20),
+    /// Why it stops a run.
+    fn standing(&self) -> &'static str {
+        match self.free() {
+            0 => "is used up",
+            _ => "is too little for the next request",
+        }
+    }
+
+    /// What is used, reserved and free, and what the next request needs, with the unit.
+    pub fn figures(&self) -> String {
+        let shown = |amount: u64| match self.of {
+            Resource::Tokens | Resource::Calls | Resource::Bytes => amount.to_string(),
+            Resource::Cost => dollars(amount),
+            Resource::Wall => (amount / 1_000).to_string(),
+            Resource::Memory => (amount >> 20).to_string(),
+        };
+        let unit = match self.of {
+            Resource::Tokens => "tokens",
+            Resource::Cost => "dollars",
+            Resource::Calls => "calls",
+            Resource::Wall => "s",
+            Resource::Bytes => "bytes in the journal",
+            Resource::Memory => "MiB of memory",
+        };
+        let (used, limit) = (shown(self.used), shown(self.limit));
+        match self.of {
+            Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory => format!("{used} of {limit} {unit}"),
+            Resource::Tokens | Resource::Cost => {
+                let (reserved, free) = (shown(self.reserved), shown(self.free()));
+                let needs = if self.is_reached() && self.needs > 0 {
+                    format!("; the next request needs {} with its answer", shown(self.needs))
+                } else {
+                    String::new()
+                };
+                format!("{used} of {limit} {unit} used, {reserved} reserved, {free} free{needs}")
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod apply;
 mod blocks;
+mod budgets;
 mod call;
 mod compaction;
 mod counters;

@@ -121,14 +121,39 @@ impl Budget {
     }
 }
 
-/// A limit that is near or reached.
+/// What was spent in one scope, and what is reserved there for requests in flight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct Charged {
+    pub spent: Spent,
+    pub reserved: Spent,
+}
+
+/// The limits of one scope, and what counts against them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct ScopeBudget {
+    pub scope: Scope,
+    pub allowance: Allowance,
+    pub charged: Charged,
+}
+
+/// A limit with its figures, all in the unit of the resource. What is neither used nor reserved is [free](Self::free).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Limit {
     pub scope: Scope,
     pub of: Resource,
+    /// What was spent.
     pub used: u64,
+    /// What is kept back for requests in flight and for the final report.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reserved: u64,
     pub limit: u64,
+    /// What the next request needs, its answer included; 0 = nothing, or unknown.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub needs: u64,
 }
 
 /// The state of a budget.
@@ -264,16 +289,12 @@ impl Spent {
 
 /// Whether a request that costs `next` may be sent, given these limits and what was spent of them. Of several limits,
 /// the one with the largest used share decides.
-pub fn standing(of: &[(Scope, Allowance, Spent)], next: &Spent, wrap_up: u32) -> Standing {
-    let limits = of.iter().flat_map(|(scope, allowance, spent)| {
-        let limit = |of: &Resource| Some((*of, allowance.of(*of)?, spent.of(*of)));
-        let limits: Vec<_> = Resource::ALL.iter().filter_map(limit).collect();
-        limits.into_iter().map(|(of, limit, used)| Limit { scope: *scope, of, used, limit })
-    });
+pub fn standing(of: &[ScopeBudget], next: &Spent, wrap_up: u32) -> Standing {
+    let limits = of.iter().flat_map(|budget| Resource::ALL.iter().filter_map(|of| budget.limit(*of, next)));
     let limits: Vec<Limit> = limits.collect();
     // The larger used share first.
     let fuller = |a: &&Limit, b: &&Limit| (a.share(), b.limit).cmp(&(b.share(), a.limit));
-    if let Some(reached) = limits.iter().filter(|limit| limit.is_reached(next)).max_by(fuller) {
+    if let Some(reached) = limits.iter().filter(|limit| limit.is_reached()).max_by(fuller) {
         return Standing::Reached(*reached);
     }
     let near = limits.iter().filter(|limit| wrap_up > 0 && limit.share() >= u128::from(wrap_up) * 100).max_by(fuller);
@@ -281,25 +302,62 @@ pub fn standing(of: &[(Scope, Allowance, Spent)], next: &Spent, wrap_up: u32) ->
 }
 
 /// Whether the request for the final report may still be sent.
-pub fn can_close(of: &[(Scope, Allowance, Spent)], next: &Spent) -> bool {
-    let fits = |(_, allowance, spent): &(Scope, Allowance, Spent)| {
+pub fn can_close(of: &[ScopeBudget], next: &Spent) -> bool {
+    let fits = |budget: &ScopeBudget| {
+        let charged = budget.charged.all().and(next);
         let of_it = [Resource::Tokens, Resource::Cost];
-        of_it.iter().all(|of| allowance.of(*of).is_none_or(|limit| spent.of(*of).saturating_add(next.of(*of)) <= limit))
+        of_it.iter().all(|of| budget.allowance.of(*of).is_none_or(|limit| charged.of(*of) <= limit))
     };
     of.iter().all(fits)
 }
 
-impl Limit {
-    /// The used share, in hundredths of a percent.
-    fn share(&self) -> u128 {
-        u128::from(self.used) * 10_000 / u128::from(self.limit.max(1))
+/// The part of a limit that is kept back for the final report. That needs no calls, and hardly any time.
+fn kept_back(of: Resource, limit: u64) -> u64 {
+    match of {
+        Resource::Tokens | Resource::Cost => limit / KEPT_BACK,
+        Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory => 0,
+    }
+}
+
+impl Charged {
+    /// Both together.
+    pub fn all(&self) -> Spent {
+        self.spent.and(&self.reserved)
     }
 
-    /// Whether the next cost exceeds what is left, without the part that is kept back for the final report.
-    fn is_reached(&self, next: &Spent) -> bool {
+    /// The sum with other amounts.
+    #[must_use]
+    pub fn and(self, other: &Self) -> Self {
+        Self { spent: self.spent.and(&other.spent), reserved: self.reserved.and(&other.reserved) }
+    }
+}
+
+impl ScopeBudget {
+    /// The figures of a limited resource, where the next request costs `next`.
+    pub fn limit(&self, of: Resource, next: &Spent) -> Option<Limit> {
+        let limit = self.allowance.of(of)?;
+        let reserved = self.charged.reserved.of(of).saturating_add(kept_back(of, limit));
+        Some(Limit { scope: self.scope, of, used: self.charged.spent.of(of), reserved, limit, needs: next.of(of) })
+    }
+}
+
+impl Limit {
+    /// What is neither used nor reserved.
+    pub fn free(&self) -> u64 {
+        self.limit.saturating_sub(self.used).saturating_sub(self.reserved)
+    }
+
+    /// The share that is used or reserved for requests in flight, in hundredths of a percent.
+    fn share(&self) -> u128 {
+        let charged = self.used.saturating_add(self.reserved).saturating_sub(kept_back(self.of, self.limit));
+        u128::from(charged) * 10_000 / u128::from(self.limit.max(1))
+    }
+
+    /// Whether the next request needs more than is free, or nothing is.
+    pub fn is_reached(&self) -> bool {
         match self.of {
             Resource::Tokens | Resource::Cost => {
-                self.used.saturating_add(next.of(self.of)) > self.limit - self.limit / KEPT_BACK
+                self.used.saturating_add(self.reserved).saturating_add(self.needs) > self.limit
             }
             Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory => self.used >= self.limit,
         }
@@ -315,8 +373,12 @@ impl Limit {
 mod tests {
     use super::*;
 
-    fn of_run(allowance: Allowance, spent: Spent) -> Vec<(Scope, Allowance, Spent)> {
-        vec![(Scope::Run, allowance, spent)]
+    fn of(scope: Scope, allowance: Allowance, spent: Spent) -> ScopeBudget {
+        ScopeBudget { scope, allowance, charged: Charged { spent, ..Charged::default() } }
+    }
+
+    fn of_run(allowance: Allowance, spent: Spent) -> Vec<ScopeBudget> {
+        vec![of(Scope::Run, allowance, spent)]
     }
 
     const NOTHING: Spent = Spent { tokens: 0, cost: 0, calls: 0, wall_ms: 0, bytes: 0 };
@@ -332,6 +394,21 @@ mod tests {
         // The twentieth is for the final report.
         assert!(can_close(&of_run(allowance, Spent { tokens: 900, ..NOTHING }), &next));
         assert!(!can_close(&of_run(allowance, Spent { tokens: 901, ..NOTHING }), &next));
+    }
+
+    #[test]
+    fn r23_used_reserved_and_free_are_the_limit_and_a_request_stops_that_needs_more_than_is_free() {
+        let allowance = Allowance { tokens: Some(7_000), ..Allowance::default() };
+        let charged = Charged { spent: Spent { tokens: 408, ..NOTHING }, reserved: Spent { tokens: 500, ..NOTHING } };
+        let budget = ScopeBudget { scope: Scope::Run, allowance, charged };
+        let limit = |needs| budget.limit(Resource::Tokens, &Spent { tokens: needs, ..NOTHING }).expect("it is limited");
+        // A twentieth, 350, is for the final report.
+        assert_eq!((limit(0).used, limit(0).reserved, limit(0).free(), limit(0).limit), (408, 850, 5_742, 7_000));
+        assert_eq!((limit(5_742).is_reached(), limit(5_743).is_reached()), (false, true));
+        assert_eq!(budget.limit(Resource::Cost, &NOTHING), None);
+        // More may be used than is allowed: by a part of one request.
+        let over = of(Scope::Run, allowance, Spent { tokens: 7_100, ..NOTHING });
+        assert_eq!(over.limit(Resource::Tokens, &NOTHING).map(|limit| (limit.free(), limit.is_reached())), Some((0, true)));
     }
 
     #[test]
@@ -353,8 +430,8 @@ mod tests {
     #[test]
     fn r23_of_several_limits_the_one_with_the_largest_used_share_decides() {
         let limits = vec![
-            (Scope::Run, Allowance { tokens: Some(100), ..Allowance::default() }, Spent { tokens: 85, ..NOTHING }),
-            (Scope::Session, Allowance { cost: Some(100), ..Allowance::default() }, Spent { cost: 92, ..NOTHING }),
+            of(Scope::Run, Allowance { tokens: Some(100), ..Allowance::default() }, Spent { tokens: 85, ..NOTHING }),
+            of(Scope::Session, Allowance { cost: Some(100), ..Allowance::default() }, Spent { cost: 92, ..NOTHING }),
         ];
         let Standing::Near(near) = standing(&limits, &NOTHING, 80) else { panic!("it is near") };
         assert_eq!((near.scope, near.of, near.percent()), (Scope::Session, Resource::Cost, 92));

@@ -390,7 +390,9 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
         }
         Event::CandidateCooldownLifted(e) => Stream::State(StateLine::Cleared { model: e.model.clone() }),
         Event::Reported(e) => Stream::State(StateLine::Reported { request: e.request }),
-        Event::WaitBegan(e) => Stream::State(StateLine::Waiting { on: e.on, until: e.until }),
+        Event::WaitBegan(e) => {
+            Stream::State(StateLine::Waiting { on: e.on, until: e.until, budget: e.limit.map(Into::into) })
+        }
         Event::EndingSet(e) => Stream::State(StateLine::Ending { outcome: e.outcome, terminate: e.terminate }),
         Event::LifecycleChanged(e) => Stream::State(StateLine::Lifecycle {
             from: e.from,

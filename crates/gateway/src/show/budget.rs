@@ -1,12 +1,16 @@
-//! What a session and its run have spent, and their limits.
+//! What a session and its run have spent, what is reserved for them, and their limits.
 
 use std::path::Path;
 
-use engine::{Allowance, Budget, Phase, Resource, Scope, Settings, Spent, Timestamp, WaitFor};
+use engine::tables::budget::{Standing, standing};
+use engine::{
+    Budget, Charged, Hash, Limit, Phase, Resource, Scope, ScopeBudget, Session, Settings, Spent, Timestamp,
+    WaitFor,
+};
 use journal::Read;
 use protocol::method::{BudgetLine, BudgetStory};
 
-use super::{fold_branch, lookup, owner};
+use super::{Source, fold_branch, lookup, owner};
 use crate::error::Error;
 use crate::session_key::SessionKey;
 
@@ -15,22 +19,57 @@ pub(crate) fn budget(home: &Path, read: &dyn Read, key: Option<&str>) -> Result<
     let row = lookup::session(read, key)?;
     let session = fold_branch(read, &row)?;
     let last = lookup::last(read, &row)?.and_then(|found| found.row);
-    let settings = match &last {
-        Some(row) => read.body(&row.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok()),
-        None => None,
-    };
-    let configured = settings.map(|settings| settings.budget).unwrap_or_default();
-    let run = session.run();
-    let of_run = run.map(|run| run.spent_by(session.last_activity)).unwrap_or_default();
-    let of_session = session.spent.and(&of_run);
-    let run_lines =
-        run.map(|run| lines(Scope::Run, run.budget.allowance.or(configured.run), &of_run)).unwrap_or_default();
-    let session_lines = lines(Scope::Session, session.allowance.or(configured.session), &of_session);
-    let shared_lines = shared_lines(read, &row.agent, &configured)?;
-    let lines = run_lines.into_iter().chain(session_lines).chain(shared_lines);
-    let lines = lines.chain(process_line(home, &configured)).collect();
-    let waits = run.is_some_and(|run| matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. }));
-    Ok(BudgetStory { session_key: row.key, run_id: run.map(|run| run.id), waits, lines })
+    let settings = last.map(|row| settings(read, row.settings)).transpose()?.flatten();
+    let lines = lines_of(home, read, &session, settings.as_ref())?;
+    let waits = awaits(&session);
+    Ok(BudgetStory { session_key: row.key, run_id: session.run().map(|run| run.id), waits, lines })
+}
+
+/// The limits of an unfinished run, and those of its session, its agent, its day and the process.
+pub(super) fn limited(source: &Source<'_>, session: &Session) -> Result<Vec<BudgetLine>, Error> {
+    let settings = session.run().map(|run| settings(source.read, run.settings)).transpose()?.flatten();
+    let lines = lines_of(source.home, source.read, session, settings.as_ref())?;
+    Ok(lines.into_iter().filter(|line| line.limit.is_some()).collect())
+}
+
+/// The limit that leaves too little for the next request of a run, if the run waits for it.
+pub(crate) fn awaited(read: &dyn Read, session: &Session) -> Result<Option<Limit>, Error> {
+    let Some(run) = session.run().filter(|_| awaits(session)) else { return Ok(None) };
+    let Some(settings) = settings(read, run.settings)? else { return Ok(None) };
+    let needs = session.needs(&settings).unwrap_or_default();
+    let budgets = budgets(read, session, &settings.budget)?;
+    Ok(match standing(&budgets, &needs, 0) {
+        Standing::Reached(limit) => Some(limit),
+        Standing::Free | Standing::Near(_) => None,
+    })
+}
+
+fn awaits(session: &Session) -> bool {
+    session.run().is_some_and(|run| matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. }))
+}
+
+fn settings(read: &dyn Read, hash: Hash) -> Result<Option<Settings>, Error> {
+    Ok(read.body(&hash)?.and_then(|bytes| Settings::from_bytes(&bytes).ok()))
+}
+
+/// Every resource of every scope.
+fn lines_of(
+    home: &Path,
+    read: &dyn Read,
+    session: &Session,
+    settings: Option<&Settings>,
+) -> Result<Vec<BudgetLine>, Error> {
+    let configured = settings.map(|settings| settings.budget.clone()).unwrap_or_default();
+    let needs = settings.filter(|_| awaits(session)).and_then(|settings| session.needs(settings)).unwrap_or_default();
+    let budgets = budgets(read, session, &configured)?;
+    let lines = budgets.iter().flat_map(|budget| lines(budget, &needs));
+    Ok(lines.chain(process_line(home, &configured)).collect())
+}
+
+/// The budgets of a session and its run; those of its agent and its day only if they are limited.
+fn budgets(read: &dyn Read, session: &Session, configured: &Budget) -> Result<Vec<ScopeBudget>, Error> {
+    let own = session.budgets(configured, session.last_activity);
+    Ok(own.into_iter().chain(shared_budgets(read, &session.agent, configured)?).collect())
 }
 
 /// The daily limits of the agent of this key and of the home.
@@ -38,7 +77,8 @@ pub(crate) fn shared(home: &Path, read: &dyn Read, key: &SessionKey) -> Result<B
     match budget(home, read, Some(&key.to_string())) {
         // The limits of the home need no session.
         Err(Error::NotFound { .. }) => {
-            let lines = shared_lines(read, &key.agent, &Budget::default())?;
+            let budgets = shared_budgets(read, &key.agent, &Budget::default())?;
+            let lines = budgets.iter().flat_map(|budget| lines(budget, &Spent::default())).collect();
             Ok(BudgetStory { session_key: key.to_string(), run_id: None, waits: false, lines })
         }
         story => story,
@@ -46,7 +86,7 @@ pub(crate) fn shared(home: &Path, read: &dyn Read, key: &SessionKey) -> Result<B
 }
 
 /// The daily limits of an agent and of the home, if there are any: those that were set, else those that are configured.
-fn shared_lines(read: &dyn Read, agent: &str, configured: &Budget) -> Result<Vec<BudgetLine>, Error> {
+fn shared_budgets(read: &dyn Read, agent: &str, configured: &Budget) -> Result<Vec<ScopeBudget>, Error> {
     // The owner, too, uses a damaged ledger up to the damage.
     let (ledger, _) = runtime::readable_ledger(read);
     let of_agent = ledger.allowance(Some(agent)).or(configured.agent);
@@ -55,21 +95,47 @@ fn shared_lines(read: &dyn Read, agent: &str, configured: &Budget) -> Result<Vec
         return Ok(vec![]);
     }
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
-    let (by_agent, by_all) = runtime::budget_pool(read, now)?.spent_by(agent);
-    let limited = [(Scope::Agent, of_agent, by_agent), (Scope::Day, of_day, by_all)].into_iter();
-    let limited = limited.filter(|(_, allowance, _)| !allowance.is_unlimited());
-    let lines = limited.flat_map(|(scope, allowance, spent)| lines(scope, allowance, &spent));
-    Ok(lines.filter(|line| line.of != Resource::Bytes).collect())
+    let mut pool = runtime::budget_pool(read, now)?;
+    // A row does not say which part of its amounts is reserved; the state of the run does.
+    for row in read.sessions()?.into_iter().filter(|row| row.run.is_some()) {
+        let Ok(session) = fold_branch(read, &row) else { continue };
+        if let Some(run) = session.run() {
+            let Charged { spent, reserved } = run.charged(session.last_activity);
+            pool.saw(run.id, &session.agent, spent, true, now);
+            pool.sent(run.id, &session.agent, reserved);
+        }
+    }
+    let budgets = pool.budgets(agent, (of_agent, of_day)).into_iter();
+    Ok(budgets.filter(|budget| !budget.allowance.is_unlimited()).collect())
 }
 
 /// The memory of the owner of the home, if it is limited.
 fn process_line(home: &Path, configured: &Budget) -> Option<BudgetLine> {
     let limit = configured.memory?;
     let used = owner(home)?.resident_bytes?;
-    Some(BudgetLine { scope: Scope::Process, of: Resource::Memory, used, limit: Some(limit) })
+    Some(Limit { scope: Scope::Process, of: Resource::Memory, used, reserved: 0, limit, needs: 0 }.into())
 }
 
-fn lines(scope: Scope, allowance: Allowance, spent: &Spent) -> Vec<BudgetLine> {
-    let line = |of: &Resource| BudgetLine { scope, of: *of, used: spent.of(*of), limit: allowance.of(*of) };
-    Resource::ALL.iter().filter(|of| **of != Resource::Memory).map(line).collect()
+/// Every resource of a scope, where the next request needs this much.
+fn lines(budget: &ScopeBudget, needs: &Spent) -> Vec<BudgetLine> {
+    let ScopeBudget { scope, charged, .. } = *budget;
+    let line = |of: &Resource| {
+        let unlimited = BudgetLine {
+            scope,
+            of: *of,
+            used: charged.spent.of(*of),
+            reserved: charged.reserved.of(*of),
+            free: None,
+            limit: None,
+            needs: None,
+        };
+        budget.limit(*of, needs).map_or(unlimited, Into::into)
+    };
+    // Bytes are limited for a run or a session only.
+    let shown = |of: &&Resource| match of {
+        Resource::Memory => false,
+        Resource::Bytes => matches!(scope, Scope::Run | Scope::Session),
+        Resource::Tokens | Resource::Cost | Resource::Calls | Resource::Wall => true,
+    };
+    Resource::ALL.iter().filter(shown).map(line).collect()
 }

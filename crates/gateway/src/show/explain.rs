@@ -9,7 +9,7 @@ use super::fold::fold;
 use super::lookup::FoundRun;
 use super::sentence::name;
 use super::waiting::{Owned, waits_for};
-use super::{Source, owner};
+use super::{Source, budget, owner};
 use crate::error::Error;
 
 /// Explains a run that was found. `until` is absent without an owner, because only an owner keeps time.
@@ -43,7 +43,7 @@ fn session(source: &Source<'_>, found: &FoundRun) -> Result<(Session, Timestamp)
 
 fn bare(found: &FoundRun, state: String, since: Timestamp, can: Vec<Way>) -> Explained {
     let key = found.session.key.clone();
-    Explained { run: found.run, key, state, since, waits_for: None, until: None, then: None, can }
+    Explained { run: found.run, key, state, since, waits_for: None, until: None, then: None, budget: None, can }
 }
 
 fn under_way(
@@ -60,12 +60,14 @@ fn under_way(
     let limits = settings.map(|settings| settings.limits).filter(|_| owned == Owned::Yes);
     let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().min());
     let requests = source.read.approvals(Some(session.id))?;
+    let limit = budget::awaited(source.read, session)?;
     let waits = match source.lane_wait(run.id) {
         Some(wait) => format!("{}: queued behind {}", wait.place(), wait.behind_whom()),
-        None => waits_for(session, &requests, owned),
+        None => waits_for(session, &requests, limit.as_ref(), owned),
     };
     Ok(Explained {
         waits_for: Some(waits),
+        budget: limit.map(Into::into),
         until: next.map(|(at, _)| at),
         then: next.map(|(_, timer)| consequence(run, timer)),
         ..bare(found, name(&session.run_state()), since, ways(session, run, owned))
@@ -146,7 +148,7 @@ fn queued(source: &Source<'_>, found: &FoundRun, session: &Session, owned: Owned
             }
             None => format!("run {} of its session, which is {}, to end", run.id, session.run_state().name()),
         },
-        _ => waits_for(session, &[], owned),
+        _ => waits_for(session, &[], None, owned),
     };
     let cancel = way("withdraw it", format!("limulus queue cancel {}", found.run));
     let up = (owned == Owned::No).then(|| way("resume it", format!("limulus resume {}", session.key)));

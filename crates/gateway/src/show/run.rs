@@ -7,7 +7,7 @@ use protocol::show::{CallStage, CallStory, RunStory, RunSummary, StepStory};
 
 use super::fold::{Transition, fold, removed_to};
 use super::lookup::FoundRun;
-use super::{Source, Texts};
+use super::{Source, Texts, budget, fold_branch};
 use crate::error::Error;
 
 /// A run from its row.
@@ -56,7 +56,12 @@ pub(crate) fn of(found: &FoundRun) -> RunSummary {
 pub(crate) fn story(source: &Source<'_>, found: &FoundRun, texts: Texts<'_>) -> Result<RunStory, Error> {
     let summary = RunSummary { lane_wait: source.lane_wait(found.run), ..of(found) };
     let line = source.read.history(summary.branch)?;
-    project(summary, &line, texts)
+    let budget = if found.session.run == Some(found.run) {
+        budget::limited(source, &fold_branch(source.read, &found.session)?)?
+    } else {
+        vec![]
+    };
+    Ok(RunStory { budget, ..project(summary, &line, texts)? })
 }
 
 /// The story of a run in a branch. `summary` is completed from the entries.
@@ -158,7 +163,7 @@ impl Gathered {
         let steps = self.steps.into_iter().map(|step| step.read(texts)).collect::<Result<Vec<_>, _>>()?;
         let (open_request, open_text) = open.unzip();
         let (summary, open_text) = (self.summary, open_text.unwrap_or_default());
-        Ok(RunStory { summary, removed_to: None, text, open_request, open_text, steps })
+        Ok(RunStory { summary, removed_to: None, budget: vec![], text, open_request, open_text, steps })
     }
 }
 

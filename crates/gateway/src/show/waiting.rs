@@ -1,7 +1,7 @@
 //! What an unfinished session waits for: the answer to "why does nothing happen?".
 
 use engine::{
-    ApprovalRow, Call, Lifecycle, PauseCause, Phase, PrepareStage, Process, Run, Session, Stage, Timestamp, WaitFor,
+    ApprovalRow, Call, Lifecycle, Limit, PauseCause, Phase, PrepareStage, Process, Run, Session, Stage, Timestamp, WaitFor,
 };
 
 /// Whether a process owns the home and can make progress.
@@ -11,17 +11,22 @@ pub(crate) enum Owned {
     No,
 }
 
-/// What the session waits for. `requests` are its open approval requests.
-pub(crate) fn waits_for(session: &Session, requests: &[ApprovalRow], owned: Owned) -> String {
+/// What the session waits for. `requests` are its open approval requests; `limit` is the one that its run waits for.
+pub(crate) fn waits_for(
+    session: &Session,
+    requests: &[ApprovalRow],
+    limit: Option<&Limit>,
+    owned: Owned,
+) -> String {
     match (&session.lifecycle, owned) {
         (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; repair it with `{remedy}`"),
         (Lifecycle::Suspended(run), _) => paused(run),
         (Lifecycle::Active(_) | Lifecycle::Recovering { .. }, Owned::No) => {
             let then = session.run().filter(|_| waits_until(session).is_some());
-            let then = then.map(|run| format!("; it waits for {}", run_waits_for(run, requests))).unwrap_or_default();
+            let then = then.map(|run| format!("; it waits for {}", run_waits_for(run, requests, limit))).unwrap_or_default();
             format!("an owner: `limulus resume {}` continues it{then}", session.key)
         }
-        (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, requests),
+        (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, requests, limit),
         (Lifecycle::Recovering { .. }, Owned::Yes) => "to be repaired".to_owned(),
         (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if ends_processes(session) => match owned {
             Owned::Yes => "its background processes to end".to_owned(),
@@ -57,7 +62,7 @@ fn paused(run: &Run) -> String {
     format!("a human to resume it: {by}{}{frozen}", call.or(state).unwrap_or_default())
 }
 
-fn run_waits_for(run: &Run, requests: &[ApprovalRow]) -> String {
+fn run_waits_for(run: &Run, requests: &[ApprovalRow], limit: Option<&Limit>) -> String {
     if let Some(ending) = run.ending {
         let too = if ending.terminate { ", and its session ends" } else { "" };
         return format!("its calls to end; then it is {}{too}", ending.outcome.name());
@@ -74,11 +79,15 @@ fn run_waits_for(run: &Run, requests: &[ApprovalRow]) -> String {
         Phase::Awaiting { on: WaitFor::Budget, until: None } if run.budget.asked.is_some() => {
             "other runs to end: the process has reached its memory limit".to_owned()
         }
+        Phase::Awaiting { on: WaitFor::Budget, .. } => {
+            let why = limit.map_or_else(|| "its budget is used up".to_owned(), Limit::in_words);
+            format!("a larger budget: {why}")
+        }
         Phase::Awaiting { on, .. } => match on {
             WaitFor::Approval | WaitFor::Answer => "an answer",
             WaitFor::Children => "its children",
             WaitFor::Quota => "a quota",
-            WaitFor::Budget => "a larger budget: its budget is used up",
+            WaitFor::Budget => "a larger budget",
             WaitFor::Retry => "its next try",
             WaitFor::Lane => "a free slot in its lane",
         }

@@ -237,7 +237,7 @@ fn of_waits(body: Body) -> Vec<Event> {
     let (delivery, process) = (effect(EffectKind::Deliver, 1), effect(EffectKind::RunCall, 1));
     vec![
         Failed { request: None, failure: failure.clone(), text: Some(body) }.into(),
-        WaitBegan { on: WaitFor::Quota, until: Some(Timestamp(99)) }.into(),
+        WaitBegan { on: WaitFor::Quota, until: Some(Timestamp(99)), limit: None }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
         RetryScheduled {
             until: Timestamp(5),

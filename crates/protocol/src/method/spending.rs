@@ -1,6 +1,6 @@
 //! Parameters and results of the methods on budgets and usage. Names are camelCase.
 
-use engine::{Allowance, Resource, RunId, Scope, Usage};
+use engine::{Allowance, Limit, Resource, RunId, Scope, Usage};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ pub struct BudgetStory {
     pub lines: Vec<BudgetLine>,
 }
 
-/// The use of one resource.
+/// The use of one resource. `used`, `reserved` and `free` are together the limit, unless more was used than that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -86,8 +86,33 @@ pub struct BudgetLine {
     pub of: Resource,
     /// The amount that was spent, in the unit of the resource.
     pub used: u64,
+    /// The amount that is kept back: for requests in flight, their answers included, and for the final report.
+    #[serde(default)]
+    pub reserved: u64,
+    /// The amount that a next request may need; none means no limit.
+    #[serde(default)]
+    pub free: Option<u64>,
     /// The limit, in the same unit; none means no limit.
     pub limit: Option<u64>,
+    /// The amount that the next request needs, its answer included, if the run waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<u64>,
+}
+
+impl From<Limit> for BudgetLine {
+    fn from(limit: Limit) -> Self {
+        let Limit { scope, of, used, reserved, limit: most, needs } = limit;
+        let needs = Some(needs).filter(|needs| *needs > 0);
+        Self { scope, of, used, reserved, free: Some(limit.free()), limit: Some(most), needs }
+    }
+}
+
+impl BudgetLine {
+    /// The limit with its figures, if there is one.
+    pub fn as_limit(&self) -> Option<Limit> {
+        let Self { scope, of, used, reserved, limit, needs, .. } = *self;
+        limit.map(|limit| Limit { scope, of, used, reserved, limit, needs: needs.unwrap_or_default() })
+    }
 }
 
 impl BudgetSetParams {

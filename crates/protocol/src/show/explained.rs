@@ -5,6 +5,8 @@ use engine::{RunId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::method::BudgetLine;
+
 /// What a run is doing, what it waits for, and what the user can do. Times are milliseconds since 1970 UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -29,6 +31,9 @@ pub struct Explained {
     /// What happens at `until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
+    /// The limit that leaves too little for its next request, if it waits for a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetLine>,
     /// The actions that the user can take.
     pub can: Vec<Way>,
 }

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::LaneWait;
+use crate::method::BudgetLine;
 #[cfg(feature = "schema")]
 use super::names;
 
@@ -65,6 +66,9 @@ pub struct RunStory {
     /// The entry up to which its first entries were removed, `BRANCH@SEQ`; their content is not shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_to: Option<String>,
+    /// While it is unfinished: its limits, and those of its session, its agent and its day.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budget: Vec<BudgetLine>,
     /// The text of the answer; while the run is active, without the text of the open request.
     pub text: String,
     /// The id of the request whose response is streaming now.

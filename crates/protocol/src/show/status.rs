@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::LaneWait;
+use crate::method::BudgetLine;
 #[cfg(feature = "schema")]
 use super::names;
 
@@ -71,6 +72,9 @@ pub struct Unfinished {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub waits_until: Option<Timestamp>,
+    /// The limit that leaves too little for its next request, if its run waits for a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetLine>,
     /// The wait of its next or resumed run in a lane, if it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane_wait: Option<LaneWait>,

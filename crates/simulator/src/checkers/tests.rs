@@ -104,7 +104,7 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
         );
         append(outside, event_of(outside, "request_sent"));
     }),
-    (Invariant::Chain, |outside| append(outside, WaitBegan { on: WaitFor::Quota, until: None }.into())),
+    (Invariant::Chain, |outside| append(outside, WaitBegan { on: WaitFor::Quota, until: None, limit: None }.into())),
     (Invariant::Chain, |outside| {
         let Event::Failed(failed) = event_of(outside, "failed") else { unreachable!() };
         let failure = Failure::new(FailureClass::Auth, "refused");
@@ -172,7 +172,7 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
     (Invariant::Compaction, |outside| {
         [0; 2].iter().for_each(|_| append(outside, flush(outside)));
     }),
-    (Invariant::Budget, |outside| append(outside, WaitBegan { on: WaitFor::Budget, until: None }.into())),
+    (Invariant::Budget, |outside| append(outside, WaitBegan { on: WaitFor::Budget, until: None, limit: None }.into())),
     (Invariant::Budget, |outside| {
         let Event::RequestSent(sent) = event_of(outside, "request_sent") else { unreachable!() };
         let reserved = Some(Spent { tokens: 1, ..Spent::default() });

@@ -7,6 +7,7 @@ use crate::body::Body;
 use crate::event::{Note, Outcome, PauseCause, StopReason, Usage, WaitFor};
 use crate::failure::Failure;
 use crate::ids::{CallId, Hash, MessageId, RunId, Seq, Timestamp};
+use crate::tables::budget::Limit;
 use crate::tables::transitions::RunState;
 
 payload! {
@@ -38,6 +39,9 @@ payload! {
         on: WaitFor,
         /// The latest end of the wait.
         until: Option<Timestamp>,
+        /// The limit that leaves too little for its next request, if it waits for a budget.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<Limit>,
     }
     /// The wait is over.
     WaitEnded {

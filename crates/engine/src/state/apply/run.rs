@@ -367,8 +367,7 @@ impl Run {
 
     /// What it has spent, including the reservation in flight, without its running time.
     pub fn taken(&self) -> Spent {
-        let out = self.sent().and_then(|sent| sent.reserved).unwrap_or_default();
-        self.budget.spent.and(&out).and(&self.summary_out())
+        self.budget.spent.and(&self.reserved())
     }
 
     pub(super) fn wait_began(&mut self, e: &WaitBegan, at: Timestamp) {

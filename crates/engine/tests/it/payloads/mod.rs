@@ -193,7 +193,7 @@ fn run_samples() -> Vec<Event> {
         CompactionAsked { focus: Some(BODY) }.into(),
         Noted { note: Note::Repeats, body: BODY }.into(),
         BudgetSet { scope: Scope::Run, allowance: ALLOWANCE }.into(),
-        WaitBegan { on: WaitFor::Approval, until: Some(Timestamp(8)) }.into(),
+        WaitBegan { on: WaitFor::Approval, until: Some(Timestamp(8)), limit: None }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
         RetryScheduled {
             until: Timestamp(8),

@@ -11,7 +11,7 @@ use super::Reads;
 use crate::error::Error;
 use crate::events::wait;
 use crate::show::waiting::{Owned, waits_for, waits_until};
-use crate::show::{Source, fold_branch, owner};
+use crate::show::{Source, budget, fold_branch, owner};
 
 impl Reads for StatusGet {
     fn read(source: &Source<'_>, _: NoParams) -> Result<Status, Error> {
@@ -51,9 +51,12 @@ fn nothing(home: &Path) -> Status {
 fn unfinished(source: &Source<'_>, row: &SessionRow, owned: Owned) -> Result<Unfinished, Error> {
     let requests = source.read.approvals(Some(row.session))?;
     // One unreadable session must not hide the others.
-    let (waits_for, waits_until) = match fold_branch(source.read, row) {
-        Ok(session) => (waits_for(&session, &requests, owned), waits_until(&session)),
-        Err(error) => (format!("a readable journal: {}", error.shape().message), None),
+    let (waits_for, waits_until, limit) = match fold_branch(source.read, row) {
+        Ok(session) => {
+            let limit = budget::awaited(source.read, &session).unwrap_or_default();
+            (waits_for(&session, &requests, limit.as_ref(), owned), waits_until(&session), limit)
+        }
+        Err(error) => (format!("a readable journal: {}", error.shape().message), None, None),
     };
     let lane_wait = source.waits.iter().find(|wait| *wait.request.session == *row.key).map(wait::shape);
     Ok(Unfinished {
@@ -65,6 +68,7 @@ fn unfinished(source: &Source<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
         last_activity: row.last_activity,
         waits_for: lane_wait.as_ref().map_or(waits_for, lane),
         waits_until: waits_until.filter(|_| lane_wait.is_none()),
+        budget: limit.map(Into::into),
         lane_wait,
     })
 }

@@ -1,0 +1,47 @@
+//! What counts against the budgets of a session and its run, and what its next request needs. The machine decides by
+//! it, and everything that shows a budget shows it.
+
+use super::run::Run;
+use super::session::Session;
+use crate::ids::Timestamp;
+use crate::settings::Settings;
+use crate::tables::budget::{Budget, Charged, Scope, ScopeBudget, Spent};
+
+impl Run {
+    /// What is reserved for the request or the summary in flight.
+    pub fn reserved(&self) -> Spent {
+        self.sent().and_then(|sent| sent.reserved).unwrap_or_default().and(&self.summary_out())
+    }
+
+    /// What it has spent at this time, including its running time, and what is reserved for its request in flight.
+    pub fn charged(&self, at: Timestamp) -> Charged {
+        let reserved = self.reserved();
+        Charged { spent: self.spent_by(at).less(&reserved), reserved }
+    }
+}
+
+impl Session {
+    /// The budget of its unfinished run, if there is one, and its own.
+    pub fn budgets(&self, configured: &Budget, at: Timestamp) -> Vec<ScopeBudget> {
+        let of_run = self.run().map(|run| {
+            let allowance = run.budget.allowance.or(configured.run);
+            ScopeBudget { scope: Scope::Run, allowance, charged: run.charged(at) }
+        });
+        let before = Charged { spent: self.spent, reserved: Spent::default() };
+        let charged = of_run.map_or(before, |of_run| before.and(&of_run.charged));
+        let allowance = self.allowance.or(configured.session);
+        of_run.into_iter().chain([ScopeBudget { scope: Scope::Session, allowance, charged }]).collect()
+    }
+
+    /// What the next request of its run needs, its answer included. `settings` are those of the run.
+    pub fn needs(&self, settings: &Settings) -> Option<Spent> {
+        let run = self.run()?;
+        if let Some(asked) = run.budget.asked {
+            return Some(asked.expected);
+        }
+        let at = run.counts.candidates.candidate;
+        let candidate = settings.candidate(at)?;
+        let tokens = self.transcript.request_tokens((run.settings, settings), at, run.prompt.as_ref());
+        Some(Spent::expected(candidate, tokens))
+    }
+}
