@@ -39,7 +39,11 @@ pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliErr
         (found.run, found.session.key)
     };
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
-    let aborted = abort(&mut follower, &key, run, args.clear).await;
+    let aborted = match abort(&mut follower, &key, run, args.clear).await {
+        // What waited behind the run may have started.
+        Ok(()) => follower.finish(Some(&key)).await,
+        error => error,
+    };
     let closed = follower.close(End::of(&aborted)).await;
     aborted.and(closed)
 }

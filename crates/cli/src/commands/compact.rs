@@ -9,6 +9,7 @@ use protocol::Client;
 use protocol::method::{CompactParams, Compacted, SessionsCompact, SessionsUncompact, UncompactParams};
 
 use super::follower::{End, Follower, change};
+use super::resume;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::error::CliError;
@@ -45,10 +46,27 @@ pub(crate) async fn run(args: CompactArgs, globals: &Globals) -> Result<(), CliE
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
     let compacted = compact(&mut follower, &key, args.focus).await;
-    let closed = follower.close(End::of(&compacted)).await;
-    let compacted = compacted?;
-    closed?;
-    print(&if args.writer.json { json_line(&compacted) } else { describe(&compacted) })
+    let told = compacted.and_then(|compacted| {
+        follower.screen.hide_status();
+        print(&if args.writer.json { json_line(&compacted) } else { describe(&compacted) })?;
+        Ok(compacted)
+    });
+    let finished = match told {
+        Ok(compacted) => finish(&mut follower, globals, &compacted).await,
+        Err(error) => Err(error),
+    };
+    let closed = follower.close(End::of(&finished)).await;
+    finished.and(closed)
+}
+
+/// If a run of this process is to compact its history, or this process took the home over, no other process executes
+/// what is unfinished in the session.
+async fn finish(follower: &mut Follower<'_>, globals: &Globals, compacted: &Compacted) -> Result<(), CliError> {
+    let key = &compacted.session_key;
+    if compacted.done.is_none() && follower.is_owner() {
+        return resume::follow_one(follower, &Reader::open(&globals.home)?, key).await;
+    }
+    follower.finish(Some(key)).await
 }
 
 /// Requests the compaction and draws what happens until it is done.

@@ -8,6 +8,7 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use journal::{Read as _, Reader};
 use protocol::event::AGENT_EVENT;
 use protocol::method::{
     AbortParams, AnswerParams, ApprovalsResolve, EventsSubscribe, Method, RunsAbort, SubscribeParams,
@@ -49,6 +50,8 @@ pub(crate) struct Follower<'a> {
     /// Errors of requests whose response nobody awaits.
     trouble: (mpsc::UnboundedSender<CliError>, mpsc::UnboundedReceiver<CliError>),
     signals: Signals,
+    /// Whether this process became the owner because the owner that it asked first was gone.
+    took_over: bool,
 }
 
 struct Signals {
@@ -112,6 +115,7 @@ impl<'a> Follower<'a> {
             followed: BTreeMap::new(),
             trouble: mpsc::unbounded_channel(),
             signals,
+            took_over: false,
         }
     }
 
@@ -237,6 +241,29 @@ impl<'a> Follower<'a> {
         self.send::<RunsAbort>(params);
     }
 
+    /// If this process has taken the home over, follows this session until nothing of it is unfinished: its run was
+    /// resumed here by the request, and no other process executes it. How the run ends is no failure of the command.
+    pub(crate) async fn finish(&mut self, key: Option<&str>) -> Result<(), CliError> {
+        let Some((opening, key)) = self.opening.as_ref().zip(key).filter(|_| self.took_over && self.is_owner()) else {
+            return Ok(());
+        };
+        let reader = Reader::open(&opening.globals.home)?;
+        if !reader.session(key)?.is_some_and(|row| row.unfinished) {
+            return Ok(());
+        }
+        self.screen.say(&format!("… this process continues until nothing of {key} is unfinished"));
+        self.screen.leave_stdout();
+        self.follow(key).await?;
+        match Box::pin(super::resume::follow_one(self, &reader, key)).await {
+            Err(error) if error.exit() == Exit::Stopped => Err(error),
+            Err(error) => {
+                self.screen.say(&format!("limulus: {error}"));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
     /// Disconnects. If this process is the owner, it shuts down in order, so that others can continue.
     pub(crate) async fn close(mut self, end: End) -> Result<(), CliError> {
         self.screen.hide_status();
@@ -358,8 +385,31 @@ pub(crate) fn quit_on_signals() -> Result<(), CliError> {
     Ok(())
 }
 
+/// The response to a change, which may have opened a session.
+pub(crate) trait Changed {
+    /// The key of that session.
+    fn session_key(&self) -> Option<&str>;
+}
+
+macro_rules! changed {
+    ($($of_session:ident),+; $($of_home:ident),+) => {
+        $(impl Changed for protocol::method::$of_session {
+            fn session_key(&self) -> Option<&str> {
+                Some(&self.session_key)
+            }
+        })+
+        $(impl Changed for protocol::method::$of_home {
+            fn session_key(&self) -> Option<&str> {
+                None
+            }
+        })+
+    };
+}
+
+changed!(BudgetStory, Cancelled, QueueModeSet, RunAsked, Uncompacted; CleanedUp, ProfileUsed, ProfilesCleared);
+
 /// Sends one request to the owner, or becomes the owner if there is none, and returns the response.
-pub(crate) async fn change<T>(
+pub(crate) async fn change<T: Changed>(
     globals: &Globals,
     writer: &WriterArgs,
     call: impl AsyncFn(&Client) -> Result<T, ClientError>,
@@ -372,6 +422,14 @@ pub(crate) async fn change<T>(
             Err(error) if is_gone(&error) => follower.reopen().await?,
             Err(error) => break Err(failed(error)),
         }
+    };
+    let answer = match answer {
+        Ok(answer) => {
+            let key = answer.session_key();
+            let finished = follower.finish(key).await;
+            finished.map(|()| answer)
+        }
+        error => error,
     };
     let closed = follower.close(End::of(&answer)).await;
     answer.and_then(|answer| closed.map(|()| answer))

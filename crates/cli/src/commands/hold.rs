@@ -120,7 +120,7 @@ async fn drop_run(follower: &mut Follower<'_>, found: &FoundRun) -> Result<(), C
     let run = found.run;
     until_ended(follower, &found.session.key, run, async |client| ask(client, run, true).await.map(drop)).await?;
     follower.screen.say(&format!("run {run} ended as interrupted; the text so far is kept"));
-    Ok(())
+    follower.finish(Some(&found.session.key)).await
 }
 
 /// Resumes the run. If this process is the owner, it follows the run to its end, because no other process executes it.

@@ -129,7 +129,10 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
         attachments: vec![],
     };
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
-    let sent = send(&mut follower, &params).await;
+    let sent = match send(&mut follower, &params).await {
+        Ok(sent) => follower.finish(Some(&params.session_key)).await.map(|()| sent),
+        error => error,
+    };
     let closed = follower.close(End::of(&sent)).await;
     let sent = sent?;
     closed?;

@@ -28,6 +28,8 @@ pub(crate) enum Style {
     Terminal,
     /// Each message when it is sealed.
     Plain,
+    /// Nothing on stdout: only notes.
+    Notes,
 }
 
 impl Style {
@@ -297,6 +299,7 @@ impl Screen {
             }
             AssistantLine::Struck { .. } => self.retract(),
             AssistantLine::Cut { cause, .. } => self.note(event, &vocabulary::interrupted(*cause)),
+            AssistantLine::Message { .. } if self.style == Style::Notes => {}
             AssistantLine::Message { effect, text, continues, .. } => {
                 self.sealed(*effect, text.as_deref());
                 if *continues {
@@ -307,6 +310,11 @@ impl Screen {
                 }
             }
         }
+    }
+
+    /// Prints nothing more on stdout.
+    pub(crate) fn leave_stdout(&mut self) {
+        self.style = Style::Notes;
     }
 
     /// Sets whether the output of calls is shown.

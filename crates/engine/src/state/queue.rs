@@ -178,7 +178,9 @@ impl Session {
     /// The messages whose steer leg joined the active run, and was in none of its requests.
     pub(crate) fn unsent_steers(&self) -> impl Iterator<Item = MessageId> {
         let inputs = self.run().into_iter().flat_map(|run| run.inputs.iter().map(move |input| (run, *input)));
-        inputs.filter_map(|(run, input)| {
+        // The steer of the message that began the run went together with its followup.
+        let joined = inputs.filter(|(run, input)| run.id != RunId::from(*input));
+        joined.filter_map(|(run, input)| {
             let leg = self.messages.get(&input)?.steer.filter(|leg| leg.run == run.id)?;
             let is_unsent = match leg.state {
                 ReceiptState::Merged => !run.has_sent(),

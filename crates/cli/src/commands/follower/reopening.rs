@@ -41,6 +41,7 @@ impl Follower<'_> {
                 Err(error) => return Err(failed(error)),
             }
         }
+        self.took_over |= self.owner_client.here.is_some();
         let pid = self.owner_client.pid;
         self.screen.say(&match &self.owner_client.here {
             Some(_) if handed_over => {

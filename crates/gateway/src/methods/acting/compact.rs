@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use engine::{Acknowledgement, BodyKind, Command, Content, Event, MessageId, Outcome, SessionRow};
+use engine::{Acknowledgement, BodyKind, Command, Content, Event, MessageId, Outcome, Session, SessionRow};
 use protocol::method::{CompactParams, Compacted, CompactionResult, Ended, UncompactParams, Uncompacted};
 use uuid::Uuid;
 
-use super::end::observed;
+use super::end::{ended, observed};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
@@ -25,11 +25,21 @@ pub(in crate::methods) async fn compact(caller: &Arc<Caller>, params: CompactPar
     let queue = service.runtime.resolver().queue(&row.agent);
     match super::ask(service, &row, Command::Compact { message, focus, queue }).await? {
         Acknowledgement::Done => {
-            let run_id = super::session(service, &row.key)?.run;
-            Ok(Compacted { session_key: row.key, run_id, done: None })
+            let row = super::session(service, &row.key)?;
+            match row.run.filter(|_| only_compacts(service, &row)) {
+                // An earlier request, whose owner may be gone: its run is this compaction.
+                Some(run) => done(service, row, ended(service, run).await?),
+                None => Ok(Compacted { session_key: row.key, run_id: row.run, done: None }),
+            }
         }
         Acknowledgement::Receipt(_) => done(service, row, observed(service, waiting).await?),
     }
+}
+
+/// Whether the run of this session does nothing but compact the history.
+fn only_compacts(service: &Service, row: &SessionRow) -> bool {
+    let session = fold_branch(service.runtime.journal().as_ref(), row).ok();
+    session.as_ref().and_then(Session::run).is_some_and(|run| run.counts.candidates.compaction.alone)
 }
 
 /// The result of a run that only compacted.
