@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Serve(commands::serve::ServeArgs),
     /// Show what this home is doing
     Status(commands::status::StatusArgs),
+    /// List the agents, each with its state over its sessions
+    Agents(commands::agents::AgentsArgs),
     /// List, show, compact, clean up and end conversations
     Sessions(commands::sessions::SessionsArgs),
     /// List, show, trace, pause, resume, steer and abort runs

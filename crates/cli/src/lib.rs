@@ -76,6 +76,7 @@ fn run(command: Command) -> Result<(), CliError> {
         },
         Command::Events(args) => wait_for(commands::events::run(args, &globals?)),
         Command::Status(args) => commands::status::run(args, &globals?),
+        Command::Agents(args) => commands::agents::run(&args, &globals?),
         Command::Sessions(args) => match args.writing() {
             Ok(Writing::End(end)) => wait_for(commands::end::run(end, &globals?)),
             Ok(Writing::Compact(compact)) => wait_for(commands::compact::run(compact, &globals?)),

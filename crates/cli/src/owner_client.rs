@@ -50,6 +50,8 @@ pub(crate) struct OwnerClient {
     methods: Vec<String>,
     /// The owner, if it is this process.
     pub(crate) here: Option<Here>,
+    /// Whether another process owned the home while this one looked for it.
+    pub(crate) is_successor: bool,
 }
 
 /// How to open a home.
@@ -66,10 +68,11 @@ impl Opening<'_> {
     /// Connects to the owner, or becomes the owner if there is none.
     pub(crate) async fn open(&self) -> Result<OwnerClient, CliError> {
         let home = &self.globals.home;
-        let (began, mut reported) = (Instant::now(), false);
+        let (began, mut reported, mut is_successor) = (Instant::now(), false, false);
         loop {
             let greeted = look_for(home, self.can_approve, GREETING).await;
             let is_away = greeted.is_none();
+            is_successor |= !is_away;
             match greeted {
                 Some(Ok(owner_client)) => return Ok(owner_client),
                 // The owner refused the handshake: it has too many clients, or speaks another version.
@@ -85,8 +88,9 @@ impl Opening<'_> {
                 continue;
             }
             match Sqlite::own(home) {
-                Ok(journal) => return self.own(Arc::new(journal)).await,
+                Ok(journal) => return Ok(OwnerClient { is_successor, ..self.own(Arc::new(journal)).await? }),
                 Err(error @ journal::Error::Owned { .. }) => {
+                    is_successor = true;
                     // An owner that does not complete the handshake is stopped; one without a socket starts or shuts
                     // down, or hands the home over to the service that has claimed it.
                     let most = if is_claimed { self.config.drain().saturating_add(RELEASE) } else { CHANGE };
@@ -182,7 +186,14 @@ where
     let caps = if can_approve { vec![Cap::Asks] } else { vec![] };
     let hello = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps };
     let (client, hello, events) = Client::connect(stream, hello).await?;
-    Ok(OwnerClient { client, events, pid: hello.server.pid, methods: hello.features.methods, here: None })
+    Ok(OwnerClient {
+        client,
+        events,
+        pid: hello.server.pid,
+        methods: hello.features.methods,
+        here: None,
+        is_successor: false,
+    })
 }
 
 impl OwnerClient {

@@ -26,17 +26,27 @@ where
     M: Reads,
     M::Params: Clone,
 {
+    ask_among::<M>(globals, params, &[])
+}
+
+/// The same for a method that lists agents. The owner knows those of its configuration; `agents` are those of this
+/// process'.
+pub(crate) fn ask_among<M>(globals: &Globals, params: M::Params, agents: &[String]) -> Result<M::Result, CliError>
+where
+    M: Reads,
+    M::Params: Clone,
+{
     match of_owner::<M>(&globals.home, params.clone()) {
         Some(answer) => answer,
-        None => of_journal::<M>(globals, params),
+        None => of_journal::<M>(globals, params, agents),
     }
 }
 
 /// The result from the journal, whoever owns it.
-fn of_journal<M: Reads>(globals: &Globals, params: M::Params) -> Result<M::Result, CliError> {
+fn of_journal<M: Reads>(globals: &Globals, params: M::Params, agents: &[String]) -> Result<M::Result, CliError> {
     let reader = open(globals)?;
     let (home, immutable) = (globals.home.as_path(), reader.is_immutable());
-    Ok(M::read(&Source { home, read: &reader, immutable, most_bytes: u64::MAX, waits: &[] }, params)?)
+    Ok(M::read(&Source { home, read: &reader, immutable, most_bytes: u64::MAX, waits: &[], agents }, params)?)
 }
 
 /// The payload of the owner's response; None if no owner responds.

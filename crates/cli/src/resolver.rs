@@ -123,6 +123,10 @@ impl Resolver for ConfigResolver {
         Ok(resolved.settings)
     }
 
+    fn agents(&self) -> Vec<String> {
+        self.current().config.agents()
+    }
+
     fn queue(&self, agent: &str) -> QueueSettings {
         self.current().config.queue(agent, &jiff::Zoned::now())
     }

@@ -131,6 +131,8 @@ methods! {
     RunsBreak "runs.break": BreakParams => RunAsked;
     /// Explains what a run is doing since when, what it waits for until when, and what can be done.
     RunsExplain "runs.explain": RunParams => Explained;
+    /// Lists the agents, each with its state over its sessions.
+    AgentsList "agents.list": NoParams => AgentsListed;
     /// Lists all sessions with state, queue and last activity.
     SessionsList "sessions.list": SessionsListParams => SessionsListed;
     /// Shows one session: its conversation, background commands, queue and run.

@@ -21,7 +21,7 @@ pub(crate) struct BudgetArgs {
 
 #[derive(Debug, Subcommand)]
 enum BudgetCommand {
-    /// Show what a session and its run have spent, and what they may spend
+    /// Show what a session and its run have used, what is reserved and free, and their limits
     Show {
         /// NAME, or agent:AGENT:NAME [default: agent:main:main]
         key: Option<String>,

@@ -50,7 +50,7 @@ pub(crate) struct Follower<'a> {
     /// Errors of requests whose response nobody awaits.
     trouble: (mpsc::UnboundedSender<CliError>, mpsc::UnboundedReceiver<CliError>),
     signals: Signals,
-    /// Whether this process became the owner because the owner that it asked first was gone.
+    /// Whether this process became the owner because another owner was gone.
     took_over: bool,
 }
 
@@ -98,7 +98,8 @@ impl<'a> Follower<'a> {
         let signals = Signals::new()?;
         let owner_client = opening.open().await?;
         let screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
-        Ok(Self { opening: Some(opening), ..Self::over(owner_client, screen, signals) })
+        let took_over = owner_client.is_successor;
+        Ok(Self { opening: Some(opening), took_over, ..Self::over(owner_client, screen, signals) })
     }
 
     /// Watches an owner until it goes away.

@@ -3,6 +3,7 @@
 
 pub(crate) mod abort;
 pub(crate) mod agent;
+pub(crate) mod agents;
 mod asking;
 pub(crate) mod audit;
 pub(crate) mod budget;

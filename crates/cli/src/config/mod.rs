@@ -146,6 +146,11 @@ impl Config {
         LaneBounds { main: main.into(), subagent: subagent.into(), cron: cron.into(), agent }
     }
 
+    /// The names of the configured agents.
+    pub(crate) fn agents(&self) -> Vec<String> {
+        self.values.agents.keys().cloned().collect()
+    }
+
     /// The budgets that all sessions share.
     pub(crate) fn shared_budget(&self) -> SharedBudget {
         self.values.budget.shared()

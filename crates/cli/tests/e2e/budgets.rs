@@ -42,7 +42,8 @@ pub(crate) fn r23_a_run_that_has_used_up_its_calls_waits_and_continues_when_the_
     assert_eq!((&calls["used"], &calls["limit"]), (&1.into(), &1.into()));
     let explained = home.run(&["runs", "explain"]).expect_code(0);
     assert!(
-        explained.out.contains("its budget is used up") && explained.out.contains("limulus budget show"),
+        explained.out.contains("what this run may spend is used up: 1 of 1 calls")
+            && explained.out.contains("limulus budget show"),
         "{explained:?}"
     );
     assert_eq!(home.json(&["sessions", "show"])["flags"]["isBlocked"], true);
@@ -57,6 +58,44 @@ pub(crate) fn r23_a_run_that_has_used_up_its_calls_waits_and_continues_when_the_
     }
     assert_eq!(server.violations(), [""; 0]);
     assert_eq!(budget(&home)["waits"], false);
+}
+
+/// What is used, reserved and free, and what the next request needs, is the same wherever it is shown.
+#[test]
+fn r21_r23_a_run_that_stops_far_from_its_limit_shows_what_is_reserved_and_what_its_next_request_needs() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server).with("LIMULUS_BUDGET__RUN__TOKENS", "3000");
+    let agent = home.start(&["agent", "-m", WORK]);
+    until_it_waits(&home);
+    let shown = budget(&home);
+    let is_tokens = |line: &&Value| line["scope"] == "run" && line["of"] == "tokens";
+    let lines = |of: &Value| of.as_array().cloned().expect("lines");
+    let line = lines(&shown["lines"]).iter().find(is_tokens).cloned().expect("the run's tokens");
+    let figures = ["used", "reserved", "free", "limit"].map(|of| line[of].as_u64().expect("a number"));
+    assert_eq!(figures, [0, 150, 2_850, 3_000], "a twentieth is for the final report");
+    let needs = line["needs"].as_u64().expect("a number");
+    assert!(needs > 4_096, "the answer is a part of it: {needs}");
+    let sentence = format!(
+        "what this run may spend is too little for the next request: 0 of 3000 tokens used, 150 reserved, 2850 free; \
+         the next request needs {needs} with its answer"
+    );
+    for words in [&["budget", "show"][..], &["status"], &["runs", "explain"]] {
+        let said = home.run(words).expect_code(0);
+        assert!(said.out.contains(&sentence), "{words:?}: {}", said.out);
+    }
+    let run = home.run(&["runs", "show"]).expect_code(0);
+    assert!(run.out.contains("budget of the run: 0 of 3000 tokens used, 150 reserved, 2850 free"), "{}", run.out);
+    assert_eq!(lines(&home.json(&["runs", "show"])["budget"]).iter().find(is_tokens), Some(&line));
+    assert_eq!(home.json(&["status"])["unfinished"][0]["budget"], line);
+    assert_eq!(home.json(&["runs", "explain"])["budget"], line);
+    let trace = home.run(&["runs", "trace", "--json"]).expect_code(0);
+    let limit = trace.lines().into_iter().find_map(|line| line["fields"].get("limit").cloned()).expect("its wait");
+    assert_eq!((&limit["used"], &limit["reserved"], &limit["needs"]), (&0.into(), &150.into(), &needs.into()));
+    let trace = home.run(&["runs", "trace"]).expect_code(0).out;
+    assert!(trace.contains("for budget: 0 of 3000 tokens used, 150 reserved, 2850 free"), "{trace}");
+    home.run(&["budget", "set", "main", "--run", "--tokens", "none"]).expect_code(0);
+    let done = agent.finish().expect_code(0);
+    assert!(done.err.contains(&format!("… {sentence}: waits for more")), "{}", done.err);
 }
 
 #[test]

@@ -261,6 +261,33 @@ fn r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_cont
     home.run(&["audit", "main", "--verify"]).expect_code(0);
 }
 
+/// The owner is killed in a compaction that a command waits for: the command takes the home over, and finishes it.
+#[test]
+fn r11_r14_r62_a_compaction_on_demand_is_finished_by_the_command_whose_owner_was_killed() {
+    let summaries = AtomicUsize::new(0);
+    let server = Planned::start(move |_, asked| match () {
+        () if is_summary(asked) && summaries.fetch_add(1, Ordering::SeqCst) == 0 => Does::Hold(said(&["A sum"])),
+        () if is_summary(asked) => Does::Answer(whole(&["They spoke of the tides."])),
+        () => Does::Answer(whole(&[&"the tide is high at noon, ".repeat(200)])),
+    });
+    let home = home(&server.base_url);
+    for text in ["When is the tide high?", "And tomorrow?", "And then?"] {
+        home.run(&["agent", "-m", text]).expect_code(0);
+    }
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let compact = home.start(&["sessions", "compact", "main"]);
+    until("a summary that is asked for", || server.seen().iter().any(is_summary));
+    owner.kill();
+    let done = compact.finish().expect_code(0);
+    assert!(done.out.contains("was compacted: about"), "{done:?}");
+    let shown = home.json(&["sessions", "show"]);
+    let states = (&shown["lifecycle"], &shown["run_state"], &shown["transcript"][0]["role"]);
+    assert_eq!(states, (&json!("idle"), &json!("idle"), &json!("summary")), "{done:?}");
+    home.run(&["resume"]).expect_code(0).expect_err("nothing is unfinished");
+    assert_eq!(server.seen().iter().filter(|asked| is_summary(asked)).count(), 2);
+}
+
 /// Undo restores the previous summary, and a second undo restores what that one replaced.
 #[test]
 pub(crate) fn r62_each_summary_can_be_undone_in_turn() {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{Busy, HOLD, Home, is_alive, pids, until};
@@ -76,6 +77,34 @@ fn r16_without_an_owner_a_run_is_paused_and_resumed_too() {
     assert_eq!(outcomes(&home), ["completed"]);
     assert_eq!(pids(&home.file("pids")), [pid], "it ran once");
     home.run(&["runs", "resume"]).expect_code(4);
+}
+
+/// R11, R16: a command that waits for an owner which is killed owns the home then. Its request resumes the run of the
+/// session, which no other process executes: the command does not leave it unfinished.
+#[test]
+fn r11_r16_a_command_that_takes_a_home_over_finishes_the_run_that_it_resumed() {
+    let changes = [
+        (&["runs", "break", "--on", "compacting", "--wait"][..], "pauses in `compacting`\n"),
+        (&["queue", "mode", "main", "followup", "--wait"][..], "followup"),
+    ];
+    for (change, says) in changes {
+        let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
+        let owner = home.start(&["serve"]);
+        owner.until_err("serving");
+        home.run(&["send", HOLD]).expect_code(0);
+        until("a command that holds", || pids(&home.file("pids")).len() == 1);
+        // An owner that does not answer.
+        owner.signal(Signal::STOP);
+        let asked = home.start(change);
+        asked.until_err("waiting");
+        owner.kill();
+        asked.until_err("continues until nothing of agent:main:main is unfinished");
+        home.put("go", "");
+        let done = asked.finish().expect_code(0);
+        assert!(done.out.contains(says) && done.out.lines().count() == 1, "its own answer alone: {done:?}");
+        assert_eq!(outcomes(&home), ["completed"], "{done:?}");
+        assert_eq!(pids(&home.file("pids")).len(), 1, "it ran once");
+    }
 }
 
 /// R16: `--drop` ends the run as interrupted, with its command, and the next message is answered.

@@ -2,6 +2,7 @@
 //! crate can show by itself is tested in that crate.
 
 mod aborts;
+mod agents;
 mod anchored;
 mod answers;
 mod asking;

@@ -213,11 +213,7 @@ impl Machine {
 
     /// What the run may spend and has spent, which candidate it asks next and for about how many tokens, and its state
     /// of wrapping up; none if nothing is limited.
-    fn budgets_of_run(
-        &self,
-        candidate: u32,
-        moment: Moment,
-    ) -> Option<(Vec<ScopeBudget>, Candidate, u64, WrapUp)> {
+    fn budgets_of_run(&self, candidate: u32, moment: Moment) -> Option<(Vec<ScopeBudget>, Candidate, u64, WrapUp)> {
         let (session, settings) = (self.session.as_ref()?, self.settings.as_ref()?);
         let run = session.run()?;
         let budgets = session.budgets(&settings.budget, moment.now);

@@ -118,7 +118,9 @@ impl Limit {
         };
         let (used, limit) = (shown(self.used), shown(self.limit));
         match self.of {
-            Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory => format!("{used} of {limit} {unit}"),
+            Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory => {
+                format!("{used} of {limit} {unit}")
+            }
             Resource::Tokens | Resource::Cost => {
                 let (reserved, free) = (shown(self.reserved), shown(self.free()));
                 let needs = if self.is_reached() && self.needs > 0 {

@@ -27,7 +27,9 @@ impl Machine {
         }
         let candidate = match self.pick(moment) {
             Pick::Ask(candidate) => candidate,
-            Pick::Wait(until) => return self.emit(WaitBegan { on: WaitFor::Quota, until: Some(until), limit: None }, moment.now),
+            Pick::Wait(until) => {
+                return self.emit(WaitBegan { on: WaitFor::Quota, until: Some(until), limit: None }, moment.now);
+            }
         };
         if let Some(failure) = self.too_small(candidate) {
             return self.emit(Failed { request: None, failure, text: None }, moment.now);

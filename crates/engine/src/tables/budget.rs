@@ -408,7 +408,10 @@ mod tests {
         assert_eq!(budget.limit(Resource::Cost, &NOTHING), None);
         // More may be used than is allowed: by a part of one request.
         let over = of(Scope::Run, allowance, Spent { tokens: 7_100, ..NOTHING });
-        assert_eq!(over.limit(Resource::Tokens, &NOTHING).map(|limit| (limit.free(), limit.is_reached())), Some((0, true)));
+        assert_eq!(
+            over.limit(Resource::Tokens, &NOTHING).map(|limit| (limit.free(), limit.is_reached())),
+            Some((0, true))
+        );
     }
 
     #[test]

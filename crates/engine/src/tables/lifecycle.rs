@@ -95,3 +95,37 @@ pub const EDGES: &[(LifecycleKind, LifecycleCause, LifecycleKind)] = &[
 pub fn allowed(from: LifecycleKind, cause: LifecycleCause, to: LifecycleKind) -> bool {
     EDGES.contains(&(from, cause, to))
 }
+
+/// The order in which the lifecycles of its sessions decide the state of an agent, the worst first. A terminated session
+/// accepts nothing more, so it does not count.
+pub const WORST_FIRST: &[LifecycleKind] = &[Error, Recovering, Suspended, Active, Initializing, Idle, Ready];
+
+/// The state of an agent whose sessions are in these states: the worst of them; ready if it has none.
+pub fn worst(sessions: impl IntoIterator<Item = LifecycleKind>) -> LifecycleKind {
+    let rank = |state: &LifecycleKind| WORST_FIRST.iter().position(|known| known == state);
+    let worst = sessions.into_iter().filter_map(|state| Some((rank(&state)?, state))).min_by_key(|(rank, _)| *rank);
+    worst.map_or(Ready, |(_, state)| state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r20_the_state_of_an_agent_is_the_worst_of_its_sessions_that_have_not_terminated() {
+        let rows = [
+            (&[][..], Ready),
+            (&[Terminated, Terminated], Ready),
+            (&[Ready, Idle, Terminated], Idle),
+            (&[Idle, Active, Initializing], Active),
+            (&[Active, Suspended], Suspended),
+            (&[Suspended, Recovering, Active], Recovering),
+            (&[Idle, Error, Recovering], Error),
+        ];
+        for (sessions, expected) in rows {
+            assert_eq!(worst(sessions.iter().copied()), expected, "{sessions:?}");
+        }
+        let counted = LifecycleKind::ALL.iter().filter(|state| **state != Terminated);
+        assert!(counted.clone().all(|state| WORST_FIRST.contains(state)) && counted.count() == WORST_FIRST.len());
+    }
+}

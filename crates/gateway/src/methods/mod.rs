@@ -107,7 +107,8 @@ async fn read(caller: &Caller, method: &str, params: Value) -> Result<Value, Err
     caller.buffer.wait_for_space().await;
     let service = &caller.service;
     let (home, journal) = (Arc::clone(service.home()), Arc::clone(service.runtime.journal()));
-    reading::answer(home, journal, service.runtime.waits(), (method.to_owned(), params)).await
+    let known = (service.runtime.waits(), service.runtime.resolver().agents());
+    reading::answer(home, journal, known, (method.to_owned(), params)).await
 }
 
 fn encoded<M: Method>(result: M::Result) -> Value {

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use engine::tables::budget::{Standing, standing};
 use engine::{
-    Budget, Charged, Hash, Limit, Phase, Resource, Scope, ScopeBudget, Session, Settings, Spent, Timestamp,
-    WaitFor,
+    Budget, Charged, Hash, Limit, Phase, Resource, Scope, ScopeBudget, Session, Settings, Spent, Timestamp, WaitFor,
 };
 use journal::Read;
 use protocol::method::{BudgetLine, BudgetStory};

@@ -48,6 +48,8 @@ pub struct Source<'a> {
     pub most_bytes: u64,
     /// The runs that wait for a lane, as their owner knows them.
     pub waits: &'a [LaneWait],
+    /// The names of the configured agents, for a method that lists them.
+    pub agents: &'a [String],
 }
 
 /// The source of the text of a body.
@@ -65,7 +67,7 @@ impl<'a> Source<'a> {
     /// This journal, without a folder.
     #[cfg(any(test, feature = "scene"))]
     pub fn of(read: &'a dyn Read) -> Self {
-        Self { home: Path::new("/nowhere"), read, immutable: false, most_bytes: u64::MAX, waits: &[] }
+        Self { home: Path::new("/nowhere"), read, immutable: false, most_bytes: u64::MAX, waits: &[], agents: &[] }
     }
 
     /// The wait of this run for a lane, if it waits.

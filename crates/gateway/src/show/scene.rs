@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use engine::{
     BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Decide as _, Effect, EffectId, EffectKind, Epoch,
-    Event, Failure, Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, QueueMode, QueueSettings,
-    Report, ResumeMode, Seq, SessionId, Settings, Timestamp, ToolResult, Usage,
+    Event, Failure, Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, QueueMode,
+    QueueSettings, Report, ResumeMode, Seq, SessionId, Settings, Timestamp, ToolResult, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 use uuid::Uuid;

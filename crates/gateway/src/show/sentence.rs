@@ -207,7 +207,10 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
         Event::WaitBegan(e) => match e.on {
             WaitFor::Approval => "for approval".to_owned(),
             WaitFor::Lane => "for a slot of its lane again".to_owned(),
-            on => format!("for {}", name(&on)),
+            on => match e.limit {
+                Some(limit) => format!("for {}: {}", name(&on), limit.figures()),
+                None => format!("for {}", name(&on)),
+            },
         },
         Event::WaitEnded(e) => format!("for {}", name(&e.on)),
         Event::EndingSet(e) => {

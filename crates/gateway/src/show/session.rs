@@ -29,6 +29,14 @@ pub(crate) fn list(read: &dyn Read, row: &SessionRow) -> Result<Listed, Error> {
     Ok(summary(row, flags, queue, run))
 }
 
+/// The flags of a session. An idle one is not read.
+pub(crate) fn flags(read: &dyn Read, row: &SessionRow) -> Result<Flags, Error> {
+    if row.run.is_none() && row.queued == 0 {
+        return Ok(idle_flags(row));
+    }
+    Ok(fold_branch(read, row)?.flags())
+}
+
 /// The flags of a session without a run.
 pub(crate) fn idle_flags(row: &SessionRow) -> Flags {
     let trouble = row.lifecycle == LifecycleKind::Error;

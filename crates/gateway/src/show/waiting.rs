@@ -1,7 +1,8 @@
 //! What an unfinished session waits for: the answer to "why does nothing happen?".
 
 use engine::{
-    ApprovalRow, Call, Lifecycle, Limit, PauseCause, Phase, PrepareStage, Process, Run, Session, Stage, Timestamp, WaitFor,
+    ApprovalRow, Call, Lifecycle, Limit, PauseCause, Phase, PrepareStage, Process, Run, Session, Stage, Timestamp,
+    WaitFor,
 };
 
 /// Whether a process owns the home and can make progress.
@@ -12,18 +13,14 @@ pub(crate) enum Owned {
 }
 
 /// What the session waits for. `requests` are its open approval requests; `limit` is the one that its run waits for.
-pub(crate) fn waits_for(
-    session: &Session,
-    requests: &[ApprovalRow],
-    limit: Option<&Limit>,
-    owned: Owned,
-) -> String {
+pub(crate) fn waits_for(session: &Session, requests: &[ApprovalRow], limit: Option<&Limit>, owned: Owned) -> String {
     match (&session.lifecycle, owned) {
         (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; repair it with `{remedy}`"),
         (Lifecycle::Suspended(run), _) => paused(run),
         (Lifecycle::Active(_) | Lifecycle::Recovering { .. }, Owned::No) => {
-            let then = session.run().filter(|_| waits_until(session).is_some());
-            let then = then.map(|run| format!("; it waits for {}", run_waits_for(run, requests, limit))).unwrap_or_default();
+            let then = session.run().filter(|_| waits_until(session).is_some() || limit.is_some());
+            let then =
+                then.map(|run| format!("; it waits for {}", run_waits_for(run, requests, limit))).unwrap_or_default();
             format!("an owner: `limulus resume {}` continues it{then}", session.key)
         }
         (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, requests, limit),

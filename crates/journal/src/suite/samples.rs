@@ -95,6 +95,7 @@ pub(crate) fn every_other_kind() -> (Vec<Event>, Vec<Content>) {
     events.extend(of_calls(body));
     events.extend(of_histories(body));
     events.extend(of_waits(body));
+    events.extend(of_lifecycle());
     events.extend(of_streams());
     (events, vec![content])
 }
@@ -232,11 +233,8 @@ fn of_histories(body: Body) -> Vec<Event> {
 fn of_waits(body: Body) -> Vec<Event> {
     let failure =
         Failure { status: Some(529), retry_after_ms: Some(9), ..Failure::new(FailureClass::Overloaded, "busy") };
-    let (from, to, cause) = (LifecycleKind::Active, LifecycleKind::Error, LifecycleCause::Escalated);
-    let remedy = Some("limulus resume KEY --force".to_owned());
-    let (delivery, process) = (effect(EffectKind::Deliver, 1), effect(EffectKind::RunCall, 1));
     vec![
-        Failed { request: None, failure: failure.clone(), text: Some(body) }.into(),
+        Failed { request: None, failure, text: Some(body) }.into(),
         WaitBegan { on: WaitFor::Quota, until: Some(Timestamp(99)), limit: None }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
         RetryScheduled {
@@ -290,12 +288,21 @@ fn of_waits(body: Body) -> Vec<Event> {
         ProfileCooldownLifted { provider: "acme".into(), profile: Some("b".into()) }.into(),
         AllowanceSet { agent: Some("main".into()), allowance: Allowance { cost: Some(7), ..Allowance::default() } }
             .into(),
+    ]
+}
+
+fn of_lifecycle() -> Vec<Event> {
+    let (from, to, cause) = (LifecycleKind::Active, LifecycleKind::Error, LifecycleCause::Escalated);
+    let remedy = Some("limulus resume KEY --force".to_owned());
+    let failure = Some(Failure::new(FailureClass::Overloaded, "busy"));
+    let (delivery, process) = (effect(EffectKind::Deliver, 1), effect(EffectKind::RunCall, 1));
+    vec![
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: false }.into(),
         Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None, cleared: false }.into(),
         BreakpointSet { run: run(), before_tool: Some("exec".to_owned()), on_state: None }.into(),
         Reset {}.into(),
         Resumed {}.into(),
-        LifecycleChanged { from, to, cause, failure: Some(failure), remedy }.into(),
+        LifecycleChanged { from, to, cause, failure, remedy }.into(),
         OverrideSet { model: Some("acme/m".to_owned()), thinking: None, verbose: Some(true), queue_mode: None }.into(),
         DeliveryStarted { delivery, epoch: Epoch(1) }.into(),
         DeliveryEnded { delivery, arrived: None }.into(),

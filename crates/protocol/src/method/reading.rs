@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::show::{AuditLine, Listed, RunSummary, TraceLine, Verification};
+use crate::show::{AgentSummary, AuditLine, Listed, RunSummary, TraceLine, Verification};
 
 /// Selects a run: by its id, or the active, else the last run of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +66,14 @@ pub struct SessionsListParams {
     /// The `next` of another page, to get the older entries before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+}
+
+/// Result of `agents.list`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct AgentsListed {
+    /// The configured agents, and those that have a session, by name.
+    pub agents: Vec<AgentSummary>,
 }
 
 /// Result of `sessions.list`, in the order in which the sessions were created.

@@ -1,6 +1,7 @@
 //! The shapes of runs, sessions, traces, the audit log and receipts, as methods return them and `--json` prints them.
 //! The gateway builds them from the journal, and the command line formats them for people.
 
+mod agent;
 mod audit;
 mod context;
 mod explained;
@@ -13,6 +14,7 @@ mod session;
 mod status;
 mod trace;
 
+pub use agent::AgentSummary;
 pub use audit::{AuditLine, StateAt, Verification};
 pub use context::{ContextKind, ContextPart, ContextStory};
 pub use explained::{Explained, Way};

@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::LaneWait;
-use crate::method::BudgetLine;
 #[cfg(feature = "schema")]
 use super::names;
+use crate::method::BudgetLine;
 
 /// A run in a list, without its text. Times are milliseconds since 1970 UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

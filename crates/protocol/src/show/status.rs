@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::LaneWait;
-use crate::method::BudgetLine;
 #[cfg(feature = "schema")]
 use super::names;
+use crate::method::BudgetLine;
 
 /// The status of a home.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -28,6 +28,11 @@ pub trait Resolver: Send + Sync {
         overrides: &Overrides,
     ) -> Result<Settings, Failure>;
 
+    /// The names of the configured agents.
+    fn agents(&self) -> Vec<String> {
+        vec![]
+    }
+
     /// The default queue mode of messages to this agent.
     fn queue(&self, _agent: &str) -> QueueSettings {
         QueueSettings::default()

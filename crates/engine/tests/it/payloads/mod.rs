@@ -10,11 +10,11 @@ use engine::{
     CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted, CompactionAsked,
     CompactionBegun, CompactionCause, CompactionFailed, Created, DeliveryEnded, DeliveryStarted, EffectId, EffectKind,
     EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash, ImageMade,
-    InterruptCause, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
+    InterruptCause, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, Limit, MessageAccepted, MessageId, MessageSealed,
     MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused,
     Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
     ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState,
-    Reported, RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId,
+    Reported, RequestOpened, RequestSent, Reset, Resource, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId,
     RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun, StopReason, StreamInterrupted, TextAdded,
     TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass, TruncatedResult, Uncompacted, UnreadableEvent,
     Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
@@ -41,6 +41,8 @@ const CALL: CallId = CallId { run: RUN, step: 2, index: 1 };
 const EFFECT: EffectId = EffectId { run: RUN, kind: EffectKind::Request, ordinal: 3, try_no: 2 };
 const HASH: Hash = Hash([0xa5; 32]);
 const SPENT: Spent = Spent { tokens: 9, cost: 3, calls: 1, wall_ms: 2, bytes: 7 };
+const LIMIT: Limit =
+    Limit { scope: Scope::Run, of: Resource::Tokens, used: 408, reserved: 350, limit: 7_000, needs: 6_500 };
 const ALLOWANCE: Allowance =
     Allowance { tokens: Some(9), cost: Some(3), calls: Some(1), wall_ms: Some(2), bytes: Some(7) };
 const BODY: Body = Body { hash: HASH, bytes: 9, tokens: 3, kind: BodyKind::Message };
@@ -193,7 +195,7 @@ fn run_samples() -> Vec<Event> {
         CompactionAsked { focus: Some(BODY) }.into(),
         Noted { note: Note::Repeats, body: BODY }.into(),
         BudgetSet { scope: Scope::Run, allowance: ALLOWANCE }.into(),
-        WaitBegan { on: WaitFor::Approval, until: Some(Timestamp(8)), limit: None }.into(),
+        WaitBegan { on: WaitFor::Approval, until: Some(Timestamp(8)), limit: Some(LIMIT) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
         RetryScheduled {
             until: Timestamp(8),

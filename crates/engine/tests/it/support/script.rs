@@ -541,9 +541,9 @@ pub(crate) fn fingerprint(call: CallId) -> Hash {
 }
 
 /// The limits of shared budgets in scripts.
-const MEMORY: Limit = Limit { scope: Scope::Process, of: Resource::Memory, used: 900 << 20, limit: 800 << 20, ..DAY };
-const DAY: Limit =
-    Limit { scope: Scope::Day, of: Resource::Tokens, used: 960, reserved: 0, limit: 1_000, needs: 0 };
+const MEMORY: Limit =
+    Limit { scope: Scope::Process, of: Resource::Memory, used: 900 << 20, reserved: 0, limit: 800 << 20, needs: 0 };
+const DAY: Limit = Limit { scope: Scope::Day, of: Resource::Tokens, used: 960, reserved: 50, limit: 1_000, needs: 0 };
 
 /// The effect of a line: the named one, else the running one, else the last one that ran.
 fn find_effect(world: &World, words: &Words, kinds: &[EffectKind], index: Option<u32>) -> EffectId {

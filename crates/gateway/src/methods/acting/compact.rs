@@ -36,9 +36,9 @@ pub(in crate::methods) async fn compact(caller: &Arc<Caller>, params: CompactPar
     }
 }
 
-/// Whether the run of this session does nothing but compact the history.
+/// Whether the run of this session is active, and does nothing but compact the history.
 fn only_compacts(service: &Service, row: &SessionRow) -> bool {
-    let session = fold_branch(service.runtime.journal().as_ref(), row).ok();
+    let session = fold_branch(service.runtime.journal().as_ref(), row).ok().filter(Session::is_active);
     session.as_ref().and_then(Session::run).is_some_and(|run| run.counts.candidates.compaction.alone)
 }
 

@@ -1,6 +1,7 @@
 //! The methods that only read the journal of a home. The owner serves them, and a command without an owner runs them
 //! itself. Nothing here waits for a run or writes.
 
+mod agents;
 mod audit;
 mod pages;
 mod profiles;
@@ -21,14 +22,15 @@ use journal::Read;
 use protocol::ErrorShape;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES};
 use protocol::method::{
-    BudgetShow, Method, ProfilesList, ReceiptsGet, RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit,
-    SessionsContext, SessionsList, SessionsShow, SessionsState, StatusGet, UsageGet,
+    AgentsList, BudgetShow, Method, ProfilesList, ReceiptsGet, RunsExplain, RunsList, RunsShow, RunsTrace,
+    SessionsAudit, SessionsContext, SessionsList, SessionsShow, SessionsState, StatusGet, UsageGet,
 };
 use serde_json::Value;
 
 use crate::error::Error;
 use crate::show::Source;
 
+pub use agents::agents_without_journal;
 pub(in crate::methods) use profiles::cooldown_view;
 pub use status::without_journal;
 
@@ -66,6 +68,7 @@ reading!(
     RunsShow,
     RunsTrace,
     RunsExplain,
+    AgentsList,
     SessionsList,
     SessionsShow,
     SessionsContext,
@@ -80,12 +83,14 @@ reading!(
 pub async fn answer(
     home: Arc<Path>,
     journal: Arc<dyn Read>,
-    waits: Vec<LaneWait>,
+    (waits, agents): (Vec<LaneWait>, Vec<String>),
     (name, params): (String, Value),
 ) -> Result<Value, ErrorShape> {
     let reading = tokio::task::spawn_blocking(move || {
         let most_bytes = RESULT_BYTES as u64;
-        read(&Source { home: &home, read: &*journal, immutable: false, most_bytes, waits: &waits }, &name, params)
+        let (read, waits, agents) = (&*journal, waits.as_slice(), agents.as_slice());
+        let source = Source { home: &home, read, immutable: false, most_bytes, waits, agents };
+        self::read(&source, &name, params)
     });
     let read = reading.await.unwrap_or_else(|error| Err(Error::bug(format!("reading failed: {error}"))));
     read.map_err(ErrorShape::from)

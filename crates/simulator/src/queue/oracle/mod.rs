@@ -7,8 +7,8 @@ mod said;
 mod waits;
 
 use engine::{
-    Acknowledgement, Effect, Event, Leg, MessageAccepted, MessageId, MessageSettled, Outcome, ReceiptState, Record, Refusal,
-    RunEnded, RunStarted, Session, Timestamp,
+    Acknowledgement, Effect, Event, Leg, MessageAccepted, MessageId, MessageSettled, Outcome, ReceiptState, Record,
+    Refusal, RunEnded, RunStarted, Session, Timestamp,
 };
 
 use super::legs::Legs;

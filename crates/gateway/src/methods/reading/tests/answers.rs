@@ -121,8 +121,9 @@ async fn r60_an_owner_answers_from_a_thread_that_may_block() {
     let scene = busy();
     let journal: Arc<dyn Read> = Arc::new(scene.journal);
     let home: Arc<Path> = Path::new("/nowhere").into();
-    let answer =
-        |name: &str, params| answer(Arc::clone(&home), Arc::clone(&journal), vec![], (name.to_owned(), params));
+    let answer = |name: &str, params| {
+        answer(Arc::clone(&home), Arc::clone(&journal), (vec![], vec![]), (name.to_owned(), params))
+    };
     assert_eq!(answer("runs.show", Value::Null).await.unwrap()["open_text"], "Two");
     let refused = answer("runs.show", json!({ "run": "f" })).await.unwrap_err();
     assert_eq!((refused.code, refused.message.as_str()), (protocol::ErrorCode::NotFound, "there is no run `f`"));
