@@ -7,6 +7,7 @@ mod failover;
 mod failover_crashes;
 mod lanes;
 mod ledger;
+mod old_variables;
 mod payloads;
 mod properties;
 mod routing;
