@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::tables::failover::FailureCategory;
+
 /// The classes that the error strategy decides by (design: failures).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -85,6 +87,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// What R24 says of it.
+    pub fn category(&self) -> FailureCategory {
+        FailureCategory::of(self.class)
+    }
+
     /// A failure of this class with this message and nothing else known.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         Self {

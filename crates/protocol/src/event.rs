@@ -1,6 +1,7 @@
 //! The lines that subscribers receive: one for each event in a session. A line has all that a screen needs; longer
 //! texts are in the journal.
 
+use engine::tables::failover::FailureCategory;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
@@ -140,6 +141,10 @@ pub enum CompactionLine {
         failure: Failure,
         /// Whether the run ends because of it. The last line of the run repeats the failure.
         ends_run: bool,
+        /// The kind of error and whether it can pass.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<names::CategoryShape>"))]
+        category: Option<FailureCategory>,
     },
     /// The last compaction was undone: the old history is in force again.
     Undone {
@@ -185,6 +190,10 @@ pub struct RunEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::StopReasonName>"))]
     pub stop_reason: Option<StopReason>,
+    /// The kind of error and whether it can pass, if the run ended with a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::CategoryShape>"))]
+    pub category: Option<FailureCategory>,
 }
 
 /// The text of the model.
@@ -392,6 +401,10 @@ pub enum StateLine {
         failure: Failure,
         /// Whether the run ends because of it. The last line of the run repeats the failure.
         ends_run: bool,
+        /// The kind of error and whether it can pass.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<names::CategoryShape>"))]
+        category: Option<FailureCategory>,
     },
     /// The request will be retried.
     Retry {

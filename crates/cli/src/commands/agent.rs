@@ -299,7 +299,7 @@ impl Sent {
 /// Prints the answer of a run that had ended before the same key was sent again.
 fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (RunId, RunEnd) {
     let Ended { run_id, outcome, ended_at, text, usage, error, stop_reason, .. } = ended;
-    let end = RunEnd { outcome, text, usage, error, stop_reason };
+    let end = RunEnd { outcome, text, usage, error, stop_reason, category: None };
     let line = match outcome {
         Outcome::Completed => LifecycleLine::End(end.clone()),
         _ => LifecycleLine::Error(end.clone()),
@@ -320,7 +320,7 @@ fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (Run
 pub(super) fn never_began(state: ReceiptState) -> Option<RunEnd> {
     let error = gateway::show::never_began(state)?;
     let (outcome, text, usage) = (Outcome::Aborted, String::new(), Usage::default());
-    Some(RunEnd { outcome, text, usage, error: Some(error), stop_reason: None })
+    Some(RunEnd { outcome, text, usage, error: Some(error), stop_reason: None, category: None })
 }
 
 /// Ends the process at once, as a crash would. Committed entries are durable.

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use engine::Timestamp;
+use engine::tables::failover::FailureCategory;
 use gateway::show::name;
 use protocol::method::{BudgetLine, RunsExplain, RunsList, RunsListParams, RunsListed, RunsShow, RunsTrace};
 use protocol::show::{CallStory, Explained, RunStory, RunSummary, TraceLine};
@@ -183,6 +184,9 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
     }
     if let Some(error) = &summary.error {
         page.indented("  failure: ", error);
+    }
+    if let Some(FailureCategory { kind, recoverability }) = run.category {
+        page.line(format!("  its kind: {} ({})", kind.name(), recoverability.name()));
     }
     for limit in run.budget.iter().filter_map(BudgetLine::as_limit) {
         page.line(format!("  budget of the {}: {}", limit.scope.name(), limit.figures()));

@@ -61,7 +61,9 @@ fn compaction_note(line: &CompactionLine) -> Option<String> {
             };
             format!("⇲ history compacted: {before} → {after} tokens, {how}")
         }
-        CompactionLine::Failed { failure, ends_run: false } => format!("✗ the history was not compacted: {failure}"),
+        CompactionLine::Failed { failure, ends_run: false, .. } => {
+            format!("✗ the history was not compacted: {failure}")
+        }
         CompactionLine::Undone { items } => format!("⇱ compaction undone: {items} items restored"),
         // The command that follows the run prints the failure.
         CompactionLine::Failed { ends_run: true, .. } => return None,
@@ -114,7 +116,7 @@ fn call_note(line: &ToolLine) -> Option<String> {
 
 fn state_note(line: &StateLine) -> Option<String> {
     Some(match line {
-        StateLine::Failed { failure, ends_run: false } => format!("✗ {failure}"),
+        StateLine::Failed { failure, ends_run: false, .. } => format!("✗ {failure}"),
         StateLine::Retry { model: Some(model), .. } => format!("↻ switches to {model}"),
         StateLine::Retry { thinking: Some(level), .. } => format!("↻ lowers the thinking level: {}", plain(level)),
         StateLine::Retry { until, try_no, .. } => format!("↻ try {try_no} at {}", clock(*until)),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use engine::tables::failover::FailureCategory;
 use engine::tables::transitions::{LIVE, RunState, To, Trigger, drawn};
 use engine::{RunId, Seq, Timestamp};
 use protocol::show::{Node, TraceLine};
@@ -103,6 +104,9 @@ pub(crate) struct PathStep {
     pub(crate) trigger: String,
     pub(crate) to: &'static str,
     pub(crate) node: Option<Node>,
+    /// What is known of the failure that the entry records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) category: Option<FailureCategory>,
 }
 
 impl Kind {
@@ -240,8 +244,9 @@ pub(super) fn edge_of(line: &TraceLine) -> Option<&'static str> {
 /// The path of a run through the states.
 fn path(lines: &[TraceLine]) -> Vec<PathStep> {
     let step = |line: &TraceLine| {
-        let TraceLine { seq, at, from, to, node, .. } = *line;
-        Some(PathStep { seq, at, from: from.name(), trigger: edge_of(line)?.to_owned(), to: to.name(), node })
+        let TraceLine { seq, at, from, to, node, category, .. } = *line;
+        let (from, to, trigger) = (from.name(), to.name(), edge_of(line)?.to_owned());
+        Some(PathStep { seq, at, from, trigger, to, node, category })
     };
     lines.iter().filter_map(step).collect()
 }

@@ -168,8 +168,8 @@ pub(super) fn path(lines: &[TraceLine]) -> (Option<Node>, Vec<PathStep>) {
         if let (Some(from), Some(to)) = (here, next)
             && let Some(trigger) = edge_of(line).or_else(|| (from != to).then_some(line.event.as_str()))
         {
-            let (seq, at, trigger) = (line.seq, line.at, trigger.to_owned());
-            path.push(PathStep { seq, at, from: from.name(), trigger, to: to.name(), node: Some(to) });
+            let (seq, at, category, trigger) = (line.seq, line.at, line.category, trigger.to_owned());
+            path.push(PathStep { seq, at, from: from.name(), trigger, to: to.name(), node: Some(to), category });
         }
         here = next;
     }

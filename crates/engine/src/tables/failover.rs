@@ -1,7 +1,119 @@
 //! The error strategy: one row for each class of failure. `machine/failover.rs` decides by it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::failure::FailureClass;
 use crate::tables::limits::{COOLDOWNS_MS, DISABLED_MOST_MS, DISABLED_MS};
+
+/// Whether a failure can pass (R24).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recoverability {
+    /// It can pass with time, with a shorter history or with a larger budget: the run tries again or waits.
+    Recoverable,
+    /// The same request would fail the same way: it is never sent again unchanged. If no other candidate, token or
+    /// thinking level is left, the run fails.
+    Unrecoverable,
+    /// Nothing can be said of it: the run waits for a human.
+    Escalate,
+}
+
+impl Recoverability {
+    /// All of them, in the order of the enum.
+    pub const ALL: &[Self] = &[Self::Recoverable, Self::Unrecoverable, Self::Escalate];
+
+    /// The name on the wire and in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recoverable => "recoverable",
+            Self::Unrecoverable => "unrecoverable",
+            Self::Escalate => "escalate",
+        }
+    }
+}
+
+/// The kinds of errors of R24, to which every class of failure belongs. The kind alone says whether a failure can pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// Something did not come in time.
+    Timeout,
+    /// Too many requests or tokens for now.
+    RateLimit,
+    /// A fault of the connection or of the server at its other end, which passes.
+    NetworkError,
+    /// Capacity, the context window or a budget is used up.
+    ResourceExhausted,
+    /// The account, the user or a limit of the user does not allow it.
+    PermissionDenied,
+    /// The request or the call cannot be carried out as it is.
+    InvalidInput,
+    /// What was named does not exist.
+    NotFound,
+    /// The key was not accepted.
+    AuthenticationFailed,
+    /// Any other error.
+    Other,
+}
+
+impl ErrorKind {
+    /// All of them, in the order of the enum.
+    pub const ALL: &[Self] = &[
+        Self::Timeout,
+        Self::RateLimit,
+        Self::NetworkError,
+        Self::ResourceExhausted,
+        Self::PermissionDenied,
+        Self::InvalidInput,
+        Self::NotFound,
+        Self::AuthenticationFailed,
+        Self::Other,
+    ];
+
+    /// The name on the wire and in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::RateLimit => "rate_limit",
+            Self::NetworkError => "network_error",
+            Self::ResourceExhausted => "resource_exhausted",
+            Self::PermissionDenied => "permission_denied",
+            Self::InvalidInput => "invalid_input",
+            Self::NotFound => "not_found",
+            Self::AuthenticationFailed => "authentication_failed",
+            Self::Other => "other",
+        }
+    }
+
+    /// Whether an error of this kind can pass.
+    pub fn recoverability(self) -> Recoverability {
+        match self {
+            Self::Timeout | Self::RateLimit | Self::NetworkError | Self::ResourceExhausted => {
+                Recoverability::Recoverable
+            }
+            Self::PermissionDenied | Self::InvalidInput | Self::NotFound | Self::AuthenticationFailed => {
+                Recoverability::Unrecoverable
+            }
+            Self::Other => Recoverability::Escalate,
+        }
+    }
+}
+
+/// What R24 says of a failure; shown wherever a failure is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct FailureCategory {
+    pub kind: ErrorKind,
+    pub recoverability: Recoverability,
+}
+
+impl FailureCategory {
+    /// The category of a class of failure.
+    pub fn of(class: FailureClass) -> Self {
+        let kind = rule_of(class).kind;
+        Self { kind, recoverability: kind.recoverability() }
+    }
+}
 
 /// What is tried first, with the same candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +235,8 @@ impl AtEnd {
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Rule {
     pub class: FailureClass,
+    /// The kind of error (R24); it says whether the failure can pass.
+    pub kind: ErrorKind,
     /// The action with the same candidate.
     pub first: First,
     /// The candidate that is tried next.
@@ -134,10 +248,11 @@ pub struct Rule {
 }
 
 use AtEnd::{End, Fail, Hold, Wait};
+use ErrorKind as Kind;
 use FailureClass as Class;
 
-const fn rule(class: FailureClass, first: First, then: Then, at_end: AtEnd) -> Rule {
-    Rule { class, first, then, at_end, cools: Cools::Nothing }
+const fn rule(class: FailureClass, kind: ErrorKind, first: First, then: Then, at_end: AtEnd) -> Rule {
+    Rule { class, kind, first, then, at_end, cools: Cools::Nothing }
 }
 
 impl Rule {
@@ -149,28 +264,28 @@ impl Rule {
 
 /// The table: each class once, in the order of its enum.
 pub const RULES: &[Rule] = &[
-    rule(Class::RateLimit, First::RetryOnce, Then::NextProfile, Wait).cools(Cools::Pair),
-    rule(Class::Overloaded, First::RetryOnce, Then::NextProfile, Wait).cools(Cools::Pair),
-    rule(Class::Auth, First::RefreshOnce, Then::NextProfile, Fail).cools(Cools::Profile),
-    rule(Class::AuthPermanent, First::Nothing, Then::NextProfile, Fail).cools(Cools::Disables),
-    rule(Class::Billing, First::Nothing, Then::NextProfile, Fail).cools(Cools::Disables),
-    rule(Class::Timeout, First::Retry, Then::NextProfile, Fail),
-    rule(Class::Stalled, First::Retry, Then::NextProfile, Fail),
-    rule(Class::Network, First::Retry, Then::NextProfile, Fail),
-    rule(Class::Server, First::Retry, Then::NextProfile, Fail),
-    rule(Class::Malformed, First::Retry, Then::NextProfile, Fail),
-    rule(Class::ContextOverflow, First::Compact, Then::Nothing, End),
-    rule(Class::ThinkingUnsupported, First::LowerThinking, Then::Nothing, End),
-    rule(Class::ModelNotFound, First::Nothing, Then::NextModel, Fail),
-    rule(Class::InvalidRequest, First::Nothing, Then::Nothing, End),
-    rule(Class::Refused, First::Nothing, Then::Nothing, End),
-    rule(Class::Tool, First::Nothing, Then::Nothing, End),
-    rule(Class::Deadline, First::Nothing, Then::Nothing, End),
-    rule(Class::Aborted, First::Nothing, Then::Nothing, End),
-    rule(Class::Budget, First::Nothing, Then::Nothing, End),
-    rule(Class::Loop, First::Nothing, Then::Nothing, End),
-    rule(Class::Store, First::Nothing, Then::Nothing, Hold),
-    rule(Class::Unknown, First::Nothing, Then::Nothing, Hold),
+    rule(Class::RateLimit, Kind::RateLimit, First::RetryOnce, Then::NextProfile, Wait).cools(Cools::Pair),
+    rule(Class::Overloaded, Kind::ResourceExhausted, First::RetryOnce, Then::NextProfile, Wait).cools(Cools::Pair),
+    rule(Class::Auth, Kind::AuthenticationFailed, First::RefreshOnce, Then::NextProfile, Fail).cools(Cools::Profile),
+    rule(Class::AuthPermanent, Kind::PermissionDenied, First::Nothing, Then::NextProfile, Fail).cools(Cools::Disables),
+    rule(Class::Billing, Kind::PermissionDenied, First::Nothing, Then::NextProfile, Fail).cools(Cools::Disables),
+    rule(Class::Timeout, Kind::Timeout, First::Retry, Then::NextProfile, Fail),
+    rule(Class::Stalled, Kind::Timeout, First::Retry, Then::NextProfile, Fail),
+    rule(Class::Network, Kind::NetworkError, First::Retry, Then::NextProfile, Fail),
+    rule(Class::Server, Kind::NetworkError, First::Retry, Then::NextProfile, Fail),
+    rule(Class::Malformed, Kind::NetworkError, First::Retry, Then::NextProfile, Fail),
+    rule(Class::ContextOverflow, Kind::ResourceExhausted, First::Compact, Then::Nothing, End),
+    rule(Class::ThinkingUnsupported, Kind::InvalidInput, First::LowerThinking, Then::Nothing, End),
+    rule(Class::ModelNotFound, Kind::NotFound, First::Nothing, Then::NextModel, Fail),
+    rule(Class::InvalidRequest, Kind::InvalidInput, First::Nothing, Then::Nothing, End),
+    rule(Class::Refused, Kind::InvalidInput, First::Nothing, Then::Nothing, End),
+    rule(Class::Tool, Kind::InvalidInput, First::Nothing, Then::Nothing, End),
+    rule(Class::Deadline, Kind::PermissionDenied, First::Nothing, Then::Nothing, End),
+    rule(Class::Aborted, Kind::PermissionDenied, First::Nothing, Then::Nothing, End),
+    rule(Class::Budget, Kind::ResourceExhausted, First::Nothing, Then::Nothing, End),
+    rule(Class::Loop, Kind::InvalidInput, First::Nothing, Then::Nothing, End),
+    rule(Class::Store, Kind::Other, First::Nothing, Then::Nothing, Hold),
+    rule(Class::Unknown, Kind::Other, First::Nothing, Then::Nothing, Hold),
 ];
 
 /// The row of a class.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use engine::Counters;
 use engine::failover::{Strategy, recover};
-use engine::tables::failover::{RULES, rule_of};
+use engine::tables::failover::{AtEnd, ErrorKind, FailureCategory, First, RULES, Recoverability, rule_of};
 use engine::tables::lifecycle::{self, LifecycleCause, LifecycleKind};
 use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
 use engine::tables::timers::Timer;
@@ -236,6 +236,52 @@ fn r24_r54_the_rule_of_every_class_of_failure() {
         }
     }
     assert_eq!(rows, RULES.len());
+}
+
+/// R24: kind of error | what follows | the classes of that kind.
+const KINDS: &str = "
+    timeout               | recoverable   | timeout, stalled
+    rate_limit            | recoverable   | rate_limit
+    network_error         | recoverable   | network, server, malformed
+    resource_exhausted    | recoverable   | overloaded, context_overflow, budget
+    permission_denied     | unrecoverable | auth_permanent, billing, deadline, aborted
+    invalid_input         | unrecoverable | thinking_unsupported, invalid_request, refused, tool, loop
+    not_found             | unrecoverable | model_not_found
+    authentication_failed | unrecoverable | auth
+    other                 | escalate      | store, unknown
+";
+
+#[test]
+fn r24_every_class_is_of_a_kind_that_says_whether_it_can_pass() {
+    let (mut kinds, mut classes) = (vec![], BTreeSet::new());
+    for line in KINDS.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        kinds.push(columns[0]);
+        for name in columns[2].split(", ") {
+            let class: FailureClass = serde_json::from_value(name.into()).expect("a class of failure");
+            let FailureCategory { kind, recoverability } = FailureCategory::of(class);
+            assert_eq!([kind.name(), recoverability.name()], columns[..2], "{name}");
+            classes.insert(class);
+        }
+    }
+    assert_eq!(kinds, names(ErrorKind::ALL, ErrorKind::name));
+    assert_eq!(classes.len(), RULES.len());
+}
+
+/// The category is no second opinion: the actions of each row agree with it.
+#[test]
+fn r24_the_actions_of_a_row_agree_with_its_category() {
+    for rule in RULES {
+        let again = matches!(rule.first, First::Retry | First::RetryOnce | First::Compact);
+        // A run whose budget is used up waits before it fails (`budget.at_limit`), so its failure is the last word.
+        let waits = rule.class == FailureClass::Budget;
+        let expected = match rule.at_end {
+            AtEnd::Hold => Recoverability::Escalate,
+            AtEnd::Wait | AtEnd::Fail | AtEnd::End if again || waits => Recoverability::Recoverable,
+            AtEnd::Wait | AtEnd::Fail | AtEnd::End => Recoverability::Unrecoverable,
+        };
+        assert_eq!(rule.kind.recoverability(), expected, "{:?}", rule.class);
+    }
 }
 
 /// The strategy after this many failures of the only candidate.

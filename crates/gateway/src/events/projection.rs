@@ -170,7 +170,11 @@ impl Projection {
             Event::Failed(e) => Some(failed(&e.failure, following)),
             Event::CompactionFailed(e) => {
                 let ends_run = ends_run(following);
-                Some(Stream::Compaction(CompactionLine::Failed { failure: e.failure.clone(), ends_run }))
+                Some(Stream::Compaction(CompactionLine::Failed {
+                    failure: e.failure.clone(),
+                    ends_run,
+                    category: Some(e.failure.category()),
+                }))
             }
             event => self.of_call(source, event).or_else(|| plain(source, event)),
         };
@@ -324,6 +328,7 @@ fn run_ended(source: Source<'_>, e: &RunEnded) -> Stream {
         usage: e.usage,
         error: e.failure.as_ref().map(ToString::to_string),
         stop_reason: e.stop_reason,
+        category: e.failure.as_ref().map(engine::Failure::category),
     };
     Stream::Lifecycle(match e.outcome {
         Outcome::Completed => LifecycleLine::End(end),
@@ -333,7 +338,8 @@ fn run_ended(source: Source<'_>, e: &RunEnded) -> Stream {
 
 /// Returns the reaction to a failure, which is decided in the same batch.
 fn failed<'e>(failure: &engine::Failure, following: impl Iterator<Item = &'e Event>) -> Stream {
-    Stream::State(StateLine::Failed { failure: failure.clone(), ends_run: ends_run(following) })
+    let category = Some(failure.category());
+    Stream::State(StateLine::Failed { failure: failure.clone(), ends_run: ends_run(following), category })
 }
 
 fn ends_run<'e>(mut following: impl Iterator<Item = &'e Event>) -> bool {

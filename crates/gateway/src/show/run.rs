@@ -1,7 +1,10 @@
 //! A run in the shapes of `runs.list` and `runs.show`.
 
+use engine::tables::failover::FailureCategory;
 use engine::tables::transitions::RunState;
-use engine::{Body, CallId, CallOutcome, EffectId, Event, MessageSealed, Phase, RunRow, SealedCall, Session, Usage};
+use engine::{
+    Body, CallId, CallOutcome, EffectId, Event, Failure, MessageSealed, Phase, RunRow, SealedCall, Session, Usage,
+};
 use journal::StoredLineage;
 use protocol::show::{CallStage, CallStory, RunStory, RunSummary, StepStory};
 
@@ -78,6 +81,7 @@ struct Gathered {
     summary: RunSummary,
     steps: Vec<GatheredStep>,
     answer: Vec<Body>,
+    category: Option<FailureCategory>,
     /// Whether its first entry was found.
     is_whole: bool,
 }
@@ -98,7 +102,7 @@ struct GatheredCall {
 
 impl Gathered {
     fn new(summary: RunSummary) -> Self {
-        Self { summary, steps: vec![], answer: vec![], is_whole: false }
+        Self { summary, steps: vec![], answer: vec![], category: None, is_whole: false }
     }
 
     fn visit(&mut self, transition: &Transition<'_>) {
@@ -122,6 +126,7 @@ impl Gathered {
                 self.summary.usage = e.usage;
                 self.summary.error = e.failure.as_ref().map(ToString::to_string);
                 self.summary.stop_reason = e.stop_reason;
+                self.category = e.failure.as_ref().map(Failure::category);
                 self.answer.clone_from(&e.text);
             }
             _ => {}
@@ -148,6 +153,7 @@ impl Gathered {
         if let Some(run) = session.run().filter(|run| run.id == self.summary.run) {
             self.summary.state = session.run_state();
             self.summary.usage = run.usage;
+            self.category = run.trace.last().map(Failure::category);
             self.answer = run.step.segments.iter().chain(&run.step.kept).copied().collect();
             for call in run.step.calls.iter().filter(|call| !call.is_settled()) {
                 let stage = CallStage::from(&call.stage);
@@ -163,7 +169,8 @@ impl Gathered {
         let steps = self.steps.into_iter().map(|step| step.read(texts)).collect::<Result<Vec<_>, _>>()?;
         let (open_request, open_text) = open.unzip();
         let (summary, open_text) = (self.summary, open_text.unwrap_or_default());
-        Ok(RunStory { summary, removed_to: None, budget: vec![], text, open_request, open_text, steps })
+        let (budget, category) = (vec![], self.category);
+        Ok(RunStory { summary, removed_to: None, budget, category, text, open_request, open_text, steps })
     }
 }
 

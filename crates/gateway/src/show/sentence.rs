@@ -264,7 +264,8 @@ fn failed(failure: &Failure, kept: Option<&Body>) -> String {
     let status = failure.status.map(|status| format!(" {status}")).unwrap_or_default();
     let class = if failure.class == FailureClass::Unknown { "unclassified".to_owned() } else { name(&failure.class) };
     let kept = kept.map(|kept| format!("; {} received", bytes(Some(kept)))).unwrap_or_default();
-    format!("{class}{status}: {}{kept}", excerpt(&failure.message, 3 * EXCERPT_CHARS))
+    let passes = failure.category().recoverability.name();
+    format!("{class}{status} ({passes}): {}{kept}", excerpt(&failure.message, 3 * EXCERPT_CHARS))
 }
 
 fn found(found: Found) -> &'static str {

@@ -2,7 +2,7 @@
 
 use engine::tables::lifecycle::LifecycleCause;
 use engine::tables::transitions::RunState;
-use engine::{Event, MessageId, Phase, PrepareStage, ReceiptState, RunId, Session, Settings};
+use engine::{Event, Failure, MessageId, Phase, PrepareStage, ReceiptState, RunId, Session, Settings};
 use journal::{Read, StoredLineage};
 use protocol::show::{Node, TraceLine};
 
@@ -142,9 +142,21 @@ impl Tracer {
             trigger: entry.event.trigger(),
             crash: matches!(entry.event, Event::Opened(_)) && transition.owner.1 == Left::Not,
             detail,
+            category: failure(&entry.event).map(Failure::category),
             fields: serde_json::from_slice(&entry.event.payload()).unwrap_or_default(),
             echo,
         });
+    }
+}
+
+/// The failure that an entry records.
+fn failure(event: &Event) -> Option<&Failure> {
+    match event {
+        Event::Failed(e) => Some(&e.failure),
+        Event::CompactionFailed(e) => Some(&e.failure),
+        Event::RunEnded(e) => e.failure.as_ref(),
+        Event::LifecycleChanged(e) => e.failure.as_ref(),
+        _ => None,
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "serde's remote types check that no variant is missing; nothing is written through them")]
 #![allow(missing_docs, reason = "the engine documents its enums; comments here go into the schema")]
 
+use engine::tables::failover::{ErrorKind, FailureCategory, Recoverability};
 use engine::{CallOutcome, Flags, Leg, Outcome, QueueMode, ReceiptState, StopReason, ToolClass, Usage};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,8 @@ listed! {
     QueueStateName of engine::QueueState;
     ScopeName of engine::Scope;
     ResourceName of engine::Resource;
+    ErrorKindName of ErrorKind;
+    RecoverabilityName of Recoverability;
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -103,6 +106,18 @@ pub(crate) enum ToolClassName {
     ReadOnly,
     Idempotent,
     Once,
+}
+
+/// What a failure is called in general, and whether it can pass (R24).
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "FailureCategory")]
+pub(crate) struct CategoryShape {
+    /// The kind of error.
+    #[schemars(with = "ErrorKindName")]
+    kind: ErrorKind,
+    /// Whether Limulus tries again or waits (recoverable), fails (unrecoverable) or needs a human (escalate).
+    #[schemars(with = "RecoverabilityName")]
+    recoverability: Recoverability,
 }
 
 /// Numbers of tokens.

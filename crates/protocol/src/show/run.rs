@@ -1,5 +1,6 @@
 //! The shapes of a run.
 
+use engine::tables::failover::FailureCategory;
 use engine::tables::transitions::RunState;
 use engine::{
     BranchId, CallId, CallOutcome, EffectId, Outcome, RunId, SessionId, Stage, StopReason, Timestamp, ToolClass, Usage,
@@ -69,6 +70,10 @@ pub struct RunStory {
     /// While it is unfinished: its limits, and those of its session, its agent and its day.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<BudgetLine>,
+    /// The kind of error and whether it can pass, if it has failed or is failing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::CategoryShape>"))]
+    pub category: Option<FailureCategory>,
     /// The text of the answer; while the run is active, without the text of the open request.
     pub text: String,
     /// The id of the request whose response is streaming now.

@@ -1,5 +1,6 @@
 //! The trace of a run.
 
+use engine::tables::failover::FailureCategory;
 use engine::tables::transitions::{RunState, Trigger};
 use engine::{Epoch, Position, RunId, Seq, Timestamp};
 #[cfg(feature = "schema")]
@@ -52,6 +53,10 @@ pub struct TraceLine {
     /// hash.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub fields: Value,
+    /// The kind of error and whether it can pass, if the entry records a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::CategoryShape>"))]
+    pub category: Option<FailureCategory>,
     /// Whether the command line hides the line, because it repeats the line before. `--json` prints all lines, without
     /// this field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
