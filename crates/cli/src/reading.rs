@@ -46,7 +46,8 @@ where
 fn of_journal<M: Reads>(globals: &Globals, params: M::Params, agents: &[String]) -> Result<M::Result, CliError> {
     let reader = open(globals)?;
     let (home, immutable) = (globals.home.as_path(), reader.is_immutable());
-    Ok(M::read(&Source { home, read: &reader, immutable, most_bytes: u64::MAX, waits: &[], agents }, params)?)
+    let most_bytes = u64::MAX;
+    Ok(M::read(&Source { home, read: &reader, immutable, most_bytes, waits: &[], full: &[], agents }, params)?)
 }
 
 /// The payload of the owner's response; None if no owner responds.

@@ -7,7 +7,7 @@ use crate::body::{Body, Content};
 use crate::event::{Durability, Event, Outcome, QueueMode, ReceiptState, StopReason, Usage};
 use crate::ids::{BranchId, CallId, Hash, MessageId, RunId, Seq, SessionId, Timestamp};
 use crate::state::LegState;
-use crate::tables::budget::Spent;
+use crate::tables::budget::{Allowance, Spent};
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
 
@@ -80,6 +80,17 @@ pub struct SessionRow {
     pub unfinished: bool,
     /// Why a human is needed, and the command that repairs it.
     pub trouble: Option<String>,
+    /// What its ended runs have spent, and the limits that were set for it; none in a row of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub totals: Option<SessionTotals>,
+}
+
+/// What the ended runs of a session have spent, with the bytes that belong to no run, and the limits that were set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct SessionTotals {
+    pub spent: Spent,
+    pub allowance: Allowance,
 }
 
 /// A run in a list.

@@ -25,7 +25,7 @@ mod state;
 pub mod tables;
 mod views;
 
-pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, Views};
+pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, SessionTotals, Views};
 pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
 pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget};
 pub use decide::Decide;
@@ -54,7 +54,8 @@ pub use state::{
     Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Cooling, Counted, Counters, Ending,
     Flags, Flush, History, InvalidSnapshot, Item, ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows,
     PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats,
-    Run, RunClock, STATE_VERSION, Sent, Session, Stage, Step, Stream, SummaryRequest, Transcript, Unpaired, WrapUp,
+    Resources, Run, RunClock, STATE_VERSION, Sent, Session, Stage, Step, Stream, SummaryRequest, Transcript, Unpaired,
+    WrapUp,
 };
 pub use tables::budget::{Allowance, AtLimit, Budget, Charged, Limit, Resource, Scope, ScopeBudget, Spent};
 pub use tables::compaction::{CompactionStep, Window};

@@ -14,6 +14,7 @@ use crate::ids::{EffectId, EffectKind, Moment, Timestamp};
 use crate::input::Refusal;
 use crate::machine::{IllegalEdge, Machine};
 use crate::mutant;
+use crate::settings::Settings;
 use crate::state::Session;
 
 /// What the driver is to do now.
@@ -59,6 +60,11 @@ impl<C> Pump<Machine, C> {
     /// The session, once it is created.
     pub fn session(&self) -> Option<&Session> {
         self.machine.session()
+    }
+
+    /// The settings of the unfinished run.
+    pub fn settings(&self) -> Option<&Settings> {
+        self.machine.settings().map(AsRef::as_ref)
     }
 
     /// Whether the driver may drop it: it is quiet, no effect runs, and its session is idle.

@@ -1,6 +1,6 @@
 //! Rows of the views, made from the state: what lists and a restart need without folding a branch.
 
-use crate::batch::{ApprovalRow, ReceiptRow, RunRow, SessionRow, Views};
+use crate::batch::{ApprovalRow, ReceiptRow, RunRow, SessionRow, SessionTotals, Views};
 use crate::event::{CallAsked, Event, Outcome, ReceiptState, RunEnded};
 use crate::ids::{CallId, MessageId, Timestamp};
 use crate::settings::Settings;
@@ -180,6 +180,7 @@ fn session_row(session: &Session) -> SessionRow {
         queued: session.queue.iter().filter(|queued| !queued.is_extra()).count() as u32,
         unfinished: goes_on || ends || !session.pending_reports.is_empty(),
         trouble,
+        totals: Some(SessionTotals { spent: session.spent, allowance: session.allowance }),
     }
 }
 

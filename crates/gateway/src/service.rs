@@ -97,6 +97,7 @@ impl Service {
             },
         );
         let lines = Lines::new(Arc::<dyn Journal>::clone(runtime.journal()));
+        let waiting = (waiting, runtime.disk_full_waits());
         tokio::spawn(Arc::clone(&hub).run((published, ending), waiting, lines, Arc::clone(&approvals)));
         Arc::new(Self {
             started_at: runtime.clock().now(),

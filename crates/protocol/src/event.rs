@@ -7,7 +7,7 @@ use engine::tables::transitions::RunState;
 use engine::{
     CallId, CallOutcome, CompactionCause, CompactionStep, EffectId, EndingCause, Epoch, Failure, FailureClass, Flags,
     Found, Hash, InterruptCause, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode, QueueState, ReceiptState,
-    RunId, StopReason, Thinking, Timestamp, ToolClass, Usage, WaitFor,
+    Resources, RunId, StopReason, Thinking, Timestamp, ToolClass, Usage, WaitFor,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -393,6 +393,17 @@ pub enum StateLine {
         /// The flags of the session.
         #[cfg_attr(feature = "schema", schemars(with = "names::FlagsShape"))]
         flags: Flags,
+        /// How the last run of the session ended; none if none has ended yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<names::OutcomeName>"))]
+        last_outcome: Option<Outcome>,
+        /// Whether an abort is accepted: a run is active and not ending, or suspended.
+        #[serde(default)]
+        can_abort: bool,
+        /// What the session has used, its limits and its times.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", schemars(with = "names::ResourcesShape"))]
+        resources: Resources,
     },
     /// A request, or a step that it needs, failed.
     Failed {

@@ -18,7 +18,7 @@ use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
 use crate::show::choice::RunChoice;
-use crate::show::human::{Page, Zone, columns, count, duration, excerpt, printable, tokens};
+use crate::show::human::{Page, Zone, columns, count, duration, excerpt, printable, resources, tokens};
 use crate::show::trace::lay_out as lay_out_trace;
 use crate::show::{json, json_line, print};
 
@@ -173,6 +173,7 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
     let mut page = Page::default();
     page.line(format!("run {} of {} is {}", summary.run, summary.key, summary.status()));
     page.line(format!("  {started}{}; {}; {}", took.unwrap_or_default(), summary.model, tokens(&summary.usage)));
+    page.line(format!("  {}", resources(&run.resources)));
     if let Some(wait) = &summary.lane_wait {
         let behind: Vec<String> = wait.behind.iter().map(|of| format!("{} (run {})", of.session, of.run)).collect();
         let (since, ahead) = (zone.time(wait.since), count(wait.ahead as usize, "other"));

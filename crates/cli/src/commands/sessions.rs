@@ -15,7 +15,7 @@ use crate::args::PageArgs;
 use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
-use crate::show::human::{Page, Zone, columns, count, excerpt};
+use crate::show::human::{Page, Zone, columns, count, excerpt, resources};
 use crate::show::{json, print};
 
 /// List, show, compact, clean up and end conversations.
@@ -156,6 +156,8 @@ fn lay_out(session: &Shown, zone: &Zone) -> String {
         session.run_state,
         flags(session.flags)
     ));
+    let last = session.last_outcome.map(|outcome| format!("its last run: {}; ", outcome.name())).unwrap_or_default();
+    page.line(format!("  {last}{}", resources(&session.resources)));
     if let Some(trouble) = &session.trouble {
         page.indented("  trouble: ", trouble);
     }

@@ -135,7 +135,7 @@ impl Screen {
             self.waits_for = Some(format!("waits for more to spend{}", figures.unwrap_or_default()));
             self.status.clone_from(&self.waits_for);
         }
-        if let Stream::State(StateLine::Changed { state, lifecycle, flags }) = &event.what {
+        if let Stream::State(StateLine::Changed { state, lifecycle, flags, .. }) = &event.what {
             let is_idle = matches!(lifecycle, LifecycleKind::Idle | LifecycleKind::Ready) && !flags.is_waiting;
             // A question on the screen already shows what the run waits for.
             let quiet = is_idle || flags.is_blocked;

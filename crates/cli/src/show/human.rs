@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use engine::Timestamp;
+use engine::{Resources, Timestamp};
 use jiff::tz::TimeZone;
 
 pub(crate) use gateway::show::{count, excerpt, printable, tokens};
@@ -98,6 +98,18 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
         lines.push('\n');
     }
     lines
+}
+
+/// What a session or a run has used, and its limits.
+pub(crate) fn resources(resources: &Resources) -> String {
+    let Resources { token_usage, token_limit, token_reserved, memory_usage, memory_limit, session_bytes, .. } =
+        *resources;
+    let kept = if token_reserved == 0 { String::new() } else { format!(" ({token_reserved} kept for recovery)") };
+    let tokens = token_limit.map(|limit| format!(" of {limit}{kept}")).unwrap_or_default();
+    let limit = memory_limit.map(|limit| format!(" of {} MiB", limit >> 20)).unwrap_or_default();
+    let memory = memory_usage.filter(|_| memory_limit.is_some());
+    let memory = memory.map(|bytes| format!("; memory: {} MiB{limit}", bytes >> 20)).unwrap_or_default();
+    format!("tokens: {token_usage}{tokens}; journal: {session_bytes} bytes{memory}")
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::call::Stage;
 use super::run::{Phase, PrepareStage, Run};
 use super::session::{Lifecycle, Session};
 use crate::event::WaitFor;
+use crate::tables::lifecycle::LifecycleKind;
 
 /// The flags of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +19,7 @@ pub struct Flags {
     pub is_compacting: bool,
     /// An effect is in flight: a request without a byte yet, calls, a wait, or a slot of the lane.
     pub is_waiting: bool,
-    /// It continues only after an approval, a quota reset or a larger budget.
+    /// It continues only after an approval, a quota reset or a larger budget, or when the store has space again.
     pub is_blocked: bool,
     /// An abort would have something to end.
     pub can_interrupt: bool,
@@ -26,6 +27,20 @@ pub struct Flags {
     pub has_error: bool,
     /// A human is needed, or the outcome of a call is not known.
     pub needs_recovery: bool,
+}
+
+impl Flags {
+    /// Whether an abort is accepted: a run is active and not ending, or it is suspended. A suspended run is not
+    /// interrupted any more, but it can be ended.
+    pub fn can_abort(&self, lifecycle: LifecycleKind) -> bool {
+        self.can_interrupt || lifecycle == LifecycleKind::Suspended
+    }
+
+    /// The flags of a session that waits for space on the disk: it is blocked, unless it is suspended anyway.
+    #[must_use]
+    pub fn with_full_store(self, lifecycle: LifecycleKind) -> Self {
+        Self { is_blocked: self.is_blocked || lifecycle != LifecycleKind::Suspended, ..self }
+    }
 }
 
 impl Session {

@@ -12,6 +12,7 @@ mod queue;
 mod queue_states;
 mod queue_watch;
 mod repeats;
+mod resources;
 mod run;
 mod session;
 mod snapshot;
@@ -27,6 +28,7 @@ pub use queue::{LegState, Message, Queued};
 pub use queue_states::QueueState;
 pub use queue_watch::{MessageShows, QueueWatch};
 pub use repeats::{Repeat, Repeats};
+pub use resources::Resources;
 pub use run::{
     Asked, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, RunClock, Sent, Step, Stream,
     SummaryRequest, WrapUp,

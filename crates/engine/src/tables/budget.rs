@@ -200,6 +200,11 @@ impl Allowance {
         limit.filter(|limit| *limit != NO_LIMIT)
     }
 
+    /// The part of the limit of this resource that is kept for recovery; 0 without a limit.
+    pub fn reserve(&self, resource: Resource) -> u64 {
+        self.of(resource).map_or(0, |limit| kept_back(resource, limit))
+    }
+
     /// These limits; `other` for resources without one.
     #[must_use]
     pub fn or(self, other: Self) -> Self {

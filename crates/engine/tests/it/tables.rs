@@ -10,7 +10,7 @@ use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
 use engine::tables::timers::Timer;
 use engine::tables::transitions::{EDGES, LIVE, RunState, Trigger, allowed, drawn};
 use engine::timers::armed;
-use engine::{Candidate, Failure, FailureClass, Limits, Moment, Thinking, Timestamp};
+use engine::{Allowance, Budget, Candidate, Failure, FailureClass, Flags, Limits, Moment, Thinking, Timestamp};
 
 use crate::support::script::run;
 use crate::support::{World, render};
@@ -366,6 +366,43 @@ fn r21_the_truth_table_of_the_flags() {
     after(&format!("{ASKED}pause"), "suspended paused []");
     after("fail network \"\"\npause", "suspended paused [hasError]");
     after(&format!("{STARTED}pause\ncrash"), "suspended paused [needsRecovery]");
+}
+
+#[test]
+fn r21_an_abort_is_accepted_while_a_run_is_active_and_not_ending_or_suspended() {
+    let can = |rest: &str| {
+        let world = run(&format!("{BEGUN}{rest}"));
+        let session = world.session();
+        session.flags().can_abort(session.lifecycle.kind())
+    };
+    assert_eq!([can(""), can("first-byte"), can(ASKED), can("pause")], [true; 4]);
+    assert_eq!([can("say text \"a\"\nend"), can(&format!("{STARTED}abort")), can("escalated \"x\"")], [false; 3]);
+}
+
+#[test]
+fn r21_a_session_that_waits_for_space_is_blocked_unless_it_is_suspended() {
+    let blocked = |lifecycle| Flags::default().with_full_store(lifecycle).is_blocked;
+    let at: Vec<&str> = names(LifecycleKind::ALL, LifecycleKind::name);
+    for (lifecycle, name) in LifecycleKind::ALL.iter().zip(at) {
+        assert_eq!(blocked(*lifecycle), name != "suspended", "{name}");
+    }
+}
+
+#[test]
+fn r21_the_resources_of_a_session_are_those_of_its_runs_and_its_limits() {
+    let limited = |tokens| Allowance { tokens: Some(tokens), ..Allowance::default() };
+    let budget = Budget { session: limited(10_000), memory: Some(7), ..Budget::default() };
+    let world = run(&format!("{BEGUN}say text \"a\"\nend"));
+    let session = world.session();
+    let resources = session.resources(&budget);
+    assert_eq!((resources.token_limit, resources.token_reserved, resources.memory_limit), (Some(10_000), 500, Some(7)));
+    assert_eq!((resources.token_usage, resources.session_bytes), (session.spent.tokens, session.spent.bytes));
+    assert!(resources.token_usage > 0 && resources.session_bytes > 0);
+    assert_eq!((resources.created_at, resources.last_activity_at), (session.created_at, session.last_activity));
+    assert_eq!((resources.started_at, resources.memory_usage), (None, None), "its row and its owner know them");
+    // While a run is active, its reservation counts.
+    let active = run(BEGUN);
+    assert!(active.session().resources(&budget).started_at.is_some());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use journal::{Entry, Error, HomeEntry, Open, Page, Read, Tail};
 use protocol::event::{StateLine, Stream};
 
 use super::batch_position::{BatchPosition, LinePosition};
-use super::lines::{IDLE, changed, rewound};
+use super::lines::{idle, rewound};
 use super::missed::Missed;
 use super::position::{StreamPosition, StreamScope};
 use super::projection::{Line, Source};
@@ -293,7 +293,7 @@ impl CatchUp {
             let at = row.last_activity;
             self.notify_state(store, &row, |missed, source, lines| {
                 if is_idle(&row) {
-                    lines.push(missed.projection.line(source, at, Stream::State(changed(IDLE))));
+                    lines.push(missed.projection.line(source, at, Stream::State(idle(store, &row))));
                 } else {
                     missed.state(source, Some(at), lines);
                 }

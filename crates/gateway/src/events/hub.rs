@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{Batch, Event, MessageId, ReceiptState, RunEnded, RunId, Timestamp};
 use protocol::notice::{Dropped, Stand};
-use runtime::{LaneUpdate, Published};
+use runtime::{DiskFullWait, LaneUpdate, Published};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::batch_position::BatchPosition;
@@ -19,6 +19,9 @@ use crate::error::Error;
 
 /// Subscriptions of one client: more than a person or a page looks at.
 const SUBSCRIPTIONS: usize = 256;
+
+/// The sessions that wait for space on the disk, by key.
+type DiskFullWaits = BTreeMap<String, DiskFullWait>;
 
 /// How a run ended.
 #[derive(Debug, Clone)]
@@ -78,10 +81,11 @@ impl Hub {
     pub(crate) async fn run(
         self: Arc<Self>,
         (mut published, mut ending): (mpsc::UnboundedReceiver<Published>, mpsc::UnboundedReceiver<Ended>),
-        mut waits: mpsc::UnboundedReceiver<LaneUpdate>,
+        (mut waits, mut disk_full): (mpsc::UnboundedReceiver<LaneUpdate>, watch::Receiver<DiskFullWaits>),
         mut lines: Lines,
         approvals: Arc<Approvals>,
     ) {
+        let mut full = DiskFullWaits::new();
         loop {
             tokio::select! {
                 biased;
@@ -100,6 +104,18 @@ impl Hub {
                     let session = update.session();
                     if let Some(line) = self.has_listener(session).then(|| lines.of_wait(&update)).flatten() {
                         self.lock().notify(line);
+                    }
+                }
+                Ok(()) = disk_full.changed() => {
+                    let now = disk_full.borrow_and_update().clone();
+                    let before = std::mem::replace(&mut full, now);
+                    let begun = full.iter().filter(|(key, _)| !before.contains_key(*key));
+                    let begun = begun.map(|(key, wait)| (key, true, wait.since));
+                    let over = before.iter().filter(|(key, _)| !full.contains_key(*key));
+                    for (key, is_full, at) in begun.chain(over.map(|(key, wait)| (key, false, wait.next_look))) {
+                        if let Some(line) = self.has_listener(key).then(|| lines.of_disk_full(key, is_full, at)).flatten() {
+                            self.lock().notify(line);
+                        }
                     }
                 }
                 // Taken only if no earlier notice waits.

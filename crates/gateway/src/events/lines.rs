@@ -6,7 +6,8 @@ use std::sync::Arc;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Compacted, Event, Flags, MessageSealed, Record, Seq, SessionId, SessionRow, StreamInterrupted, Timestamp, Usage,
+    Compacted, Event, Flags, MessageSealed, Outcome, Record, Resources, Seq, Session, SessionId, SessionRow,
+    StreamInterrupted, Timestamp, Usage,
 };
 use journal::Read;
 use protocol::event::{StateLine, Stream};
@@ -16,6 +17,8 @@ use super::batch_position::BatchPosition;
 use super::position::{Reached, StreamPosition};
 use super::projection::{Line, Projection, Source};
 use super::wait;
+use crate::show::beside::{at_rest, budget_of, last_outcome};
+use crate::show::fold_branch;
 
 /// The content of a state line.
 pub(super) type State = (RunState, LifecycleKind, Flags);
@@ -55,6 +58,7 @@ impl Lines {
         let source = source(self.store.as_ref(), published);
         resume(&mut projection, published, source);
         projection.pass(&batch.records, published.epoch);
+        projection.last_outcome = ended(published).or(projection.last_outcome);
         self.track(published, projection);
     }
 
@@ -68,6 +72,24 @@ impl Lines {
             None => StreamPosition::now(self.store.as_ref(), session.branch).ok()?,
         };
         Some(wait::line(&cursor, request, at, what))
+    }
+
+    /// The state of a session that begins or stops to wait for space on the disk, which no entry records; `None` if the
+    /// session cannot be read.
+    pub fn of_disk_full(&self, key: &str, is_full: bool, at: Timestamp) -> Option<Line> {
+        let store = self.store.as_ref();
+        let row = store.session(key).ok()??;
+        let cursor = match self.sessions.get(&row.session) {
+            Some((projection, _)) => projection.position.clone(),
+            None => StreamPosition::now(store, row.branch).ok()?,
+        };
+        let mut what = current(store, &fold_branch(store, &row).ok()?);
+        if let StateLine::Changed { lifecycle, flags, .. } = &mut what
+            && is_full
+        {
+            *flags = flags.with_full_store(*lifecycle);
+        }
+        Some(wait::unrecorded(&cursor, (key, row.run), at, Stream::State(what)))
     }
 
     /// The lines of a batch, in order.
@@ -90,7 +112,12 @@ impl Lines {
         }
         let now = state_of(published);
         if let Some(last) = batch.records.last().filter(|_| before != Some(now)) {
-            let what = Stream::State(changed(now));
+            let store = self.store.as_ref();
+            projection.last_outcome = ended(published).or(projection.last_outcome);
+            // What cannot be read is not known.
+            let read = || last_outcome(store, *session, Some(last.at)).ok().flatten();
+            projection.last_outcome = projection.last_outcome.or_else(read);
+            let what = Stream::State(changed(now, projection.last_outcome, published.resources));
             lines.push(projection.line(source, last.at, what));
         }
         // The end of a run is the last line of its batch, so a client that waits for it has seen everything recorded
@@ -144,8 +171,33 @@ fn resume(projection: &mut Projection, published: &Published, source: Source<'_>
     }
 }
 
-pub(super) fn changed((state, lifecycle, flags): State) -> StateLine {
-    StateLine::Changed { state, lifecycle, flags }
+fn changed((state, lifecycle, flags): State, last_outcome: Option<Outcome>, resources: Resources) -> StateLine {
+    StateLine::Changed { state, lifecycle, flags, last_outcome, can_abort: flags.can_abort(lifecycle), resources }
+}
+
+/// How the last run ended that ended in this batch, if one did.
+fn ended(published: &Published) -> Option<Outcome> {
+    published.batch.records.iter().rev().find_map(|record| match &record.event {
+        Event::RunEnded(e) => Some(e.outcome),
+        _ => None,
+    })
+}
+
+/// The state of an idle session.
+pub(super) fn idle(store: &dyn Read, row: &SessionRow) -> StateLine {
+    let last = store.runs_before(Some(row.session), None, 1).ok().and_then(|mut runs| runs.pop());
+    let budget = last.as_ref().and_then(|run| budget_of(store, run).ok()).unwrap_or_default();
+    let resources = at_rest(row, &row.totals.unwrap_or_default(), &budget);
+    changed(IDLE, last.and_then(|run| run.outcome), resources)
+}
+
+/// The state of a session as it is in the journal.
+pub(super) fn current(store: &dyn Read, session: &Session) -> StateLine {
+    let last = store.runs_before(Some(session.id), None, 1).ok().and_then(|mut runs| runs.pop());
+    let budget = last.as_ref().and_then(|run| budget_of(store, run).ok()).unwrap_or_default();
+    let last_outcome = last_outcome(store, session.id, None).ok().flatten();
+    let now = (session.run_state(), session.lifecycle.kind(), session.flags());
+    changed(now, last_outcome, session.resources(&budget))
 }
 
 /// The line for a subscriber of this session that has seen entries which no longer exist; `at` is the time of the

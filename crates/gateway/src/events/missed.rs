@@ -8,7 +8,7 @@ use engine::{EffectId, Event, Machine, Record, Settings, Timestamp, Usage};
 use journal::{Entry, Error};
 use protocol::event::{AssistantLine, ReasoningLine, Stream};
 
-use super::lines::changed;
+use super::lines::current;
 use super::position::StreamPosition;
 use super::projection::{Line, Projection, Source, delta};
 use super::resume::text_of;
@@ -104,9 +104,8 @@ impl Missed {
         let settings = |hash| Settings::from_bytes(&store.body(&hash).ok().flatten()?).ok().map(Arc::new);
         let machine = Machine::recover(line.into(), &settings).ok();
         if let Some(session) = machine.as_ref().and_then(Machine::session) {
-            let now = (session.run_state(), session.lifecycle.kind(), session.flags());
             let at = last.unwrap_or(session.last_activity);
-            lines.push(self.projection.line(source, at, Stream::State(changed(now))));
+            lines.push(self.projection.line(source, at, Stream::State(current(store, session))));
             let spends = session.run().filter(|run| run.usage != Usage::default());
             // Without a row, the usage is reported with the next request.
             if let Some(row) = spends.and_then(|run| store.run(run.id).ok().flatten()) {

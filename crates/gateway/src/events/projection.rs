@@ -53,6 +53,8 @@ pub(super) struct Projection {
     /// The end of a run, until everything recorded with it is reported.
     end: Option<Line>,
     shows: Shows,
+    /// How the last run of the session ended; none if none has, or if that was not looked up yet.
+    pub(super) last_outcome: Option<Outcome>,
     /// The model candidates that the run asks.
     candidates: Candidates,
 }

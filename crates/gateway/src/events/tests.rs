@@ -10,8 +10,8 @@ use engine::tables::transitions::RunState;
 use engine::{
     Batch, BodyKind, BranchId, CallId, CallOutcome, CallSettled, CallStarted, Closed, Content, Created, EffectId,
     EffectKind, Epoch, Event, Flags, InterruptCause, LifecycleChanged, MessageSealed, Next, Opened, Outcome,
-    OutputAdded, Record, RequestSent, RunEnded, RunId, SealedCall, Seq, SessionId, SessionRow, StreamInterrupted,
-    TextAdded, Timestamp, ToolClass, Usage, Views,
+    OutputAdded, Record, RequestSent, Resources, RunEnded, RunId, SealedCall, Seq, SessionId, SessionRow,
+    StreamInterrupted, TextAdded, Timestamp, ToolClass, Usage, Views,
 };
 use journal::{Append, Journal, Memory, Read};
 use proptest::prelude::*;
@@ -232,6 +232,7 @@ impl Home {
             queued: 0,
             unfinished: !is_idle,
             trouble: None,
+            totals: None,
         };
         let views = Views { session: Some(row), ..Views::default() };
         let batch = Batch { session: session.id(), branch: session.branch(), records, bodies, views };
@@ -243,7 +244,17 @@ impl Home {
         let position = position.lock().unwrap().unwrap();
         let (session, key) = (session.id(), session.key().into());
         let flags = Flags::default();
-        let published = Published { session, key, batch, epoch, position, lifecycle, run_state, flags };
+        let published = Published {
+            session,
+            key,
+            batch,
+            epoch,
+            position,
+            lifecycle,
+            run_state,
+            flags,
+            resources: Resources::default(),
+        };
         self.unheard[nth].push_back(published);
     }
 

@@ -1,7 +1,7 @@
 //! Waits for a lane, as lines. They are in no journal, so such a line has no entry; a subscriber that begins meanwhile
 //! receives the wait as it is then.
 
-use engine::{Bound, BranchId, LaneRequest, Timestamp};
+use engine::{Bound, BranchId, LaneRequest, RunId, Timestamp};
 use protocol::event::{QueueLine, Stream};
 use protocol::show::{LaneHolder, LaneWait};
 use runtime::LaneUpdate;
@@ -37,14 +37,18 @@ pub(super) fn queue_line(update: &LaneUpdate) -> (&LaneRequest, Timestamp, Queue
 }
 
 pub(super) fn line(cursor: &StreamPosition, request: &LaneRequest, at: Timestamp, what: QueueLine) -> Line {
-    let event = protocol::Event {
-        cursor: cursor.to_string(),
-        session: request.session.to_string(),
-        run: Some(request.run),
-        at,
-        what: Stream::Queue(what),
-        queue: vec![],
-    };
+    unrecorded(cursor, (&request.session, Some(request.run)), at, Stream::Queue(what))
+}
+
+/// A line of what no entry records.
+pub(super) fn unrecorded(
+    cursor: &StreamPosition,
+    (session, run): (&str, Option<RunId>),
+    at: Timestamp,
+    what: Stream,
+) -> Line {
+    let (cursor_text, session) = (cursor.to_string(), session.to_owned());
+    let event = protocol::Event { cursor: cursor_text, session, run, at, what, queue: vec![] };
     let nowhere = BatchPosition::nowhere(BranchId(uuid::Uuid::nil()));
     Line { event, at: LinePosition::new(nowhere, cursor.seq(), None) }
 }

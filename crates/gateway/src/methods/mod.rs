@@ -107,7 +107,8 @@ async fn read(caller: &Caller, method: &str, params: Value) -> Result<Value, Err
     caller.buffer.wait_for_space().await;
     let service = &caller.service;
     let (home, journal) = (Arc::clone(service.home()), Arc::clone(service.runtime.journal()));
-    let known = (service.runtime.waits(), service.runtime.resolver().agents());
+    let full = service.runtime.disk_full_waits().borrow().keys().cloned().collect();
+    let known = (service.runtime.waits(), full, service.runtime.resolver().agents());
     reading::answer(home, journal, known, (method.to_owned(), params)).await
 }
 

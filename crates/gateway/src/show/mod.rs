@@ -3,6 +3,7 @@
 //! for people.
 
 pub(crate) mod audit;
+pub(crate) mod beside;
 pub(crate) mod budget;
 pub(crate) mod context;
 mod explain;
@@ -50,6 +51,8 @@ pub struct Source<'a> {
     pub waits: &'a [LaneWait],
     /// The names of the configured agents, for a method that lists them.
     pub agents: &'a [String],
+    /// The keys of the sessions that wait for space on the disk, as their owner knows them.
+    pub full: &'a [String],
 }
 
 /// The source of the text of a body.
@@ -67,7 +70,8 @@ impl<'a> Source<'a> {
     /// This journal, without a folder.
     #[cfg(any(test, feature = "scene"))]
     pub fn of(read: &'a dyn Read) -> Self {
-        Self { home: Path::new("/nowhere"), read, immutable: false, most_bytes: u64::MAX, waits: &[], agents: &[] }
+        let most_bytes = u64::MAX;
+        Self { home: Path::new("/nowhere"), read, immutable: false, most_bytes, waits: &[], full: &[], agents: &[] }
     }
 
     /// The wait of this run for a lane, if it waits.

@@ -3,11 +3,13 @@
 use engine::tables::failover::FailureCategory;
 use engine::tables::transitions::RunState;
 use engine::{
-    Body, CallId, CallOutcome, EffectId, Event, Failure, MessageSealed, Phase, RunRow, SealedCall, Session, Usage,
+    Body, CallId, CallOutcome, EffectId, Event, Failure, MessageSealed, Phase, Resources, RunRow, SealedCall, Session,
+    Usage,
 };
 use journal::StoredLineage;
 use protocol::show::{CallStage, CallStory, RunStory, RunSummary, StepStory};
 
+use super::beside::{Beside, last_outcome};
 use super::fold::{Transition, fold, removed_to};
 use super::lookup::FoundRun;
 use super::{Source, Texts, budget, fold_branch};
@@ -57,23 +59,36 @@ pub(crate) fn of(found: &FoundRun) -> RunSummary {
 
 /// Reads a run's branch and collects its story.
 pub(crate) fn story(source: &Source<'_>, found: &FoundRun, texts: Texts<'_>) -> Result<RunStory, Error> {
-    let summary = RunSummary { lane_wait: source.lane_wait(found.run), ..of(found) };
-    let line = source.read.history(summary.branch)?;
+    let line = source.read.history(of(found).branch)?;
     let budget = if found.session.run == Some(found.run) {
         budget::limited(source, &fold_branch(source.read, &found.session)?)?
     } else {
         vec![]
     };
-    Ok(RunStory { budget, ..project(summary, &line, texts)? })
+    Ok(RunStory { budget, ..project(&Beside::new(source), found, &line, texts)? })
 }
 
-/// The story of a run in a branch. `summary` is completed from the entries.
-pub(crate) fn project(summary: RunSummary, line: &StoredLineage, texts: Texts<'_>) -> Result<RunStory, Error> {
+/// The story of a run in its branch.
+pub(crate) fn project(
+    beside: &Beside<'_>,
+    found: &FoundRun,
+    line: &StoredLineage,
+    texts: Texts<'_>,
+) -> Result<RunStory, Error> {
+    let source = beside.source;
+    let summary = RunSummary { lane_wait: source.lane_wait(found.run), ..of(found) };
     let mut gathered = Gathered::new(summary);
     let session = fold(line, |transition| gathered.visit(transition))?;
     let has_begun = gathered.summary.started_at.is_some();
     let removed_to = removed_to(line).filter(|_| has_begun && !gathered.is_whole);
-    Ok(RunStory { removed_to, ..gathered.finish(&session, texts)? })
+    let is_current = session.run().is_some_and(|run| run.id == found.run);
+    Ok(RunStory {
+        removed_to,
+        last_outcome: last_outcome(source.read, found.session.session, None)?,
+        can_abort: is_current && session.flags().can_abort(session.lifecycle.kind()),
+        resources: beside.of_run(found, &session)?,
+        ..gathered.finish(&session, texts)?
+    })
 }
 
 /// What a walk through the branch collects for one run.
@@ -169,8 +184,19 @@ impl Gathered {
         let steps = self.steps.into_iter().map(|step| step.read(texts)).collect::<Result<Vec<_>, _>>()?;
         let (open_request, open_text) = open.unzip();
         let (summary, open_text) = (self.summary, open_text.unwrap_or_default());
-        let (budget, category) = (vec![], self.category);
-        Ok(RunStory { summary, removed_to: None, budget, category, text, open_request, open_text, steps })
+        Ok(RunStory {
+            summary,
+            removed_to: None,
+            budget: vec![],
+            last_outcome: None,
+            can_abort: false,
+            resources: Resources::default(),
+            category: self.category,
+            text,
+            open_request,
+            open_text,
+            steps,
+        })
     }
 }
 

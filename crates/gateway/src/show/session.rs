@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Attachment, Body, Flags, Item, Process, ProcessState, ReceiptState, Seq, Session, SessionRow};
+use engine::{Attachment, Body, Flags, Item, Process, ProcessState, ReceiptState, Resources, Seq, Session, SessionRow};
 use journal::{Read, StoredLineage};
 use protocol::show::{
     AskedCall, AttachedFile, ItemStory, Listed, ProcessStage, ProcessStory, QueuedStory, QueuedSummary, Role,
     SessionSummary, Shown,
 };
 
+use super::beside::{Beside, last_outcome};
 use super::fold::{fold, removed_to};
 use super::lookup;
 use super::run;
@@ -17,16 +18,20 @@ use super::{Source, Texts};
 use crate::error::Error;
 
 /// A session for a list.
-pub(crate) fn list(read: &dyn Read, row: &SessionRow) -> Result<Listed, Error> {
+pub(crate) fn list(beside: &Beside<'_>, row: &SessionRow) -> Result<Listed, Error> {
+    let read = beside.source.read;
     // The row of an idle session says everything, so a list of many sessions reads only the few active ones.
-    let (flags, queue) = if row.run.is_none() && row.queued == 0 {
-        (idle_flags(row), vec![])
-    } else {
-        let session = fold_branch(read, row)?;
-        (session.flags(), queue(read, row, &session)?.into_iter().map(|(summary, _)| summary).collect())
+    let is_idle = row.run.is_none() && row.queued == 0;
+    let session = if is_idle { None } else { Some(fold_branch(read, row)?) };
+    let (flags, queue) = match &session {
+        None => (idle_flags(row), vec![]),
+        Some(session) => {
+            (session.flags(), queue(read, row, session)?.into_iter().map(|(summary, _)| summary).collect())
+        }
     };
-    let run = lookup::last(read, row)?.as_ref().map(run::of);
-    Ok(summary(row, flags, queue, run))
+    let last = lookup::last(read, row)?;
+    let resources = beside.of_session(row, session.as_ref(), last.as_ref().and_then(|found| found.row.as_ref()))?;
+    summary(beside, row, (flags, resources), queue, last.as_ref().map(run::of))
 }
 
 /// The flags of a session. An idle one is not read.
@@ -86,23 +91,34 @@ pub(crate) fn show(
     let queue =
         queue(read, row, &session)?.into_iter().map(|(summary, body)| Ok(QueuedStory { summary, text: texts(&body)? }));
     let queue = queue.collect::<Result<Vec<_>, Error>>()?;
-    let run = run.map(|found| run::project(run::of(&found), &line, texts)).transpose()?;
-    let mut shown = summary(row, session.flags(), queue, run);
+    let beside = Beside::new(source);
+    let resources = beside.of_session(row, Some(&session), run.as_ref().and_then(|found| found.row.as_ref()))?;
+    let run = run.map(|found| run::project(&beside, &found, &line, texts)).transpose()?;
+    let mut shown = summary(&beside, row, (session.flags(), resources), queue, run)?;
     (shown.lifecycle, shown.run_state) = (session.lifecycle.kind(), session.run_state());
     (shown.removed_to, shown.transcript) = (removed_to(&line), Some(transcript));
     shown.processes = Some(processes(&session, &source.home.join("calls"), texts)?);
     Ok(shown)
 }
 
-fn summary<R, Q>(row: &SessionRow, flags: Flags, queue: Vec<Q>, run: Option<R>) -> SessionSummary<R, Q> {
-    SessionSummary {
+fn summary<R, Q>(
+    beside: &Beside<'_>,
+    row: &SessionRow,
+    (flags, resources): (Flags, Resources),
+    queue: Vec<Q>,
+    run: Option<R>,
+) -> Result<SessionSummary<R, Q>, Error> {
+    Ok(SessionSummary {
         session: row.session,
         key: row.key.clone(),
         agent: row.agent.clone(),
         branch: row.branch,
         lifecycle: row.lifecycle,
         run_state: row.run_state,
-        flags,
+        flags: beside.flags(row, flags),
+        last_outcome: last_outcome(beside.source.read, row.session, None)?,
+        can_abort: flags.can_abort(row.lifecycle),
+        resources,
         created_at: row.created_at,
         last_activity: row.last_activity,
         trouble: row.trouble.clone(),
@@ -111,7 +127,7 @@ fn summary<R, Q>(row: &SessionRow, flags: Flags, queue: Vec<Q>, run: Option<R>) 
         transcript: None,
         processes: None,
         run,
-    }
+    })
 }
 
 fn queue(read: &dyn Read, row: &SessionRow, session: &Session) -> Result<Vec<(QueuedSummary, Body)>, Error> {
@@ -198,12 +214,48 @@ mod tests {
         scene.start("hello");
         let listed = |scene: &Scene| {
             let row = lookup::session(&scene.journal, None).unwrap();
-            list(&scene.journal, &row).unwrap().flags
+            list(&Beside::new(&Source::of(&scene.journal)), &row).unwrap().flags
         };
         assert!(listed(&scene).is_waiting && !listed(&scene).is_streaming);
         scene.stream("Hi.");
         assert!(listed(&scene).is_streaming && listed(&scene).can_interrupt);
         scene.end_stream();
         assert_eq!(listed(&scene), Flags::default());
+    }
+
+    #[test]
+    fn r21_beside_the_flags_are_the_last_outcome_can_abort_and_the_resources() {
+        let mut scene = Scene::new();
+        let look = |scene: &Scene, full: &[String]| {
+            let row = lookup::session(&scene.journal, None).unwrap();
+            let source = Source { full, ..Source::of(&scene.journal) };
+            let texts = super::super::texts(source.read);
+            let (listed, shown) = (list(&Beside::new(&source), &row), show(&source, &row, None, &texts).unwrap());
+            let listed = listed.unwrap();
+            assert_eq!(listed.last_outcome, shown.last_outcome);
+            assert_eq!((listed.flags, listed.can_abort), (shown.flags, shown.can_abort));
+            assert_eq!(listed.resources, shown.resources, "a list does not read the state of an idle session");
+            listed
+        };
+        let of = |listed: &Listed| (listed.last_outcome, listed.can_abort, listed.flags.is_blocked);
+        assert_eq!(of(&look(&scene, &[])), (None, false, false));
+        scene.start("hello");
+        assert_eq!(of(&look(&scene, &[])), (None, true, false));
+        assert_eq!(of(&look(&scene, &["agent:main:main".to_owned()])), (None, true, true), "the store is full");
+        scene.fail(engine::Failure::new(engine::FailureClass::InvalidRequest, "no"));
+        let failed = look(&scene, &[]);
+        assert_eq!(of(&failed), (Some(engine::Outcome::Failed), false, false), "the failure stays visible");
+        assert!(!failed.flags.has_error && failed.resources.started_at.is_some());
+        scene.start("again");
+        assert_eq!(
+            of(&look(&scene, &[])),
+            (Some(engine::Outcome::Failed), true, false),
+            "until the next run has ended"
+        );
+        scene.stream("Hi.");
+        scene.end_stream();
+        let done = look(&scene, &[]);
+        assert_eq!(of(&done), (Some(engine::Outcome::Completed), false, false));
+        assert!(done.resources.token_usage > 0 && done.resources.session_bytes > 0, "{:?}", done.resources);
     }
 }

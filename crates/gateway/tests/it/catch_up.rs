@@ -8,8 +8,8 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Batch, BodyKind, BranchId, Command, Content, Created, EffectId, EffectKind, Epoch, Event, Flags, InterruptCause,
-    MessageSealed, Next, Opened, Position, ReasoningAdded, Record, RequestSent, RunId, Seq, SessionId, SessionRow,
-    StreamInterrupted, TextAdded, Timestamp, Usage, Views,
+    MessageSealed, Next, Opened, Position, ReasoningAdded, Record, RequestSent, Resources, RunId, Seq, SessionId,
+    SessionRow, StreamInterrupted, TextAdded, Timestamp, Usage, Views,
 };
 use gateway::events::{CatchUp, Line, Lines, StreamPosition, StreamScope};
 use journal::{Append, Journal as _, Memory, Read as _, Sqlite};
@@ -155,6 +155,7 @@ impl Watched {
             queued: 0,
             unfinished: true,
             trouble: None,
+            totals: None,
         }
     }
 
@@ -184,6 +185,7 @@ impl Watched {
             lifecycle: LifecycleKind::Active,
             run_state: RunState::Streaming,
             flags: Flags::default(),
+            resources: Resources::default(),
         });
     }
 

@@ -9,7 +9,7 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Batch, BodyKind, BranchId, Content, Created, EffectId, EffectKind, Event, Flags, InterruptCause, Opened, Record,
-    RunId, Seq, SessionId, SessionRow, StreamInterrupted, TextAdded, TextRetracted, Timestamp, Views,
+    Resources, RunId, Seq, SessionId, SessionRow, StreamInterrupted, TextAdded, TextRetracted, Timestamp, Views,
 };
 use faulty_vfs::{Cut, Disk};
 use gateway::events::{self, CatchUp, Lines, Resume, StreamPosition, StreamScope};
@@ -62,6 +62,7 @@ impl Live {
             lifecycle: LifecycleKind::Active,
             run_state: RunState::Streaming,
             flags: Flags::default(),
+            resources: Resources::default(),
         });
         let last = lines.last().map(|line| parse(&line.event.cursor).unwrap());
         self.cursors.extend(last.or(self.cursors.last().cloned()));
@@ -109,6 +110,7 @@ fn row() -> SessionRow {
         queued: 0,
         unfinished: true,
         trouble: None,
+        totals: None,
     }
 }
 

@@ -340,6 +340,7 @@ pub(crate) fn session_row(script: &Script, unfinished: bool) -> SessionRow {
         queued: 2,
         unfinished,
         trouble: Some("it's broken".to_owned()),
+        totals: None,
     }
 }
 

@@ -266,6 +266,7 @@ impl Script {
             queued: self.seq as u32,
             unfinished: true,
             trouble: None,
+            totals: None,
         }
     }
 

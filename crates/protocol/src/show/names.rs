@@ -4,7 +4,7 @@
 #![allow(missing_docs, reason = "the engine documents its enums; comments here go into the schema")]
 
 use engine::tables::failover::{ErrorKind, FailureCategory, Recoverability};
-use engine::{CallOutcome, Flags, Leg, Outcome, QueueMode, ReceiptState, StopReason, ToolClass, Usage};
+use engine::{CallOutcome, Flags, Leg, Outcome, QueueMode, ReceiptState, Resources, StopReason, Timestamp, ToolClass, Usage};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +106,33 @@ pub(crate) enum ToolClassName {
     ReadOnly,
     Idempotent,
     Once,
+}
+
+/// What a session or a run has used, its limits and its times. Times are milliseconds since 1970 UTC.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Resources")]
+pub(crate) struct ResourcesShape {
+    /// Tokens spent, with the reservation of a request in flight.
+    token_usage: u64,
+    /// The limit of tokens; none = no limit.
+    token_limit: Option<u64>,
+    /// The part of the limit that is kept for recovery.
+    token_reserved: u64,
+    /// Resident bytes of the owner of the home; none without an owner, and in lines of events.
+    memory_usage: Option<u64>,
+    /// The limit of those bytes; none = no limit.
+    memory_limit: Option<u64>,
+    /// Bytes of content that the journal keeps of the session.
+    session_bytes: u64,
+    /// When the session was created.
+    #[schemars(with = "i64")]
+    created_at: Timestamp,
+    /// When the active, else the last, run started.
+    #[schemars(with = "Option<i64>")]
+    started_at: Option<Timestamp>,
+    /// When something last happened.
+    #[schemars(with = "i64")]
+    last_activity_at: Timestamp,
 }
 
 /// What a failure is called in general, and whether it can pass (R24).

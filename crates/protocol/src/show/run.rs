@@ -3,7 +3,7 @@
 use engine::tables::failover::FailureCategory;
 use engine::tables::transitions::RunState;
 use engine::{
-    BranchId, CallId, CallOutcome, EffectId, Outcome, RunId, SessionId, Stage, StopReason, Timestamp, ToolClass, Usage,
+    BranchId, CallId, CallOutcome, EffectId, Outcome, Resources, RunId, SessionId, Stage, StopReason, Timestamp, ToolClass, Usage,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -70,6 +70,17 @@ pub struct RunStory {
     /// While it is unfinished: its limits, and those of its session, its agent and its day.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<BudgetLine>,
+    /// How the last run of its session ended; none if none has ended yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::OutcomeName>"))]
+    pub last_outcome: Option<Outcome>,
+    /// Whether an abort is accepted: a run is active and not ending, or suspended.
+    #[serde(default)]
+    pub can_abort: bool,
+    /// What the run has used, its limits and its times.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "names::ResourcesShape"))]
+    pub resources: Resources,
     /// The kind of error and whether it can pass, if it has failed or is failing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::CategoryShape>"))]

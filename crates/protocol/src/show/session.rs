@@ -3,8 +3,8 @@
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Attachment, BranchId, CallId, CallOutcome, EffectId, Flags, Hash, MessageId, ProcessState, QueueMode, QueueState,
-    RunId, Seq, SessionId, Timestamp,
+    Attachment, BranchId, CallId, CallOutcome, EffectId, Flags, Hash, MessageId, Outcome, ProcessState, QueueMode,
+    QueueState, Resources, RunId, Seq, SessionId, Timestamp,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -43,6 +43,17 @@ pub struct SessionSummary<R, Q> {
     /// The flags, derived from its state.
     #[cfg_attr(feature = "schema", schemars(with = "names::FlagsShape"))]
     pub flags: Flags,
+    /// How the last run ended; none if none has ended yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::OutcomeName>"))]
+    pub last_outcome: Option<Outcome>,
+    /// Whether an abort is accepted: a run is active and not ending, or suspended.
+    #[serde(default)]
+    pub can_abort: bool,
+    /// What it has used, its limits and its times.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "names::ResourcesShape"))]
+    pub resources: Resources,
     /// When it was created.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub created_at: Timestamp,

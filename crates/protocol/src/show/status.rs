@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Position, RunId, Timestamp};
+use engine::{Flags, Outcome, Position, Resources, RunId, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,6 +58,21 @@ pub struct Unfinished {
     /// The state of its run.
     #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub run_state: RunState,
+    /// The flags, derived from its state.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "names::FlagsShape"))]
+    pub flags: Flags,
+    /// How the last run ended; none if none has ended yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::OutcomeName>"))]
+    pub last_outcome: Option<Outcome>,
+    /// Whether an abort is accepted: a run is active and not ending, or suspended.
+    #[serde(default)]
+    pub can_abort: bool,
+    /// What it has used, its limits and its times.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "names::ResourcesShape"))]
+    pub resources: Resources,
     /// The id of its active run.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run: Option<RunId>,

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ::journal::{Error, Kind};
-use engine::{CallId, Do, IllegalEdge, Input, Machine, Pump, Report, RunId};
+use engine::{Budget, CallId, Do, IllegalEdge, Input, Machine, Pump, Report, RunId};
 use tokio::sync::watch;
 
 use crate::crashpoint;
@@ -70,6 +70,8 @@ pub(crate) struct Actor<'a> {
     timers: Timers,
     /// The calls whose approval was requested.
     asked: BTreeSet<CallId>,
+    /// The configured limits of the last run that this actor has seen.
+    budget: Budget,
     leaving: watch::Receiver<Leaving>,
     closing: bool,
 }
@@ -93,6 +95,7 @@ impl<'a> Actor<'a> {
             ledger: LedgerSide::new(shared.ledger.cooldowns_cleared()),
             timers: Timers::default(),
             asked: BTreeSet::new(),
+            budget: Budget::default(),
             leaving: shared.sessions.leaving(),
             closing: false,
         }

@@ -24,6 +24,9 @@ impl Actor<'_> {
             self.release(&record.event);
         }
         let Some(session) = self.pump.session() else { return };
+        if let Some(settings) = self.pump.settings().filter(|settings| settings.budget != self.budget) {
+            self.budget.clone_from(&settings.budget);
+        }
         self.shared.budget_pool.saw(session, &batch, self.shared.clock.now());
         self.shared.publish(Published {
             session: session.id,
@@ -34,6 +37,7 @@ impl Actor<'_> {
             lifecycle: session.lifecycle.kind(),
             run_state: session.run_state(),
             flags: session.flags(),
+            resources: session.resources(&self.budget),
         });
         self.ask();
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Batch, Epoch, Flags, Position, SessionId};
+use engine::{Batch, Epoch, Flags, Position, Resources, SessionId};
 
 /// A committed batch, with the state that it led to.
 #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -20,4 +20,5 @@ pub struct Published {
     pub lifecycle: LifecycleKind,
     pub run_state: RunState,
     pub flags: Flags,
+    pub resources: Resources,
 }

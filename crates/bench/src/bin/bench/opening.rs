@@ -181,6 +181,7 @@ fn idle(at: u64) -> Batch {
         queued: 0,
         unfinished: false,
         trouble: None,
+        totals: None,
     };
     let created = Created { session, key, agent, branch }.into();
     let records = vec![Record { seq: Some(Seq(1)), at: Timestamp(1), event: created }];

@@ -229,6 +229,7 @@ impl Script {
             queued: 0,
             unfinished: step.is_multiple_of(2),
             trouble: None,
+            totals: None,
         }
     }
 

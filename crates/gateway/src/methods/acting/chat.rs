@@ -267,7 +267,8 @@ impl Chat<'_> {
         if row.run.is_some() {
             let (journal, waits) = (service.runtime.journal(), service.runtime.waits());
             let (home, read) = (service.home().as_ref(), &**journal);
-            let source = Source { home, read, immutable: false, most_bytes: u64::MAX, waits: &waits, agents: &[] };
+            let most_bytes = u64::MAX;
+            let source = Source { home, read, immutable: false, most_bytes, waits: &waits, full: &[], agents: &[] };
             let found = lookup::run(read, &RunParams { run: None, session: Some(row.key.clone()) })?;
             let explained = explain(&source, &found)?;
             let waits_for = explained.waits_for.unwrap_or_default();

@@ -83,13 +83,13 @@ reading!(
 pub async fn answer(
     home: Arc<Path>,
     journal: Arc<dyn Read>,
-    (waits, agents): (Vec<LaneWait>, Vec<String>),
+    (waits, full, agents): (Vec<LaneWait>, Vec<String>, Vec<String>),
     (name, params): (String, Value),
 ) -> Result<Value, ErrorShape> {
     let reading = tokio::task::spawn_blocking(move || {
         let most_bytes = RESULT_BYTES as u64;
-        let (read, waits, agents) = (&*journal, waits.as_slice(), agents.as_slice());
-        let source = Source { home: &home, read, immutable: false, most_bytes, waits, agents };
+        let (read, waits, full, agents) = (&*journal, waits.as_slice(), full.as_slice(), agents.as_slice());
+        let source = Source { home: &home, read, immutable: false, most_bytes, waits, full, agents };
         self::read(&source, &name, params)
     });
     let read = reading.await.unwrap_or_else(|error| Err(Error::bug(format!("reading failed: {error}"))));

@@ -7,6 +7,7 @@ use protocol::show::{ContextStory, Shown};
 
 use super::{Reads, pages};
 use crate::error::Error;
+use crate::show::beside::Beside;
 use crate::show::{Source, context, lookup, session};
 
 impl Reads for SessionsList {
@@ -14,7 +15,8 @@ impl Reads for SessionsList {
         let before = params.after.as_deref().map(pages::cursor).transpose()?;
         let rows = source.read.sessions_before(before, pages::wanted(params.limit))?;
         let (rows, next) = pages::page(rows, params.limit, |row| row.session.to_string());
-        let sessions = rows.iter().map(|row| session::list(source.read, row)).collect::<Result<_, _>>()?;
+        let beside = Beside::new(source);
+        let sessions = rows.iter().map(|row| session::list(&beside, row)).collect::<Result<_, _>>()?;
         Ok(SessionsListed { sessions, next })
     }
 }

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use engine::{Position, SessionRow};
+use engine::{Flags, Position, Resources, SessionRow};
 use protocol::method::{NoParams, StatusGet};
 use protocol::show::{LaneWait, Owner, Status, Unfinished};
 
 use super::Reads;
 use crate::error::Error;
 use crate::events::wait;
+use crate::show::beside::{Beside, last_outcome};
 use crate::show::waiting::{Owned, waits_for, waits_until};
-use crate::show::{Source, budget, fold_branch, owner};
+use crate::show::{Source, budget, fold_branch, lookup, owner};
 
 impl Reads for StatusGet {
     fn read(source: &Source<'_>, _: NoParams) -> Result<Status, Error> {
@@ -26,8 +27,9 @@ pub(super) fn gather(source: &Source<'_>, owner: Option<Owner>) -> Result<Status
     for row in &rows {
         *status.sessions.entry(row.lifecycle.name().to_owned()).or_default() += 1;
     }
+    let beside = Beside::new(source);
     for row in rows.iter().filter(|row| is_unfinished(row)) {
-        status.unfinished.push(unfinished(source, row, taken)?);
+        status.unfinished.push(unfinished(&beside, row, taken)?);
     }
     Ok(status)
 }
@@ -48,21 +50,32 @@ fn nothing(home: &Path) -> Status {
     }
 }
 
-fn unfinished(source: &Source<'_>, row: &SessionRow, owned: Owned) -> Result<Unfinished, Error> {
+fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unfinished, Error> {
+    let source = beside.source;
     let requests = source.read.approvals(Some(row.session))?;
     // One unreadable session must not hide the others.
-    let (waits_for, waits_until, limit) = match fold_branch(source.read, row) {
+    let (waits_for, waits_until, limit, flags, resources) = match fold_branch(source.read, row) {
         Ok(session) => {
             let limit = budget::awaited(source.read, &session).unwrap_or_default();
-            (waits_for(&session, &requests, limit.as_ref(), owned), waits_until(&session), limit)
+            let last = lookup::last(source.read, row)?.and_then(|found| found.row);
+            let resources = beside.of_session(row, Some(&session), last.as_ref())?;
+            let waits_for = waits_for(&session, &requests, limit.as_ref(), owned);
+            (waits_for, waits_until(&session), limit, session.flags(), resources)
         }
-        Err(error) => (format!("a readable journal: {}", error.shape().message), None, None),
+        Err(error) => {
+            let why = format!("a readable journal: {}", error.shape().message);
+            (why, None, None, Flags::default(), Resources::default())
+        }
     };
     let lane_wait = source.waits.iter().find(|wait| *wait.request.session == *row.key).map(wait::shape);
     Ok(Unfinished {
         key: row.key.clone(),
         lifecycle: row.lifecycle,
         run_state: row.run_state,
+        flags: beside.flags(row, flags),
+        last_outcome: last_outcome(source.read, row.session, None)?,
+        can_abort: flags.can_abort(row.lifecycle),
+        resources,
         run: row.run,
         queued: row.queued,
         last_activity: row.last_activity,

@@ -109,7 +109,9 @@ fn differs(is_there: bool, what: &str) -> String {
 /// Compares two rows of a session. The last activity may come from progress, which is no entry.
 fn same_session(kept: &SessionRow, row: &SessionRow) -> bool {
     let timeless = |row: &SessionRow| SessionRow { last_activity: Timestamp(0), ..row.clone() };
-    timeless(kept) == timeless(row)
+    // A row from before totals were kept has none.
+    let totals = if kept.totals.is_none() { None } else { row.totals };
+    timeless(kept) == SessionRow { totals, ..timeless(row) }
 }
 
 /// Compares two rows of a run. The row of a run in progress is not final. A row from before tokens, calls and time were

@@ -1,0 +1,104 @@
+//! What is shown beside the flags (R21): how the last run ended, whether an abort is accepted, and the resources.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use engine::{
+    Budget, Flags, Hash, Outcome, Resources, RunRow, Session, SessionId, SessionRow, SessionTotals, Settings, Timestamp,
+};
+use journal::Read;
+
+use super::lookup::FoundRun;
+use super::{Source, fold_branch, owner};
+use crate::error::Error;
+
+/// Reads what is shown beside the flags of several sessions; reads the same settings once.
+pub(crate) struct Beside<'a> {
+    pub(crate) source: &'a Source<'a>,
+    memory: Option<u64>,
+    budgets: RefCell<BTreeMap<Hash, Budget>>,
+}
+
+impl<'a> Beside<'a> {
+    pub(crate) fn new(source: &'a Source<'a>) -> Self {
+        let memory = owner(source.home).and_then(|owner| owner.resident_bytes);
+        Self { source, memory, budgets: RefCell::default() }
+    }
+
+    /// The flags of a session, of which the journal does not know that it waits for space on the disk.
+    pub(crate) fn flags(&self, row: &SessionRow, flags: Flags) -> Flags {
+        let is_full = self.source.full.contains(&row.key);
+        if is_full { flags.with_full_store(row.lifecycle) } else { flags }
+    }
+
+    /// The resources of a session. `session` is its state if it was read; `last` is its last run.
+    pub(crate) fn of_session(
+        &self,
+        row: &SessionRow,
+        session: Option<&Session>,
+        last: Option<&RunRow>,
+    ) -> Result<Resources, Error> {
+        let configured = self.budget(last)?;
+        let resources = match (session, row.totals) {
+            (Some(session), _) => session.resources(&configured),
+            (None, Some(totals)) => at_rest(row, &totals, &configured),
+            // A row of an older version does not know the totals.
+            (None, None) => fold_branch(self.source.read, row)?.resources(&configured),
+        };
+        let started_at = resources.started_at.or(last.map(|run| run.started_at));
+        Ok(Resources { memory_usage: self.memory, started_at, ..resources })
+    }
+
+    /// The resources of one run: its tokens and their limit, the rest as of its session.
+    pub(crate) fn of_run(&self, found: &FoundRun, session: &Session) -> Result<Resources, Error> {
+        let (row, configured) = (found.row.as_ref(), self.budget(found.row.as_ref())?);
+        let resources = self.of_session(&found.session, Some(session), row)?;
+        let started_at = row.map(|row| row.started_at);
+        let (spent, allowance) = match (session.run().filter(|run| run.id == found.run), row) {
+            (Some(run), _) => (run.taken(), run.budget.allowance.or(configured.run)),
+            (None, Some(row)) => (row.spent(), configured.run),
+            (None, None) => Default::default(),
+        };
+        Ok(Resources { started_at, ..resources }.with_tokens(&spent, &allowance))
+    }
+
+    fn budget(&self, run: Option<&RunRow>) -> Result<Budget, Error> {
+        let Some(run) = run else { return Ok(Budget::default()) };
+        if let Some(known) = self.budgets.borrow().get(&run.settings) {
+            return Ok(known.clone());
+        }
+        let budget = budget_of(self.source.read, run)?;
+        self.budgets.borrow_mut().insert(run.settings, budget.clone());
+        Ok(budget)
+    }
+}
+
+/// The resources of a session without an active run, from its row.
+pub(crate) fn at_rest(row: &SessionRow, totals: &SessionTotals, configured: &Budget) -> Resources {
+    let resources = Resources {
+        memory_limit: configured.memory,
+        session_bytes: totals.spent.bytes,
+        created_at: row.created_at,
+        last_activity_at: row.last_activity,
+        ..Resources::default()
+    };
+    resources.with_tokens(&totals.spent, &totals.allowance.or(configured.session))
+}
+
+/// The configured limits of a run.
+pub(crate) fn budget_of(read: &dyn Read, run: &RunRow) -> Result<Budget, Error> {
+    let settings = read.body(&run.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok());
+    Ok(settings.map(|settings| settings.budget).unwrap_or_default())
+}
+
+/// How the last run of a session that had ended by then has ended.
+pub(crate) fn last_outcome(
+    read: &dyn Read,
+    session: SessionId,
+    until: Option<Timestamp>,
+) -> Result<Option<Outcome>, Error> {
+    // One run at most is active; the others are here for a reader that is behind.
+    let rows = read.runs_before(Some(session), None, 4)?;
+    let ended = |row: &&RunRow| row.ended_at.is_some_and(|at| until.is_none_or(|until| at <= until));
+    Ok(rows.iter().rev().find(ended).and_then(|row| row.outcome))
+}
