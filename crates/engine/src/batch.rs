@@ -130,9 +130,17 @@ pub struct RunRow {
     /// Why the answer of a completed run is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<StopReason>,
+    /// The checkpoint of an interrupted run, an entry of its branch; none in a row of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Seq>,
 }
 
 impl RunRow {
+    /// The name of its checkpoint, `BRANCH@SEQ`.
+    pub fn checkpoint(&self) -> Option<String> {
+        self.checkpoint.map(|seq| format!("{}@{seq}", self.branch))
+    }
+
     /// What counts against shared budgets. An older row knows only the tokens that were reported.
     pub fn spent(&self) -> Spent {
         let Self { tokens, calls, wall_ms, .. } = *self;

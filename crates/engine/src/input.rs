@@ -7,7 +7,7 @@ use crate::event::{Breakpoint, CallOutcome, Found, Leg, Overrides, QueueMode, Re
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
 use crate::ledger::{CooldownLifted, CooldownSet};
-use crate::queue::QueueSettings;
+use crate::queue::{Interrupt, QueueSettings};
 use crate::settings::{Policy, Settings, Thinking};
 use crate::state::{BlockOf, ItemAt, LegState};
 use crate::tables::budget::{Allowance, Limit, Scope};
@@ -163,6 +163,8 @@ pub enum Override {
     Verbose(Option<bool>),
     /// The queue mode of messages without one.
     QueueMode(Option<QueueMode>),
+    /// What an interrupt does with the active run.
+    Interrupt(Option<Interrupt>),
 }
 
 /// A piece of a streamed answer.

@@ -21,8 +21,11 @@ pub struct QueueSettings {
     pub drop: DropPolicy,
     /// Whether a steer interrupts the incoming answer.
     pub cut: bool,
-    /// What an interrupt does with the active run.
+    /// What an interrupt does with the active run, if neither the message nor its session says it.
     pub interrupt: Interrupt,
+    /// What this message does with it as an interrupt; none = as the session, else the configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_interrupt: Option<Interrupt>,
     /// A conversation without an active run in which nothing has happened since this time is stale: a message starts a
     /// new one.
     pub stale_before: Option<Timestamp>,
@@ -61,6 +64,7 @@ impl Default for QueueSettings {
             drop: DropPolicy::default(),
             cut: false,
             interrupt: Interrupt::default(),
+            message_interrupt: None,
             stale_before: None,
         }
     }

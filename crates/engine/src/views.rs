@@ -97,6 +97,7 @@ impl Touched {
         row.outcome = Some(e.outcome);
         row.ended_at = Some(at);
         row.stop_reason = e.stop_reason;
+        row.checkpoint = e.checkpoint;
         row.error = e.failure.as_ref().map(ToString::to_string).filter(|_| e.outcome != Outcome::Completed);
         self.ended.push(row);
     }
@@ -204,6 +205,7 @@ fn run_row(session: &Session, run: &Run, settings: Option<&Settings>, spent: &Sp
         first_seq: run.first_seq,
         error: run.trace.last().map(ToString::to_string),
         stop_reason: None,
+        checkpoint: None,
     }
 }
 

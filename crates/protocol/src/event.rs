@@ -190,6 +190,9 @@ pub struct RunEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::StopReasonName>"))]
     pub stop_reason: Option<StopReason>,
+    /// The checkpoint of an interrupted run, `BRANCH@SEQ`: its last entry before it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
     /// The kind of error and whether it can pass, if the run ended with a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::CategoryShape>"))]

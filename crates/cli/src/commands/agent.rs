@@ -91,6 +91,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         // With this key a request that is repeated after a lost connection is the same message.
         idempotency_key: args.key.unwrap_or_else(|| Uuid::now_v7().to_string()),
         mode: args.mode,
+        interrupt: None,
         model: overrides.model,
         timeout_ms: overrides.deadline_ms,
         allow: overrides.allow,
@@ -299,7 +300,7 @@ impl Sent {
 /// Prints the answer of a run that had ended before the same key was sent again.
 fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (RunId, RunEnd) {
     let Ended { run_id, outcome, ended_at, text, usage, error, stop_reason, .. } = ended;
-    let end = RunEnd { outcome, text, usage, error, stop_reason, category: None };
+    let end = RunEnd { outcome, text, usage, error, stop_reason, category: None, checkpoint: None };
     let line = match outcome {
         Outcome::Completed => LifecycleLine::End(end.clone()),
         _ => LifecycleLine::Error(end.clone()),
@@ -319,8 +320,8 @@ fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (Run
 /// The end of a run whose message was settled before the run started.
 pub(super) fn never_began(state: ReceiptState) -> Option<RunEnd> {
     let error = gateway::show::never_began(state)?;
-    let (outcome, text, usage) = (Outcome::Aborted, String::new(), Usage::default());
-    Some(RunEnd { outcome, text, usage, error: Some(error), stop_reason: None, category: None })
+    let (outcome, text, usage, error) = (Outcome::Aborted, String::new(), Usage::default(), Some(error));
+    Some(RunEnd { outcome, text, usage, error, stop_reason: None, category: None, checkpoint: None })
 }
 
 /// Ends the process at once, as a crash would. Committed entries are durable.

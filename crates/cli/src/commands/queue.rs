@@ -1,8 +1,8 @@
 //! `limulus queue`: lists and cancels waiting messages, prints the routing table, and sets queue modes.
 
 use clap::{Args, Subcommand};
-use engine::QueueMode;
 use engine::tables::routing::{MODES, ROUTES};
+use engine::{Interrupt, QueueMode};
 use gateway::show::name;
 use protocol::method::{
     Cancelled, QueueCancel, QueueCancelParams, QueueClear, QueueClearParams, QueueModeParams, SessionParams,
@@ -65,6 +65,9 @@ enum QueueCommand {
         /// steer, followup, collect, steer_backlog or interrupt; `default` = as configured
         #[arg(value_parser = session_mode)]
         mode: SessionMode,
+        /// What an interrupt does with the unfinished run: replace or suspend; `default` resets it with the mode
+        #[arg(long, value_name = "HOW", value_parser = interrupt)]
+        interrupt: Option<Interrupt>,
         #[command(flatten)]
         writer: WriterArgs,
     },
@@ -78,6 +81,15 @@ struct SessionMode(Option<QueueMode>);
 pub(super) fn mode(text: &str) -> Result<QueueMode, String> {
     let found = MODES.into_iter().find(|mode| name(mode) == text.replace(['-', '+'], "_"));
     found.ok_or_else(|| format!("there are: {}", MODES.map(|mode| name(&mode)).join(", ")))
+}
+
+/// Parses what an interrupt does.
+pub(super) fn interrupt(text: &str) -> Result<Interrupt, String> {
+    match text {
+        "replace" => Ok(Interrupt::Replace),
+        "suspend" => Ok(Interrupt::Suspend),
+        _ => Err("there are: replace, suspend".to_owned()),
+    }
 }
 
 fn session_mode(text: &str) -> Result<SessionMode, String> {
@@ -124,8 +136,8 @@ pub(crate) async fn write(args: QueueArgs, globals: &Globals) -> Result<(), CliE
                 change(globals, &writer, async |client| client.call::<QueueClear>(params.clone()).await).await?;
             print(&if writer.json { json(&cancelled) } else { lay_out_cancelled(&cancelled) })
         }
-        Some(QueueCommand::Mode { key, mode: SessionMode(mode), writer }) => {
-            let params = QueueModeParams { session_key: key, mode };
+        Some(QueueCommand::Mode { key, mode: SessionMode(mode), interrupt, writer }) => {
+            let params = QueueModeParams { session_key: key, mode, interrupt };
             let set = change(globals, &writer, async |client| {
                 client.call::<protocol::method::QueueMode>(params.clone()).await
             });

@@ -189,6 +189,9 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
     if let Some(FailureCategory { kind, recoverability }) = run.category {
         page.line(format!("  its kind: {} ({})", kind.name(), recoverability.name()));
     }
+    if let Some(at) = &summary.checkpoint {
+        page.line(format!("  interrupted at the checkpoint {at}"));
+    }
     for limit in run.budget.iter().filter_map(BudgetLine::as_limit) {
         page.line(format!("  budget of the {}: {}", limit.scope.name(), limit.figures()));
     }

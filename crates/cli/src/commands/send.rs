@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{MessageId, QueueMode, ReceiptState, RunId, Timestamp};
+use engine::{Interrupt, MessageId, QueueMode, ReceiptState, RunId, Timestamp};
 use gateway::SessionKey;
 use gateway::show::{lookup, name};
 use journal::{Read as _, Reader};
@@ -38,6 +38,10 @@ pub(crate) struct SendArgs {
     /// Use this mode: steer, followup, collect, steer_backlog or interrupt [default: the session's, else queue.mode]
     #[arg(long, value_name = "MODE", value_parser = super::queue::mode)]
     mode: Option<QueueMode>,
+    /// As an interrupt: replace = end the unfinished run | suspend = pause it [default: the session's, else
+    /// agents.NAME.interrupt, else queue.interrupt]
+    #[arg(long, value_name = "HOW", value_parser = super::queue::interrupt)]
+    interrupt: Option<Interrupt>,
     /// Give the message a key of your own: the same key is the same message, also after a crash
     #[arg(long, value_name = "K")]
     key: Option<String>,
@@ -80,7 +84,11 @@ pub(crate) async fn steer(args: SteerArgs, globals: &Globals) -> Result<(), CliE
             hint: format!("`limulus send --session {} TEXT` sends the message to its session", found.session.key),
         });
     }
-    run(SendArgs { text, session: found.session.key, mode: Some(QueueMode::Steer), key, writer }, globals).await
+    run(
+        SendArgs { text, session: found.session.key, mode: Some(QueueMode::Steer), interrupt: None, key, writer },
+        globals,
+    )
+    .await
 }
 
 /// What is known about a message as soon as it is recorded.
@@ -122,6 +130,7 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
         // With this key a request that is repeated after a lost connection is the same message.
         idempotency_key: args.key.unwrap_or_else(|| Uuid::now_v7().to_string()),
         mode: args.mode,
+        interrupt: args.interrupt,
         model: None,
         timeout_ms: None,
         allow: false,

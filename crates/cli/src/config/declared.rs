@@ -76,6 +76,8 @@ section! {
             "How much it thinks: off | minimal | low | medium | high | xhigh. Not set: the provider's default";
         queue: Option<QueueMode> => "steer", MODES, from Message,
             "The queue mode of messages to a busy session of this agent. Not set: queue.mode";
+        interrupt: Option<Interrupt> => "replace", Word(&["replace", "suspend"]), from Message,
+            "What an interrupt does with the run of this agent: replace | suspend. Not set: queue.interrupt";
     }
 }
 

@@ -159,9 +159,11 @@ impl Config {
     /// The default queue settings of an agent, and the time before which conversations are stale now.
     pub(crate) fn queue(&self, agent: &str, now: &Zoned) -> QueueSettings {
         let Queue { mode, debounce_ms, cap, drop, cut, interrupt, .. } = self.values.queue;
-        let mode = self.values.agents.get(agent).and_then(|agent| agent.queue).unwrap_or(mode);
+        let agent = self.values.agents.get(agent);
+        let mode = agent.and_then(|agent| agent.queue).unwrap_or(mode);
+        let interrupt = agent.and_then(|agent| agent.interrupt).unwrap_or(interrupt);
         let stale_before = self.values.session.reset.stale_before(now);
-        QueueSettings { mode, debounce_ms, cap, drop, cut, interrupt, stale_before }
+        QueueSettings { mode, debounce_ms, cap, drop, cut, interrupt, message_interrupt: None, stale_before }
     }
 
     /// Idle time after which a service ends a session; none = never.

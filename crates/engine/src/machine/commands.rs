@@ -211,12 +211,14 @@ impl Machine {
     fn override_one(&mut self, change: Override, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let (thinking, verbose, queue_mode) = (session.thinking, session.verbose, session.queue_mode);
-        let set = OverrideSet { model: session.model.clone(), thinking, verbose, queue_mode };
+        let (model, interrupt) = (session.model.clone(), session.interrupt);
+        let set = OverrideSet { model, thinking, verbose, queue_mode, interrupt };
         let set = match change {
             Override::Model(model) => OverrideSet { model, ..set },
             Override::Thinking(thinking) => OverrideSet { thinking, ..set },
             Override::Verbose(verbose) => OverrideSet { verbose, ..set },
             Override::QueueMode(queue_mode) => OverrideSet { queue_mode, ..set },
+            Override::Interrupt(interrupt) => OverrideSet { interrupt, ..set },
         };
         self.emit(set, moment.now);
         Ok(Acknowledgement::Done)

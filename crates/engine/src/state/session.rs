@@ -13,6 +13,7 @@ use crate::event::QueueMode;
 use crate::failure::Failure;
 use crate::ids::{BranchId, Epoch, MessageId, Seq, SessionId, Timestamp};
 use crate::ledger::FailureReport;
+use crate::queue::Interrupt;
 use crate::settings::Thinking;
 use crate::tables::budget::{Allowance, Spent};
 use crate::tables::lifecycle::LifecycleKind;
@@ -59,6 +60,9 @@ pub struct Session {
     pub verbose: Option<bool>,
     /// The queue mode of messages without one; none = the agent's.
     pub queue_mode: Option<QueueMode>,
+    /// What an interrupt does with the active run; none = as configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt: Option<Interrupt>,
     /// What its ended runs have spent, with the bytes that belong to no run.
     pub spent: Spent,
     /// The limits that were set for all of its runs together, in place of the configured ones.

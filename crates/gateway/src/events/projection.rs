@@ -331,6 +331,7 @@ fn run_ended(source: Source<'_>, e: &RunEnded) -> Stream {
         error: e.failure.as_ref().map(ToString::to_string),
         stop_reason: e.stop_reason,
         category: e.failure.as_ref().map(engine::Failure::category),
+        checkpoint: e.checkpoint.map(|seq| format!("{}@{seq}", source.batch.branch)),
     };
     Stream::Lifecycle(match e.outcome {
         Outcome::Completed => LifecycleLine::End(end),

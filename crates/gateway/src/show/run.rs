@@ -30,6 +30,7 @@ pub(crate) fn of_row(row: &RunRow, key: &str) -> RunSummary {
         usage: row.usage,
         error: row.error.clone(),
         stop_reason: row.stop_reason,
+        checkpoint: row.checkpoint(),
         lane_wait: None,
     }
 }
@@ -53,6 +54,7 @@ pub(crate) fn of(found: &FoundRun) -> RunSummary {
         usage: Usage::default(),
         error: None,
         stop_reason: None,
+        checkpoint: None,
         lane_wait: None,
     }
 }
@@ -141,6 +143,7 @@ impl Gathered {
                 self.summary.usage = e.usage;
                 self.summary.error = e.failure.as_ref().map(ToString::to_string);
                 self.summary.stop_reason = e.stop_reason;
+                self.summary.checkpoint = e.checkpoint.map(|seq| format!("{}@{seq}", self.summary.branch));
                 self.category = e.failure.as_ref().map(Failure::category);
                 self.answer.clone_from(&e.text);
             }

@@ -219,9 +219,10 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
         }
         Event::RunEnded(e) => {
             let why = e.failure.as_ref().map(|failure| format!(": {}", failed(failure, None)));
+            let at = e.checkpoint.map(|seq| format!(" at entry {seq}")).unwrap_or_default();
             let cut = e.stop_reason.map(|reason| format!(", incomplete: {}", reason.in_words()));
             let (why, cut) = (why.unwrap_or_default(), cut.unwrap_or_default());
-            format!("{}{why}{cut}; {}", e.outcome.name(), tokens(&e.usage))
+            format!("{}{at}{why}{cut}; {}", e.outcome.name(), tokens(&e.usage))
         }
         Event::ProcessAdopted(e) => format!("{} continues in the background", e.process.process_name()),
         Event::ProcessEnding(e) => match e.why {

@@ -292,6 +292,7 @@ fn of_waits(body: Body) -> Vec<Event> {
 }
 
 fn of_lifecycle() -> Vec<Event> {
+    let (model, verbose) = (Some("acme/m".to_owned()), Some(true));
     let (from, to, cause) = (LifecycleKind::Active, LifecycleKind::Error, LifecycleCause::Escalated);
     let remedy = Some("limulus resume KEY --force".to_owned());
     let failure = Some(Failure::new(FailureClass::Overloaded, "busy"));
@@ -303,7 +304,7 @@ fn of_lifecycle() -> Vec<Event> {
         Reset {}.into(),
         Resumed {}.into(),
         LifecycleChanged { from, to, cause, failure, remedy }.into(),
-        OverrideSet { model: Some("acme/m".to_owned()), thinking: None, verbose: Some(true), queue_mode: None }.into(),
+        OverrideSet { model, thinking: None, verbose, queue_mode: None, interrupt: None }.into(),
         DeliveryStarted { delivery, epoch: Epoch(1) }.into(),
         DeliveryEnded { delivery, arrived: None }.into(),
         ProcessAdopted { process, call: CallId { run: run(), step: 1, index: 0 }, until: Timestamp(9) }.into(),
@@ -363,6 +364,7 @@ pub(crate) fn run_row(script: &Script, run: RunId, outcome: Option<Outcome>) -> 
         first_seq: Seq(2),
         error: None,
         stop_reason: None,
+        checkpoint: None,
     }
 }
 

@@ -171,6 +171,11 @@ pub struct AgentParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueModeName>"))]
     pub mode: Option<engine::QueueMode>,
+    /// What an interrupt does with the active run: replace it or suspend it; without it as the session, else the
+    /// configuration, says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::InterruptName>"))]
+    pub interrupt: Option<engine::Interrupt>,
     /// The model of this run, PROVIDER/MODEL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -467,6 +472,11 @@ pub struct QueueModeParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueModeName>"))]
     pub mode: Option<engine::QueueMode>,
+    /// What an interrupt does with the active run: replace it or suspend it; without it that setting stays, except that it
+    /// is as configured again if there is no mode either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::InterruptName>"))]
+    pub interrupt: Option<engine::Interrupt>,
 }
 
 /// Result of `queue.mode`: the mode that applies now.

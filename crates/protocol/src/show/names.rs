@@ -4,7 +4,9 @@
 #![allow(missing_docs, reason = "the engine documents its enums; comments here go into the schema")]
 
 use engine::tables::failover::{ErrorKind, FailureCategory, Recoverability};
-use engine::{CallOutcome, Flags, Leg, Outcome, QueueMode, ReceiptState, Resources, StopReason, Timestamp, ToolClass, Usage};
+use engine::{
+    CallOutcome, Flags, Interrupt, Leg, Outcome, QueueMode, ReceiptState, Resources, StopReason, Timestamp, ToolClass, Usage,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +92,13 @@ pub(crate) enum QueueModeName {
     Collect,
     SteerBacklog,
     Interrupt,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Interrupt", rename_all = "snake_case")]
+pub(crate) enum InterruptName {
+    Replace,
+    Suspend,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -62,6 +62,9 @@ pub struct ReceiptStory {
     pub ended_at: Option<Timestamp>,
     /// Why the run did not complete.
     pub error: Option<String>,
+    /// The checkpoint of its run, if that was interrupted, `BRANCH@SEQ`: the last entry before it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
 }
 
 /// The steering leg of a message with two legs.

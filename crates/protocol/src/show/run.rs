@@ -52,6 +52,9 @@ pub struct RunSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::StopReasonName>"))]
     pub stop_reason: Option<StopReason>,
+    /// The checkpoint of an interrupted run, `BRANCH@SEQ`: its last entry before it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
     /// Its wait in a lane, if it waits. Only the owner of the home knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane_wait: Option<LaneWait>,

@@ -68,6 +68,7 @@ fn message(session: &str, text: &str) -> AgentParams {
         session_key: session.to_owned(),
         idempotency_key: uuid::Uuid::now_v7().to_string(),
         mode: None,
+        interrupt: None,
         model: None,
         timeout_ms: None,
         allow: false,

@@ -84,7 +84,16 @@ impl Producer {
 
     /// A synced event of about 300 bytes.
     fn next(&mut self) -> Batch {
-        self.batch(OverrideSet { model: Some("x".repeat(280)), thinking: None, verbose: None, queue_mode: None }.into())
+        self.batch(
+            OverrideSet {
+                model: Some("x".repeat(280)),
+                thinking: None,
+                verbose: None,
+                queue_mode: None,
+                interrupt: None,
+            }
+            .into(),
+        )
     }
 
     fn batch(&mut self, event: Event) -> Batch {

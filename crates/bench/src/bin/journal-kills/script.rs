@@ -187,8 +187,14 @@ impl Script {
             }
             Act::Overridden => (
                 vec![
-                    OverrideSet { model: Some(self.text(step, 300)), thinking: None, verbose: None, queue_mode: None }
-                        .into(),
+                    OverrideSet {
+                        model: Some(self.text(step, 300)),
+                        thinking: None,
+                        verbose: None,
+                        queue_mode: None,
+                        interrupt: None,
+                    }
+                    .into(),
                 ],
                 vec![],
             ),

@@ -70,6 +70,7 @@ impl Sender {
             session_key: session.clone(),
             idempotency_key: key.to_owned(),
             mode: Some(engine::QueueMode::Followup),
+            interrupt: None,
             model: None,
             timeout_ms: None,
             allow: false,

@@ -6,6 +6,7 @@ use super::payload;
 use crate::event::QueueMode;
 use crate::failure::Failure;
 use crate::ids::{BranchId, Epoch, Hash, Seq, SessionId, Timestamp};
+use crate::queue::Interrupt;
 use crate::settings::Thinking;
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
@@ -66,6 +67,9 @@ payload! {
         /// The queue mode of messages without one; none = the agent's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         queue_mode: Option<QueueMode>,
+        /// What an interrupt does with the active run; none = as configured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interrupt: Option<Interrupt>,
     }
     /// A new conversation starts; the session continues.
     Reset {}

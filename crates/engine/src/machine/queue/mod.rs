@@ -70,7 +70,10 @@ impl Machine {
     fn take_way(&mut self, route: Route, queue: &QueueSettings, moment: Moment) {
         match route {
             Route::NextBoundary | Route::Both if queue.cut => self.interrupt_for_steer(moment),
-            Route::Interrupt => self.interrupt(queue.interrupt, moment),
+            Route::Interrupt => {
+                let of_session = self.session.as_ref().and_then(|session| session.interrupt);
+                self.interrupt(queue.message_interrupt.or(of_session).unwrap_or(queue.interrupt), moment);
+            }
             Route::EndPaused => self.end_held(moment),
             Route::Start
             | Route::StartGathered

@@ -45,6 +45,7 @@ impl Session {
             thinking: None,
             verbose: None,
             queue_mode: None,
+            interrupt: None,
             spent: Spent::default(),
             allowance: Allowance::default(),
             epoch: Epoch(0),
@@ -245,6 +246,7 @@ impl Session {
     fn override_set(&mut self, e: &OverrideSet) {
         self.model.clone_from(&e.model);
         (self.thinking, self.verbose, self.queue_mode) = (e.thinking, e.verbose, e.queue_mode);
+        self.interrupt = e.interrupt;
     }
 
     fn paused(&mut self, e: &Paused, at: Timestamp) {

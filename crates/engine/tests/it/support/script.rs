@@ -210,6 +210,7 @@ fn set(world: &mut World, key: &str, value: &str) {
         "stale_before" => world.queue.stale_before = Some(Timestamp(number() as i64)),
         "cut" => world.queue.cut = value == "on",
         "interrupt" => world.queue.interrupt = word(value).expect("a way"),
+        "message_interrupt" => world.queue.message_interrupt = word(value),
         _ => panic!("no setting {key}"),
     }
 }
@@ -275,6 +276,7 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
             "thinking" => Override::Thinking(word(words.at(2))),
             "verbose" => Override::Verbose(word(words.at(2))),
             "queue" => Override::QueueMode(word(words.at(2))),
+            "interrupt" => Override::Interrupt(word(words.at(2))),
             model => Override::Model(Some(model.to_owned())),
         }),
         "recover" => Command::Recover { force: words.at(1) == "force" },

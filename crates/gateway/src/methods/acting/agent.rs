@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine::{Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, Receipt};
+use engine::{Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, QueueSettings, Receipt};
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
 use runtime::ModelPreferences;
@@ -89,11 +89,12 @@ async fn command(
     // The folder is fixed when the message is accepted, also if another owner resumes the run elsewhere.
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let attachments = attached(service, params.attachments).await?;
+    let queue = service.runtime.resolver().queue(&key.agent);
     Ok(Command::Message {
         message,
         content: Content::text(BodyKind::Message, &params.message),
         mode: params.mode,
-        queue: service.runtime.resolver().queue(&key.agent),
+        queue: QueueSettings { message_interrupt: params.interrupt, ..queue },
         key: Some(params.idempotency_key),
         overrides,
         attachments,

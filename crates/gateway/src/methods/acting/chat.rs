@@ -186,9 +186,16 @@ impl Chat<'_> {
         let names = || MODES.map(|mode| name(&mode)).join(", ");
         let mode = match rest {
             "" => return self.queue_status(),
-            "default" => None,
+            "replace" | "suspend" => {
+                self.command(Command::Override(Override::Interrupt(named(rest)))).await?;
+                return Ok(format!("an interrupt of {} will {rest} its run", self.key));
+            }
+            "default" => {
+                self.command(Command::Override(Override::Interrupt(None))).await?;
+                None
+            }
             _ => Some(named(&rest.replace(['-', '+'], "_")).ok_or_else(|| {
-                let hint = format!("there are: {}, default", names());
+                let hint = format!("there are: {}, default; replace and suspend say what an interrupt does", names());
                 Error::invalid(format!("`{rest}` is not a queue mode"), hint)
             })?),
         };

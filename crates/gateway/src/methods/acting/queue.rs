@@ -38,6 +38,9 @@ pub(in crate::methods) async fn mode(caller: &Arc<Caller>, params: QueueModePara
     let key = SessionKey::parse(Some(&params.session_key))?;
     let row = super::session(service, &key.to_string())?;
     super::ask(service, &row, Command::Override(Override::QueueMode(params.mode))).await?;
+    if params.interrupt.is_some() || params.mode.is_none() {
+        super::ask(service, &row, Command::Override(Override::Interrupt(params.interrupt))).await?;
+    }
     let mode = params.mode.unwrap_or_else(|| service.runtime.resolver().queue(&key.agent).mode);
     Ok(QueueModeSet { session_key: row.key, mode })
 }

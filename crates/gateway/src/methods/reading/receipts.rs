@@ -95,6 +95,7 @@ fn story(read: &dyn Read, session: SessionRow, receipt: ReceiptRow) -> Result<Re
         outcome: run.as_ref().and_then(|run| run.outcome),
         started_at: run.as_ref().map(|run| run.started_at),
         ended_at: run.as_ref().and_then(|run| run.ended_at),
+        checkpoint: run.as_ref().and_then(engine::RunRow::checkpoint),
         error: run.and_then(|run| run.error),
     })
 }

@@ -145,6 +145,7 @@ pub fn message(session: &str, key: &str, text: &str) -> AgentParams {
         session_key: session.to_owned(),
         idempotency_key: key.to_owned(),
         mode: None,
+        interrupt: None,
         model: None,
         timeout_ms: None,
         allow: false,

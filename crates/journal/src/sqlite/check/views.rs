@@ -115,8 +115,9 @@ fn same_session(kept: &SessionRow, row: &SessionRow) -> bool {
 }
 
 /// Compares two rows of a run. The row of a run in progress is not final. A row from before tokens, calls and time were
-/// counted has no such figures.
+/// counted has no such figures, and one from before checkpoints were kept has no checkpoint.
 fn same_run(kept: &RunRow, row: &RunRow) -> bool {
+    let row = &RunRow { checkpoint: row.checkpoint.filter(|_| kept.checkpoint.is_some()), ..row.clone() };
     let is_older = (kept.tokens, kept.calls, kept.wall_ms) == (0, 0, 0);
     let counted = |row: &RunRow| is_older && *kept == RunRow { tokens: 0, calls: 0, wall_ms: 0, ..row.clone() };
     kept == row || counted(row) || (row.ended_at.is_none() && kept.ended_at.is_none() && kept.session == row.session)

@@ -258,6 +258,7 @@ fn configured(rng: &mut Rng) -> QueueSettings {
         drop: rng.of(&[DropPolicy::New, DropPolicy::Old, DropPolicy::Summarize]),
         cut: rng.one_in(2),
         interrupt: rng.of(&[Interrupt::Replace, Interrupt::Suspend]),
+        message_interrupt: None,
     }
 }
 
