@@ -11,7 +11,7 @@ use crate::input::{Acknowledgement, Refusal};
 use crate::settings::Candidate;
 use crate::state::{Phase, Session, WrapUp};
 use crate::tables::budget::{
-    Allowance, AtLimit, Limit, Resource, Scope, ScopeBudget, Spent, Standing, can_close, standing,
+    Allowance, AtLimit, Limit, Resource, Scope, ScopeBudget, Spent, Standing, can_close, may_recover, standing,
 };
 
 impl Machine {
@@ -28,6 +28,12 @@ impl Machine {
                 if progress == WrapUp::Not {
                     self.note(Note::WrapUp, &model_notices::wrap_up(&limit), moment);
                 }
+                true
+            }
+            // The reserve is for recovery, and so for a request that is sent once more.
+            Standing::Reached(_)
+                if self.is_sent_again() && may_recover(&budgets, &Spent::expected(&candidate, tokens)) =>
+            {
                 true
             }
             Standing::Reached(limit) if at_limit == AtLimit::End => {
@@ -156,10 +162,13 @@ impl Machine {
         is_shared || self.budgets_of_run(candidate, moment).is_some()
     }
 
-    /// A limit that is reached with the reservations.
-    pub(super) fn limit_reached(&self, moment: Moment) -> Option<Limit> {
-        let candidate = self.session.as_ref().and_then(Session::run)?.counts.candidates.candidate;
-        let (budgets, ..) = self.budgets_of_run(candidate, moment)?;
+    /// The limit that the reservation for a summary exceeds. The first summary of a run may use the reserve.
+    pub(super) fn limit_of_summary(&self, moment: Moment) -> Option<Limit> {
+        let run = self.session.as_ref().and_then(Session::run)?;
+        let (budgets, ..) = self.budgets_of_run(run.counts.candidates.candidate, moment)?;
+        if run.compaction.begun <= 1 && may_recover(&budgets, &Spent::default()) {
+            return None;
+        }
         match standing(&budgets, &Spent::default(), 0) {
             Standing::Reached(limit) => Some(limit),
             Standing::Free | Standing::Near(_) => None,

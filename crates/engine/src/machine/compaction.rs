@@ -158,7 +158,7 @@ impl Machine {
     /// A summary is not requested if the budget is too small: the run then proceeds as after a failed one.
     pub(super) fn check_summary(&mut self, moment: Moment) {
         let Some(Compacting { compaction_step, reserved: Some(_), .. }) = self.compacting() else { return };
-        if let Some(limit) = self.limit_reached(moment) {
+        if let Some(limit) = self.limit_of_summary(moment) {
             let failure = Failure::new(FailureClass::Refused, model_notices::no_summary(&limit));
             self.fail_compaction(failure, compaction_step, moment);
         }

@@ -42,9 +42,8 @@ impl Machine {
         let Some(session) = &self.session else { return };
         let Some(run) = session.run() else { return };
         let items = session.transcript.items().len() as u32;
-        let (ordinal, try_no, sent_items) = run.counts.request;
-        let same = ordinal > 0 && sent_items == items;
-        let request = if same {
+        let (ordinal, try_no, _) = run.counts.request;
+        let request = if self.is_sent_again() {
             run.effect(EffectKind::Request, ordinal, try_no + 1)
         } else {
             run.effect(EffectKind::Request, ordinal + 1, 1)
@@ -52,6 +51,13 @@ impl Machine {
         let (epoch, probe) = (session.epoch, run.counts.candidates.is_probe(candidate));
         let reserved = self.reserved(candidate, tokens, moment).filter(|_| !mutant!(BudgetNotReserved));
         self.emit(RequestSent { request, epoch, candidate, items, tokens, probe, reserved }, moment.now);
+    }
+
+    /// Whether the transcript stands for the request that was sent last.
+    pub(super) fn is_sent_again(&self) -> bool {
+        let Some(session) = &self.session else { return false };
+        let (ordinal, _, sent_items) = session.run().map_or((0, 0, 0), |run| run.counts.request);
+        ordinal > 0 && sent_items == session.transcript.items().len() as u32
     }
 
     pub(super) fn pick(&self, moment: Moment) -> Pick {

@@ -174,7 +174,7 @@ const EXPECTED_OUTPUT: u64 = 4_096;
 /// The same for the request of the final report.
 const CLOSING_OUTPUT: u64 = 1_024;
 
-/// The part of a limit that is kept back for the final report: a twentieth.
+/// The part of a limit that is kept for recovery: a twentieth.
 const KEPT_BACK: u64 = 20;
 
 fn is_default<T: Default + PartialEq>(amount: &T) -> bool {
@@ -306,7 +306,21 @@ pub fn standing(of: &[ScopeBudget], next: &Spent, wrap_up: u32) -> Standing {
     near.map_or(Standing::Free, |near| Standing::Near(*near))
 }
 
-/// Whether the request for the final report may still be sent.
+/// Whether a request that costs `next` may be sent from the reserve: a request that is sent once more, or a summary.
+pub fn may_recover(of: &[ScopeBudget], next: &Spent) -> bool {
+    let fits = |budget: &ScopeBudget| {
+        let charged = budget.charged.all();
+        Resource::ALL.iter().all(|of| {
+            budget.allowance.of(*of).is_none_or(|limit| match of {
+                Resource::Tokens | Resource::Cost => charged.of(*of).saturating_add(next.of(*of)) <= limit,
+                Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory => charged.of(*of) < limit,
+            })
+        })
+    };
+    of.iter().all(fits)
+}
+
+/// Whether the request for the final report may still be sent. It starts no call and is short.
 pub fn can_close(of: &[ScopeBudget], next: &Spent) -> bool {
     let fits = |budget: &ScopeBudget| {
         let charged = budget.charged.all().and(next);
@@ -417,6 +431,18 @@ mod tests {
             over.limit(Resource::Tokens, &NOTHING).map(|limit| (limit.free(), limit.is_reached())),
             Some((0, true))
         );
+    }
+
+    #[test]
+    fn r23_recovery_may_use_the_reserve_and_no_limit_without_one() {
+        let allowance = Allowance { tokens: Some(1_000), wall_ms: Some(10), ..Allowance::default() };
+        let next = Spent { tokens: 100, ..NOTHING };
+        for (tokens, wall_ms, may) in [(850, 0, true), (900, 9, true), (901, 0, false), (900, 10, false)] {
+            let limits = of_run(allowance, Spent { tokens, wall_ms, ..NOTHING });
+            assert_eq!(may_recover(&limits, &next), may, "{tokens} {wall_ms}");
+        }
+        let reserve = |of| allowance.reserve(of);
+        assert_eq!([reserve(Resource::Tokens), reserve(Resource::Wall), reserve(Resource::Cost)], [50, 0, 0]);
     }
 
     #[test]

@@ -5,7 +5,8 @@
 
 use engine::tables::failover::{ErrorKind, FailureCategory, Recoverability};
 use engine::{
-    CallOutcome, Flags, Interrupt, Leg, Outcome, QueueMode, ReceiptState, Resources, StopReason, Timestamp, ToolClass, Usage,
+    CallOutcome, Flags, Interrupt, Leg, Outcome, QueueMode, ReceiptState, Resources, StopReason, Timestamp, ToolClass,
+    Usage,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,8 @@
 use engine::tables::failover::FailureCategory;
 use engine::tables::transitions::RunState;
 use engine::{
-    BranchId, CallId, CallOutcome, EffectId, Outcome, Resources, RunId, SessionId, Stage, StopReason, Timestamp, ToolClass, Usage,
+    BranchId, CallId, CallOutcome, EffectId, Outcome, Resources, RunId, SessionId, Stage, StopReason, Timestamp,
+    ToolClass, Usage,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;

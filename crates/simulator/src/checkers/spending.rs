@@ -18,7 +18,7 @@ const NOTE_TOKENS: u64 = 200;
 /// An upper bound on the tokens of a scripted request: no run waits while this many are left.
 const MOST_TOKENS: u64 = 6_000;
 
-/// The reserved part of a limit is one in this many: a twentieth. It is for the request that reports what was done.
+/// The reserved part of a limit is one in this many: a twentieth. It is for recovery.
 const KEPT_BACK: u64 = 20;
 
 /// The spending of a session.
@@ -112,7 +112,9 @@ impl Account {
         Invariant::Budget
             .holds(is_kept, || format!("{} holds {} tokens, {reserved} are reserved", e.request, e.tokens))?;
         let closes = |(limit, spent): (u64, u64)| spent + reserved <= limit + NOTE_TOKENS;
-        let closes = self.closing == Closing::Asked && self.limited(Resource::Tokens).all(closes);
+        // The reserve is for recovery: the closing report, and a request that is sent once more.
+        let recovers = self.closing == Closing::Asked || e.request.try_no > 1;
+        let closes = recovers && self.limited(Resource::Tokens).all(closes);
         Invariant::Budget
             .holds(closes || self.is_free(reserved), || format!("{} is sent without enough budget", e.request))
     }

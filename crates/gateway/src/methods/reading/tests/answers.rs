@@ -122,7 +122,7 @@ async fn r60_an_owner_answers_from_a_thread_that_may_block() {
     let journal: Arc<dyn Read> = Arc::new(scene.journal);
     let home: Arc<Path> = Path::new("/nowhere").into();
     let answer = |name: &str, params| {
-        answer(Arc::clone(&home), Arc::clone(&journal), (vec![], vec![]), (name.to_owned(), params))
+        answer(Arc::clone(&home), Arc::clone(&journal), (vec![], vec![], vec![]), (name.to_owned(), params))
     };
     assert_eq!(answer("runs.show", Value::Null).await.unwrap()["open_text"], "Two");
     let refused = answer("runs.show", json!({ "run": "f" })).await.unwrap_err();
