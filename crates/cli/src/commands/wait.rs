@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use engine::{Outcome, ReceiptRow, RunId, RunRow, StopReason};
+use engine::{Outcome, ReceiptRow, RunId};
 use gateway::show::lookup;
 use journal::{Read as _, Reader};
 use protocol::method::{AgentWait, WaitParams, WaitStatus, Waited};
@@ -54,7 +54,7 @@ async fn wait(
     loop {
         let row = reader.run(run)?;
         if let Some(row) = row.as_ref().filter(|row| row.outcome.is_some()) {
-            return Ok((of_row(row), row.outcome));
+            return Ok((gateway::show::waited(reader, row)?, row.outcome));
         }
         // A run that has not started may never start, and another run may have taken its message over.
         if let Some(receipt) = reader.receipt(run.into())?.filter(|_| row.is_none()) {
@@ -68,9 +68,9 @@ async fn wait(
         }
         let left = within.map(|within| within.saturating_sub(began.elapsed()));
         if left == Some(Duration::ZERO) {
-            let started_at = row.map(|row| row.started_at);
-            let status = WaitStatus::Timeout;
-            let waited = Waited { run_id: run, status, started_at, ended_at: None, error: None, stop_reason: None };
+            let (started_at, status) = (row.map(|row| row.started_at), WaitStatus::Timeout);
+            let (ended_at, error, stop_reason, reply) = (None, None, None, None);
+            let waited = Waited { run_id: run, status, started_at, ended_at, error, stop_reason, reply };
             return Ok((waited, None));
         }
         let most = left.map_or(ROUND_MS, |left| u64::try_from(left.as_millis()).unwrap_or(ROUND_MS).clamp(1, ROUND_MS));
@@ -87,22 +87,12 @@ async fn wait(
     }
 }
 
-fn of_row(row: &RunRow) -> Waited {
-    let status = match row.outcome {
-        Some(Outcome::Completed) => WaitStatus::Ok,
-        Some(Outcome::TimedOut) | None => WaitStatus::Timeout,
-        Some(Outcome::Failed | Outcome::Aborted | Outcome::Interrupted) => WaitStatus::Error,
-    };
-    let RunRow { run, started_at, ended_at, error, stop_reason, .. } = row.clone();
-    Waited { run_id: run, status, started_at: Some(started_at), ended_at, error, stop_reason }
-}
-
 /// The result for a run whose message was settled before the run started.
 fn never_began(receipt: &ReceiptRow) -> Option<Waited> {
     let error = Some(gateway::show::never_began(receipt.state)?);
     let ReceiptRow { run, accepted_at, .. } = receipt;
     let (status, ended_at) = (WaitStatus::Error, Some(*accepted_at));
-    Some(Waited { run_id: *run, status, started_at: None, ended_at, error, stop_reason: None })
+    Some(Waited { run_id: *run, status, started_at: None, ended_at, error, stop_reason: None, reply: None })
 }
 
 fn outcome(waited: &Waited, ended: Option<Outcome>, say: bool) -> Result<(), CliError> {

@@ -45,6 +45,25 @@ pub(crate) fn r50_r51_a_key_that_is_refused_gives_way_to_the_next_and_a_model_to
     let answer = home.run(&["agent", "-m", "fail=500x1 tokens=2"]).expect_code(0);
     assert!(answer.err.contains("switches to acme/other (second)\n"), "{}", answer.err);
     assert!(home.json(&["runs", "show"])["model"].as_str().unwrap().contains("other"));
+    // R46: the reply names each candidate that was asked or passed over, and why.
+    let attempts = |run: &serde_json::Value| {
+        let attempts = run["meta"]["attempts"].as_array().expect("attempts").iter();
+        let of = |attempt: &serde_json::Value| {
+            let [kind, model, profile, reason] =
+                ["kind", "model", "profile", "reason"].map(|field| attempt[field].as_str().unwrap_or("-").to_owned());
+            format!("{kind} {model} {profile} {reason} {}", attempt["status"])
+        };
+        attempts.map(of).collect::<Vec<_>>()
+    };
+    let run = home.json(&["runs", "show"]);
+    let expected =
+        ["tried scripted second server 500", "skipped scripted first auth null", "tried other second - null"];
+    assert_eq!(attempts(&run), expected, "the key that answered last comes first");
+    assert!(run["meta"]["attempts"][1]["until"].as_i64() > run["meta"]["attempts"][0]["at"].as_i64(), "{run}");
+    assert_eq!(run["payloads"], serde_json::json!([{ "kind": "text", "text": "word0 word1" }]));
+    assert_eq!((&run["meta"]["provider"], &run["meta"]["model"]), (&"acme".into(), &"other".into()));
+    let waited = home.json(&["runs", "wait"]);
+    assert_eq!((&waited["payloads"], &waited["meta"]), (&run["payloads"], &run["meta"]));
     // The next run begins with the model that was chosen.
     home.run(&["agent", "-m", "tokens=1"]).expect_code(0);
     assert_eq!(asked(&home, "main"), [SECOND]);
@@ -66,6 +85,10 @@ pub(crate) fn r51_when_all_have_failed_each_is_named() {
     assert!(failed.err.contains("acme/scripted (second): "), "{}", failed.err);
     assert!(failed.err.contains("acme/other (second): not asked (auth, in cooldown for 1 min)"), "{}", failed.err);
     assert_eq!(server.seen().len(), 2);
+    let run = home.json(&["runs", "show"]);
+    let kinds = run["meta"]["attempts"].as_array().expect("attempts").iter().map(|attempt| attempt["kind"].clone());
+    assert_eq!(kinds.collect::<Vec<_>>(), ["tried", "tried", "skipped", "skipped"]);
+    assert_eq!((&run["payloads"][0]["kind"], &run["meta"]["stop_reason"]), (&"error".into(), &"error".into()));
     // Every key is in cooldown, but one may have been fixed: the first is tried as a probe, and that is reported.
     home.assert_usable("main");
     let trace = home.run(&["runs", "trace"]).expect_code(0).out;

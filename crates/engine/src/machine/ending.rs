@@ -76,7 +76,8 @@ impl Machine {
         let checkpoint = head.filter(|_| outcome == Outcome::Interrupted);
         let compacted = self.phase().is_some_and(|phase| matches!(phase, Phase::Compacting(_)));
         let compacted = compacted && outcome == Outcome::Completed;
-        let ended = RunEnded { run, outcome, failure, text, usage, checkpoint, stop_reason, compacted };
+        let verbose = self.session.as_ref().is_some_and(|session| session.verbose == Some(true));
+        let ended = RunEnded { run, outcome, failure, text, usage, checkpoint, stop_reason, compacted, verbose };
         self.emit(ended.clone(), moment.now);
         if mutant!(TerminalTwice) {
             let again = ended.into();

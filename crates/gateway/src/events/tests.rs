@@ -135,6 +135,7 @@ impl Session {
                 let ended = RunEnded {
                     stop_reason: None,
                     compacted: false,
+                    verbose: false,
                     run,
                     outcome: Outcome::Completed,
                     failure: None,

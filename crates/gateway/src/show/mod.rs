@@ -10,6 +10,7 @@ mod explain;
 pub(crate) mod fold;
 pub mod lookup;
 mod owner;
+pub(crate) mod reply;
 pub(crate) mod run;
 #[cfg(any(test, feature = "scene"))]
 pub mod scene;
@@ -31,6 +32,7 @@ use crate::events::wait;
 
 pub(crate) use explain::explain;
 pub use owner::owner;
+pub use reply::{reply, waited};
 pub use sentence::name;
 pub(crate) use sentence::names;
 pub use session::fold_branch;

@@ -12,7 +12,7 @@ use protocol::show::{CallStage, CallStory, RunStory, RunSummary, StepStory};
 use super::beside::{Beside, last_outcome};
 use super::fold::{Transition, fold, removed_to};
 use super::lookup::FoundRun;
-use super::{Source, Texts, budget, fold_branch};
+use super::{Source, Texts, budget, fold_branch, reply};
 use crate::error::Error;
 
 /// A run from its row.
@@ -67,7 +67,11 @@ pub(crate) fn story(source: &Source<'_>, found: &FoundRun, texts: Texts<'_>) -> 
     } else {
         vec![]
     };
-    Ok(RunStory { budget, ..project(&Beside::new(source), found, &line, texts)? })
+    let story = project(&Beside::new(source), found, &line, texts)?;
+    // Its texts are in the story, so they are counted already.
+    let texts = super::texts(source.read);
+    let reply = found.row.as_ref().map(|row| reply::reply(source.read, row, &texts)).transpose()?.flatten();
+    Ok(RunStory { budget, reply, ..story })
 }
 
 /// The story of a run in its branch.
@@ -199,6 +203,7 @@ impl Gathered {
             open_request,
             open_text,
             steps,
+            reply: None,
         })
     }
 }

@@ -153,9 +153,14 @@ impl Scene {
 
     /// Completes the running call.
     pub fn settle(&mut self, output: &str) {
+        self.settle_as(CallOutcome::Done, output);
+    }
+
+    /// Ends the running call with this outcome.
+    pub fn settle_as(&mut self, outcome: CallOutcome, output: &str) {
         let effect = self.effect(EffectKind::RunCall);
         let output = Content::text(BodyKind::Output, output);
-        self.offer(Report::CallEnded { effect, given: ToolResult::new(CallOutcome::Done, output) });
+        self.offer(Report::CallEnded { effect, given: ToolResult::new(outcome, output) });
     }
 
     /// Reports the result of looking up a lost call.

@@ -14,7 +14,7 @@ use protocol::method::{
     SubscribeParams, WaitParams, WaitStatus,
 };
 use protocol::method::{EventsSubscribe, EventsUnsubscribe, UnsubscribeParams};
-use protocol::show::AuditLine;
+use protocol::show::{AuditLine, Payload, ReplyStop};
 use protocol::{Answers, ClientError, ErrorCode};
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn code(error: ClientError) -> ErrorCode {
 /// R60, R61: a message has two responses on one id. The same key gives the same run, other content a conflict, also
 /// after another owner took the home over.
 #[tokio::test]
-async fn r60_r61_a_message_is_answered_when_it_is_accepted_and_when_its_run_has_ended() {
+async fn r46_r60_r61_a_message_is_answered_when_it_is_accepted_and_when_its_run_has_ended() {
     let home = Home::new();
     let (client, _events) = home.client().await;
     let mut answers = client.ask::<Agent>(message("main", "k1", "Who are you?")).unwrap();
@@ -56,6 +56,13 @@ async fn r60_r61_a_message_is_answered_when_it_is_accepted_and_when_its_run_has_
     let mut again = client.ask::<Agent>(message("agent:main:main", "k1", "Who are you?")).unwrap();
     assert_eq!(accepted(&mut again).await, run);
     assert_eq!(ended(&mut again).await, first);
+    // R46: whoever asks for its end gets the same reply.
+    let reply = first.reply.clone().expect("a reply");
+    assert_eq!(reply.payloads, [Payload::Text { text: first.text.clone() }]);
+    assert_eq!((reply.meta.usage, reply.meta.stop_reason), (first.usage, ReplyStop::Stop));
+    assert_eq!(reply.meta.duration_ms, first.ended_at.since(first.started_at));
+    let waited = client.call::<AgentWait>(WaitParams { run_id: run, timeout_ms: 0 }).await.unwrap();
+    assert_eq!(waited.reply, first.reply);
     let conflict = client.ask::<Agent>(message("main", "k1", "And now?")).unwrap().next().await.unwrap_err();
     assert_eq!(code(conflict), ErrorCode::Conflict);
 

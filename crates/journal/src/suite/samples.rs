@@ -156,6 +156,7 @@ fn of_a_run(body: Body) -> Vec<Event> {
             checkpoint: None,
             stop_reason: None,
             compacted: false,
+            verbose: false,
         }
         .into(),
     ]

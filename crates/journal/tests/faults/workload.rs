@@ -361,6 +361,7 @@ impl Script {
             checkpoint: None,
             stop_reason: None,
             compacted: false,
+            verbose: false,
         }
         .into()
     }

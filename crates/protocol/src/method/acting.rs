@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
+use crate::show::Reply;
 #[cfg(feature = "schema")]
 use crate::show::names;
 
@@ -276,6 +277,9 @@ pub struct Ended {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::StopReasonName>"))]
     pub stop_reason: Option<StopReason>,
+    /// Its reply; none if the run never began or a part of it was removed.
+    #[serde(flatten)]
+    pub reply: Option<Reply>,
 }
 
 /// Parameters of `agent.wait`: the run, and how long to wait for its end.
@@ -320,6 +324,9 @@ pub struct Waited {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::StopReasonName>"))]
     pub stop_reason: Option<StopReason>,
+    /// Its reply, if it has ended.
+    #[serde(flatten)]
+    pub reply: Option<Reply>,
 }
 
 /// The result of a wait.

@@ -9,6 +9,7 @@ mod lane;
 #[cfg(feature = "schema")]
 pub(crate) mod names;
 mod receipt;
+mod reply;
 mod run;
 mod session;
 mod status;
@@ -20,6 +21,7 @@ pub use context::{ContextKind, ContextPart, ContextStory};
 pub use explained::{Explained, Way};
 pub use lane::{LaneHolder, LaneWait};
 pub use receipt::{ReceiptStory, SteerLeg};
+pub use reply::{Attempt, AttemptKind, Payload, Reply, ReplyError, ReplyMeta, ReplyStop};
 pub use run::{CallStage, CallStory, RunStory, RunSummary, StepStory};
 pub use session::{
     AskedCall, AttachedFile, ItemStory, Listed, ProcessStage, ProcessStory, QueuedStory, QueuedSummary, Role,

@@ -10,9 +10,9 @@ use engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::LaneWait;
 #[cfg(feature = "schema")]
 use super::names;
+use super::{LaneWait, Reply};
 use crate::method::BudgetLine;
 
 /// A run in a list, without its text. Times are milliseconds since 1970 UTC.
@@ -98,6 +98,9 @@ pub struct RunStory {
     pub open_text: String,
     /// The messages of the model.
     pub steps: Vec<StepStory>,
+    /// Its reply, once it has ended.
+    #[serde(flatten)]
+    pub reply: Option<Reply>,
 }
 
 /// A message of the model.

@@ -108,5 +108,8 @@ payload! {
         /// Whether it only had to compact the history.
         #[serde(default, skip_serializing_if = "is_default")]
         compacted: bool,
+        /// Whether its session showed its runs in detail: its reply then names its calls.
+        #[serde(default, skip_serializing_if = "is_default")]
+        verbose: bool,
     }
 }

@@ -239,6 +239,7 @@ fn run_samples() -> Vec<Event> {
             checkpoint: Some(Seq(4)),
             stop_reason: Some(StopReason::ContentFilter),
             compacted: true,
+            verbose: true,
         }
         .into(),
         BreakpointSet { run: RUN, before_tool: Some("exec".into()), on_state: Some(RunState::Retry) }.into(),

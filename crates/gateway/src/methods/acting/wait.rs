@@ -4,32 +4,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Outcome, ReceiptState, RunId, RunRow, Timestamp};
+use engine::{ReceiptState, RunId, Timestamp};
 use protocol::method::{WaitParams, WaitStatus, Waited};
 
+use super::end::{self, reading};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::events::{End, is_over};
 use crate::service::Service;
+use crate::show;
 
 pub(in crate::methods) async fn wait(caller: &Arc<Caller>, params: WaitParams) -> Result<Waited, Error> {
     let service = &caller.service;
     let within = Duration::from_millis(params.timeout_ms);
-    match tokio::time::timeout(within, until_ended(service, params.run_id)).await {
-        Ok(waited) => waited,
-        // The journal says whether it has started.
-        Err(_) => Ok(match service.runtime.journal().run(params.run_id)? {
-            Some(row) if row.outcome.is_some() => of_row(row),
-            row => Waited {
-                run_id: params.run_id,
-                status: WaitStatus::Timeout,
-                started_at: row.map(|row| row.started_at),
-                ended_at: None,
-                error: None,
-                stop_reason: None,
-            },
-        }),
+    if let Ok(waited) = tokio::time::timeout(within, until_ended(service, params.run_id)).await {
+        return waited;
     }
+    // The journal says whether it has started.
+    if let Some(row) = service.runtime.journal().run(params.run_id)? {
+        return reading(service, move |journal| show::waited(journal, &row)).await;
+    }
+    let (run_id, status) = (params.run_id, WaitStatus::Timeout);
+    let (started_at, ended_at, error, stop_reason, reply) = (None, None, None, None, None);
+    Ok(Waited { run_id, status, started_at, ended_at, error, stop_reason, reply })
 }
 
 async fn until_ended(service: &Service, run: RunId) -> Result<Waited, Error> {
@@ -38,7 +35,7 @@ async fn until_ended(service: &Service, run: RunId) -> Result<Waited, Error> {
     let row = journal.run(run)?;
     let has_begun = row.is_some();
     if let Some(row) = row.filter(|row| row.outcome.is_some()) {
-        return Ok(of_row(row));
+        return reading(service, move |journal| show::waited(journal, &row)).await;
     }
     // Its message may have been settled before the run began, or another run may take it.
     let receipt = journal.receipt(run.into())?;
@@ -54,37 +51,18 @@ async fn until_ended(service: &Service, run: RunId) -> Result<Waited, Error> {
             return Box::pin(until_ended(service, receipt.run)).await;
         }
     }
-    let mut broken = service.runtime.broken();
-    let mut leaving = service.leaving();
-    tokio::select! {
-        biased;
-        end = waiting.end() => match end {
-            // This may be the run that took the message.
-            Some(End::Ran { ended, .. }) => match journal.run(ended.run)? {
-                Some(row) => Ok(of_row(row)),
-                None => Err(Error::Bug { what: format!("run {} has ended and has no row", ended.run) }),
-            },
-            Some(End::NeverBegan { state, at }) => Ok(never_began(run, state, at)),
-            None => Err(runtime::Error::Leaving.into()),
+    match end::next_end(service, waiting).await? {
+        // This may be the run that took the message.
+        End::Ran { ended, .. } => match journal.run(ended.run)? {
+            Some(row) => reading(service, move |journal| show::waited(journal, &row)).await,
+            None => Err(Error::Bug { what: format!("run {} has ended and has no row", ended.run) }),
         },
-        Ok(error) = broken.wait_for(Option::is_some) => Err(error.clone().expect("waited for").into()),
-        Ok(_) = leaving.wait_for(|leaving| *leaving) => Err(runtime::Error::Leaving.into()),
+        End::NeverBegan { state, at } => Ok(never_began(run, state, at)),
     }
 }
 
 /// The answer for a run that will never start.
 fn never_began(run: RunId, state: ReceiptState, at: Timestamp) -> Waited {
-    let error = super::end::never_began(run, state, at).error;
-    let status = WaitStatus::Error;
-    Waited { run_id: run, status, started_at: None, ended_at: Some(at), error, stop_reason: None }
-}
-
-fn of_row(row: RunRow) -> Waited {
-    let status = match row.outcome {
-        Some(Outcome::Completed) => WaitStatus::Ok,
-        Some(Outcome::TimedOut) | None => WaitStatus::Timeout,
-        Some(Outcome::Failed | Outcome::Aborted | Outcome::Interrupted) => WaitStatus::Error,
-    };
-    let RunRow { run, started_at, ended_at, error, stop_reason, .. } = row;
-    Waited { run_id: run, status, started_at: Some(started_at), ended_at, error, stop_reason }
+    let (status, error) = (WaitStatus::Error, end::never_began(run, state, at).error);
+    Waited { run_id: run, status, started_at: None, ended_at: Some(at), error, stop_reason: None, reply: None }
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod receipts;
+mod reply;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;

@@ -1,0 +1,267 @@
+//! The reply of a run that has ended (R46), gathered from the entries of the run.
+
+use std::collections::BTreeMap;
+
+use engine::{
+    Attachment, CallOutcome, Candidate, CandidateCooldownSet, EffectId, Event, Failed, Failure, Hash, Outcome,
+    RequestSent, RunEnded, RunId, RunRow, SealedCall, Settings, Thinking, Timestamp,
+};
+use journal::{Entry, Read};
+use protocol::method::{WaitStatus, Waited};
+use protocol::show::{AttachedFile, Attempt, AttemptKind, Payload, Reply, ReplyError, ReplyMeta, ReplyStop};
+
+use super::Texts;
+use super::sentence::name;
+use super::vocabulary::excerpt;
+use crate::error::Error;
+
+/// An answer that is exactly this is not delivered.
+const SILENT: &str = "NO_REPLY";
+const ARGUMENT_CHARS: usize = 160;
+
+/// The entries of a run. If its first entries were removed, all entries that remain in its branch.
+pub(crate) fn entries(read: &dyn Read, row: &RunRow) -> Result<Vec<Entry>, Error> {
+    match read.read(row.branch, row.first_seq) {
+        Ok(entries) => Ok(entries),
+        Err(_) => Ok(read.history(row.branch)?.entries().map(|(_, entry)| entry.clone()).collect()),
+    }
+}
+
+/// The reply of a run; none if it has not ended, or its end was removed.
+pub fn reply(read: &dyn Read, row: &RunRow, texts: Texts<'_>) -> Result<Option<Reply>, Error> {
+    if row.outcome.is_none() {
+        return Ok(None);
+    }
+    let of_run = entries(read, row)?;
+    let Some((at, end)) = end_of(&of_run, row.run) else { return Ok(None) };
+    let mut gathered = Gathered { candidates: candidates(read, row.settings)?, ..Gathered::default() };
+    for entry in of_run.iter().take_while(|entry| entry.at <= at) {
+        gathered.visit(row.run, &entry.event, entry.at);
+    }
+    gathered.finish(row, (end, at), texts).map(Some)
+}
+
+/// How a run ended, as a wait for it answers. A run that has not ended is one that the wait was too short for.
+pub fn waited(read: &dyn Read, row: &RunRow) -> Result<Waited, Error> {
+    let status = match row.outcome {
+        Some(Outcome::Completed) => WaitStatus::Ok,
+        Some(Outcome::TimedOut) | None => WaitStatus::Timeout,
+        Some(Outcome::Failed | Outcome::Aborted | Outcome::Interrupted) => WaitStatus::Error,
+    };
+    let reply = reply(read, row, &super::texts(read))?;
+    let RunRow { run, started_at, ended_at, ref error, stop_reason, .. } = *row;
+    // The row of an unfinished run has its last failure so far.
+    let error = error.clone().filter(|_| ended_at.is_some());
+    Ok(Waited { run_id: run, status, started_at: Some(started_at), ended_at, error, stop_reason, reply })
+}
+
+/// The end of a run, and its time.
+pub(crate) fn end_of(entries: &[Entry], run: RunId) -> Option<(Timestamp, &RunEnded)> {
+    entries.iter().find_map(|entry| match &entry.event {
+        Event::RunEnded(ended) if ended.run == run => Some((entry.at, ended)),
+        _ => None,
+    })
+}
+
+fn candidates(read: &dyn Read, settings: Hash) -> Result<Vec<Candidate>, Error> {
+    let settings = read.body(&settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok());
+    Ok(settings.map(|settings| settings.candidates).unwrap_or_default())
+}
+
+/// What the entries of a run say.
+#[derive(Default)]
+struct Gathered {
+    candidates: Vec<Candidate>,
+    attempts: Vec<Attempt>,
+    /// The candidate that is asked, its request, and whether its attempt is over.
+    asked: Option<(u32, EffectId, bool)>,
+    /// The thinking level of a candidate that refused its own.
+    lowered: Option<(u32, Thinking)>,
+    /// Candidates in cooldown that were not asked since.
+    passed_over: BTreeMap<u32, Attempt>,
+    calls: Vec<(SealedCall, CallOutcome)>,
+    images: Vec<Attachment>,
+}
+
+impl Gathered {
+    fn visit(&mut self, run: RunId, event: &Event, at: Timestamp) {
+        match event {
+            Event::RequestSent(e) if e.request.run == run => self.sent(e, at),
+            Event::Failed(e) => self.failed(e),
+            Event::StreamInterrupted(e) => self.ended(e.request, name(&e.cause)),
+            Event::RetryScheduled(e) if e.candidate.is_some() || e.thinking.is_some() => {
+                let candidate = e.candidate.or(self.asked.map(|(candidate, ..)| candidate)).unwrap_or_default();
+                self.lowered = e.thinking.map(|level| (candidate, level));
+            }
+            Event::CandidateCooldownSet(e) => self.cooled(e, at),
+            Event::CandidateCooldownLifted(e) => {
+                self.passed_over.remove(&e.candidate);
+            }
+            Event::MessageSealed(e) if e.request.run == run => {
+                self.images.extend(e.images.iter().cloned());
+                let settled = |call: &SealedCall| (call.clone(), CallOutcome::Skipped);
+                self.calls.extend(e.calls.iter().map(settled));
+            }
+            Event::CallSettled(e) => {
+                if let Some((_, outcome)) = self.calls.iter_mut().find(|(call, _)| call.id == e.call) {
+                    *outcome = e.outcome;
+                }
+            }
+            // Nothing of the run is left to be passed over.
+            Event::RunEnded(e) if e.run == run && e.outcome == Outcome::Failed => self.pass_over(u32::MAX),
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, e: &RequestSent, at: Timestamp) {
+        if self.lowered.is_some_and(|(candidate, _)| candidate != e.candidate) {
+            self.lowered = None;
+        }
+        let own = self.candidates.get(e.candidate as usize).and_then(|candidate| candidate.thinking);
+        let thinking = self.lowered.map(|(_, level)| level).or(own);
+        let same = self.asked.is_some_and(|(candidate, _, is_over)| candidate == e.candidate && !is_over);
+        self.passed_over.remove(&e.candidate);
+        if !same {
+            self.pass_over(e.candidate);
+            let attempt = self.attempt(e.candidate, at, AttemptKind::Tried);
+            self.attempts.push(Attempt { thinking, ..attempt });
+        }
+        self.asked = Some((e.candidate, e.request, false));
+    }
+
+    /// The candidates in cooldown that stand before this one were not asked.
+    fn pass_over(&mut self, candidate: u32) {
+        let behind = self.passed_over.split_off(&candidate);
+        self.attempts.extend(std::mem::replace(&mut self.passed_over, behind).into_values());
+    }
+
+    fn failed(&mut self, e: &Failed) {
+        let Some(request) = e.request else { return };
+        let Failure { class, status, ref code, .. } = e.failure;
+        if self.asked.is_some_and(|(_, asked, is_over)| asked == request && !is_over)
+            && let Some(attempt) = self.attempts.last_mut()
+        {
+            (attempt.status, attempt.code) = (status, code.clone());
+        }
+        self.ended(request, class.name());
+    }
+
+    /// The attempt of this request is over.
+    fn ended(&mut self, request: EffectId, reason: String) {
+        if let Some((_, asked, is_over)) = &mut self.asked
+            && *asked == request
+            && !std::mem::replace(is_over, true)
+            && let Some(attempt) = self.attempts.last_mut()
+        {
+            attempt.reason = Some(reason);
+        }
+    }
+
+    fn cooled(&mut self, e: &CandidateCooldownSet, at: Timestamp) {
+        if let Some((candidate, _, true)) = self.asked
+            && candidate == e.candidate
+            && let Some(attempt) = self.attempts.last_mut()
+        {
+            attempt.until = e.until;
+            return;
+        }
+        let skipped = self.attempt(e.candidate, at, AttemptKind::Skipped);
+        let reason = e.class.map(engine::FailureClass::name);
+        self.passed_over.insert(e.candidate, Attempt { reason, until: e.until, ..skipped });
+    }
+
+    fn attempt(&self, candidate: u32, at: Timestamp, kind: AttemptKind) -> Attempt {
+        let known = self.candidates.get(candidate as usize);
+        Attempt {
+            provider: known.map(|known| known.provider.clone()).unwrap_or_default(),
+            model: known.map(|known| known.model.clone()).unwrap_or_default(),
+            profile: known.and_then(|known| known.profile.clone()),
+            thinking: known.and_then(|known| known.thinking),
+            at,
+            kind,
+            reason: None,
+            status: None,
+            code: None,
+            until: None,
+        }
+    }
+
+    fn finish(self, row: &RunRow, (end, at): (&RunEnded, Timestamp), texts: Texts<'_>) -> Result<Reply, Error> {
+        let payloads = self.payloads(end, texts)?;
+        let last = self.attempts.iter().rfind(|attempt| attempt.kind == AttemptKind::Tried);
+        let last = last.filter(|attempt| !attempt.model.is_empty());
+        let failure = end.failure.as_ref().filter(|_| end.outcome != Outcome::Completed);
+        let meta = ReplyMeta {
+            session: row.session,
+            provider: last.map(|attempt| attempt.provider.clone()),
+            model: last.map(|attempt| attempt.model.clone()),
+            profile: last.and_then(|attempt| attempt.profile.clone()),
+            stop_reason: stop_reason(end),
+            usage: end.usage,
+            cost: row.cost,
+            duration_ms: at.since(row.started_at),
+            error: failure.map(|failure| ReplyError { kind: failure.class, message: failure.message.clone() }),
+            attempts: self.attempts,
+        };
+        Ok(Reply { payloads, meta })
+    }
+
+    /// Calls in detail, the answer, images, the error; or that a tool failed, if that leaves nothing.
+    fn payloads(&self, end: &RunEnded, texts: Texts<'_>) -> Result<Vec<Payload>, Error> {
+        let mut payloads = vec![];
+        for (call, outcome) in self.calls.iter().filter(|_| end.verbose) {
+            payloads.push(Payload::ToolSummary { text: summary(call, *outcome, &texts(&call.arguments)?) });
+        }
+        let summaries = payloads.len();
+        let text = end.text.iter().map(texts).collect::<Result<String, _>>()?;
+        if !text.trim().is_empty() && text.trim() != SILENT {
+            payloads.push(Payload::Text { text });
+        }
+        payloads.extend(self.images.iter().map(|image| Payload::Media { file: AttachedFile::from(image) }));
+        if let Some(failure) = end.failure.as_ref().filter(|_| end.outcome != Outcome::Completed) {
+            payloads.push(Payload::Error { text: failure.message.clone() });
+        }
+        if payloads.len() == summaries
+            && let Some((call, outcome)) = self.failed_call()
+        {
+            payloads
+                .push(Payload::Error { text: format!("`{}` {}", excerpt(&call.tool, ARGUMENT_CHARS), name(&outcome)) });
+        }
+        Ok(payloads)
+    }
+
+    /// The last call that failed, unless the same tool succeeded after it.
+    fn failed_call(&self) -> Option<(&SealedCall, CallOutcome)> {
+        let mut last: Option<(&SealedCall, CallOutcome)> = None;
+        for (call, outcome) in &self.calls {
+            match outcome {
+                CallOutcome::Done if last.is_some_and(|(failed, _)| failed.tool == call.tool) => last = None,
+                CallOutcome::Failed | CallOutcome::TimedOut | CallOutcome::Interrupted | CallOutcome::Unended => {
+                    last = Some((call, *outcome));
+                }
+                CallOutcome::Done | CallOutcome::Denied | CallOutcome::Skipped | CallOutcome::Aborted => {}
+            }
+        }
+        last
+    }
+}
+
+fn summary(call: &SealedCall, outcome: CallOutcome, arguments: &str) -> String {
+    let tool = excerpt(&call.tool, ARGUMENT_CHARS);
+    format!("{tool} {} — {}", excerpt(arguments, ARGUMENT_CHARS), name(&outcome))
+}
+
+fn stop_reason(end: &RunEnded) -> ReplyStop {
+    match end.outcome {
+        Outcome::Completed if end.compacted => ReplyStop::Compacted,
+        Outcome::Completed => match end.stop_reason {
+            None => ReplyStop::Stop,
+            Some(StopReason::Length) => ReplyStop::Length,
+            Some(StopReason::ContentFilter) => ReplyStop::ContentFilter,
+        },
+        Outcome::Failed => ReplyStop::Error,
+        Outcome::Aborted => ReplyStop::Aborted,
+        Outcome::Interrupted => ReplyStop::Interrupted,
+        Outcome::TimedOut => ReplyStop::TimedOut,
+    }
+}
