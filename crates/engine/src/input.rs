@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::body::{Attached, Content};
-use crate::event::{Breakpoint, CallOutcome, Found, Leg, Overrides, QueueMode, ReceiptState, StopReason, Usage};
+use crate::event::{
+    Address, Breakpoint, CallOutcome, Found, Leg, Overrides, QueueMode, ReceiptState, StopReason, Usage,
+};
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
 use crate::ledger::{CooldownLifted, CooldownSet};
@@ -62,6 +64,8 @@ pub enum Command {
         overrides: Overrides,
         /// Images and files that come with it.
         attachments: Vec<Attached>,
+        /// What its sender says about it beside its content.
+        options: SenderOptions,
     },
     /// Withdraw a queued message.
     #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -150,6 +154,26 @@ pub enum Command {
     /// Terminate it only if nothing has happened in it since this time.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     TerminateIdle { before: Timestamp },
+}
+
+/// What the sender of a message says about it beside its content. All of it is optional.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SenderOptions {
+    /// Where the message came from.
+    pub origin: Option<Box<Address>>,
+    /// Where its answer goes, if not to its origin.
+    pub reply_to: Option<Box<Address>>,
+}
+
+impl SenderOptions {
+    /// Checks the addresses. The error names the wrong part.
+    pub fn check(&self) -> Result<(), String> {
+        for (name, address) in [("origin", &self.origin), ("reply_to", &self.reply_to)] {
+            let checked = address.as_ref().map_or(Ok(()), |address| address.check());
+            checked.map_err(|what| format!("the address `{name}` is wrong: {what}"))?;
+        }
+        Ok(())
+    }
 }
 
 /// A setting of a session, in place of the agent's; none = the agent's.

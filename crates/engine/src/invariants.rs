@@ -212,6 +212,8 @@ mod tests {
             attachments: vec![],
             place,
             debounce_ms: None,
+            origin: None,
+            reply_to: None,
         };
         session.apply(&accepted.into(), Timestamp(2));
     }

@@ -37,7 +37,8 @@ pub use ids::{
     Timestamp,
 };
 pub use input::{
-    Acknowledgement, Command, CompactionResult, Input, Override, Part, Receipt, Refusal, Report, ToolResult,
+    Acknowledgement, Command, CompactionResult, Input, Override, Part, Receipt, Refusal, Report, SenderOptions,
+    ToolResult,
 };
 pub use invariants::InvariantViolation;
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};

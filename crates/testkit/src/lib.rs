@@ -111,5 +111,6 @@ fn message_in(text: &str, mode: Option<QueueMode>) -> Command {
         key: None,
         overrides: Overrides::default(),
         attachments: vec![],
+        options: engine::SenderOptions::default(),
     }
 }

@@ -97,6 +97,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         allow: overrides.allow,
         workspace: overrides.workspace,
         attachments,
+        ..AgentParams::default()
     };
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
     for note in &notes {

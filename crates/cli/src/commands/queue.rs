@@ -178,7 +178,10 @@ fn lay_out(waiting: &[Waiting], zone: &Zone) -> String {
             name(&summary.mode),
             states(summary),
             zone.time(summary.accepted_at),
-            excerpt(&queued.text, 60),
+            match &summary.origin {
+                Some(origin) => format!("{} (from {})", excerpt(&queued.text, 60), excerpt(&origin.to_string(), 60)),
+                None => excerpt(&queued.text, 60),
+            },
         ]
     });
     columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())

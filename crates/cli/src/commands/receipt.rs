@@ -9,7 +9,7 @@ use protocol::show::{ReceiptStory, SteerLeg};
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
-use crate::show::human::{Page, Zone, excerpt};
+use crate::show::human::{Page, Zone, excerpt, printable};
 use crate::show::{json, print};
 
 /// Show what became of one message.
@@ -59,6 +59,11 @@ fn lay_out(receipt: &ReceiptStory, zone: &Zone) -> String {
     } else {
         let queued = receipt.queue_state.map(|_| format!("{mode}: {state}; ")).unwrap_or_default();
         page.line(format!("  {queued}accepted {}{place}", zone.time(receipt.accepted_at)));
+    }
+    for (what, address) in [("came from", &receipt.origin), ("its answer goes to", &receipt.reply_to)] {
+        if let Some(address) = address {
+            page.line(format!("  {what} {}", printable(&address.to_string())));
+        }
     }
     let Some(started) = receipt.started_at else { return page.text() };
     let ended = receipt.ended_at.map(|at| format!(", ended {}", zone.time(at))).unwrap_or_default();

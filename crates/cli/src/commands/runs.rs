@@ -183,6 +183,11 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
     if let Some(reason) = summary.stop_reason {
         page.indented("  incomplete: ", reason.in_words());
     }
+    for (what, address) in [("came from", &run.origin), ("answer goes to", &run.reply_to)] {
+        if let Some(address) = address {
+            page.line(format!("  {what} {}", printable(&address.to_string())));
+        }
+    }
     if let Some(error) = &summary.error {
         page.indented("  failure: ", error);
     }

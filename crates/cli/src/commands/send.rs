@@ -136,6 +136,7 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
         allow: false,
         workspace: Some(workspace),
         attachments: vec![],
+        ..AgentParams::default()
     };
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
     let sent = match send(&mut follower, &params).await {

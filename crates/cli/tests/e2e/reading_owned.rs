@@ -58,6 +58,7 @@ impl Owner {
             key: None,
             overrides: Overrides::default(),
             attachments: vec![],
+            options: engine::SenderOptions::default(),
         });
         let effect = owner.effect(EffectKind::Lane);
         owner.offer(Report::LaneEntered { effect, settings: Arc::new(settings()), cooling: vec![] });

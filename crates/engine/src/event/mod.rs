@@ -3,6 +3,7 @@
 //! An *entry* is kept and chained; *progress* is kept until the entry that seals it. The list in the middle of this file
 //! is the whole vocabulary on disk: kind, payload, durability.
 
+mod address;
 mod payload;
 mod trigger;
 mod vocabulary;
@@ -12,6 +13,7 @@ use crate::ids::{EffectId, Hash};
 use crate::settings::ToolClass;
 use crate::tables::transitions::Trigger;
 
+pub use address::Address;
 pub use payload::*;
 pub use vocabulary::*;
 

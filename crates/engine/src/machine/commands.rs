@@ -25,8 +25,8 @@ impl Machine {
             Command::Create { session, key, agent, branch } => {
                 self.create(Created { session, key, agent, branch }, moment)
             }
-            Command::Message { message, content, mode, queue, key, overrides, attachments } => {
-                self.message(Offered { message, content, mode, queue, key, overrides, attachments }, moment)
+            Command::Message { message, content, mode, queue, key, overrides, attachments, options } => {
+                self.message(Offered { message, content, mode, queue, key, overrides, attachments, options }, moment)
             }
             Command::Cancel { message, leg } => self.cancel(message, leg, moment),
             Command::Clear => {

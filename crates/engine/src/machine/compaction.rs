@@ -10,7 +10,7 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, MessageId, Moment, Seq};
-use crate::input::{Acknowledgement, CompactionResult, Refusal};
+use crate::input::{Acknowledgement, CompactionResult, Refusal, SenderOptions};
 use crate::mutant;
 use crate::queue::QueueSettings;
 use crate::settings::Candidate;
@@ -323,8 +323,11 @@ impl Machine {
             | Lifecycle::Terminated => {
                 let overrides = Overrides { compact: true, ..Overrides::default() };
                 let mode = Some(QueueMode::Followup);
-                let (content, attachments) = (focus, vec![]);
-                self.message(Offered { message, content, mode, queue, key: None, overrides, attachments }, moment)
+                let (content, attachments, options) = (focus, vec![], SenderOptions::default());
+                self.message(
+                    Offered { message, content, mode, queue, key: None, overrides, attachments, options },
+                    moment,
+                )
             }
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::session::{Lifecycle, Session};
 use super::transcript::Item;
 use crate::body::{Attachment, Body};
-use crate::event::{Leg, Overrides, QueueMode, ReceiptState};
+use crate::event::{Address, Leg, Overrides, QueueMode, ReceiptState};
 use crate::ids::{MessageId, RunId, Timestamp};
 use crate::mutant;
 
@@ -46,6 +46,12 @@ pub struct Message {
     pub state: ReceiptState,
     /// The run that answers it.
     pub run: RunId,
+    /// Where it came from, if its sender said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Box<Address>>,
+    /// Where its answer goes, if not to its origin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<Box<Address>>,
     /// The other leg of one that is steered and follows up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<LegState>,

@@ -3,6 +3,9 @@
 /// Bytes of one message. More belongs into a file that the agent can read.
 pub const MESSAGE_BYTES: u64 = 4 << 20;
 
+/// Bytes of one part of an address, such as the id of a group: the ids of all known channels are shorter.
+pub const ADDRESS_BYTES: usize = 256;
+
 /// Messages that may wait in one session where nothing else is configured: more are a flood, not a conversation.
 pub const QUEUE_CAP: u32 = 20;
 

@@ -475,6 +475,7 @@ fn message(world: &mut World, key: Option<u8>, content: u8, way: Way) -> Command
         key: key.map(|key| format!("key {key}")),
         overrides: Overrides::default(),
         attachments: vec![],
+        options: engine::SenderOptions::default(),
     }
 }
 

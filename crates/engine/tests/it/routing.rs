@@ -216,6 +216,7 @@ fn offer(machine: &mut Machine, mode: QueueMode, interrupt: Interrupt) -> Acknow
         key: None,
         overrides: Overrides::default(),
         attachments: vec![],
+        options: engine::SenderOptions::default(),
     };
     machine.handle(command.into(), NOW).expect("it is accepted")
 }

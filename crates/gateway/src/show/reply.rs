@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::{
     Attachment, CallOutcome, Candidate, CandidateCooldownSet, EffectId, Event, Failed, Failure, Hash, Outcome,
-    RequestSent, RunEnded, RunId, RunRow, SealedCall, Settings, Thinking, Timestamp,
+    RequestSent, RunEnded, RunId, RunRow, SealedCall, Settings, StopReason, Thinking, Timestamp,
 };
 use journal::{Entry, Read};
 use protocol::method::{WaitStatus, Waited};

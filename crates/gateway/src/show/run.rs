@@ -189,6 +189,8 @@ impl Gathered {
         }
         let text = self.answer.iter().map(texts).collect::<Result<String, _>>()?;
         let steps = self.steps.into_iter().map(|step| step.read(texts)).collect::<Result<Vec<_>, _>>()?;
+        let first = session.messages.get(&self.summary.run.into());
+        let (origin, reply_to) = first.map(super::session::addresses).unwrap_or_default();
         let (open_request, open_text) = open.unzip();
         let (summary, open_text) = (self.summary, open_text.unwrap_or_default());
         Ok(RunStory {
@@ -203,6 +205,8 @@ impl Gathered {
             open_request,
             open_text,
             steps,
+            origin,
+            reply_to,
             reply: None,
         })
     }

@@ -87,6 +87,7 @@ impl Scene {
             key,
             overrides: Overrides::default(),
             attachments: vec![],
+            options: engine::SenderOptions::default(),
         });
     }
 

@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Attachment, Body, Flags, Item, Process, ProcessState, ReceiptState, Resources, Seq, Session, SessionRow};
+use engine::{
+    Address, Attachment, Body, Flags, Item, Message, Process, ProcessState, ReceiptState, Resources, Seq, Session,
+    SessionRow,
+};
 use journal::{Read, StoredLineage};
 use protocol::show::{
     AskedCall, AttachedFile, ItemStory, Listed, ProcessStage, ProcessStory, QueuedStory, QueuedSummary, Role,
@@ -136,9 +139,15 @@ fn queue(read: &dyn Read, row: &SessionRow, session: &Session) -> Result<Vec<(Qu
     let shown = queued.map(|receipt| {
         let engine::ReceiptRow { message, run, key, mode, accepted_at, body, .. } = receipt;
         let (queue_state, steer_state) = (session.queue_state(message), session.steer_state(message));
-        (QueuedSummary { message, run, key, mode, queue_state, steer_state, accepted_at }, body)
+        let (origin, reply_to) = session.messages.get(&message).map(addresses).unwrap_or_default();
+        (QueuedSummary { message, run, key, mode, queue_state, steer_state, accepted_at, origin, reply_to }, body)
     });
     Ok(shown.collect())
+}
+
+/// Where a message came from, and where its answer goes.
+pub(crate) fn addresses(message: &Message) -> (Option<Box<Address>>, Option<Box<Address>>) {
+    (message.origin.clone(), message.reply_to.clone())
 }
 
 /// The conversation, each item with the entry that added it.

@@ -10,8 +10,8 @@ use engine::{Outcome, QueueMode, RunId};
 use journal::Memory;
 use protocol::method::{
     AbortParams, Agent, AgentAnswer, AgentParams, AgentWait, AnswerParams, ApprovalsResolve, Attachment, AuditParams,
-    Cap, EndParams, Ended, HealthGet, NoParams, ResumeParams, RunsAbort, SessionsAudit, SessionsEnd, SessionsResume,
-    SubscribeParams, WaitParams, WaitStatus,
+    Cap, EndParams, Ended, HealthGet, NoParams, ReceiptParams, ReceiptsGet, ResumeParams, RunParams, RunsAbort,
+    RunsShow, SessionsAudit, SessionsEnd, SessionsResume, SubscribeParams, WaitParams, WaitStatus,
 };
 use protocol::method::{EventsSubscribe, EventsUnsubscribe, UnsubscribeParams};
 use protocol::show::{AuditLine, Payload, ReplyStop};
@@ -70,6 +70,36 @@ async fn r46_r60_r61_a_message_is_answered_when_it_is_accepted_and_when_its_run_
     let (client, _events) = home.client().await;
     let mut again = client.ask::<Agent>(message("main", "k1", "Who are you?")).unwrap();
     assert_eq!((accepted(&mut again).await, ended(&mut again).await), (run, first));
+    home.leave().await;
+}
+
+/// R46: where a message came from and where its answer goes is recorded and shown; a wrong address is refused.
+#[tokio::test]
+async fn r46_a_message_may_say_where_it_came_from_and_where_its_answer_goes() {
+    let home = Home::new();
+    let (client, _events) = home.client().await;
+    let address = |peer: &str| {
+        let (channel, peer) = ("telegram".to_owned(), Some(peer.to_owned()));
+        Some(Box::new(engine::Address { channel, peer, ..engine::Address::default() }))
+    };
+    for wrong in [String::new(), "x".repeat(257), "a\nb".to_owned()] {
+        let refused = AgentParams { reply_to: address(&wrong), ..message("main", "k1", "Who are you?") };
+        let refused = client.ask::<Agent>(refused).unwrap().next().await.unwrap_err();
+        assert!(refused.to_string().contains("`reply_to` is wrong: `peer`"), "{refused}");
+        assert_eq!(code(refused), ErrorCode::InvalidRequest);
+    }
+    let (origin, reply_to) = (address("42"), address(&"x".repeat(256)));
+    let sent = AgentParams { origin: origin.clone(), reply_to: reply_to.clone(), ..message("main", "k1", "Who?") };
+    let mut answers = client.ask::<Agent>(sent).unwrap();
+    let run = accepted(&mut answers).await;
+    ended(&mut answers).await;
+    let home = home.again(Duration::ZERO).await;
+    let (client, _events) = home.client().await;
+    let shown = client.call::<RunsShow>(RunParams { run: Some(run.to_string()), session: None }).await.unwrap();
+    assert_eq!((&shown.origin, &shown.reply_to), (&origin, &reply_to));
+    let by_key = ReceiptParams { key: Some("k1".to_owned()), ..ReceiptParams::default() };
+    let receipt = client.call::<ReceiptsGet>(by_key).await.unwrap();
+    assert_eq!((receipt.origin, receipt.reply_to), (origin, reply_to));
     home.leave().await;
 }
 

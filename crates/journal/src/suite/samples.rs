@@ -67,6 +67,8 @@ pub(crate) fn accepted(body: Body) -> Event {
         attachments: vec![],
         place: QueuePlace::Steer,
         debounce_ms: None,
+        origin: None,
+        reply_to: None,
     }
     .into()
 }

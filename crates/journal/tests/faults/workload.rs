@@ -333,6 +333,8 @@ impl Script {
             attachments: vec![],
             place: QueuePlace::Back,
             debounce_ms: None,
+            origin: None,
+            reply_to: None,
         }
         .into()
     }

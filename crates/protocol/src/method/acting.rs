@@ -1,7 +1,7 @@
 //! Parameters and results of the methods that change something. Names are camelCase; times are milliseconds since 1970
 //! UTC.
 
-use engine::{CallId, Hash, MessageId, Outcome, ReceiptState, RunId, StopReason, Timestamp, Usage};
+use engine::{Address, CallId, Hash, MessageId, Outcome, ReceiptState, RunId, StopReason, Timestamp, Usage};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -156,7 +156,7 @@ pub struct HandoverAccepted {
 }
 
 /// Parameters of `agent`: a message, and the settings of its run. A session that does not exist is created.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentParams {
@@ -192,6 +192,14 @@ pub struct AgentParams {
     /// Files that are sent with the message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
+    /// Where the message came from. It is recorded and shown; nothing is delivered there yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::AddressShape>"))]
+    pub origin: Option<Box<Address>>,
+    /// Where its answer goes, if not to its origin. It is recorded and shown; nothing is delivered there yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::AddressShape>"))]
+    pub reply_to: Option<Box<Address>>,
 }
 
 /// A file that is sent with a message.

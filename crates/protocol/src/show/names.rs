@@ -5,8 +5,8 @@
 
 use engine::tables::failover::{ErrorKind, FailureCategory, Recoverability};
 use engine::{
-    CallOutcome, Flags, Interrupt, Leg, Outcome, QueueMode, ReceiptState, Resources, StopReason, Timestamp, ToolClass,
-    Usage,
+    Address, CallOutcome, Flags, Interrupt, Leg, Outcome, QueueMode, ReceiptState, Resources, StopReason, Timestamp,
+    ToolClass, Usage,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -171,6 +171,23 @@ pub(crate) struct UsageShape {
     output: u64,
     /// The part of the output that is reasoning.
     reasoning: u64,
+}
+
+/// A place in a channel. Each part has 1 to 256 bytes.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Address")]
+pub(crate) struct AddressShape {
+    /// The name of the channel, such as `telegram`.
+    channel: String,
+    /// The account of Limulus in that channel, if it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    account: Option<String>,
+    /// The person or the group at the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    peer: Option<String>,
+    /// The thread or the topic within it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    thread: Option<String>,
 }
 
 /// The flags of a session.

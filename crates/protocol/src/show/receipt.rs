@@ -1,7 +1,7 @@
 //! The shape of a receipt: what became of one message.
 
 use engine::tables::transitions::RunState;
-use engine::{MessageId, Outcome, QueueMode, QueueState, ReceiptState, RunId, SessionId, Timestamp};
+use engine::{Address, MessageId, Outcome, QueueMode, QueueState, ReceiptState, RunId, SessionId, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,14 @@ pub struct ReceiptStory {
     /// The checkpoint of its run, if that was interrupted, `BRANCH@SEQ`: the last entry before it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
+    /// Where the message came from, if its sender said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::AddressShape>"))]
+    pub origin: Option<Box<Address>>,
+    /// Where its answer goes, if not to its origin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::AddressShape>"))]
+    pub reply_to: Option<Box<Address>>,
 }
 
 /// The steering leg of a message with two legs.

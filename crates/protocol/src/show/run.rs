@@ -3,8 +3,8 @@
 use engine::tables::failover::FailureCategory;
 use engine::tables::transitions::RunState;
 use engine::{
-    BranchId, CallId, CallOutcome, EffectId, Outcome, Resources, RunId, SessionId, Stage, StopReason, Timestamp,
-    ToolClass, Usage,
+    Address, BranchId, CallId, CallOutcome, EffectId, Outcome, Resources, RunId, SessionId, Stage, StopReason,
+    Timestamp, ToolClass, Usage,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -98,6 +98,14 @@ pub struct RunStory {
     pub open_text: String,
     /// The messages of the model.
     pub steps: Vec<StepStory>,
+    /// Where its first message came from, if its sender said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::AddressShape>"))]
+    pub origin: Option<Box<Address>>,
+    /// Where the answer goes, if not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::AddressShape>"))]
+    pub reply_to: Option<Box<Address>>,
     /// Its reply, once it has ended.
     #[serde(flatten)]
     pub reply: Option<Reply>,

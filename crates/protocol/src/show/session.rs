@@ -3,8 +3,8 @@
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Attachment, BranchId, CallId, CallOutcome, EffectId, Flags, Hash, MessageId, Outcome, ProcessState, QueueMode,
-    QueueState, Resources, RunId, Seq, SessionId, Timestamp,
+    Address, Attachment, BranchId, CallId, CallOutcome, EffectId, Flags, Hash, MessageId, Outcome, ProcessState,
+    QueueMode, QueueState, Resources, RunId, Seq, SessionId, Timestamp,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -163,6 +163,14 @@ pub struct QueuedSummary {
     /// When it was accepted.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub accepted_at: Timestamp,
+    /// Where the message came from, if its sender said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::AddressShape>"))]
+    pub origin: Option<Box<Address>>,
+    /// Where its answer goes, if not to its origin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::AddressShape>"))]
+    pub reply_to: Option<Box<Address>>,
 }
 
 /// A waiting message with its text.

@@ -252,5 +252,6 @@ fn message(index: usize, message: MessageId, plan: &Plan, more: &str) -> Command
         key: Some(message_key(index)),
         overrides: Overrides::default(),
         attachments: vec![],
+        options: engine::SenderOptions::default(),
     }
 }

@@ -74,6 +74,7 @@ fn message(session: &str, text: &str) -> AgentParams {
         allow: false,
         workspace: None,
         attachments: vec![],
+        ..AgentParams::default()
     }
 }
 

@@ -204,6 +204,7 @@ pub(super) fn message(text: &str) -> Asked {
         key: None,
         overrides: Overrides::default(),
         attachments: vec![],
+        options: engine::SenderOptions::default(),
     }
 }
 

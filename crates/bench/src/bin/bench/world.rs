@@ -183,6 +183,7 @@ impl World {
             key: None,
             overrides: Overrides::default(),
             attachments: vec![],
+            options: engine::SenderOptions::default(),
         });
         message
     }

@@ -158,6 +158,8 @@ impl Script {
                     attachments: vec![],
                     place: QueuePlace::Back,
                     debounce_ms: None,
+                    origin: None,
+                    reply_to: None,
                 };
                 (vec![accepted.into()], vec![body])
             }

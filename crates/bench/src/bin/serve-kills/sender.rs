@@ -76,6 +76,7 @@ impl Sender {
             allow: false,
             workspace: None,
             attachments: vec![],
+            ..AgentParams::default()
         }
     }
 

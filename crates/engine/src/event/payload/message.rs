@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{is_default, payload};
 use crate::body::{Attachment, Body};
-use crate::event::{Leg, Overrides, QueueMode, QueuePlace, ReceiptState};
+use crate::event::{Address, Leg, Overrides, QueueMode, QueuePlace, ReceiptState};
 use crate::ids::{MessageId, RunId};
 
 payload! {
@@ -28,6 +28,12 @@ payload! {
         /// For a collected message: the quiet time after which its group is complete, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         debounce_ms: Option<u64>,
+        /// Where it came from, if its sender said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<Box<Address>>,
+        /// Where its answer goes, if not to its origin.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply_to: Option<Box<Address>>,
     }
     /// A message, or one leg of it, no longer waits: it has ended, or a run takes it that it did not start.
     #[allow(missing_docs, reason = "the fields say it themselves")]

@@ -13,7 +13,7 @@ use super::commands::{no_session, state_refusal};
 use crate::body::{Attached, Content};
 use crate::event::{MessageAccepted, Overrides, QueueMode, QueuePlace, ReceiptState, Reset, WaitFor};
 use crate::ids::{MessageId, Moment, Timestamp};
-use crate::input::{Acknowledgement, Receipt, Refusal};
+use crate::input::{Acknowledgement, Receipt, Refusal, SenderOptions};
 use crate::mutant;
 use crate::queue::QueueSettings;
 use crate::state::{Phase, Session};
@@ -29,11 +29,12 @@ pub(super) struct Offered {
     pub(super) key: Option<String>,
     pub(super) overrides: Overrides,
     pub(super) attachments: Vec<Attached>,
+    pub(super) options: SenderOptions,
 }
 
 impl Machine {
     pub(super) fn message(&mut self, offered: Offered, moment: Moment) -> Result<Acknowledgement, Refusal> {
-        let Offered { message, content, mode, queue, key, overrides, attachments } = offered;
+        let Offered { message, content, mode, queue, key, overrides, attachments, options } = offered;
         let Some(session) = &self.session else { return Err(no_session()) };
         let key_of = key.as_ref().filter(|_| !mutant!(KeyForgotten));
         let known = key_of.and_then(|key| session.keys.get(key)).copied();
@@ -41,6 +42,7 @@ impl Machine {
             return repeated(session, earlier, (&content, &attachments), key.as_deref());
         }
         check_size(session, &content)?;
+        options.check().map_err(|what| state_refusal(session, &what))?;
         let session_mode = session.queue_mode.filter(|_| !mutant!(ModeIgnored));
         let mode = mode.or(session_mode).unwrap_or(queue.mode);
         let route = route(Cell::of(session), mode);
@@ -52,8 +54,11 @@ impl Machine {
         let body = self.keep(content);
         let attachments = self.keep_attached(attachments);
         let debounce_ms = (place == QueuePlace::Gather).then_some(queue.debounce_ms);
-        let accepted = MessageAccepted { message, body, mode, key, overrides, attachments, place, debounce_ms };
-        self.emit(accepted, moment.now);
+        let SenderOptions { origin, reply_to } = options;
+        self.emit(
+            MessageAccepted { message, body, mode, key, overrides, attachments, place, debounce_ms, origin, reply_to },
+            moment.now,
+        );
         self.take_way(route, &queue, moment);
         self.advance(moment);
         let session = self.session.as_ref().ok_or_else(no_session)?;

@@ -23,6 +23,8 @@ impl Session {
             run: e.message.into(),
             steer: (e.place == QueuePlace::Both).then_some(steer),
             compacts: e.overrides.compact,
+            origin: e.origin.clone(),
+            reply_to: e.reply_to.clone(),
             accepted_at: at,
         };
         self.messages.insert(e.message, message);

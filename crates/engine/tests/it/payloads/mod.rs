@@ -5,19 +5,19 @@ use engine::tables::compaction::CompactionStep;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, AllowanceSet, Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, BudgetAsked,
-    BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded,
-    CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted, CompactionAsked,
-    CompactionBegun, CompactionCause, CompactionFailed, Created, DeliveryEnded, DeliveryStarted, EffectId, EffectKind,
-    EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash, ImageMade,
-    Interrupt, InterruptCause, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, Limit, MessageAccepted, MessageId,
-    MessageSealed, MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause,
-    Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
-    ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState,
-    Reported, RequestOpened, RequestSent, Reset, Resource, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId,
-    RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun, StopReason, StreamInterrupted, TextAdded,
-    TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass, TruncatedResult, Uncompacted, UnreadableEvent,
-    Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+    Address, Allowance, AllowanceSet, Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet,
+    BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome,
+    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted,
+    CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Created, DeliveryEnded, DeliveryStarted,
+    EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered,
+    Hash, ImageMade, Interrupt, InterruptCause, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, Limit,
+    MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded,
+    OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding,
+    ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode,
+    QueuePlace, ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, Resource, ResultsTruncated,
+    Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun,
+    StopReason, StreamInterrupted, TextAdded, TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass,
+    TruncatedResult, Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -97,6 +97,8 @@ fn session_samples() -> Vec<Event> {
             attachments: vec![attachment()],
             place: QueuePlace::Both,
             debounce_ms: Some(1_000),
+            origin: Some(address()),
+            reply_to: Some(address()),
         }
         .into(),
         MessageSettled {
@@ -140,6 +142,11 @@ fn session_samples() -> Vec<Event> {
         }
         .into(),
     ]
+}
+
+fn address() -> Box<Address> {
+    let part = || Some("42".to_owned());
+    Box::new(Address { channel: "telegram".into(), account: part(), peer: part(), thread: part() })
 }
 
 fn attachment() -> Attachment {

@@ -342,6 +342,7 @@ fn message(world: &mut World, words: &Words) -> Command {
         key: words.option("key").map(str::to_owned),
         overrides: Overrides::default(),
         attachments: vec![],
+        options: engine::SenderOptions::default(),
     }
 }
 

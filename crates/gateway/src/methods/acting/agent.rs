@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine::{Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, QueueSettings, Receipt};
+use engine::{
+    Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, QueueSettings, Receipt, SenderOptions,
+};
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
 use runtime::ModelPreferences;
@@ -69,6 +71,8 @@ async fn command(
     if params.idempotency_key.is_empty() {
         return Err(Error::invalid("the idempotency key is empty", "make one for each message, for example a UUID"));
     }
+    let options = SenderOptions { origin: params.origin, reply_to: params.reply_to };
+    options.check().map_err(|what| Error::invalid(what, "docs/protocol.md describes addresses"))?;
     let overrides = Overrides {
         compact: false,
         workspace: params.workspace,
@@ -98,6 +102,7 @@ async fn command(
         key: Some(params.idempotency_key),
         overrides,
         attachments,
+        options,
     })
 }
 

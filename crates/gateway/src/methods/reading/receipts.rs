@@ -8,7 +8,7 @@ use protocol::show::{ReceiptStory, SteerLeg};
 
 use super::Reads;
 use crate::error::Error;
-use crate::show::{Source, fold_branch, lookup};
+use crate::show::{Source, fold_branch, lookup, session};
 
 impl Reads for ReceiptsGet {
     fn read(source: &Source<'_>, params: ReceiptParams) -> Result<ReceiptStory, Error> {
@@ -64,17 +64,20 @@ fn unknown(what: &str) -> Error {
     Error::not_found(what, "a message without an acknowledgement was not recorded: send it again with the same key")
 }
 
-fn story(read: &dyn Read, session: SessionRow, receipt: ReceiptRow) -> Result<ReceiptStory, Error> {
+fn story(read: &dyn Read, row: SessionRow, receipt: ReceiptRow) -> Result<ReceiptStory, Error> {
     let run = read.run(receipt.run)?;
     let ahead = match receipt.state {
         ReceiptState::Queued => {
-            let queued = read.receipts(session.session)?.into_iter().filter(|other| other.state == receipt.state);
+            let queued = read.receipts(row.session)?.into_iter().filter(|other| other.state == receipt.state);
             queued.map(|other| other.message).position(|message| message == receipt.message)
         }
         _ => None,
     };
-    let state = fold_branch(read, &session)?;
+    let state = fold_branch(read, &row)?;
+    let (origin, reply_to) = state.messages.get(&receipt.message).map(session::addresses).unwrap_or_default();
     Ok(ReceiptStory {
+        origin,
+        reply_to,
         mode: receipt.mode,
         queue_state: state.queue_state(receipt.message),
         steer_state: state.steer_state(receipt.message),
@@ -85,8 +88,8 @@ fn story(read: &dyn Read, session: SessionRow, receipt: ReceiptRow) -> Result<Re
         }),
         message: receipt.message,
         key: receipt.key,
-        session: session.session,
-        session_key: session.key,
+        session: row.session,
+        session_key: row.key,
         state: receipt.state,
         accepted_at: receipt.accepted_at,
         ahead: ahead.map(|before| before as u32 + 1),

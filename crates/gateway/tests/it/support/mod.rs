@@ -151,6 +151,7 @@ pub fn message(session: &str, key: &str, text: &str) -> AgentParams {
         allow: false,
         workspace: None,
         attachments: vec![],
+        ..AgentParams::default()
     }
 }
 

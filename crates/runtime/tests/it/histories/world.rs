@@ -181,6 +181,7 @@ impl<'a> World<'a> {
             key: None,
             overrides: Overrides::default(),
             attachments: attached(&asked.files),
+            options: engine::SenderOptions::default(),
         };
         self.take(command);
         true

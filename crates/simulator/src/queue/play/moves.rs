@@ -94,6 +94,7 @@ impl World {
             key: None,
             overrides: Overrides::default(),
             attachments: vec![],
+            options: engine::SenderOptions::default(),
         };
         self.input(command, asked)
     }

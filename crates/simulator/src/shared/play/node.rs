@@ -300,6 +300,7 @@ impl Node {
             key: None,
             overrides: Overrides::default(),
             attachments: vec![],
+            options: engine::SenderOptions::default(),
         };
         self.offer(command, moment, ledger)
     }

@@ -2,7 +2,7 @@
 
 use engine::tables::transitions::RunState;
 use engine::{Outcome, ReceiptState, ResumeMode};
-use protocol::method::ReceiptParams;
+use protocol::method::{ReceiptParams, SessionsListParams};
 use protocol::show::ReceiptStory;
 
 use super::super::*;
@@ -14,6 +14,26 @@ fn of(scene: &Scene, params: ReceiptParams) -> Result<ReceiptStory, Error> {
 
 fn by_key(scene: &Scene, key: &str) -> ReceiptStory {
     of(scene, ReceiptParams { key: Some(key.to_owned()), ..ReceiptParams::default() }).unwrap()
+}
+
+#[test]
+fn r46_a_waiting_message_shows_where_it_came_from() {
+    let mut scene = Scene::new();
+    scene.start("hello");
+    let origin = Some(Box::new(engine::Address { channel: "telegram".to_owned(), ..engine::Address::default() }));
+    scene.offer(engine::Command::Message {
+        message: engine::MessageId(uuid::Uuid::from_u128(0x200)),
+        content: engine::Content::text(engine::BodyKind::Message, "and now"),
+        mode: None,
+        queue: engine::QueueSettings::default(),
+        key: None,
+        overrides: engine::Overrides::default(),
+        attachments: vec![],
+        options: engine::SenderOptions { origin: origin.clone(), ..engine::SenderOptions::default() },
+    });
+    let listed = SessionsList::read(&Source::of(&scene.journal), SessionsListParams::default()).unwrap();
+    let waiting = &listed.sessions[0].queue[0];
+    assert_eq!((&waiting.origin, &waiting.reply_to), (&origin, &None));
 }
 
 #[test]
