@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::body::{Attached, Content};
 use crate::event::{
-    Address, Breakpoint, CallOutcome, Found, Leg, Overrides, QueueMode, ReceiptState, StopReason, Usage,
+    Address, Breakpoint, CallOutcome, Found, Leg, ModeSource, Overrides, QueueMode, ReceiptState, StopReason, Usage,
 };
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
@@ -459,6 +459,9 @@ pub struct Receipt {
     pub message: MessageId,
     /// The mode that it was accepted with.
     pub mode: QueueMode,
+    /// What decided its mode; none for a message of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode_by: Option<ModeSource>,
     /// Its state: if it has two legs, that of its followup.
     pub state: ReceiptState,
     /// The run that answers it.

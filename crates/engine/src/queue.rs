@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::QueueMode;
+use crate::event::{ModeSource, QueueMode};
 use crate::ids::Timestamp;
 use crate::tables::limits::QUEUE_CAP;
 
@@ -13,6 +13,9 @@ use crate::tables::limits::QUEUE_CAP;
 pub struct QueueSettings {
     /// The mode of a message without one, in a session without one.
     pub mode: QueueMode,
+    /// What decided that mode.
+    #[serde(default)]
+    pub mode_by: ModeSource,
     /// The quiet time after which collected messages are a run, in milliseconds.
     pub debounce_ms: u64,
     /// The maximum of waiting messages.
@@ -59,6 +62,7 @@ impl Default for QueueSettings {
     fn default() -> Self {
         Self {
             mode: QueueMode::Followup,
+            mode_by: ModeSource::BuiltIn,
             debounce_ms: 1_000,
             cap: QUEUE_CAP,
             drop: DropPolicy::default(),

@@ -51,14 +51,15 @@ fn lay_out(receipt: &ReceiptStory, zone: &Zone) -> String {
     let mode = name(&receipt.mode);
     page.line(format!("message {} of {}{key} is {}", receipt.message, receipt.session_key, name(&receipt.state)));
     let place = receipt.ahead.map(|ahead| format!("; number {ahead} in the queue")).unwrap_or_default();
+    let by = receipt.mode_by.map(|by| format!("; its mode was decided by {}", by.in_words())).unwrap_or_default();
     let state = receipt.queue_state.map_or_else(|| name(&receipt.state), |state| state.name().to_owned());
     if let Some(leg) = receipt.steer {
-        page.line(format!("  {mode}; accepted {}{place}", zone.time(receipt.accepted_at)));
+        page.line(format!("  {mode}; accepted {}{place}{by}", zone.time(receipt.accepted_at)));
         page.line(format!("  steer leg: {}", steer_leg(receipt, leg)));
         page.line(format!("  followup leg: {state}"));
     } else {
         let queued = receipt.queue_state.map(|_| format!("{mode}: {state}; ")).unwrap_or_default();
-        page.line(format!("  {queued}accepted {}{place}", zone.time(receipt.accepted_at)));
+        page.line(format!("  {queued}accepted {}{place}{by}", zone.time(receipt.accepted_at)));
     }
     for (what, address) in [("came from", &receipt.origin), ("its answer goes to", &receipt.reply_to)] {
         if let Some(address) = address {
@@ -106,14 +107,14 @@ mod tests {
         };
         let waits = "\
 message 00000000-0000-0000-0000-000000000102 of agent:main:main (key k2) is queued
-  followup: blocked; accepted 2025-11-21 03:04:04; number 1 in the queue
+  followup: blocked; accepted 2025-11-21 03:04:04; number 1 in the queue; its mode was decided by the built-in default
 ";
         assert_eq!(shown(&scene, "k2"), waits);
         scene.stream("One.");
         scene.end_stream();
         let ended = "\
 message 00000000-0000-0000-0000-000000000101 of agent:main:main (key k1) is ended
-  followup: completed; accepted 2025-11-21 03:04:03
+  followup: completed; accepted 2025-11-21 03:04:03; its mode was decided by the built-in default
   run 00000000-0000-0000-0000-000000000101 is completed: started 2025-11-21 03:04:05, ended 2025-11-21 03:04:08
   `limulus runs show 00000000-0000-0000-0000-000000000101` shows what it says
 ";

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Interrupt, MessageId, QueueMode, ReceiptState, RunId, Timestamp};
+use engine::{Interrupt, MessageId, ModeSource, QueueMode, ReceiptState, RunId, Timestamp};
 use gateway::SessionKey;
 use gateway::show::{lookup, name};
 use journal::{Read as _, Reader};
@@ -97,6 +97,9 @@ struct SentMessage {
     message: MessageId,
     session: String,
     mode: QueueMode,
+    /// What decided its mode; an older owner does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode_by: Option<ModeSource>,
     state: ReceiptState,
     run: RunId,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -170,12 +173,13 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
             Err(error) => Err(error),
         };
         match accepted {
-            Ok(AgentAnswer::Accepted { run_id, accepted_at, message, mode, state, ahead, .. }) => {
+            Ok(AgentAnswer::Accepted { run_id, accepted_at, message, mode, mode_by, state, ahead, .. }) => {
                 let (session, served) = (params.session_key.clone(), !follower.is_owner());
                 return Ok(SendResponse::Message(SentMessage {
                     message,
                     session,
                     mode,
+                    mode_by,
                     state,
                     run: run_id,
                     ahead,
@@ -260,6 +264,7 @@ mod tests {
             message: MessageId(Uuid::from_u128(1)),
             session: "agent:main:main".to_owned(),
             mode: QueueMode::Steer,
+            mode_by: Some(ModeSource::BuiltIn),
             state: ReceiptState::Queued,
             run: RunId(Uuid::from_u128(1)),
             ahead: Some(1),

@@ -66,6 +66,11 @@ impl Layers {
         self.values.iter().map(|(path, (value, origin))| (path.as_slice(), value, origin))
     }
 
+    /// Whether the user has set the value of this path.
+    pub(super) fn is_configured(&self, wanted: &[&str]) -> bool {
+        self.values().any(|(path, _, origin)| path.iter().eq(wanted) && *origin != Origin::Defaults)
+    }
+
     /// The errors, in the order of reading.
     pub(super) fn wrong(&self) -> &[ConfigError] {
         &self.wrong

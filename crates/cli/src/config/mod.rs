@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{LaneBounds, QueueSettings, SharedBudget};
+use engine::{LaneBounds, ModeSource, QueueSettings, SharedBudget};
 use jiff::Zoned;
 use serde::Deserialize;
 
@@ -92,6 +92,8 @@ pub(crate) struct Config {
     environment: Environment,
     flags: Flags,
     values: Values,
+    /// Whether the queue mode of messages is configured, so that it is not the built-in default.
+    has_mode: bool,
     deprecated: Vec<String>,
 }
 
@@ -136,7 +138,8 @@ impl Config {
                 .map(|(key, expected)| ConfigError::Missing { key, expected }),
         );
         let (home, environment, deprecated) = (home.to_owned(), environment.clone(), layers.deprecated().to_vec());
-        (Self { home, stamp, environment, flags, values, deprecated }, layers, wrong)
+        let has_mode = layers.is_configured(&["queue", "mode"]);
+        (Self { home, stamp, environment, flags, values, has_mode, deprecated }, layers, wrong)
     }
 
     /// How many runs execute at once, by lane.
@@ -160,10 +163,12 @@ impl Config {
     pub(crate) fn queue(&self, agent: &str, now: &Zoned) -> QueueSettings {
         let Queue { mode, debounce_ms, cap, drop, cut, interrupt, .. } = self.values.queue;
         let agent = self.values.agents.get(agent);
-        let mode = agent.and_then(|agent| agent.queue).unwrap_or(mode);
+        let of_home = if self.has_mode { ModeSource::Configuration } else { ModeSource::BuiltIn };
+        let of_agent = agent.and_then(|agent| agent.queue);
+        let (mode, mode_by) = of_agent.map_or((mode, of_home), |mode| (mode, ModeSource::Agent));
         let interrupt = agent.and_then(|agent| agent.interrupt).unwrap_or(interrupt);
         let stale_before = self.values.session.reset.stale_before(now);
-        QueueSettings { mode, debounce_ms, cap, drop, cut, interrupt, message_interrupt: None, stale_before }
+        QueueSettings { mode, mode_by, debounce_ms, cap, drop, cut, interrupt, message_interrupt: None, stale_before }
     }
 
     /// Idle time after which a service ends a session; none = never.

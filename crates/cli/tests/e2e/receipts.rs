@@ -29,6 +29,26 @@ pub(crate) fn a3_r10_r61_a_receipt_and_the_key_of_its_message_outlive_kill_9() {
 }
 
 #[test]
+fn r30_a_receipt_says_what_decided_the_mode_of_its_message() {
+    let decided = |home: &Home, key: &str, more: &[&str]| {
+        let sent = home.json(&[&["send", "--key", key, "Who are you?"], more].concat());
+        let receipt = home.json(&["receipt", key]);
+        assert_eq!(sent["mode_by"], receipt["mode_by"]);
+        format!("{} by {}", receipt["mode"].as_str().expect("a mode"), receipt["mode_by"].as_str().expect("a source"))
+    };
+    assert_eq!(decided(&Home::new(), "k1", &[]), "steer by built_in");
+    let home = Home::new().with("LIMULUS_QUEUE__MODE", "followup");
+    assert_eq!(decided(&home, "k1", &[]), "followup by configuration");
+    let home = home.with("LIMULUS_AGENTS__MAIN__QUEUE", "followup");
+    assert_eq!(decided(&home, "k2", &[]), "followup by agent");
+    home.run(&["queue", "mode", "main", "followup"]).expect_code(0);
+    assert_eq!(decided(&home, "k3", &[]), "followup by session");
+    assert_eq!(decided(&home, "k4", &["--mode", "followup"]), "followup by message");
+    let page = home.run(&["receipt", "k3"]).expect_code(0).out;
+    assert!(page.contains("its mode was decided by its session"), "{page}");
+}
+
+#[test]
 pub(crate) fn a3_r61_other_content_under_the_same_key_is_a_conflict_and_changes_nothing() {
     let home = Home::new();
     home.put("a.txt", "eats worms\n");

@@ -24,6 +24,39 @@ pub enum QueueMode {
     Interrupt,
 }
 
+/// What decided the queue mode of a message (R30): the first of these that has one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModeSource {
+    /// Its sender.
+    Message,
+    /// Its session.
+    Session,
+    /// The channel that it came from. Reserved: no channel has a mode of its own yet.
+    Channel,
+    /// Its agent.
+    Agent,
+    /// The configuration.
+    Configuration,
+    /// Nobody: the mode is the built-in default.
+    #[default]
+    BuiltIn,
+}
+
+impl ModeSource {
+    /// The source for people.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Message => "its sender",
+            Self::Session => "its session",
+            Self::Channel => "its channel",
+            Self::Agent => "its agent",
+            Self::Configuration => "the configuration",
+            Self::BuiltIn => "the built-in default",
+        }
+    }
+}
+
 /// Where a message is put when it is accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::session::{Lifecycle, Session};
 use super::transcript::Item;
 use crate::body::{Attachment, Body};
-use crate::event::{Address, Leg, Overrides, QueueMode, ReceiptState};
+use crate::event::{Address, Leg, ModeSource, Overrides, QueueMode, ReceiptState};
 use crate::ids::{MessageId, RunId, Timestamp};
 use crate::mutant;
 
@@ -42,6 +42,9 @@ pub struct Message {
     pub key: Option<String>,
     /// The mode that it was accepted with.
     pub mode: QueueMode,
+    /// What decided its mode; none for a message of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode_by: Option<ModeSource>,
     /// Its state: of one that has two legs, that of its followup.
     pub state: ReceiptState,
     /// The run that answers it.

@@ -233,6 +233,10 @@ pub enum AgentAnswer {
         /// The queue mode that applies.
         #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
         mode: engine::QueueMode,
+        /// What decided its mode.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<names::ModeSourceName>"))]
+        mode_by: Option<engine::ModeSource>,
         /// Its state when it was accepted.
         #[cfg_attr(feature = "schema", schemars(with = "names::ReceiptStateName"))]
         state: ReceiptState,

@@ -5,8 +5,8 @@
 
 use engine::tables::failover::{ErrorKind, FailureCategory, Recoverability};
 use engine::{
-    Address, CallOutcome, Flags, Interrupt, Leg, Outcome, QueueMode, ReceiptState, Resources, StopReason, Timestamp,
-    ToolClass, Usage,
+    Address, CallOutcome, Flags, Interrupt, Leg, ModeSource, Outcome, QueueMode, ReceiptState, Resources, StopReason,
+    Timestamp, ToolClass, Usage,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -100,6 +100,17 @@ pub(crate) enum QueueModeName {
 pub(crate) enum InterruptName {
     Replace,
     Suspend,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "ModeSource", rename_all = "snake_case")]
+pub(crate) enum ModeSourceName {
+    Message,
+    Session,
+    Channel,
+    Agent,
+    Configuration,
+    BuiltIn,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,9 @@
 //! The shape of a receipt: what became of one message.
 
 use engine::tables::transitions::RunState;
-use engine::{Address, MessageId, Outcome, QueueMode, QueueState, ReceiptState, RunId, SessionId, Timestamp};
+use engine::{
+    Address, MessageId, ModeSource, Outcome, QueueMode, QueueState, ReceiptState, RunId, SessionId, Timestamp,
+};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,10 @@ pub struct ReceiptStory {
     /// The queue mode of the message.
     #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: QueueMode,
+    /// What decided its mode; none for a message of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::ModeSourceName>"))]
+    pub mode_by: Option<ModeSource>,
     /// Its queue state, one of the states of its mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]

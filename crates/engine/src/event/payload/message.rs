@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{is_default, payload};
 use crate::body::{Attachment, Body};
-use crate::event::{Address, Leg, Overrides, QueueMode, QueuePlace, ReceiptState};
+use crate::event::{Address, Leg, ModeSource, Overrides, QueueMode, QueuePlace, ReceiptState};
 use crate::ids::{MessageId, RunId};
 
 payload! {
@@ -28,6 +28,9 @@ payload! {
         /// For a collected message: the quiet time after which its group is complete, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         debounce_ms: Option<u64>,
+        /// What decided its mode; older entries do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode_by: Option<ModeSource>,
         /// Where it came from, if its sender said so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<Box<Address>>,

@@ -11,7 +11,7 @@ mod steer;
 use super::Machine;
 use super::commands::{no_session, state_refusal};
 use crate::body::{Attached, Content};
-use crate::event::{MessageAccepted, Overrides, QueueMode, QueuePlace, ReceiptState, Reset, WaitFor};
+use crate::event::{MessageAccepted, ModeSource, Overrides, QueueMode, QueuePlace, ReceiptState, Reset, WaitFor};
 use crate::ids::{MessageId, Moment, Timestamp};
 use crate::input::{Acknowledgement, Receipt, Refusal, SenderOptions};
 use crate::mutant;
@@ -44,7 +44,11 @@ impl Machine {
         check_size(session, &content)?;
         options.check().map_err(|what| state_refusal(session, &what))?;
         let session_mode = session.queue_mode.filter(|_| !mutant!(ModeIgnored));
-        let mode = mode.or(session_mode).unwrap_or(queue.mode);
+        let (mode, mode_by) = match (mode, session_mode) {
+            (Some(mode), _) => (mode, ModeSource::Message),
+            (None, Some(mode)) => (mode, ModeSource::Session),
+            (None, None) => (queue.mode, queue.mode_by),
+        };
         let route = route(Cell::of(session), mode);
         let place = route.place(mode).map_err(|reason| state_refusal(session, reason))?;
         self.ensure_capacity(&queue, moment)?;
@@ -56,7 +60,19 @@ impl Machine {
         let debounce_ms = (place == QueuePlace::Gather).then_some(queue.debounce_ms);
         let SenderOptions { origin, reply_to } = options;
         self.emit(
-            MessageAccepted { message, body, mode, key, overrides, attachments, place, debounce_ms, origin, reply_to },
+            MessageAccepted {
+                message,
+                body,
+                mode,
+                key,
+                overrides,
+                attachments,
+                place,
+                debounce_ms,
+                mode_by: Some(mode_by),
+                origin,
+                reply_to,
+            },
             moment.now,
         );
         self.take_way(route, &queue, moment);
@@ -137,6 +153,7 @@ fn receipt(session: &Session, message: MessageId) -> Receipt {
     Receipt {
         message,
         mode: known.map_or(QueueMode::default(), |known| known.mode),
+        mode_by: known.and_then(|known| known.mode_by),
         state: known.map_or(ReceiptState::Refused, |known| known.state),
         run: known.map_or(message.into(), |known| known.run),
         steer: known.and_then(|known| known.steer),

@@ -19,6 +19,7 @@ impl Session {
             attachments: e.attachments.clone(),
             key: e.key.clone(),
             mode: e.mode,
+            mode_by: e.mode_by,
             state: ReceiptState::Queued,
             run: e.message.into(),
             steer: (e.place == QueuePlace::Both).then_some(steer),

@@ -32,6 +32,8 @@ fn fields(world: &World, value: &Value) -> String {
 fn show(world: &World, key: &str, value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
+        // The script says it itself, or nothing does.
+        Value::String(by) if key == "mode_by" && (by == "message" || by == "built_in") => None,
         // An estimate, whose figures no script is about.
         Value::Number(_) if key == "tokens" => None,
         Value::Array(items) if items.is_empty() => None,

@@ -34,23 +34,22 @@ pub(in crate::methods) async fn agent(
         Some(Handled::Message(text)) => params.message = text,
         None => {}
     }
-    let message = MessageId(Uuid::now_v7());
+    let sent = MessageId(Uuid::now_v7());
     // The wait begins before the message is sent, because the run may end before the response arrives.
-    let waiting = service.hub.wait_for(message.into());
-    let command = command(service, &key, message, params).await?;
+    let waiting = service.hub.wait_for(sent.into());
+    let command = command(service, &key, sent, params).await?;
     let key = key_of(&key);
     let Acknowledgement::Receipt(receipt) = super::command_to(service, &key.0, &key.1, command).await? else {
         return Err(Error::Bug { what: "a message was accepted without a receipt".to_owned() });
     };
     let accepted_at = receipt.accepted_at;
-    let Receipt { message: accepted, mode, state, ahead, verbose, .. } = receipt;
-    let run_id = receipt.run;
-    let accepted = AgentAnswer::Accepted { run_id, accepted_at, message: accepted, mode, state, ahead, verbose };
+    let Receipt { message, run: run_id, mode, mode_by, state, ahead, verbose, .. } = receipt;
+    let accepted = AgentAnswer::Accepted { run_id, accepted_at, message, mode, mode_by, state, ahead, verbose };
     caller.respond(Response::ok(id, encoded::<Agent>(accepted)));
     if is_over(receipt.state) {
         return Ok(AgentAnswer::Error(end::never_began(receipt.run, receipt.state, accepted_at)));
     }
-    let is_new = receipt.run == message.into();
+    let is_new = receipt.run == sent.into();
     Ok(end::response(if is_new { observed(service, waiting).await? } else { ended(service, receipt.run).await? }))
 }
 

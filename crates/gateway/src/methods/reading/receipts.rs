@@ -74,11 +74,13 @@ fn story(read: &dyn Read, row: SessionRow, receipt: ReceiptRow) -> Result<Receip
         _ => None,
     };
     let state = fold_branch(read, &row)?;
-    let (origin, reply_to) = state.messages.get(&receipt.message).map(session::addresses).unwrap_or_default();
+    let message = state.messages.get(&receipt.message);
+    let (origin, reply_to) = message.map(session::addresses).unwrap_or_default();
     Ok(ReceiptStory {
         origin,
         reply_to,
         mode: receipt.mode,
+        mode_by: message.and_then(|message| message.mode_by),
         queue_state: state.queue_state(receipt.message),
         steer_state: state.steer_state(receipt.message),
         steer: receipt.steer.map(|leg| SteerLeg {

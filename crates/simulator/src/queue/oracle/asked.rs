@@ -2,8 +2,8 @@
 
 use engine::tables::transitions::RunState;
 use engine::{
-    Acknowledgement, Breakpoint, DropPolicy, Event, Hash, Interrupt, InterruptCause, MessageId, Outcome, PauseCause,
-    QueueMode, QueuePlace, QueueSettings, Record, RunId,
+    Acknowledgement, Breakpoint, DropPolicy, Event, Hash, Interrupt, InterruptCause, MessageId, ModeSource, Outcome,
+    PauseCause, QueueMode, QueuePlace, QueueSettings, Record, RunId,
 };
 
 use super::{Led, Oracle, same};
@@ -43,11 +43,12 @@ pub(in crate::queue) struct Offered {
 }
 
 impl Offered {
-    /// The mode of the message, else that of the session, else the configured one.
-    pub(super) fn mode(&self, session: Option<QueueMode>) -> QueueMode {
+    /// The mode of the message, else that of the session, else the configured one; and which of them it is.
+    pub(super) fn mode(&self, session: Option<QueueMode>) -> (QueueMode, ModeSource) {
         match (self.mode, session) {
-            (Some(mode), _) | (None, Some(mode)) => mode,
-            (None, None) => self.queue.mode,
+            (Some(mode), _) => (mode, ModeSource::Message),
+            (None, Some(mode)) => (mode, ModeSource::Session),
+            (None, None) => (self.queue.mode, self.queue.mode_by),
         }
     }
 }
@@ -57,11 +58,13 @@ impl Offered {
 pub(super) struct Came {
     pub(super) offered: Offered,
     pub(super) mode: QueueMode,
+    /// What decides it.
+    pub(super) mode_by: ModeSource,
 }
 
 impl Came {
-    pub(super) fn as_accepted(&self) -> (MessageId, Hash, QueueMode) {
-        (self.offered.message, self.offered.body, self.mode)
+    pub(super) fn as_accepted(&self) -> (MessageId, Hash, QueueMode, Option<ModeSource>) {
+        (self.offered.message, self.offered.body, self.mode, Some(self.mode_by))
     }
 
     pub(super) fn cap(&self) -> usize {

@@ -56,7 +56,10 @@ impl Oracle {
     /// Checks all consequences of one input.
     pub(super) fn judge(&mut self, asked: &Asked, led: &Led<'_>) -> Result<(), String> {
         let came = match asked {
-            Asked::Message(offered) => Some(Came { offered: *offered, mode: offered.mode(self.mode) }),
+            Asked::Message(offered) => {
+                let (mode, mode_by) = offered.mode(self.mode);
+                Some(Came { offered: *offered, mode, mode_by })
+            }
             _ => None,
         };
         let refused = self.refuses(asked);
@@ -145,7 +148,7 @@ impl Oracle {
 
     fn accepted(&mut self, e: &MessageAccepted, at: Timestamp, came: &Came, expected: Expected) -> Result<(), String> {
         same("the place of the message", e.place, expected.place)?;
-        same("the message, its text and its mode", (e.message, e.body.hash, e.mode), came.as_accepted())?;
+        same("the message, its text and its mode", (e.message, e.body.hash, e.mode, e.mode_by), came.as_accepted())?;
         same("whether its run only compacts", e.overrides.compact, came.offered.compacts)?;
         if self.waits.count() >= came.cap() {
             return Err(format!("{} messages wait, and one more was accepted", self.waits.count()));

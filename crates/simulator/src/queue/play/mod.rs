@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use engine::{
     BranchId, Candidate, Command, Decide as _, DropPolicy, Effect, Epoch, Hash, Input, Interrupt, Limits, Lineage,
-    LineageSegment, Machine, MessageId, Moment, QueueMode, QueueSettings, Record, Report, Session, SessionId, Settings,
-    Timestamp, ToolClass, ToolSpec,
+    LineageSegment, Machine, MessageId, ModeSource, Moment, QueueMode, QueueSettings, Record, Report, Session,
+    SessionId, Settings, Timestamp, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
@@ -253,6 +253,7 @@ fn configured(rng: &mut Rng) -> QueueSettings {
     QueueSettings {
         stale_before: None,
         mode: rng.of(&[QueueMode::Followup, QueueMode::Steer, QueueMode::Collect, QueueMode::SteerBacklog]),
+        mode_by: rng.of(&[ModeSource::Agent, ModeSource::Configuration, ModeSource::BuiltIn]),
         debounce_ms: rng.of(&[0, 500, 1_000, 90_000]),
         cap: rng.of(&[1, 2, 4, 20]),
         drop: rng.of(&[DropPolicy::New, DropPolicy::Old, DropPolicy::Summarize]),
