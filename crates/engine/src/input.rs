@@ -13,6 +13,7 @@ use crate::queue::{Interrupt, QueueSettings};
 use crate::settings::{Policy, Settings, Thinking};
 use crate::state::{BlockOf, ItemAt, LegState};
 use crate::tables::budget::{Allowance, Limit, Scope};
+use crate::tables::routing::OnlyIf;
 
 /// Something for the machine to decide on.
 #[derive(Debug, Clone)]
@@ -159,6 +160,8 @@ pub enum Command {
 /// What the sender of a message says about it beside its content. All of it is optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SenderOptions {
+    /// The state that the session must be in; else the message is refused and nothing is recorded.
+    pub only_if: Option<OnlyIf>,
     /// Where the message came from.
     pub origin: Option<Box<Address>>,
     /// Where its answer goes, if not to its origin.
@@ -466,6 +469,9 @@ pub struct Receipt {
     pub state: ReceiptState,
     /// The run that answers it.
     pub run: RunId,
+    /// The run that ends as interrupted for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<RunId>,
     /// The other leg, if it is both steered and a followup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<LegState>,

@@ -212,6 +212,7 @@ mod tests {
             attachments: vec![],
             place,
             debounce_ms: None,
+            ends: None,
             mode_by: None,
             origin: None,
             reply_to: None,

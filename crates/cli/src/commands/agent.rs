@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use engine::tables::limits::MESSAGE_BYTES;
+use engine::tables::routing::OnlyIf;
 use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage};
 use gateway::SessionKey;
 use journal::{Read as _, Reader};
@@ -45,6 +46,9 @@ pub(crate) struct AgentArgs {
     /// mode of the session (`limulus queue mode`), else queue.mode]
     #[arg(long, value_name = "MODE", value_parser = super::queue::mode)]
     mode: Option<QueueMode>,
+    /// Send it only if the session is in this state, idle or active; else it is refused and nothing is recorded
+    #[arg(long, value_name = "STATE", value_parser = super::queue::only_if)]
+    only_if: Option<OnlyIf>,
     /// Use this model, PROVIDER/MODEL; the agent's fallbacks follow it
     #[arg(long, value_name = "P/M")]
     model: Option<String>,
@@ -92,6 +96,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         idempotency_key: args.key.unwrap_or_else(|| Uuid::now_v7().to_string()),
         mode: args.mode,
         interrupt: None,
+        only_if: args.only_if,
         model: overrides.model,
         timeout_ms: overrides.deadline_ms,
         allow: overrides.allow,

@@ -1,7 +1,7 @@
 //! `limulus queue`: lists and cancels waiting messages, prints the routing table, and sets queue modes.
 
 use clap::{Args, Subcommand};
-use engine::tables::routing::{MODES, ROUTES};
+use engine::tables::routing::{MODES, OnlyIf, ROUTES};
 use engine::{Interrupt, QueueMode};
 use gateway::show::name;
 use protocol::method::{
@@ -90,6 +90,12 @@ pub(super) fn interrupt(text: &str) -> Result<Interrupt, String> {
         "suspend" => Ok(Interrupt::Suspend),
         _ => Err("there are: replace, suspend".to_owned()),
     }
+}
+
+/// Parses the state that a sender asks for.
+pub(super) fn only_if(text: &str) -> Result<OnlyIf, String> {
+    let found = [OnlyIf::Idle, OnlyIf::Active].into_iter().find(|state| state.name() == text);
+    found.ok_or_else(|| "there are: idle, active".to_owned())
 }
 
 fn session_mode(text: &str) -> Result<SessionMode, String> {

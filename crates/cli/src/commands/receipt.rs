@@ -66,6 +66,9 @@ fn lay_out(receipt: &ReceiptStory, zone: &Zone) -> String {
             page.line(format!("  {what} {}", printable(&address.to_string())));
         }
     }
+    if let Some(ends) = receipt.ends_run {
+        page.line(format!("  run {ends} ends as interrupted for it"));
+    }
     let Some(started) = receipt.started_at else { return page.text() };
     let ended = receipt.ended_at.map(|at| format!(", ended {}", zone.time(at))).unwrap_or_default();
     let status = receipt.outcome.map_or(receipt.run_state.name(), engine::Outcome::name);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
+use engine::tables::routing::OnlyIf;
 use engine::{Interrupt, MessageId, ModeSource, QueueMode, ReceiptState, RunId, Timestamp};
 use gateway::SessionKey;
 use gateway::show::{lookup, name};
@@ -42,6 +43,9 @@ pub(crate) struct SendArgs {
     /// agents.NAME.interrupt, else queue.interrupt]
     #[arg(long, value_name = "HOW", value_parser = super::queue::interrupt)]
     interrupt: Option<Interrupt>,
+    /// Send it only if the session is in this state, idle or active; else it is refused and nothing is recorded
+    #[arg(long, value_name = "STATE", value_parser = super::queue::only_if)]
+    only_if: Option<OnlyIf>,
     /// Give the message a key of your own: the same key is the same message, also after a crash
     #[arg(long, value_name = "K")]
     key: Option<String>,
@@ -85,7 +89,15 @@ pub(crate) async fn steer(args: SteerArgs, globals: &Globals) -> Result<(), CliE
         });
     }
     run(
-        SendArgs { text, session: found.session.key, mode: Some(QueueMode::Steer), interrupt: None, key, writer },
+        SendArgs {
+            text,
+            session: found.session.key,
+            mode: Some(QueueMode::Steer),
+            interrupt: None,
+            only_if: None,
+            key,
+            writer,
+        },
         globals,
     )
     .await
@@ -104,6 +116,9 @@ struct SentMessage {
     run: RunId,
     #[serde(skip_serializing_if = "Option::is_none")]
     ahead: Option<u32>,
+    /// The run that ends as interrupted for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends_run: Option<RunId>,
     accepted_at: Timestamp,
     /// Whether it starts its run at once: an owner is there, and nothing of its session comes before it.
     starts_run: bool,
@@ -134,6 +149,7 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
         idempotency_key: args.key.unwrap_or_else(|| Uuid::now_v7().to_string()),
         mode: args.mode,
         interrupt: args.interrupt,
+        only_if: args.only_if,
         model: None,
         timeout_ms: None,
         allow: false,
@@ -173,7 +189,9 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
             Err(error) => Err(error),
         };
         match accepted {
-            Ok(AgentAnswer::Accepted { run_id, accepted_at, message, mode, mode_by, state, ahead, .. }) => {
+            Ok(AgentAnswer::Accepted {
+                run_id, accepted_at, message, mode, mode_by, state, ahead, ends_run, ..
+            }) => {
                 let (session, served) = (params.session_key.clone(), !follower.is_owner());
                 return Ok(SendResponse::Message(SentMessage {
                     message,
@@ -183,6 +201,7 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
                     state,
                     run: run_id,
                     ahead,
+                    ends_run,
                     accepted_at,
                     starts_run: false,
                     served,
@@ -241,6 +260,9 @@ fn lay_out(sent: &SentMessage) -> String {
         (false, _) => format!("is {}{place}", name(state)),
     };
     page.line(format!("message {message} to {session} ({}) {does}", name(mode)));
+    if let Some(ends) = sent.ends_run {
+        page.line(format!("  run {ends} ends as interrupted for it"));
+    }
     if run.to_string() != message.to_string() {
         page.line(format!("  run {run} takes it"));
     }
@@ -268,6 +290,7 @@ mod tests {
             state: ReceiptState::Queued,
             run: RunId(Uuid::from_u128(1)),
             ahead: Some(1),
+            ends_run: None,
             accepted_at: Timestamp(0),
             starts_run: false,
             served: true,

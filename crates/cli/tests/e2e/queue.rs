@@ -41,14 +41,18 @@ fn r33_what_is_gathered_is_one_followup() {
 
 /// R33: the run ends as interrupted, its command with it, and the message is answered.
 #[test]
-fn r33_an_interrupt_takes_the_place_of_the_run() {
+fn r31_r33_an_interrupt_takes_the_place_of_the_run() {
     let mut busy = Busy::new();
     let later = busy.send("followup", "list the files here");
     let sent = busy.send("interrupt", "Who are you?");
     let ended = busy.finish().expect_code(130);
     assert!(ended.err.contains("another message took the run's place"), "{}", ended.err);
-    assert_eq!(busy.receipt(&sent)["outcome"], "completed");
-    busy.receipt(&later);
+    let receipt = busy.receipt(&sent);
+    assert_eq!(receipt["outcome"], "completed");
+    let runs = busy.home.json(&["runs", "list"]);
+    let interrupted = runs.as_array().expect("a list").iter().find(|run| run["outcome"] == "interrupted");
+    assert_eq!(Some(&receipt["ends_run"]), interrupted.map(|run| &run["run"]), "it names the run that ended for it");
+    assert_eq!(busy.receipt(&later)["ends_run"], Value::Null);
     assert_eq!(busy.said()[1..], ["Who are you?", "list the files here"], "it is ahead of what waited");
     assert!(pids(&busy.home.file("pids")).iter().all(|pid| !is_alive(*pid)));
 }

@@ -49,6 +49,18 @@ fn r30_a_receipt_says_what_decided_the_mode_of_its_message() {
 }
 
 #[test]
+fn r31_a_message_for_another_state_is_refused_and_leaves_nothing() {
+    let home = Home::new();
+    let refused = home.run(&["send", "--only-if", "active", "--key", "k1", "Who are you?"]).expect_code(3).verdict();
+    assert!(refused.contains("only while the session is active"), "{refused}");
+    assert_eq!(home.json(&["sessions", "list"]), serde_json::json!([]), "no session was created");
+    home.run(&["agent", "--only-if", "idle", "-m", "Who are you?"]).expect_code(0);
+    home.run(&["agent", "--only-if", "active", "--key", "k1", "-m", "Who are you?"]).expect_code(3);
+    home.run(&["receipt", "k1"]).expect_code(4);
+    assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(1));
+}
+
+#[test]
 pub(crate) fn a3_r61_other_content_under_the_same_key_is_a_conflict_and_changes_nothing() {
     let home = Home::new();
     home.put("a.txt", "eats worms\n");

@@ -49,6 +49,9 @@ pub struct Message {
     pub state: ReceiptState,
     /// The run that answers it.
     pub run: RunId,
+    /// The run that ends as interrupted for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<RunId>,
     /// Where it came from, if its sender said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Box<Address>>,

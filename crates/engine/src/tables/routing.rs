@@ -83,6 +83,42 @@ named! {
     }
 }
 
+/// The state that a sender asks for (R31): in any other, the message is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnlyIf {
+    /// Nothing runs and nothing waits.
+    Idle,
+    /// A run is active: it is neither paused nor about to end.
+    Active,
+}
+
+impl OnlyIf {
+    /// Its name on the wire and for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Active => "active",
+        }
+    }
+
+    /// Whether a session in this cell is in the state.
+    pub const fn holds_in(self, cell: Cell) -> bool {
+        match cell {
+            Cell::Idle => matches!(self, Self::Idle),
+            Cell::Preparing
+            | Cell::Streaming
+            | Cell::ToolExec
+            | Cell::Approval
+            | Cell::Answer
+            | Cell::Children
+            | Cell::Limit
+            | Cell::Deciding => matches!(self, Self::Active),
+            Cell::Head | Cell::Ending | Cell::Suspended | Cell::Settling | Cell::Error | Cell::Terminated => false,
+        }
+    }
+}
+
 /// The modes, in the order of the columns.
 pub const MODES: [QueueMode; 5] =
     [QueueMode::Steer, QueueMode::Followup, QueueMode::Collect, QueueMode::SteerBacklog, QueueMode::Interrupt];
@@ -169,7 +205,9 @@ impl Route {
             Self::Both => "as a steer, and as a followup",
             Self::Ahead => "starts before all waiting messages",
             Self::Interrupt => "the run ends as interrupted, or is paused; the message starts",
-            Self::EndPaused => "the paused run ends as interrupted; the message starts",
+            Self::EndPaused => {
+                "the paused run ends as interrupted, and the message starts (`queue.interrupt = \"suspend\"`: it waits until the run is resumed)"
+            }
             Self::Hold => "waits until the session is ready",
             Self::RefuseError | Self::RefuseTerminated => "refused",
         }

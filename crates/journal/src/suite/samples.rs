@@ -67,6 +67,7 @@ pub(crate) fn accepted(body: Body) -> Event {
         attachments: vec![],
         place: QueuePlace::Steer,
         debounce_ms: None,
+        ends: None,
         mode_by: None,
         origin: None,
         reply_to: None,

@@ -1,6 +1,7 @@
 //! Parameters and results of the methods that change something. Names are camelCase; times are milliseconds since 1970
 //! UTC.
 
+use engine::tables::routing::OnlyIf;
 use engine::{Address, CallId, Hash, MessageId, Outcome, ReceiptState, RunId, StopReason, Timestamp, Usage};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -192,6 +193,10 @@ pub struct AgentParams {
     /// Files that are sent with the message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
+    /// The state that the session must be in: in any other the message is refused, and nothing is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::OnlyIfName>"))]
+    pub only_if: Option<OnlyIf>,
     /// Where the message came from. It is recorded and shown; nothing is delivered there yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::AddressShape>"))]
@@ -243,6 +248,10 @@ pub enum AgentAnswer {
         /// Its position in the queue, from 1; none once it has started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ahead: Option<u32>,
+        /// The run that ends as interrupted for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+        ends_run: Option<RunId>,
         /// Whether the client should show the session in detail.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         verbose: bool,

@@ -114,6 +114,13 @@ pub(crate) enum ModeSourceName {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "engine::tables::routing::OnlyIf", rename_all = "snake_case")]
+pub(crate) enum OnlyIfName {
+    Idle,
+    Active,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Leg", rename_all = "snake_case")]
 pub(crate) enum LegName {
     Steer,

@@ -54,7 +54,11 @@ pub struct ReceiptStory {
     /// The run that answers it.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
-    /// The state of that run; `idle` while the message waits.
+    /// The run that ends as interrupted for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub ends_run: Option<RunId>,
+    /// The state of the run that answers it; `idle` while the message waits.
     #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub run_state: RunState,
     /// How the run ended, if it has.

@@ -158,6 +158,7 @@ impl Script {
                     attachments: vec![],
                     place: QueuePlace::Back,
                     debounce_ms: None,
+                    ends: None,
                     mode_by: None,
                     origin: None,
                     reply_to: None,

@@ -31,6 +31,9 @@ payload! {
         /// What decided its mode; older entries do not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode_by: Option<ModeSource>,
+        /// The run that ends as interrupted for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ends: Option<RunId>,
         /// Where it came from, if its sender said so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<Box<Address>>,

@@ -12,13 +12,13 @@ use super::Machine;
 use super::commands::{no_session, state_refusal};
 use crate::body::{Attached, Content};
 use crate::event::{MessageAccepted, ModeSource, Overrides, QueueMode, QueuePlace, ReceiptState, Reset, WaitFor};
-use crate::ids::{MessageId, Moment, Timestamp};
+use crate::ids::{MessageId, Moment, RunId, Timestamp};
 use crate::input::{Acknowledgement, Receipt, Refusal, SenderOptions};
 use crate::mutant;
-use crate::queue::QueueSettings;
+use crate::queue::{Interrupt, QueueSettings};
 use crate::state::{Phase, Session};
 use crate::tables::limits::MESSAGE_BYTES;
-use crate::tables::routing::{Cell, Route, route};
+use crate::tables::routing::{Cell, OnlyIf, Route, route};
 
 /// A message as it was offered.
 pub(super) struct Offered {
@@ -49,7 +49,9 @@ impl Machine {
             (None, Some(mode)) => (mode, ModeSource::Session),
             (None, None) => (queue.mode, queue.mode_by),
         };
-        let route = route(Cell::of(session), mode);
+        let cell = Cell::of(session);
+        check_state(session, cell, options.only_if)?;
+        let route = route(cell, mode);
         let place = route.place(mode).map_err(|reason| state_refusal(session, reason))?;
         self.ensure_capacity(&queue, moment)?;
         if self.is_stale(&queue) {
@@ -58,7 +60,8 @@ impl Machine {
         let body = self.keep(content);
         let attachments = self.keep_attached(attachments);
         let debounce_ms = (place == QueuePlace::Gather).then_some(queue.debounce_ms);
-        let SenderOptions { origin, reply_to } = options;
+        let ends = self.ended_for(route, &queue);
+        let SenderOptions { origin, reply_to, .. } = options;
         self.emit(
             MessageAccepted {
                 message,
@@ -70,6 +73,7 @@ impl Machine {
                 place,
                 debounce_ms,
                 mode_by: Some(mode_by),
+                ends,
                 origin,
                 reply_to,
             },
@@ -87,15 +91,25 @@ impl Machine {
         session.is_idle() && session.last_activity < before && !session.transcript.items().is_empty()
     }
 
+    /// The run that ends as interrupted for a message that goes this way.
+    fn ended_for(&self, route: Route, queue: &QueueSettings) -> Option<RunId> {
+        let ends =
+            matches!(route, Route::Interrupt | Route::EndPaused) && self.interrupt_of(queue) == Interrupt::Replace;
+        self.session.as_ref().filter(|_| ends).and_then(Session::run).map(|run| run.id)
+    }
+
+    /// What an interrupt does: the first of the message's, the session's and the default one that is set.
+    fn interrupt_of(&self, queue: &QueueSettings) -> Interrupt {
+        let of_session = self.session.as_ref().and_then(|session| session.interrupt);
+        queue.message_interrupt.or(of_session).unwrap_or(queue.interrupt)
+    }
+
     /// The effects of a message beside its place in the queue. Everything else follows from the state.
     fn take_way(&mut self, route: Route, queue: &QueueSettings, moment: Moment) {
         match route {
             Route::NextBoundary | Route::Both if queue.cut => self.interrupt_for_steer(moment),
-            Route::Interrupt => {
-                let of_session = self.session.as_ref().and_then(|session| session.interrupt);
-                self.interrupt(queue.message_interrupt.or(of_session).unwrap_or(queue.interrupt), moment);
-            }
-            Route::EndPaused => self.end_held(moment),
+            Route::Interrupt => self.interrupt(self.interrupt_of(queue), moment),
+            Route::EndPaused if self.interrupt_of(queue) == Interrupt::Replace => self.end_held(moment),
             Route::Start
             | Route::StartGathered
             | Route::Join
@@ -109,11 +123,22 @@ impl Machine {
             | Route::Gather
             | Route::Both
             | Route::Ahead
+            | Route::EndPaused
             | Route::Hold
             | Route::RefuseError
             | Route::RefuseTerminated => {}
         }
     }
+}
+
+/// Refuses a message whose sender asks for another state.
+fn check_state(session: &Session, cell: Cell, only_if: Option<OnlyIf>) -> Result<(), Refusal> {
+    let Some(wanted) = only_if.filter(|wanted| !wanted.holds_in(cell)) else { return Ok(()) };
+    let (is, wanted) = (cell.text(), wanted.name());
+    let reason = format!(
+        "the message was to be accepted only while the session is {wanted}, and it is: {is}; send it without that condition, or later"
+    );
+    Err(state_refusal(session, &reason))
 }
 
 fn check_size(session: &Session, content: &Content) -> Result<(), Refusal> {
@@ -156,6 +181,7 @@ fn receipt(session: &Session, message: MessageId) -> Receipt {
         mode_by: known.and_then(|known| known.mode_by),
         state: known.map_or(ReceiptState::Refused, |known| known.state),
         run: known.map_or(message.into(), |known| known.run),
+        ends: known.and_then(|known| known.ends),
         steer: known.and_then(|known| known.steer),
         ahead: ahead.map(|at| at as u32 + 1),
         until: ahead.and_then(|_| waits_until(session)),

@@ -24,6 +24,7 @@ impl Session {
             run: e.message.into(),
             steer: (e.place == QueuePlace::Both).then_some(steer),
             compacts: e.overrides.compact,
+            ends: e.ends,
             origin: e.origin.clone(),
             reply_to: e.reply_to.clone(),
             accepted_at: at,

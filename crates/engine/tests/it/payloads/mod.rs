@@ -97,6 +97,7 @@ fn session_samples() -> Vec<Event> {
             attachments: vec![attachment()],
             place: QueuePlace::Both,
             debounce_ms: Some(1_000),
+            ends: Some(RUN),
             mode_by: Some(engine::ModeSource::Session),
             origin: Some(address()),
             reply_to: Some(address()),

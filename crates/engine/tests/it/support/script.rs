@@ -342,7 +342,10 @@ fn message(world: &mut World, words: &Words) -> Command {
         key: words.option("key").map(str::to_owned),
         overrides: Overrides::default(),
         attachments: vec![],
-        options: engine::SenderOptions::default(),
+        options: engine::SenderOptions {
+            only_if: words.option("only_if").and_then(word),
+            ..engine::SenderOptions::default()
+        },
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use engine::tables::routing::OnlyIf;
 use engine::{
     Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, QueueSettings, Receipt, SenderOptions,
 };
@@ -34,6 +35,13 @@ pub(in crate::methods) async fn agent(
         Some(Handled::Message(text)) => params.message = text,
         None => {}
     }
+    // A message creates its session. One that is to be refused must not.
+    let is_new = || Ok::<_, Error>(service.runtime.journal().session(&key.to_string())?.is_none());
+    if params.only_if == Some(OnlyIf::Active) && is_new()? {
+        let what =
+            format!("the message was to be accepted only while the session is active, and there is no session {key}");
+        return Err(Error::State { what, hint: "send it without that condition".to_owned() });
+    }
     let sent = MessageId(Uuid::now_v7());
     // The wait begins before the message is sent, because the run may end before the response arrives.
     let waiting = service.hub.wait_for(sent.into());
@@ -43,8 +51,9 @@ pub(in crate::methods) async fn agent(
         return Err(Error::Bug { what: "a message was accepted without a receipt".to_owned() });
     };
     let accepted_at = receipt.accepted_at;
-    let Receipt { message, run: run_id, mode, mode_by, state, ahead, verbose, .. } = receipt;
-    let accepted = AgentAnswer::Accepted { run_id, accepted_at, message, mode, mode_by, state, ahead, verbose };
+    let Receipt { message, run: run_id, ends: ends_run, mode, mode_by, state, ahead, verbose, .. } = receipt;
+    let accepted =
+        AgentAnswer::Accepted { run_id, accepted_at, message, mode, mode_by, state, ahead, ends_run, verbose };
     caller.respond(Response::ok(id, encoded::<Agent>(accepted)));
     if is_over(receipt.state) {
         return Ok(AgentAnswer::Error(end::never_began(receipt.run, receipt.state, accepted_at)));
@@ -70,7 +79,7 @@ async fn command(
     if params.idempotency_key.is_empty() {
         return Err(Error::invalid("the idempotency key is empty", "make one for each message, for example a UUID"));
     }
-    let options = SenderOptions { origin: params.origin, reply_to: params.reply_to };
+    let options = SenderOptions { only_if: params.only_if, origin: params.origin, reply_to: params.reply_to };
     options.check().map_err(|what| Error::invalid(what, "docs/protocol.md describes addresses"))?;
     let overrides = Overrides {
         compact: false,

@@ -96,6 +96,7 @@ fn story(read: &dyn Read, row: SessionRow, receipt: ReceiptRow) -> Result<Receip
         accepted_at: receipt.accepted_at,
         ahead: ahead.map(|before| before as u32 + 1),
         run: receipt.run,
+        ends_run: message.and_then(|message| message.ends),
         run_state: run.as_ref().map_or(RunState::Idle, |run| run.state),
         outcome: run.as_ref().and_then(|run| run.outcome),
         started_at: run.as_ref().map(|run| run.started_at),

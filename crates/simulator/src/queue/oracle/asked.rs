@@ -1,5 +1,6 @@
 //! What was asked for, and what must follow.
 
+use engine::tables::routing::OnlyIf;
 use engine::tables::transitions::RunState;
 use engine::{
     Acknowledgement, Breakpoint, DropPolicy, Event, Hash, Interrupt, InterruptCause, MessageId, ModeSource, Outcome,
@@ -40,6 +41,7 @@ pub(in crate::queue) struct Offered {
     pub(in crate::queue) queue: QueueSettings,
     /// Whether it asks for a compaction, and for nothing else.
     pub(in crate::queue) compacts: bool,
+    pub(in crate::queue) only_if: Option<OnlyIf>,
 }
 
 impl Offered {
@@ -85,7 +87,8 @@ impl Came {
 pub(super) struct Expected {
     pub(super) place: QueuePlace,
     cut: bool,
-    ends: bool,
+    /// The run that ends for it.
+    pub(super) ends: Option<RunId>,
     held: bool,
 }
 
@@ -94,7 +97,8 @@ impl Expected {
     pub(super) fn came(self, came: &Came, records: &[Record]) -> Result<(), String> {
         let has = |is: &dyn Fn(&Event) -> bool| records.iter().any(|record| is(&record.event));
         let cut = has(&|event| matches!(event, Event::StreamInterrupted(e) if e.cause == InterruptCause::Steer));
-        let ends = has(&|event| matches!(event, Event::EndingSet(e) if e.outcome == Outcome::Interrupted));
+        let ended = has(&|event| matches!(event, Event::EndingSet(e) if e.outcome == Outcome::Interrupted));
+        let ends = self.ends.filter(|_| ended).or(ended.then_some(RunId(uuid::Uuid::nil())));
         let held = has(&|event| matches!(event, Event::Paused(e) if e.cause == PauseCause::Interrupt));
         same("what it does beside waiting", Self { cut, ends, held, ..self }, self)
             .map_err(|what| format!("{:?}: {what}", came.mode))
@@ -104,7 +108,7 @@ impl Expected {
 impl Oracle {
     /// Where a message must be put, and what else must happen.
     pub(super) fn expect(&self, came: &Came) -> Expected {
-        let mut expected = Expected { place: QueuePlace::Back, cut: false, ends: false, held: false };
+        let mut expected = Expected { place: QueuePlace::Back, cut: false, ends: None, held: false };
         let (resting, queue) = (self.run.is_none(), came.offered.queue);
         let ending = self.ending().is_some();
         let steerable = if resting { self.waits.count() > 0 } else { !ending && !self.is_paused() };
@@ -118,7 +122,9 @@ impl Oracle {
                     expected.place = QueuePlace::Front;
                 }
                 expected.held = !resting && !ending && !self.is_paused() && queue.interrupt == Interrupt::Suspend;
-                expected.ends = !resting && !ending && !expected.held;
+                // With `suspend` a message never ends a run, also not one that is paused already.
+                let ends = !ending && queue.interrupt == Interrupt::Replace;
+                expected.ends = self.run.as_ref().filter(|_| ends).map(|run| run.id);
             }
         }
         let steers = matches!(expected.place, QueuePlace::Steer | QueuePlace::Both);
@@ -130,7 +136,8 @@ impl Oracle {
     pub(super) fn refuses(&self, asked: &Asked) -> bool {
         match asked {
             Asked::Message(offered) => {
-                self.waits.count() >= offered.queue.cap as usize && offered.queue.drop == DropPolicy::New
+                let full = self.waits.count() >= offered.queue.cap as usize && offered.queue.drop == DropPolicy::New;
+                full || offered.only_if.is_some_and(|wanted| !self.is_in(wanted))
             }
             Asked::Pause { .. } => self.run.is_none() || self.is_paused() || self.ending().is_some(),
             Asked::Resume { .. } => !self.is_paused(),
@@ -143,6 +150,14 @@ impl Oracle {
                 is_other || matches!(at, Some(Breakpoint::OnState(state)) if never(state))
             }
             Asked::Again(_) | Asked::Reset | Asked::Override(_) | Asked::Other => false,
+        }
+    }
+
+    /// Whether the session is in the state that a sender asks for.
+    fn is_in(&self, wanted: OnlyIf) -> bool {
+        match wanted {
+            OnlyIf::Idle => self.run.is_none() && self.waits.count() == 0,
+            OnlyIf::Active => self.run.is_some() && self.ending().is_none() && !self.is_paused(),
         }
     }
 

@@ -148,6 +148,7 @@ impl Oracle {
 
     fn accepted(&mut self, e: &MessageAccepted, at: Timestamp, came: &Came, expected: Expected) -> Result<(), String> {
         same("the place of the message", e.place, expected.place)?;
+        same("the run that ends for it", e.ends, expected.ends)?;
         same("the message, its text and its mode", (e.message, e.body.hash, e.mode, e.mode_by), came.as_accepted())?;
         same("whether its run only compacts", e.overrides.compact, came.offered.compacts)?;
         if self.waits.count() >= came.cap() {

@@ -1,9 +1,10 @@
 //! Random next steps.
 
+use engine::tables::routing::OnlyIf;
 use engine::tables::transitions::RunState;
 use engine::{
     BodyKind, Breakpoint, Command, Content, Decide as _, MessageId, Override, Overrides, QueueMode, Report, RunId,
-    Stage,
+    SenderOptions, Stage,
 };
 use uuid::Uuid;
 
@@ -75,15 +76,17 @@ impl World {
         let mode = Some(mode).filter(|_| !self.rng.one_in(4));
         let message = MessageId(Uuid::from_u128(u128::from(self.messages) + 100));
         let content = Content::text(BodyKind::Message, &format!("look at {}", self.messages));
-        let offered = Offered { message, body: content.body.hash, mode, queue: self.queue, compacts: false };
-        self.send(message, content, mode, &Asked::Message(offered))
+        let only_if = self.rng.one_in(8).then(|| self.rng.of(&[OnlyIf::Idle, OnlyIf::Active]));
+        let queue = self.queue;
+        let offered = Offered { message, body: content.body.hash, mode, queue, compacts: false, only_if };
+        self.send(message, content, (mode, only_if), &Asked::Message(offered))
     }
 
     fn send(
         &mut self,
         message: MessageId,
         content: Content,
-        mode: Option<QueueMode>,
+        (mode, only_if): (Option<QueueMode>, Option<OnlyIf>),
         asked: &Asked,
     ) -> Result<(), String> {
         let command = Command::Message {
@@ -94,7 +97,7 @@ impl World {
             key: None,
             overrides: Overrides::default(),
             attachments: vec![],
-            options: engine::SenderOptions::default(),
+            options: SenderOptions { only_if, ..SenderOptions::default() },
         };
         self.input(command, asked)
     }
@@ -109,7 +112,8 @@ impl World {
         let message = MessageId(Uuid::from_u128(u128::from(self.messages) + 100));
         let focus = Content::text(BodyKind::Message, "the numbers");
         let mode = Some(QueueMode::Followup);
-        let offered = Offered { message, body: focus.body.hash, mode, queue: self.queue, compacts: true };
+        let queue = self.queue;
+        let offered = Offered { message, body: focus.body.hash, mode, queue, compacts: true, only_if: None };
         self.input(Command::Compact { message, focus, queue: self.queue }, &Asked::Message(offered))
     }
 
@@ -121,7 +125,7 @@ impl World {
         let (message, number) = self.accepted[self.rng.pick(self.accepted.len())];
         let content = Content::text(BodyKind::Message, &format!("look at {number}"));
         let mode = self.rng.of(&[None, Some(QueueMode::Steer), Some(QueueMode::Interrupt)]);
-        self.send(message, content, mode, &Asked::Again(message))
+        self.send(message, content, (mode, Some(OnlyIf::Idle)), &Asked::Again(message))
     }
 
     fn pause(&mut self) -> Result<(), String> {
