@@ -279,6 +279,9 @@ pub struct Settings {
     /// The policy for fetching from the web.
     #[serde(default)]
     pub web_fetch: Policy,
+    /// The turns of the history that a request holds at most (R41); none = all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history_turns: Option<u32>,
     /// The tools, in the order in which the model receives them.
     pub tools: Arc<[ToolSpec]>,
 }

@@ -1,6 +1,7 @@
 //! Renders the transcript for a model. It is append-only, so a step costs only what is new.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use engine::{
@@ -12,13 +13,15 @@ use models::{AssistantMessage, BlockContent, Cached, CallOf, ContentBlock, File,
 use crate::latest::Latest;
 use crate::summary::OPENING;
 
-/// The first `items` items of a transcript as messages, exactly as in the request that contains them.
+/// The first `items` items of a transcript as messages, exactly as in the request that contains them; `turns` as in
+/// [`Settings::history_turns`].
 pub fn conversation(
     transcript: &Transcript,
-    items: usize,
+    (items, turns): (usize, Option<u32>),
     store: &dyn Read,
 ) -> Result<Vec<Cached<Message>>, journal::Error> {
-    Conversation::default().render(transcript, items, STEER_MARK, store)
+    let left_out = transcript.left_out(turns, items);
+    Conversation::default().render(transcript, (items, left_out), STEER_MARK, store)
 }
 
 /// The default prefix of a message that arrived during a run.
@@ -36,6 +39,8 @@ pub(crate) struct Conversation {
     fresh: HashMap<Hash, Arc<[u8]>>,
     head: Option<Head>,
     rendered: Vec<Cached<Message>>,
+    /// Where the messages of each item begin.
+    begins: Vec<usize>,
     /// The bytes of the texts in the messages.
     bytes: usize,
     items: usize,
@@ -110,22 +115,25 @@ impl Conversation {
         bytes.ok_or_else(|| damaged(format!("the body {} is not there", body.hash)))
     }
 
-    /// The messages of the first `items` items; `mark` is the prefix of those that arrived during a run.
+    /// The messages of the first `items` items without those of `left_out`; `mark` is the prefix of those that arrived
+    /// during a run.
     pub(crate) fn render(
         &mut self,
         transcript: &Transcript,
-        items: usize,
+        (items, left_out): (usize, Range<usize>),
         mark: &str,
         store: &dyn Read,
     ) -> Result<Vec<Cached<Message>>, journal::Error> {
         if transcript.resets() != self.resets {
             self.rendered.clear();
+            self.begins.clear();
             (self.items, self.bytes, self.last_was_interrupted) = (0, 0, false);
             self.resets = transcript.resets();
         }
         self.fetch(transcript.items().iter().take(items).skip(self.items), store)?;
         for (at, item) in transcript.items().iter().enumerate().take(items).skip(self.items) {
             let message = self.message(item, &transcript.items()[..at], mark, store)?;
+            self.begins.push(self.rendered.len());
             let message = if self.last_was_interrupted { self.after_interrupted(message) } else { message };
             self.last_was_interrupted =
                 matches!(&message, Message::Assistant(answer) if answer.calls().next().is_none());
@@ -134,7 +142,9 @@ impl Conversation {
             self.items += 1;
         }
         self.fresh.clear();
-        let mut messages = self.rendered.clone();
+        let begin = |at: usize| self.begins.get(at).copied().unwrap_or(self.rendered.len());
+        let mut messages = self.rendered[..begin(left_out.start)].to_vec();
+        messages.extend_from_slice(&self.rendered[begin(left_out.end)..]);
         if self.last_was_interrupted {
             messages.push(continue_message());
         }

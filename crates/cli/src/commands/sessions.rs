@@ -144,7 +144,14 @@ fn lay_out_context(context: &ContextStory, dropped: bool) -> String {
         )
     });
     let tokens = context.tokens;
-    format!("{table}\nthe next request{model} holds about {tokens} tokens{counted}\n{}", bounds.unwrap_or_default())
+    let left_out = if context.left_out > 0 {
+        let items = count(context.left_out as usize, "older item");
+        format!("it leaves out {items}: `history_turns` of the agent allows no more turns\n")
+    } else {
+        String::new()
+    };
+    let bounds = bounds.unwrap_or_default();
+    format!("{table}\nthe next request{model} holds about {tokens} tokens{counted}\n{left_out}{bounds}")
 }
 
 fn lay_out(session: &Shown, zone: &Zone) -> String {

@@ -74,6 +74,8 @@ section! {
             "The folder in which it works, relative to the current folder; ~ is your home folder; `--workspace DIR` overrides it for one command";
         thinking: Option<Thinking> => "medium", Word(LEVELS),
             "How much it thinks: off | minimal | low | medium | high | xhigh. Not set: the provider's default";
+        history_turns: Option<u32> => 50, Number(1, 1_000_000),
+            "The turns of the history that a request holds at most; older ones leave it a quarter at a time. Not set: all";
         queue: Option<QueueMode> => "steer", MODES, from Message,
             "The queue mode of messages to a busy session of this agent. Not set: queue.mode";
         interrupt: Option<Interrupt> => "replace", Word(&["replace", "suspend"]), from Message,

@@ -65,6 +65,7 @@ impl Config {
             compaction: self.compaction(agent)?,
             budget: self.values.budget.resolved(),
             web_fetch: granted(self.values.tools.web_fetch.policy.unwrap_or(exec)),
+            history_turns: agent.history_turns,
             tools: tools::specs(),
         };
         Ok(Resolved { settings, notes })

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use model_server::ModelServer;
 use serde_json::{Value, json};
 
 use crate::support::{Asked, Does, Home, Planned, STREAM, refused, said, until, whole};
@@ -347,4 +348,22 @@ pub(crate) fn r62_a_history_is_compacted_on_demand_and_that_is_undone() {
     assert!(empty.err.contains("no session"), "{}", empty.err);
     home.run(&["audit", "main", "--verify"]).expect_code(0);
     home.assert_usable("main");
+}
+
+#[test]
+fn r41_a_request_holds_the_newest_turns_of_the_history() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server).with("LIMULUS_AGENTS__MAIN__HISTORY_TURNS", "2");
+    for _ in 0..4 {
+        home.run(&["agent", "-m", "tokens=2"]).expect_code(0);
+    }
+    let messages: Vec<usize> = server.seen().iter().map(|seen| seen.messages).collect();
+    let more: Vec<usize> = messages.iter().map(|of| of - messages[0]).collect();
+    assert_eq!(more, [0, 2, 2, 2], "each earlier turn is a question and an answer");
+    let context = home.json(&["sessions", "context"]);
+    let asked = context["parts"].as_array().expect("parts").iter().filter(|part| part["what"] == "user").count();
+    assert_eq!((asked, &context["left_out"]), (2, &4.into()), "{context}");
+    let page = home.run(&["sessions", "context"]).expect_code(0).out;
+    assert!(page.contains("it leaves out 4 older items"), "{page}");
+    assert_eq!(server.violations(), [""; 0]);
 }

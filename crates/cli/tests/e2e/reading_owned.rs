@@ -113,6 +113,7 @@ fn settings() -> Settings {
         outside: Policy::Ask,
         compaction: engine::Compaction::default(),
         budget: engine::Budget::default(),
+        history_turns: None,
         web_fetch: Policy::Ask,
         tools: [].into(),
     }

@@ -1,5 +1,7 @@
 //! The conversation: what the model received and answered, by reference. Every call has exactly one result.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::compaction::Flush;
@@ -202,15 +204,41 @@ impl Transcript {
         self.counted
     }
 
-    /// The estimated tokens of a request with the whole history: the provider's count of the last request plus an
-    /// estimate of the newer items; without such a count, an estimate of everything.
+    /// The oldest turns among the first `items` items, which a request leaves out if it may hold only `turns` turns. A
+    /// turn begins with a message of the user and has everything up to the next one, so calls keep their results; a
+    /// summary before the turns stays.
+    ///
+    /// A quarter of the turns leaves at a time: until then what providers have cached stays the beginning of the next
+    /// requests.
+    pub fn left_out(&self, turns: Option<u32>, items: usize) -> Range<usize> {
+        let items = &self.items[..items.min(self.items.len())];
+        let first = usize::from(matches!(items.first(), Some(Item::Summary { .. })));
+        let Some(most) = turns.map(|turns| turns.max(1) as usize) else { return first..first };
+        let asks = |at: usize| matches!(items[at], Item::User { steer: false, .. });
+        let turns = || (first..items.len()).filter(|at| asks(*at) && (*at == first || !asks(*at - 1)));
+        let Some(more) = turns().count().checked_sub(most).filter(|more| *more > 0) else { return first..first };
+        let step = (most / 4).max(1);
+        first..turns().nth(more.div_ceil(step) * step).unwrap_or(first)
+    }
+
+    /// The estimated tokens of what a request with these first items leaves out.
+    fn left_out_tokens(&self, settings: &Settings, items: usize) -> u64 {
+        self.items[self.left_out(settings.history_turns, items)].iter().map(Item::tokens).sum()
+    }
+
+    /// The estimated tokens of a request: the provider's count of the last request plus an estimate of the newer items,
+    /// less what left it since; without such a count, an estimate of everything.
     pub fn request_tokens(&self, (hash, settings): (Hash, &Settings), candidate: u32, prompt: Option<&Body>) -> u64 {
+        let left_out = self.left_out_tokens(settings, self.items.len());
         let rate = settings.candidate(candidate).map_or(1_000, |candidate| u64::from(candidate.token_rate));
         let rated = |tokens: u64| tokens.saturating_mul(rate) / 1_000;
-        match self.counted.filter(|counted| (counted.settings, counted.candidate) == (hash, candidate)) {
-            Some(counted) => counted.tokens + rated(self.tokens.saturating_sub(counted.items)),
-            None => rated(self.tokens + prompt.map_or(0, |prompt| prompt.tokens) + settings.tool_tokens()),
+        let known = |counted: &Counted| (counted.settings, counted.candidate) == (hash, candidate);
+        if let Some(counted) = self.counted.filter(known) {
+            let left = left_out.saturating_sub(self.left_out_tokens(settings, self.sent));
+            return (counted.tokens + rated(self.tokens.saturating_sub(counted.items))).saturating_sub(rated(left));
         }
+        let items = self.tokens.saturating_sub(left_out);
+        rated(items + prompt.map_or(0, |prompt| prompt.tokens) + settings.tool_tokens())
     }
 
     pub(crate) fn push(&mut self, item: Item, seq: Seq) {
@@ -409,4 +437,82 @@ fn check(items: &[Item]) -> Result<(), Unpaired> {
         }
     }
     open.first().map_or(Ok(()), |call| Err(Unpaired::Call { call: *call }))
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ids::{EffectKind, RunId};
+
+    fn body() -> Body {
+        Body { hash: Hash::of(b"text"), bytes: 4, tokens: 10, kind: BodyKind::Message }
+    }
+
+    fn user(number: u128, steer: bool) -> Item {
+        let message = MessageId(Uuid::from_u128(number));
+        Item::User { message, body: body(), attachments: vec![], steer, dropped: vec![] }
+    }
+
+    /// Five items: a message, a call, its result, a steer, an answer.
+    fn turn(transcript: &mut Transcript, number: u128) {
+        let run = RunId(Uuid::from_u128(number));
+        let call = CallId { run, step: 1, index: 0 };
+        let request = EffectId { run, kind: EffectKind::Request, ordinal: 1, try_no: 1 };
+        let answer = |calls| Item::Assistant {
+            request,
+            text: Some(body()),
+            reasoning: None,
+            calls,
+            blocks: None,
+            images: vec![],
+        };
+        let asked = ItemCall { id: call, provider_id: "1".into(), tool: "ls".into(), arguments: body() };
+        let result = Item::Result { call, output: body(), is_error: false, attachments: vec![] };
+        for item in [user(number, false), answer(vec![asked]), result, user(number + 1_000, true), answer(vec![])] {
+            transcript.push(item, Seq(number as u64));
+        }
+    }
+
+    #[test]
+    fn r41_whole_turns_leave_a_request_a_quarter_of_them_at_a_time() {
+        let mut transcript = Transcript::default();
+        let compaction = EffectId { run: RunId(Uuid::nil()), kind: EffectKind::Compact, ordinal: 1, try_no: 1 };
+        transcript.push(Item::Summary { compaction, body: body() }, Seq(1));
+        let mut begins = vec![];
+        for number in 1..=20 {
+            turn(&mut transcript, number);
+            let items = transcript.items.len();
+            assert!(transcript.left_out(None, items).is_empty());
+            let left_out = transcript.left_out(Some(8), items);
+            assert_eq!(left_out.start, 1, "the summary stays");
+            let sent = &transcript.items[left_out.end..];
+            assert!(matches!(sent[0], Item::User { steer: false, .. }) && check(sent).is_ok());
+            let kept = sent.len() / 5;
+            assert!(kept == number as usize || (7..=8).contains(&kept), "{kept} of {number}");
+            begins.push(left_out.end);
+        }
+        begins.dedup();
+        assert_eq!(begins, [1, 11, 21, 31, 41, 51, 61], "two turns leave together");
+        let last = transcript.left_out(Some(1), transcript.items.len());
+        assert_eq!(last.end, 1 + 19 * 5, "the turn in progress stays");
+    }
+
+    #[test]
+    fn r41_what_a_request_leaves_out_does_not_count() {
+        let mut transcript = Transcript::default();
+        (1..=8).for_each(|number| turn(&mut transcript, number));
+        let all = Settings::default();
+        let newest = Settings { history_turns: Some(4), ..Settings::default() };
+        let hash = Hash::of(b"settings");
+        let tokens = |transcript: &Transcript, settings| transcript.request_tokens((hash, settings), 0, None);
+        let whole = tokens(&transcript, &all);
+        assert_eq!(tokens(&transcript, &newest) - newest.tool_tokens(), (whole - all.tool_tokens()) / 2);
+        // The provider counted the request; then one more turn comes, and one leaves.
+        transcript.set_sent(transcript.items.len());
+        transcript.count(1_000, 1_000, hash, 0);
+        turn(&mut transcript, 9);
+        assert_eq!(tokens(&transcript, &newest), 1_000);
+    }
 }

@@ -66,6 +66,8 @@ pub(crate) fn context(
     let tokens = settings.as_ref().map_or(transcript.tokens(), |(hash, settings)| {
         transcript.request_tokens((*hash, settings), candidate, prompt.as_ref())
     });
+    let turns = settings.as_ref().and_then(|(_, settings)| settings.history_turns);
+    let left_out = transcript.left_out(turns, transcript.items().len());
     let parts = if only_dropped {
         let dropped = dropped(&line)?.ok_or_else(|| {
             let what = format!("{} has no current summary", row.key);
@@ -74,8 +76,9 @@ pub(crate) fn context(
         dropped.items.iter().map(|of| part(of.seq, &of.item, texts)).collect::<Result<_, _>>()?
     } else {
         let head = head(prompt.as_ref(), settings.as_ref().map(|(_, settings)| settings), texts)?;
-        let items = transcript.items().iter().zip(transcript.seqs());
-        let items = items.map(|(item, seq)| part(*seq, item, texts)).collect::<Result<Vec<_>, _>>()?;
+        let items = transcript.items().iter().zip(transcript.seqs()).enumerate();
+        let items = items.filter(|(at, _)| !left_out.contains(at));
+        let items = items.map(|(_, (item, seq))| part(*seq, item, texts)).collect::<Result<Vec<_>, _>>()?;
         head.into_iter().chain(items).collect()
     };
     Ok(ContextStory {
@@ -85,6 +88,7 @@ pub(crate) fn context(
         threshold: window.map(|window| window.threshold),
         tokens,
         counted: transcript.counted().map(|counted| counted.tokens),
+        left_out: left_out.len() as u32,
         parts,
     })
 }

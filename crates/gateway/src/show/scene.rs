@@ -219,6 +219,7 @@ fn settings(resume: ResumeMode) -> Settings {
         exec: Policy::Ask,
         outside: Policy::Ask,
         budget: engine::Budget::default(),
+        history_turns: None,
         web_fetch: Policy::Ask,
         tools: tools::specs(),
     }

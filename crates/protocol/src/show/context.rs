@@ -21,8 +21,16 @@ pub struct ContextStory {
     pub tokens: u64,
     /// The number of tokens that the provider counted in the last request; none if the history was changed since.
     pub counted: Option<u64>,
+    /// The number of the oldest items that the request leaves out, because the agent's `history_turns` allows no more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u32,
     /// The parts, in the order in which the model sees them.
     pub parts: Vec<ContextPart>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A part of a request.

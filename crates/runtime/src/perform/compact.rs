@@ -97,7 +97,7 @@ async fn blocking<T: Send + 'static>(
 fn history(shared: &Shared, transcript: &Transcript, items: usize) -> Result<Vec<HistoryItem>, journal::Error> {
     let (mark, store) = (shared.resolver.mark(), shared.journal.as_ref());
     let mut conversation = Conversation::default();
-    let messages = conversation.render(transcript, items, &mark, store)?;
+    let messages = conversation.render(transcript, (items, 0..0), &mark, store)?;
     // Notes of limulus to the model are outdated, and are not requests of the user.
     let notes = transcript.items().iter().take(items).filter_map(|item| match item {
         Item::Note { body } => Some(conversation.text(body, store)),

@@ -167,7 +167,9 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
     let head = job.conversation.head(prompt, &settings, &job.shared.latest, store)?;
     let (system, tools) = (head.system.clone(), head.tools.clone());
     let mark = job.shared.resolver.mark();
-    let messages = job.conversation.render(&job.session.transcript, items, &mark, store)?;
+    let transcript = &job.session.transcript;
+    let left_out = transcript.left_out(settings.history_turns, items);
+    let messages = job.conversation.render(transcript, (items, left_out), &mark, store)?;
     let candidate = settings.candidates[candidate as usize].clone();
     let other = |of: &Candidate| of.provider == candidate.provider && of.profile != candidate.profile;
     let alone = !settings.candidates.iter().any(other);

@@ -165,6 +165,7 @@ fn settings(model: &str) -> Settings {
         resume: ResumeMode::Restart,
         exec: Policy::Deny,
         outside: Policy::Deny,
+        history_turns: None,
         web_fetch: Policy::Deny,
         compaction: Compaction::default(),
         tools: [].into(),

@@ -92,6 +92,7 @@ impl runtime::Resolver for Local {
             exec: Policy::Allow,
             outside: Policy::Deny,
             budget: engine::Budget::default(),
+            history_turns: None,
             web_fetch: Policy::Deny,
             tools: tools::specs(),
         })

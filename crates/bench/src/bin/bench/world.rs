@@ -389,6 +389,7 @@ pub(super) fn settings() -> Settings {
         exec: Policy::Allow,
         outside: Policy::Ask,
         budget: engine::Budget::default(),
+        history_turns: None,
         web_fetch: Policy::Ask,
         tools: [tool("look", ToolClass::ReadOnly), tool("change", ToolClass::Once)].into(),
     }

@@ -281,6 +281,7 @@ pub(crate) fn settings() -> Settings {
         outside: Policy::Ask,
         compaction: Compaction::default(),
         budget: engine::Budget::default(),
+        history_turns: None,
         web_fetch: Policy::Ask,
         tools: [
             tool("ls", ToolClass::ReadOnly),

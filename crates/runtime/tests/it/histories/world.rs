@@ -45,8 +45,14 @@ pub(crate) fn play(case: &Case) -> Option<History> {
     }
     let items = world.items?;
     let transcript = &world.session().transcript;
-    let messages = runtime::conversation(transcript, items, &world.journal).expect("the journal has all of it");
+    let messages =
+        runtime::conversation(transcript, (items, turns(case)), &world.journal).expect("the journal has all of it");
     Some(History { messages, events: world.events, ended: world.ended })
+}
+
+/// The turns that a request holds at most: all of them in a third of the cases.
+fn turns(case: &Case) -> Option<u32> {
+    [None, Some(1), Some(2)][case.request % 3]
 }
 
 struct World<'a> {
@@ -279,6 +285,7 @@ impl<'a> World<'a> {
             limits: Limits { poison_after: 0, ..Limits::default() },
             resume: self.case.resume,
             tools: tools::specs(),
+            history_turns: turns(self.case),
             ..Settings::default()
         }
     }

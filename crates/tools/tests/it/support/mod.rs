@@ -42,6 +42,7 @@ impl World {
             exec: Policy::Ask,
             outside: Policy::Deny,
             budget: engine::Budget::default(),
+            history_turns: None,
             web_fetch: Policy::Deny,
             tools: tools::specs(),
         };
