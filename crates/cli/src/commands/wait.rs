@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use engine::{Outcome, ReceiptRow, RunId};
+use engine::{Outcome, ReceiptRow, RunId, StopReason};
 use gateway::show::lookup;
 use journal::{Read as _, Reader};
 use protocol::method::{AgentWait, WaitParams, WaitStatus, Waited};
