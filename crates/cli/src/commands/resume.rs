@@ -10,7 +10,7 @@ use engine::{Lifecycle, Outcome, Phase, Session, SessionRow, WaitFor};
 use gateway::SessionKey;
 use gateway::events::StreamPosition;
 use gateway::show::fold_branch;
-use journal::{Read, Reader};
+use journal::{Read, Reader, Sqlite};
 use protocol::event::{StateLine, Stream};
 use protocol::method::{AbortParams, NoParams, ResumeParams, SessionsResume, StatusGet, SubscribeParams};
 use protocol::{ClientError, Event};
@@ -39,7 +39,14 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     let key = args.key.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     // Do not create a home only to resume nothing.
-    let reader = Reader::open(&globals.home)?;
+    let reader = match Reader::open(&globals.home) {
+        // This is the command that other commands name for it.
+        Err(journal::Error::Older { .. }) => {
+            drop(Sqlite::own(&globals.home)?);
+            Reader::open(&globals.home)?
+        }
+        reader => reader?,
+    };
     let open = rows(&reader, key.as_ref())?;
     let sessions = if key.is_some() { 1 } else { open.len() };
     let begin = Begin::before(&reader, &open)?;
