@@ -28,6 +28,9 @@ pub use lineage::{Segment, Snapshot, Start, StoredLineage, Unsaved};
 pub use memory::Memory;
 pub use old::{Collected, Old};
 #[cfg(feature = "sqlite")]
+#[doc(hidden)]
+pub use sqlite::store_uncompressed;
+#[cfg(feature = "sqlite")]
 pub use sqlite::{FileStep, FileWatch, Reader, SPACE_BYTES, Sqlite, check, repair, watch_files};
 
 /// What one append stores: bodies, entries, progress and views, all of them or none.

@@ -8,9 +8,10 @@ import urllib.parse
 import uuid
 
 from blake3 import blake3
-from zstandard import ZstdDecompressor, ZstdError
+from zstandard import ZstdCompressionDict, ZstdDecompressor, ZstdError, get_frame_parameters
 
-APPLICATION_ID, FORMAT, EVENT_VERSION, SNAPSHOT_VERSION = 0x4C494D55, 1, 1, 12
+APPLICATION_ID, FORMATS, EVENT_VERSION, SNAPSHOT_VERSION = 0x4C494D55, (1, 2), 1, 12
+MAGIC = b"\x28\xb5\x2f\xfd"
 KINDS = set("""
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed
     call_asked ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set
@@ -37,13 +38,6 @@ class Damage(Exception):
 
 def digest(data):
     return blake3(data).digest()
-
-
-def unpack(content):
-    try:
-        return ZstdDecompressor().decompressobj().decompress(content)
-    except ZstdError as error:
-        raise Damage(f"not a Zstandard frame: {error}") from error
 
 
 def chain_after(before, branch, seq, epoch, at, kind, version, payload_hash):
@@ -83,8 +77,15 @@ class Home:
         numbers = [self.one(f"PRAGMA {name}") for name in ("application_id", "user_version")]
         if numbers[0] != APPLICATION_ID:
             raise NothingToRead(f"{file} is not a journal of Limulus")
-        if numbers[1] != FORMAT:
-            raise NothingToRead(f"{file} has format {numbers[1]}; this reads format {FORMAT}")
+        if numbers[1] not in FORMATS:
+            raise NothingToRead(f"{file} has format {numbers[1]}; this reads the formats {FORMATS}")
+        self.format = numbers[1]
+        # Dictionaries by id, and what decompresses with each; 0 is none.
+        self.dictionaries = {0: None}
+        if self.format > 1:
+            rows = self.rows("SELECT id, bytes FROM dictionaries")
+            self.dictionaries.update({row["id"]: ZstdCompressionDict(row["bytes"]) for row in rows})
+        self.unpackers = {}
         self.branches = {row["id"]: row for row in self.rows("SELECT * FROM branches")}
         self.ids = {row["uuid"]: row["id"] for row in self.branches.values()}
 
@@ -115,6 +116,42 @@ class Home:
         row = self.db.execute(sql, values).fetchone()
         return row[0] if row else None
 
+    def unpack(self, frame):
+        """The content of a Zstandard frame, with the dictionary that it names."""
+        try:
+            id_ = get_frame_parameters(frame).dict_id
+            if id_ not in self.dictionaries:
+                raise Damage(f"it needs dictionary {id_}, which is missing")
+            if id_ not in self.unpackers:
+                self.unpackers[id_] = ZstdDecompressor(dict_data=self.dictionaries[id_])
+            return self.unpackers[id_].decompressobj().decompress(frame)
+        except ZstdError as error:
+            raise Damage(f"not a Zstandard frame: {error}") from error
+
+    def json(self, row, column):
+        """The text of JSON in this column or in `packed`; None if it was removed."""
+        packed = row["packed"] if self.format > 1 else None
+        if packed is None:
+            return row[column]
+        if row[column]:
+            raise Damage("it is there twice")
+        return self.unpack(MAGIC + packed).decode("utf-8", "surrogateescape")
+
+    def payload(self, row):
+        """The text of a payload; None if it was removed."""
+        return self.json(row, "payload")
+
+    def is_removed(self, row):
+        """Whether the payload of an entry was removed."""
+        return row["payload"] is None and (self.format == 1 or row["packed"] is None)
+
+    def view_row(self, row, *columns):
+        """The text of the row of a view: in a packed one a byte stands for each text of these columns."""
+        text = self.json(row, "row")
+        for byte, column in enumerate(columns, 1) if text != row["row"] else ():
+            text = text.replace(chr(byte), column) if column else text
+        return text
+
     def entries(self, branch, up_to=None):
         limit = (1 << 62) if up_to is None else up_to
         return self.rows("SELECT * FROM entries WHERE branch = ? AND seq <= ? ORDER BY seq", branch, limit)
@@ -135,7 +172,7 @@ class Home:
         row = self.db.execute("SELECT * FROM snapshots WHERE branch = ? AND seq = ?", (branch, seq)).fetchone()
         if row is None:
             return None
-        data = unpack(row["content"])
+        data = self.unpack(row["content"])
         if digest(data) != row["state_hash"]:
             raise Damage("it does not match its state_hash")
         state = json.loads(data)
@@ -150,7 +187,7 @@ class Home:
             raise Damage(f"the kind `{row['kind']}` or the encoding `{row['encoding']}` is unknown")
         if row["content"] is None:
             return None
-        data = row["content"] if row["encoding"] == "raw" else unpack(row["content"])
+        data = row["content"] if row["encoding"] == "raw" else self.unpack(row["content"])
         if len(data) != row["size"]:
             raise Damage(f"it has {len(data)} bytes instead of {row['size']}")
         if digest(data) != hash_:

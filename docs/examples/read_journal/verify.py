@@ -55,7 +55,7 @@ class Verifier:
             self.finding("mark", "another entry is at its position", position=position, **self.place(row))
         elif (home.one("SELECT max(position) FROM entries") or 0) < position:
             self.finding("mark", "the journal ends before it: acknowledged entries are lost", position=position)
-        elif not home.one("SELECT 1 FROM entries WHERE position > ? AND payload IS NULL LIMIT 1", position):
+        elif not any(map(home.is_removed, home.rows("SELECT * FROM entries WHERE position > ?", position))):
             self.finding("mark", "no entry is at its position", position=position)
 
     def place(self, row):
@@ -110,7 +110,7 @@ class Verifier:
 
     def is_anchor(self, row):
         sql = "SELECT 1 FROM snapshots WHERE branch = ? AND seq = ?"
-        return row["payload"] is None and bool(self.home.one(sql, row["branch"], row["seq"]))
+        return self.home.is_removed(row) and bool(self.home.one(sql, row["branch"], row["seq"]))
 
     def beginning(self, row, branch, where):
         """The chain before the first entry of a branch, from its parent."""
@@ -119,11 +119,11 @@ class Verifier:
         sql = "SELECT chain FROM entries WHERE branch = ? AND seq = ?"
         chain = self.home.one(sql, branch["parent"], branch["parent_seq"])
         named = None
-        if row["payload"] is not None:
-            try:
-                named = bytes.fromhex(json.loads(row["payload"])["hash"])
-            except FOREIGN:
-                pass
+        try:
+            payload = self.home.payload(row)
+            named = bytes.fromhex(json.loads(payload)["hash"]) if payload is not None else None
+        except (Damage, *FOREIGN):
+            pass
         if chain is None:
             first = self.home.rows("SELECT * FROM entries WHERE branch = ? ORDER BY seq LIMIT 1", branch["parent"])
             first = first.fetchone()
@@ -135,10 +135,16 @@ class Verifier:
 
     def payload(self, id_, row, where):
         """Checks a payload against its hash, and everything that it refers to."""
-        if row["payload"] is None:
+        try:
+            payload = self.home.payload(row)
+        except (Damage, *FOREIGN) as error:
+            self.finding("payload", f"the payload cannot be read: {error}", **where)
             self.bad[id_].add(row["seq"])
             return
-        if digest(row["payload"].encode("utf-8", "surrogateescape")) != row["payload_hash"]:
+        if payload is None:
+            self.bad[id_].add(row["seq"])
+            return
+        if digest(payload.encode("utf-8", "surrogateescape")) != row["payload_hash"]:
             self.finding("payload", "the payload does not match its hash", **where)
             self.bad[id_].add(row["seq"])
             return
@@ -147,7 +153,7 @@ class Verifier:
             self.bad[id_].add(row["seq"])
             return
         try:
-            event = json.loads(row["payload"])
+            event = json.loads(payload)
             settings = [event["settings"]] if row["kind"] == "run_started" else []
             self.references([(body["hash"], body["bytes"]) for body in bodies_in(event)], settings, where)
         except FOREIGN as error:
@@ -216,7 +222,7 @@ class Verifier:
             folded.is_whole = False
         if folded.is_whole:
             try:
-                folded.apply(row["kind"], json.loads(row["payload"]), row["seq"], row["at"], row)
+                folded.apply(row["kind"], json.loads(self.home.payload(row)), row["seq"], row["at"], row)
             except FOREIGN as error:
                 folded.is_whole = False
                 folded.fault(f"`{row['kind']}` does not match its kind: {error!r}")

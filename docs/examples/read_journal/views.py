@@ -12,6 +12,8 @@ ROWS = {
         first_seq error""",
     "view_receipts": "message session key body mode state run steer accepted_at",
 }
+# Fields that rows of older versions, or some rows, do not have.
+OPTIONAL = {"steer", "tokens", "calls", "wall_ms"}
 DAY_MS = 86_400_000
 
 
@@ -37,14 +39,14 @@ class Views:
     def compare(self, table, key, expected):
         """Checks that each expected row exists and has the expected values."""
         rows = {}
-        for (text,) in self.home.rows(f"SELECT row FROM {table} WHERE session = ?", self.row["uuid"]):
+        for stored in self.home.rows(f"SELECT * FROM {table} WHERE session = ?", self.row["uuid"]):
             self.verifier.checked["views"] += 1
             try:
-                row = json.loads(text)
+                row = self.parsed(stored, table, key)
                 rows[row[key]] = row
-                if row.keys() | {"steer"} != set(ROWS[table].split()) | {"steer"}:
+                if row.keys() | OPTIONAL != set(ROWS[table].split()) | OPTIONAL:
                     self.fault(f"a row of {table} has other fields", row=row[key])
-            except FOREIGN as error:
+            except (Damage, *FOREIGN) as error:
                 self.fault(f"a row of {table} cannot be read: {error!r}")
         for id_, wanted in expected.items():
             said = rows.get(id_)
@@ -53,8 +55,17 @@ class Views:
                 what = f"{', '.join(differs)} of {table} does not match the entries" if said else f"not in {table}"
                 self.fault(what, row=id_)
 
+    def parsed(self, stored, table, key):
+        if table == "view_sessions":
+            return json.loads(stored["row"])
+        # As between the quotes of a JSON string.
+        of_sender = [json.dumps(stored["key"] or "", ensure_ascii=False)[1:-1]] if table == "view_receipts" else []
+        return json.loads(self.home.view_row(stored, id_of(stored[key]), id_of(stored["session"]), *of_sender))
+
     def usage(self):
-        """Compares the usage of each run, which has columns of its own."""
+        """Compares the usage of each run, which has columns of its own in format 1."""
+        if self.home.format > 1:
+            return
         sql = f"SELECT day, model, {', '.join(TOKENS)} FROM view_usage WHERE run = ?"
         for id_, run in self.folded.runs.items():
             row = self.home.rows(sql, uuid.UUID(id_).bytes).fetchone()

@@ -150,6 +150,7 @@ pub(crate) fn promise(repair: &Repair) -> &'static [&'static str] {
             "sessions that miss entries are salvaged, and lost entries are listed",
         ],
         Repair::Views => &["rebuilds the rows of every list and of the table of sessions from the entries"],
+        Repair::Dictionaries => &["writes the dictionaries of this limulus into the journal again"],
         Repair::Collect => &[
             "removes unused content: bodies, output of what has ended, folders of calls that no run waits for.",
             "No copy is kept; content that an entry, a list or a snapshot names stays",

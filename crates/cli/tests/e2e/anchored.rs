@@ -2,6 +2,7 @@
 //! that replaces the removed entries, and reports what is missing.
 
 use engine::Seq;
+use journal::store_uncompressed;
 use serde_json::Value;
 
 use crate::support::{Home, anchor, keep_snapshot};
@@ -140,8 +141,8 @@ fn r10_r17_r18_an_entry_that_was_removed_is_known_by_the_snapshot_behind_it() {
     let (before, end_state, last_state) = (texts(&home), state(&home, end), state(&home, last));
     keep_snapshot(&home.path(), KEY, Seq(end));
     let journal = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
-    let accepted =
-        "UPDATE entries SET payload = NULL WHERE seq = (SELECT min(seq) FROM entries WHERE kind = 'message_accepted')";
+    let accepted = "UPDATE entries SET payload = NULL, packed = NULL \
+                    WHERE seq = (SELECT min(seq) FROM entries WHERE kind = 'message_accepted')";
     assert_eq!(journal.execute(accepted, []).expect("it can be removed"), 1);
     drop(journal);
 
@@ -163,6 +164,7 @@ fn r10_r17_an_anchored_session_is_salvaged_from_behind_its_anchor() {
     let branch = anchor(&home.path(), KEY, Seq(end));
     let before = texts(&home);
     let journal = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
+    store_uncompressed(&home.path().join("journal.db")).expect("nobody owns it");
     let damage = "UPDATE entries SET payload = replace(payload, 'completed', 'complete') WHERE kind = 'run_ended'";
     assert_eq!(journal.execute(damage, []).expect("it can be damaged"), 1);
     drop(journal);

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::Command;
 
+use journal::store_uncompressed;
+
 use crate::support::Home;
 
 /// Whether a small file system of our own can be mounted here.
@@ -148,6 +150,7 @@ fn r18_a_damaged_journal_is_reported_and_not_changed() {
         let home = Home::new();
         home.assert_usable("main");
         let file = home.path().join("journal.db");
+        store_uncompressed(&file).unwrap();
         let whole = fs::read(&file).unwrap();
         let mut bytes = whole.clone();
         damage(&mut bytes);

@@ -7,6 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use journal::store_uncompressed;
+
 use crate::support::{Home, until};
 
 const PAGE_BYTES: usize = 4096;
@@ -95,16 +97,18 @@ type Damage = (&'static str, &'static str, fn() -> Home);
 const DAMAGES: [Damage; 12] = [
     ("payload", "One bit of an entry's payload was flipped.", || {
         let home = copy(good());
+        store_uncompressed(&database(&home)).expect("nobody owns it");
         change(&database(&home), |bytes| {
             // A page that was split holds a second copy in its free part.
-            for at in find_all(bytes, b"\"outcome\":\"done\"") {
-                bytes[at + 11] ^= 1;
+            for at in find_all(bytes, b"call_settled{\"call\"") {
+                bytes[at + 13] ^= 1;
             }
         });
         home
     }),
     ("page", "One bit in the header of a page of the file was flipped.", || {
         let home = copy(good());
+        store_uncompressed(&database(&home)).expect("nobody owns it");
         change(&database(&home), |bytes| {
             // The last match: a former leaf may have become the root when its table grew.
             let found = find_all(bytes, b"created{\"session\"");
@@ -152,6 +156,7 @@ const DAMAGES: [Damage; 12] = [
         for profile in ["first", "second"] {
             home.run(&["profiles", "use", &format!("acme/{profile}")]).expect_code(0);
         }
+        store_uncompressed(&database(&home)).expect("nobody owns it");
         let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
         let change =
             "UPDATE entries SET payload = replace(payload, 'second', 'secund') WHERE kind = 'profile_preferred'";
@@ -358,7 +363,7 @@ fn r10_r18_a_damaged_body_stops_only_its_own_session() {
 #[test]
 fn r10_r18_missing_tables_and_rows_are_found_and_rebuilt() {
     let cases = [
-        ("DROP TABLE view_usage", "views"),
+        ("DROP TABLE view_approvals", "views"),
         ("DELETE FROM owner", "export"),
         ("UPDATE sessions SET key = 'agent:main:new' WHERE key = 'agent:main:other'", "views"),
         ("DELETE FROM sessions WHERE key = 'agent:main:other'", "views"),
@@ -507,11 +512,26 @@ fn r10_lists_are_rebuilt_by_command() {
     assert_eq!(lists(&home), lists(good()));
 }
 
+/// R10: a dictionary is put back, and until then everything can be read here.
+#[test]
+fn r10_a_lost_dictionary_is_reported_and_put_back() {
+    let home = copy(good());
+    let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
+    journal.execute_batch("UPDATE dictionaries SET bytes = x'00'").expect("it can be changed");
+    drop(journal);
+    let found = home.run(&["doctor"]).expect_code(65);
+    assert!(found.out.contains("limulus doctor --repair dictionaries\n"), "{found:?}");
+    home.run(&["audit", "--verify"]).expect_code(0);
+    home.run(&["doctor", "--repair", "dictionaries", "--yes"]).expect_code(0);
+    home.run(&["doctor"]).expect_code(0);
+}
+
 /// R10: a home of a limulus that did not count tokens, calls and time for budgets in its lists is not damaged.
 #[test]
 fn r10_rows_that_an_older_limulus_wrote_are_sound() {
     let home = copy(good());
     let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
+    store_uncompressed(&database(&home)).expect("nobody owns it");
     let older = "UPDATE view_runs SET row = json_remove(row, '$.tokens', '$.calls', '$.wall_ms')";
     assert!(journal.execute(older, []).expect("it can be changed") > 0);
     home.run(&["doctor"]).expect_code(0);
@@ -585,6 +605,7 @@ fn r10_readable_rows_are_exported_and_lost_ones_are_listed() {
 #[test]
 fn r10_unused_content_is_reported_and_removed_by_command() {
     let home = copy(good());
+    store_uncompressed(&database(&home)).expect("nobody owns it");
     let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
     let bodies = "INSERT INTO bodies SELECT randomblob(32), 'message', 3, 'raw', x'010203' FROM bodies;
                   INSERT INTO progress SELECT branch, (payload ->> 'run') || '/request/1/1', 0, at, 'text_added', x'78'

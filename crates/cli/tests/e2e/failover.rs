@@ -1,5 +1,6 @@
 //! What a run does when a model fails: other keys, other models, a wait that outlives its process.
 
+use journal::store_uncompressed;
 use model_server::ModelServer;
 
 use crate::support::{Home, until};
@@ -194,6 +195,7 @@ fn r50_no_kill_shortens_a_cooldown() {
 /// Corrupts the payload of an entry of the ledger.
 fn damage_ledger(home: &Home, seq: u32) {
     let journal = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
+    store_uncompressed(&home.path().join("journal.db")).expect("it can be changed");
     let change = "UPDATE entries SET payload = payload || ' ' WHERE seq = ?1 \
                   AND branch = (SELECT id FROM branches WHERE kind = 'ledger' ORDER BY id DESC)";
     assert_eq!(journal.execute(change, [seq]).expect("it can be changed"), 1);

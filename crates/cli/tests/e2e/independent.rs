@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 
 use engine::{Batch, BranchId, Event, Forked, Record, Seq, Session, Views};
-use journal::{Append, Journal as _, Read as _, Reader, Sqlite};
+use journal::{Append, Journal as _, Read as _, Reader, Sqlite, store_uncompressed};
 use model_server::ModelServer;
 use serde_json::Value;
 
@@ -282,6 +282,19 @@ fn r18_a_reader_of_the_page_locates_a_flipped_bit() {
     // A row's columns lie beside each other: its time in six bytes, big-endian, then its kind.
     let time = [&ended["at"].as_u64().unwrap().to_be_bytes()[2..], b"run_ended"].concat();
     let payload = format!("{{\"run\":\"{run}\",\"outcome\":\"completed\"");
+    let packed = |sql: &str| -> Vec<u8> {
+        let journal = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
+        journal.query_row(sql, [], |row| row.get(0)).expect("it is packed")
+    };
+    let packed_payload =
+        packed(&format!("SELECT packed FROM entries WHERE kind = 'run_ended' AND at = {}", ended["at"]));
+    let packed_row = packed("SELECT packed FROM view_runs WHERE rowid = 2");
+    let damages: [Damage<'_>; 2] = [
+        ("packed payload", "journal.db", &packed_payload, "payload", Some(&ended["seq"])),
+        ("packed view", "journal.db", &packed_row, "view", None),
+    ];
+    assert_located(python, &home, session, &damages);
+    store_uncompressed(&home.path().join("journal.db")).expect("nobody owns it");
     let damages: [Damage<'_>; 6] = [
         ("payload", "journal.db", payload.as_bytes(), "payload", Some(&ended["seq"])),
         ("chain", "journal.db", &chain, "chain", Some(&other["head"]["seq"])),
@@ -290,19 +303,48 @@ fn r18_a_reader_of_the_page_locates_a_flipped_bit() {
         ("mark", "journal.mark", &bytes_of(&report["mark"]["chain"]), "mark", None),
         ("view", "journal.db", b"\"outcome\":\"completed\",\"started_at\"", "view", None),
     ];
-    for (place, file, needle, what, seq) in damages {
+    assert_located(python, &home, session, &damages);
+}
+
+/// Checks that the reader finds each damage, and where it is.
+#[track_caller]
+fn assert_located(python: &str, home: &Home, session: &str, damages: &[Damage<'_>]) {
+    for &(place, file, needle, what, seq) in damages {
         let copy = flipped(&home.path(), file, needle);
         let (code, report) = read(python, copy.path());
         assert_eq!(code, Some(1), "{place}: {report}");
         let finding = list(&report["findings"]).iter().find(|finding| finding["what"] == what);
         let finding = finding.unwrap_or_else(|| panic!("{place}: {}", report["findings"]));
         if what == "payload" || what == "chain" {
-            assert_eq!(finding["session"], session, "{place}: {finding}");
+            assert_eq!(finding["session"], *session, "{place}: {finding}");
         }
         if let Some(seq) = seq {
             assert_eq!(&finding["seq"], seq, "{place}: {finding}");
         }
     }
+}
+
+/// R17, R18: the same page describes both formats, and a migrated home in which rows of both stand side by side.
+#[test]
+fn r17_r18_a_reader_of_the_page_reads_both_formats() {
+    let Some(python) = python() else { return };
+    let homes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/homes");
+    for folder in ["0.1-format-1", "0.3-format-2"] {
+        let copy = copied(&homes.join(folder));
+        let before = read_whole(python, copy.path());
+        assert_eq!(list(&before["sessions"]).len(), 3, "{folder}");
+        drop(Sqlite::own(copy.path()).expect("nobody owns it"));
+        assert_eq!(read_whole(python, copy.path()), before, "{folder}");
+        store_uncompressed(&copy.path().join("journal.db")).expect("nobody owns it");
+        assert_eq!(read_whole(python, copy.path()), before, "{folder}");
+    }
+    let home = Home::new();
+    fs::create_dir(home.path()).expect("a folder for the copy");
+    for name in ["journal.db", "journal.mark"] {
+        fs::copy(homes.join("0.1-format-1").join(name), home.path().join(name)).expect("a copy");
+    }
+    home.assert_usable("main");
+    compare(python, &home);
 }
 
 /// R17: a branch that was forked by hand is read as its parent's entries up to the fork, and the chain continues from
@@ -429,8 +471,11 @@ fn r17_r18_a_reader_of_the_page_reads_snapshots_redactions_and_anchors() {
     assert_ne!(state, other);
     let put = format!("INSERT OR REPLACE INTO snapshots VALUES (1, {seq}, state_hash(), packed());");
     let drop = "DELETE FROM snapshots;".to_owned();
-    let redact = "UPDATE entries SET payload = NULL WHERE kind = 'message_accepted' AND seq < 6;".to_owned();
-    let anchor = format!("UPDATE entries SET payload = NULL WHERE seq = {seq}; DELETE FROM entries WHERE seq < {seq};");
+    let redact =
+        "UPDATE entries SET payload = NULL, packed = NULL WHERE kind = 'message_accepted' AND seq < 6;".to_owned();
+    let anchor = format!(
+        "UPDATE entries SET payload = NULL, packed = NULL WHERE seq = {seq}; DELETE FROM entries WHERE seq < {seq};"
+    );
     let edits: [(&str, &str, String, Option<&str>); 7] = [
         ("a snapshot", &state, put.clone(), None),
         ("a redaction before it", &state, put.clone() + &redact, None),

@@ -24,6 +24,11 @@ fn copy(of: &Path) -> Home {
     home
 }
 
+fn format(home: &Home) -> i64 {
+    let journal = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
+    journal.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("its format")
+}
+
 /// Checks that everything shown then is shown now; more may be shown.
 fn assert_says(actual: &Value, expected: &Value, at: &str) {
     match (actual, expected) {
@@ -53,6 +58,15 @@ fn r10_r17_a_home_of_an_older_version_shows_the_same_and_continues() {
         let expected = fs::read_to_string(folder.join("expected.json")).expect("what it said");
         let expected: Value = serde_json::from_str(&expected).expect("JSON");
         let sessions = expected["sessions"].as_object().expect("its sessions");
+        if format(&home) == 1 {
+            // A command that only reads does not migrate.
+            let refused = home.run(&["sessions", "list"]).expect_code(3);
+            assert!(refused.verdict().contains("format 1"), "{refused:?}");
+            home.run(&["resume"]).expect_code(0);
+            assert_eq!(format(&home), 2);
+            let files = fs::read_dir(home.path()).expect("the home").map(|entry| entry.expect("a file").file_name());
+            assert_eq!(files.filter(|name| name.to_string_lossy().starts_with("journal.db.v1-")).count(), 1);
+        }
         home.run(&["doctor"]).expect_code(0);
         assert_says(&home.json(&["runs", "list"]), &expected["runs"], "runs");
         for (key, said) in sessions {

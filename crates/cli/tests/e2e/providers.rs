@@ -1,6 +1,7 @@
 //! Failures of a provider. Each ends with one or two lines that say what to do, is in the trace of its run, and leaves
 //! the session usable.
 
+use journal::store_uncompressed;
 use model_server::ModelServer;
 
 use crate::support::{CLOSED, Home};
@@ -105,6 +106,8 @@ pub(crate) fn r50_a_key_is_sent_and_shown_to_nobody() {
     let shown = home.run(&["runs", "show"]).expect_code(0).out;
     assert!(shown.contains("PATH="), "{shown}");
     assert!(![&answer.out, &answer.err, &shown].iter().any(|text| text.contains(KEY)));
+    // What is compressed is not found in the file.
+    store_uncompressed(&home.path().join("journal.db")).unwrap();
     for entry in std::fs::read_dir(home.path()).unwrap().flatten().filter(|entry| entry.path().is_file()) {
         let bytes = std::fs::read(entry.path()).unwrap();
         assert!(!bytes.windows(KEY.len()).any(|bytes| bytes == KEY.as_bytes()), "{:?}", entry.path());

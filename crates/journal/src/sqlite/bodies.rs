@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::Hash;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
-use super::encode;
+use super::dictionaries::Unpackable;
 use super::reader::Reader;
 use crate::Error;
 
@@ -27,9 +27,11 @@ pub(super) fn read(reader: &Reader, hashes: &[Hash]) -> Result<Vec<Option<Arc<[u
     })?;
     let bytes = |(stored, hash): (Option<Stored>, &Hash)| {
         let Some(Stored { encoding, size, content }) = stored else { return Ok(None) };
-        let bytes = encode::unpack(&encoding, size as usize, content).filter(|bytes| Hash::of(bytes) == *hash);
-        let damaged = || reader.damaged(format!("the body {hash} does not match its hash"));
-        bytes.map(|bytes| Some(bytes.into())).ok_or_else(damaged)
+        match reader.dictionaries().body(&encoding, size as usize, content) {
+            Ok(bytes) if Hash::of(&bytes) == *hash => Ok(Some(bytes.into())),
+            Ok(_) | Err(Unpackable::Frame) => Err(reader.damaged(format!("the body {hash} does not match its hash"))),
+            Err(error @ Unpackable::Dictionary(_)) => Err(reader.damaged(format!("the body {hash}: {error}"))),
+        }
     };
     stored.into_iter().zip(hashes).map(bytes).collect()
 }

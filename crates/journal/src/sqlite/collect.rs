@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use engine::{EffectId, Epoch, Event, Timestamp};
 use rusqlite::{Connection, Row};
 
+use super::dictionaries::Dictionaries;
 use super::reader::Reader;
 use super::{failed, home};
 use crate::{Collected, Error, Old};
@@ -60,7 +61,7 @@ fn count(reader: &Reader, old: Option<&Old<'_>>) -> Result<Collected, Error> {
         if old.is_some() {
             return Ok(collection.collected);
         }
-        for (branch, effect) in closed_progress(connection)? {
+        for (branch, effect) in closed_progress(connection, &collection.collectable.dictionaries)? {
             let sql = "SELECT count(*) FROM progress WHERE branch = ?1 AND effect = ?2";
             let pieces: i64 = connection.prepare_cached(sql)?.query_row((branch, effect), |row| row.get(0))?;
             collection.collected.progress += pieces as u64;
@@ -94,13 +95,15 @@ pub(super) struct Collectable {
     pub(super) epoch: Epoch,
     /// The last row of `bodies` that existed before this owner.
     youngest: i64,
+    dictionaries: Dictionaries,
     pub(super) removals: Removals,
 }
 
 impl Collectable {
     pub(super) fn new(connection: &Connection, epoch: Epoch) -> rusqlite::Result<Self> {
         let youngest = connection.query_row("SELECT coalesce(max(rowid), 0) FROM bodies", [], |row| row.get(0))?;
-        Ok(Self { epoch, youngest, removals: Removals::default() })
+        let dictionaries = Dictionaries::read(connection);
+        Ok(Self { epoch, youngest, dictionaries, removals: Removals::default() })
     }
 
     /// The same, including what came under this owner.
@@ -141,8 +144,8 @@ enum Stage {
 
 /// Queries for rows that name bodies and may outlive the entries that did.
 const VIEWS: [&str; 2] = [
-    "SELECT rowid, row FROM view_receipts WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-    "SELECT rowid, row FROM view_runs WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
+    "SELECT rowid, row, packed FROM view_receipts WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
+    "SELECT rowid, row, packed FROM view_runs WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
 ];
 
 impl Collection {
@@ -183,7 +186,9 @@ impl Collection {
             Stage::Progress if self.before.is_some() => self.stage = Stage::Done,
             Stage::Progress => {
                 let epoch = self.collectable.epoch;
-                self.collected.progress = transaction(connection, epoch, path, || drop_progress(connection))?;
+                let dictionaries = self.collectable.dictionaries.clone();
+                let drop = || drop_progress(connection, &dictionaries);
+                self.collected.progress = transaction(connection, epoch, path, drop)?;
                 self.stage = Stage::Done;
             }
             Stage::Done => return Ok(Some(self.collected)),
@@ -193,7 +198,7 @@ impl Collection {
 
     fn read_entries(&mut self, connection: &Connection) -> rusqlite::Result<usize> {
         // Settings and prompts are few, and shared by many runs.
-        let sql = "SELECT position, payload, at >= ?3 OR kind IN ('run_started', 'step_begun') FROM entries \
+        let sql = "SELECT position, payload, packed, at >= ?3 OR kind IN ('run_started', 'step_begun') FROM entries \
                    WHERE position > ?1 ORDER BY position LIMIT ?2";
         let mut statement = connection.prepare_cached(sql)?;
         let before = self.before.map_or(i64::MIN, |before| before.0);
@@ -201,11 +206,11 @@ impl Collection {
         let mut read = 0;
         while let Some(row) = rows.next()? {
             (read, self.position) = (read + 1, row.get(0)?);
-            let payload = row.get_ref(1)?.as_bytes_or_null()?.unwrap_or_default();
-            if row.get(2)? {
-                self.named.extend(hashes(payload));
+            let payload = self.collectable.dictionaries.json_of(row, 1, 2)?.unwrap_or_default();
+            if row.get(3)? {
+                self.named.extend(hashes(&payload));
             } else {
-                self.old.extend(hashes(payload));
+                self.old.extend(hashes(&payload));
             }
         }
         Ok(read)
@@ -224,7 +229,8 @@ impl Collection {
         let (mut read, mut last) = (0, after);
         while let Some(row) = rows.next()? {
             (read, last) = (read + 1, row.get(0)?);
-            self.name(row.get_ref(1)?.as_bytes_or_null()?.unwrap_or_default());
+            let row = self.collectable.dictionaries.json_of(row, 1, 2)?.unwrap_or_default();
+            self.name(&row);
         }
         Ok((read, last))
     }
@@ -323,9 +329,9 @@ struct Stored {
     bytes: Option<i64>,
 }
 
-fn drop_progress(connection: &Connection) -> rusqlite::Result<u64> {
+fn drop_progress(connection: &Connection, dictionaries: &Dictionaries) -> rusqlite::Result<u64> {
     let mut dropped = 0;
-    for (branch, effect) in closed_progress(connection)? {
+    for (branch, effect) in closed_progress(connection, dictionaries)? {
         let sql = "DELETE FROM progress WHERE branch = ?1 AND effect = ?2";
         dropped += connection.prepare_cached(sql)?.execute((branch, effect))? as u64;
     }
@@ -333,33 +339,38 @@ fn drop_progress(connection: &Connection) -> rusqlite::Result<u64> {
 }
 
 /// Progress that no entry will seal: it is sealed already, or its run has ended.
-fn closed_progress(connection: &Connection) -> rusqlite::Result<Vec<(i64, String)>> {
+fn closed_progress(connection: &Connection, dictionaries: &Dictionaries) -> rusqlite::Result<Vec<(i64, String)>> {
     let mut statement = connection.prepare_cached("SELECT DISTINCT branch, effect FROM progress")?;
     let open = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut closed = vec![];
     for (branch, effect) in open.collect::<rusqlite::Result<Vec<(i64, String)>>>()? {
         // An unreadable effect is left for the doctor to report.
         let Ok(id) = effect.parse::<EffectId>() else { continue };
-        if is_closed(connection, branch, id)? {
+        if is_closed(connection, dictionaries, branch, id)? {
             closed.push((branch, effect));
         }
     }
     Ok(closed)
 }
 
-fn is_closed(connection: &Connection, branch: i64, id: EffectId) -> rusqlite::Result<bool> {
-    let sql = "SELECT kind, version, payload FROM entries WHERE branch = ?1 AND kind IN \
-               ('run_ended', 'message_sealed', 'stream_cut', 'failed', 'call_settled') AND instr(payload, ?2)";
+fn is_closed(
+    connection: &Connection,
+    dictionaries: &Dictionaries,
+    branch: i64,
+    id: EffectId,
+) -> rusqlite::Result<bool> {
+    let sql = "SELECT kind, version, payload, packed FROM entries WHERE branch = ?1 AND kind IN \
+               ('run_ended', 'message_sealed', 'stream_cut', 'failed', 'call_settled')";
     let event = |row: &Row<'_>| {
-        let (kind, payload) = (row.get_ref(0)?.as_str()?, row.get_ref(2)?.as_bytes()?);
-        Ok(Event::decode(kind, row.get(1)?, payload).ok())
+        let payload = dictionaries.json_of(row, 2, 3)?.unwrap_or_default();
+        Ok(Event::decode(row.get_ref(0)?.as_str()?, row.get(1)?, &payload).ok())
     };
     let closes = |event: &Event| {
         event.seals().is_some_and(|sealed| sealed.covers(id))
             || matches!(event, Event::RunEnded(ended) if ended.run == id.run)
     };
     let mut statement = connection.prepare_cached(sql)?;
-    for found in statement.query_map((branch, id.run.to_string()), event)? {
+    for found in statement.query_map([branch], event)? {
         if found?.is_some_and(|event| closes(&event)) {
             return Ok(true);
         }

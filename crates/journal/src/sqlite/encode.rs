@@ -1,5 +1,5 @@
-//! Encodes an append on the writer's thread, before its transaction begins: payloads with their hashes, compressed
-//! bodies, rows as JSON. The thread of the actors has more to do than the writer's. Also decodes them.
+//! Encodes an append on the writer's thread, before its transaction begins: payloads with their hashes, compressed, bodies
+//! likewise, rows as JSON. The thread of the actors has more to do than the writer's.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -9,14 +9,10 @@ use engine::{
     BodyKind, EffectId, Event, Hash, OutputAdded, ReasoningAdded, Record, TextAdded, UnreadableEvent, VERSION, Views,
 };
 use serde::Serialize;
-use zstd::bulk::{Compressor, Decompressor};
 
+use super::dictionaries::{self, Json};
+use super::rows;
 use crate::Append;
-
-/// Bodies shorter than this are stored uncompressed: compression saves less than a page.
-const PACK_FROM_BYTES: usize = 1024;
-/// This level compresses transcripts about five times, at 300 MB/s.
-const PACK_LEVEL: i32 = 3;
 
 /// Initial capacity for the row of a view, bytes: nearly all rows fit.
 const ROW_BYTES: usize = 512;
@@ -25,7 +21,6 @@ const ROW_BYTES: usize = 512;
 const AGAIN: usize = 8;
 
 thread_local! {
-    static PACKER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     /// Every run names the same few settings and prompts. The oldest entry is evicted first.
     static PACKED: RefCell<VecDeque<(Hash, Content)>> = const { RefCell::new(VecDeque::new()) };
 }
@@ -44,7 +39,7 @@ pub(super) struct Encoded {
 #[derive(Debug)]
 pub(super) enum Bytes {
     Entry {
-        payload: String,
+        payload: Json,
         hash: Hash,
     },
     Progress {
@@ -76,8 +71,8 @@ pub(super) enum Content {
 #[derive(Debug)]
 pub(super) struct ViewJson {
     pub(super) session: Option<String>,
-    pub(super) runs: Vec<String>,
-    pub(super) receipts: Vec<String>,
+    pub(super) runs: Vec<Json>,
+    pub(super) receipts: Vec<Json>,
     pub(super) approvals: Vec<String>,
 }
 
@@ -111,14 +106,14 @@ impl ViewJson {
     pub(super) fn of(views: &Views) -> Self {
         Self {
             session: views.session.as_ref().map(json),
-            runs: views.runs.iter().map(json).collect(),
-            receipts: views.receipts.iter().map(json).collect(),
+            runs: views.runs.iter().map(|row| rows::columns_of_run(row).pack(json(row))).collect(),
+            receipts: views.receipts.iter().map(|row| rows::columns_of_receipt(row).pack(json(row))).collect(),
             approvals: views.approvals.iter().map(json).collect(),
         }
     }
 }
 
-fn json(row: &impl Serialize) -> String {
+pub(super) fn json(row: &impl Serialize) -> String {
     let mut bytes = Vec::with_capacity(ROW_BYTES);
     serde_json::to_writer(&mut bytes, row).expect("rows of views are plain data");
     String::from_utf8(bytes).expect("JSON is UTF-8")
@@ -127,7 +122,7 @@ fn json(row: &impl Serialize) -> String {
 impl Bytes {
     fn of(event: &Event) -> Self {
         let payload = String::from_utf8(event.payload()).expect("JSON is UTF-8");
-        Self::Entry { hash: Hash::of(payload.as_bytes()), payload }
+        Self::Entry { hash: Hash::of(payload.as_bytes()), payload: Json::of(payload) }
     }
 }
 
@@ -149,7 +144,7 @@ impl Packed {
 
 impl Content {
     fn of(bytes: &Arc<[u8]>) -> Self {
-        match pack(bytes) {
+        match dictionaries::pack_body(bytes) {
             Some(packed) => Self::Zstd(packed.into()),
             None => Self::Raw(Arc::clone(bytes)),
         }
@@ -179,33 +174,6 @@ impl Content {
         match self {
             Self::Raw(bytes) | Self::Zstd(bytes) => bytes,
         }
-    }
-}
-
-/// Compresses with zstd; `None` if that saves less than an eighth.
-fn pack(bytes: &[u8]) -> Option<Vec<u8>> {
-    if bytes.len() < PACK_FROM_BYTES {
-        return None;
-    }
-    compress(bytes).filter(|packed| packed.len() <= bytes.len() / 8 * 7)
-}
-
-/// Compresses with zstd; `None` if there is not enough memory.
-pub(super) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
-    PACKER.with_borrow_mut(|packer| {
-        if packer.is_none() {
-            *packer = Compressor::new(PACK_LEVEL).ok();
-        }
-        packer.as_mut()?.compress(bytes).ok()
-    })
-}
-
-/// Decompresses a stored body of `size` bytes; `None` if the bytes do not match `encoding`.
-pub(super) fn unpack(encoding: &str, size: usize, content: Vec<u8>) -> Option<Vec<u8>> {
-    match encoding {
-        "raw" => Some(content),
-        "zstd" => Decompressor::new().ok()?.decompress(&content, size).ok(),
-        _ => None,
     }
 }
 

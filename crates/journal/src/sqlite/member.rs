@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use engine::{BranchId, EffectId, Event, Forked, Hash, Ledger, Position, Record, Seq, VERSION};
 use rusqlite::{OptionalExtension as _, Params, Row, params};
 
+use super::dictionaries::Json;
 use super::encode::{Bytes, Encoded, Packed};
 use super::rows;
 use super::statements::Statements;
@@ -217,14 +218,14 @@ impl Member<'_, '_> {
         ends: &mut Ends,
         branch: Branch,
         record: &Record,
-        (payload, payload_hash): (&str, Hash),
+        (payload, payload_hash): (&Json, Hash),
     ) -> rusqlite::Result<Branch> {
         let (id, epoch) = (self.encoded.append.batch.branch, self.encoded.append.epoch);
         let link = Link { epoch, at: record.at, kind: record.event.kind(), version: VERSION, payload_hash };
         let branch = Branch { head: branch.head.next(id, &link), ..branch };
         let position = Position(ends.last.0.0 + 1);
-        let sql = "INSERT INTO entries(position, branch, seq, epoch, at, kind, version, payload, payload_hash, chain) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        let sql = "INSERT INTO entries(position, branch, seq, epoch, at, kind, version, payload, packed, payload_hash, \
+                   chain) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         self.execute(
             sql,
             params![
@@ -235,7 +236,8 @@ impl Member<'_, '_> {
                 link.at.0,
                 link.kind,
                 link.version,
-                payload,
+                payload.text(),
+                payload.packed(),
                 payload_hash.0,
                 branch.head.chain.0
             ],

@@ -32,8 +32,23 @@ pub(super) struct Target {
     pub(super) steps: &'static [Step],
 }
 
-/// The format of this program. It is the first one, so there are no steps.
-pub(super) const THIS: Target = Target { version: schema::USER_VERSION, steps: &[] };
+/// The format of this program.
+pub(super) const THIS: Target =
+    Target { version: schema::USER_VERSION, steps: &[Step { from: 1, run: add_compression }] };
+
+/// From 1 to 2: rows may be packed. Old rows stay as they are. Nothing reads `view_usage`, which repeats `view_runs`.
+fn add_compression(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    for table in ["entries", "view_runs", "view_receipts"] {
+        let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+        // A missing table of the views is made below, with all columns.
+        if transaction.prepare(sql)?.exists([table])? {
+            transaction.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN packed BLOB"))?;
+        }
+    }
+    transaction.execute_batch("DROP TABLE IF EXISTS view_usage")?;
+    schema::make_views(transaction)?;
+    schema::make_dictionaries(transaction)
+}
 
 /// Migrates a journal, durably. The name of the copy says its format and the time.
 pub(super) fn run(connection: &mut Connection, path: &Path, from: i64, target: &Target) -> Result<(), Error> {

@@ -1,7 +1,8 @@
 //! The journal in SQLite: one process owns it, one thread writes it, and other connections read it.
 //!
 //! `home` is the folder and its lock, `space` the reserve, `schema` the tables, `migrations` the migration of older
-//! ones, `encode` the preparation of an append, `writer` the queue, `group` the group commit, `member` one
+//! ones, `encode` the preparation of an append, `dictionaries` the compression, `writer` the queue, `group` the group
+//! commit, `member` one
 //! append within it, `checkpoint` the WAL, `reader`, `tail`, `page` and `rows` the reads, `remake` rebuilds the views.
 //! The rules about which record may follow which are not here: they are in `chain`, for both journals.
 
@@ -9,6 +10,7 @@ mod bodies;
 pub mod check;
 mod checkpoint;
 mod collect;
+mod dictionaries;
 mod encode;
 mod files;
 mod group;
@@ -43,6 +45,8 @@ use engine::{
 
 use rusqlite::Connection;
 
+#[doc(hidden)]
+pub use dictionaries::store_uncompressed;
 pub use files::{FileStep, FileWatch, watch_files};
 pub use reader::Reader;
 pub use space::SPACE_BYTES;
@@ -180,8 +184,9 @@ fn opened(home: &Owned, target: &Target) -> Result<Opened, Error> {
     let (mut connection, format) = schema::open(&database, target.version)?;
     let head = schema::check_head(&connection, &database, mark)?;
     schema::trust_wal(&connection).map_err(failed(&database))?;
-    if let Format::Older(version) = format {
-        migrations::run(&mut connection, &database, version, target)?;
+    match format {
+        Format::Older(version) => migrations::run(&mut connection, &database, version, target)?,
+        Format::Known | Format::Empty => schema::complete_dictionaries(&mut connection, &database)?,
     }
     Ok(Opened { connection, head })
 }
@@ -197,6 +202,9 @@ fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
     use rusqlite::ErrorCode as Code;
     move |error| {
         let (path, detail) = (path.to_owned(), error.to_string());
+        if matches!(error, rusqlite::Error::FromSqlConversionFailure(..)) {
+            return Error::Damaged { path, detail };
+        }
         // The index of the WAL could not grow: SQLite names no other cause, and a full disk is nearly always the cause.
         if error.sqlite_extended_error_code() == Some(SHM_CANNOT_GROW) {
             return Error::Full { path };

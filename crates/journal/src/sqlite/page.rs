@@ -56,16 +56,18 @@ fn checked(
     };
     heads.insert(branch, Head { seq: row.seq, chain: row.chain });
     let missing = || reader.damaged(format!("the entry before {branch}@{} is missing", row.seq));
-    row.entry(branch, head.ok_or_else(missing)?, reader.path())
+    row.entry(branch, head.ok_or_else(missing)?, reader)
 }
 
 fn entries(connection: &Connection, behind: Position, limit: usize) -> rusqlite::Result<Vec<(BranchId, StoredEntry)>> {
-    let sql = "SELECT e.seq, e.position, e.epoch, e.at, e.kind, e.version, e.payload, e.payload_hash, e.chain, b.uuid \
-               FROM entries e JOIN branches b ON b.id = e.branch \
-               WHERE e.position > ?1 AND b.kind = 'session' ORDER BY e.position LIMIT ?2";
-    let row = |row: &Row<'_>| Ok((BranchId(Uuid::from_bytes(row.get(9)?)), StoredEntry::of(row)?));
+    let columns = StoredEntry::COLUMNS;
+    let sql = format!(
+        "SELECT {columns}, b.uuid FROM entries e JOIN branches b ON b.id = e.branch \
+         WHERE e.position > ?1 AND b.kind = 'session' ORDER BY e.position LIMIT ?2"
+    );
+    let row = |row: &Row<'_>| Ok((BranchId(Uuid::from_bytes(row.get("uuid")?)), StoredEntry::of(row)?));
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    connection.prepare_cached(sql)?.query_map((behind.0 as i64, limit), row)?.collect()
+    connection.prepare_cached(&sql)?.query_map((behind.0 as i64, limit), row)?.collect()
 }
 
 fn open(connection: &Connection) -> rusqlite::Result<Vec<StoredOpen>> {

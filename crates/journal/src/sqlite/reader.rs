@@ -11,6 +11,7 @@ use engine::{
 use rusqlite::{Connection, OpenFlags, Row};
 use uuid::Uuid;
 
+use super::dictionaries::Dictionaries;
 use super::home::DATABASE;
 use super::schema::{self, Format};
 use super::{bodies, failed, page, rows, snapshot, tail};
@@ -22,6 +23,7 @@ use crate::{Entry, Error, Page, Read, Snapshot, Tail};
 pub struct Reader {
     path: PathBuf,
     connection: Mutex<Connection>,
+    dictionaries: Dictionaries,
     immutable: bool,
 }
 
@@ -103,7 +105,8 @@ impl Reader {
         let connection = connection.map_err(failed(&path))?;
         connection.busy_timeout(schema::BUSY).map_err(failed(&path))?;
         connection.set_prepared_statement_cache_capacity(schema::STATEMENTS);
-        Ok(Self { path, connection: Mutex::new(connection), immutable: sees == Sees::FileAlone })
+        let dictionaries = Dictionaries::read(&connection);
+        Ok(Self { path, connection: Mutex::new(connection), dictionaries, immutable: sees == Sees::FileAlone })
     }
 
     /// Returns this reader, if the file is a journal.
@@ -134,6 +137,11 @@ impl Reader {
 
     pub(super) fn damaged(&self, detail: String) -> Error {
         Error::Damaged { path: self.path.clone(), detail }
+    }
+
+    /// The dictionaries that the journal holds.
+    pub(super) fn dictionaries(&self) -> &Dictionaries {
+        &self.dictionaries
     }
 
     /// The path of the database.
@@ -291,8 +299,8 @@ impl Read for Reader {
 
     fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error> {
         self.query(|connection| match session {
-            Some(session) => rows::runs(connection, "r.session = ?1", [session.0.as_bytes()]),
-            None => rows::runs(connection, "TRUE", []),
+            Some(session) => rows::runs(connection, &self.dictionaries, "r.session = ?1", [session.0.as_bytes()]),
+            None => rows::runs(connection, &self.dictionaries, "TRUE", []),
         })
     }
 
@@ -303,24 +311,26 @@ impl Read for Reader {
         limit: usize,
     ) -> Result<Vec<RunRow>, Error> {
         let (session, before) = (session.map(|id| *id.0.as_bytes()), before.map(|id| *id.0.as_bytes()));
-        self.query(|connection| rows::runs_before(connection, session, before, limit))
+        self.query(|connection| rows::runs_before(connection, &self.dictionaries, session, before, limit))
     }
 
     fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
-        Ok(self.query(|connection| rows::runs(connection, "r.run = ?1", [run.0.as_bytes()]))?.pop())
+        let of_run = |c: &Connection| rows::runs(c, &self.dictionaries, "r.run = ?1", [run.0.as_bytes()]);
+        Ok(self.query(of_run)?.pop())
     }
 
     fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
-        self.query(|connection| rows::list(connection, "view_receipts WHERE session = ?1", [session.0.as_bytes()]))
+        self.query(|c| rows::receipts(c, &self.dictionaries, "session = ?1", [session.0.as_bytes()]))
     }
 
     fn receipt(&self, message: MessageId) -> Result<Option<ReceiptRow>, Error> {
-        self.query(|connection| rows::one(connection, "view_receipts WHERE message = ?1", [message.0.as_bytes()]))
+        let receipts = self.query(|c| rows::receipts(c, &self.dictionaries, "message = ?1", [message.0.as_bytes()]))?;
+        Ok(receipts.into_iter().next())
     }
 
     fn receipt_by_key(&self, session: SessionId, key: &str) -> Result<Option<ReceiptRow>, Error> {
-        let tail = "view_receipts WHERE session = ?1 AND key = ?2";
-        self.query(|connection| rows::one(connection, tail, (session.0.as_bytes(), key)))
+        let (condition, of) = ("session = ?1 AND key = ?2", (session.0.as_bytes(), key));
+        Ok(self.query(|c| rows::receipts(c, &self.dictionaries, condition, of))?.into_iter().next())
     }
 
     fn approvals(&self, session: Option<SessionId>) -> Result<Vec<ApprovalRow>, Error> {

@@ -30,7 +30,8 @@ pub(super) fn anchor(home: &Path, epoch: Epoch, branch: BranchId, seq: Seq) -> R
     let removed = transaction(&connection, epoch, &path, || {
         let Some(id) = removable(&connection, branch, seq)? else { return Ok(None) };
         let before = (id, seq.0 as i64);
-        connection.execute("UPDATE entries SET payload = NULL WHERE branch = ?1 AND seq = ?2", before)?;
+        let sql = "UPDATE entries SET payload = NULL, packed = NULL WHERE branch = ?1 AND seq = ?2";
+        connection.execute(sql, before)?;
         connection.execute("DELETE FROM snapshots WHERE branch = ?1 AND seq < ?2", before)?;
         connection.execute("DELETE FROM entries WHERE branch = ?1 AND seq < ?2", before).map(|rows| Some(rows as u64))
     })?;

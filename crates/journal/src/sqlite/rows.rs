@@ -1,14 +1,15 @@
 //! The views: rows for lists, written with the events that change them, and never read by the engine.
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{RunRow, SessionId, SessionRow, Views};
+use engine::{ReceiptRow, RunRow, SessionId, SessionRow, Views};
+use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Params, ToSql, params};
 use serde::de::DeserializeOwned;
+use uuid::Uuid;
 
-use super::encode::ViewJson;
+use super::dictionaries::{Columns, Dictionaries, Json};
+use super::encode::{ViewJson, json};
 use super::statements::Statements;
-
-const DAY_MS: i64 = 86_400_000;
 
 /// Writes the rows of one batch.
 pub(super) fn write(statements: &Statements<'_>, views: &Views, json: &ViewJson) -> rusqlite::Result<()> {
@@ -18,12 +19,12 @@ pub(super) fn write(statements: &Statements<'_>, views: &Views, json: &ViewJson)
     }
     for (row, json) in views.runs.iter().zip(&json.runs) {
         tables.run(row, json)?;
-        tables.usage(row)?;
     }
     for (row, json) in views.receipts.iter().zip(&json.receipts) {
-        let sql = "INSERT INTO view_receipts(message, session, key, row) VALUES (?1, ?2, ?3, ?4) ON CONFLICT(message) \
-                   DO UPDATE SET row = excluded.row";
-        tables.put(sql, params![row.message.0.as_bytes(), row.session.0.as_bytes(), row.key, json])?;
+        let sql = "INSERT INTO view_receipts(message, session, key, row, packed) VALUES (?1, ?2, ?3, ?4, ?5) \
+                   ON CONFLICT(message) DO UPDATE SET row = excluded.row, packed = excluded.packed";
+        let (text, packed) = (json.text().unwrap_or_default(), json.packed());
+        tables.put(sql, params![row.message.0.as_bytes(), row.session.0.as_bytes(), row.key, text, packed])?;
     }
     for (row, json) in views.approvals.iter().zip(&json.approvals) {
         let sql = "INSERT INTO view_approvals(call, session, open, row) VALUES (?1, ?2, ?3, ?4) ON CONFLICT(call) \
@@ -53,30 +54,26 @@ impl Tables<'_, '_> {
         Ok(())
     }
 
-    fn run(&self, row: &RunRow, json: &str) -> rusqlite::Result<()> {
-        let parameters = params![row.run.0.as_bytes(), row.state.name(), json, row.session.0.as_bytes()];
-        if self.put("UPDATE view_runs SET state = ?2, row = ?3 WHERE run = ?1", &parameters[..3])? == 0 {
-            self.put("INSERT INTO view_runs(run, state, row, session) VALUES (?1, ?2, ?3, ?4)", parameters)?;
-        }
-        Ok(())
-    }
-
-    fn usage(&self, row: &RunRow) -> rusqlite::Result<()> {
-        let (day, usage) = (row.started_at.0.div_euclid(DAY_MS), &row.usage);
-        let [input, cached] = [usage.input as i64, usage.cached as i64];
-        let [cache_written, output, reasoning] =
-            [usage.cache_written as i64, usage.output as i64, usage.reasoning as i64];
-        let run = row.run.0.as_bytes();
-        let parameters = params![run, day, row.model, input, cached, cache_written, output, reasoning];
-        let sql = "UPDATE view_usage SET day = ?2, model = ?3, input = ?4, cached = ?5, cache_written = ?6, output = ?7, \
-                   reasoning = ?8 WHERE run = ?1";
-        if self.put(sql, parameters)? == 0 {
-            let sql = "INSERT INTO view_usage(run, day, model, input, cached, cache_written, output, reasoning) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    fn run(&self, row: &RunRow, json: &Json) -> rusqlite::Result<()> {
+        let (text, packed) = (json.text().unwrap_or_default(), json.packed());
+        let parameters = params![row.run.0.as_bytes(), row.state.name(), text, packed, row.session.0.as_bytes()];
+        let sql = "UPDATE view_runs SET state = ?2, row = ?3, packed = ?4 WHERE run = ?1";
+        if self.put(sql, &parameters[..4])? == 0 {
+            let sql = "INSERT INTO view_runs(run, state, row, packed, session) VALUES (?1, ?2, ?3, ?4, ?5)";
             self.put(sql, parameters)?;
         }
         Ok(())
     }
+}
+
+/// What the columns beside the row of a run say too.
+pub(super) fn columns_of_run(row: &RunRow) -> Columns {
+    Columns::new(&[row.run.0, row.session.0], None)
+}
+
+/// What the columns beside the row of a message say too.
+pub(super) fn columns_of_receipt(row: &ReceiptRow) -> Columns {
+    Columns::new(&[row.message.0, row.session.0], row.key.as_deref())
 }
 
 /// The value of the column `unfinished`: 1 for a session that an owner must resume, 2 for one that a human must repair,
@@ -98,7 +95,7 @@ pub(super) fn clear(connection: &Connection, stay: &[SessionId]) -> rusqlite::Re
         let sql = format!("DELETE FROM {table} WHERE hex(session) NOT IN (SELECT value FROM json_each(?1))");
         connection.execute(&sql, [&stay])?;
     }
-    connection.execute("DELETE FROM view_usage WHERE run NOT IN (SELECT run FROM view_runs)", []).map(|_| ())
+    Ok(())
 }
 
 /// Writes rows that belong to no batch.
@@ -148,42 +145,101 @@ pub(super) fn sessions_before(
     })
 }
 
+/// The rows of messages that match, in the order in which they were first recorded.
+pub(super) fn receipts(
+    connection: &Connection,
+    dictionaries: &Dictionaries,
+    condition: &str,
+    parameters: impl Params,
+) -> rusqlite::Result<Vec<ReceiptRow>> {
+    let sql = format!("SELECT row, packed, message, session, key FROM view_receipts WHERE {condition} ORDER BY rowid");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map(parameters, |row| {
+        let columns = || Ok(Columns::new(&[id(row, 2)?, id(row, 3)?], row.get_ref(4)?.as_str_or_null()?));
+        unpacked(dictionaries, row, columns)
+    })?;
+    rows.collect()
+}
+
 /// The current rows of the last runs before one, of a session or of all, in the order in which they were first
 /// recorded.
 pub(super) fn runs_before(
     connection: &Connection,
+    dictionaries: &Dictionaries,
     session: Option<Id>,
     before: Option<Id>,
     limit: usize,
 ) -> rusqlite::Result<Vec<RunRow>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let from = "r.rowid < coalesce((SELECT rowid FROM view_runs WHERE run = ?1), 9223372036854775807)";
-    let mut rows = match session {
-        Some(session) => {
-            let condition = format!("{from} AND r.session = ?3 ORDER BY r.rowid DESC LIMIT ?2");
-            runs_where(connection, &condition, (before, limit, session))
-        }
-        None => runs_where(connection, &format!("{from} ORDER BY r.rowid DESC LIMIT ?2"), (before, limit)),
+    let last = "ORDER BY r.rowid DESC LIMIT ?2";
+    let mut rows = if let Some(session) = session {
+        let condition = format!("{from} AND r.session = ?3 {last}");
+        runs_where(connection, dictionaries, &condition, (before, limit, session))
+    } else {
+        runs_where(connection, dictionaries, &format!("{from} {last}"), (before, limit))
     }?;
     rows.reverse();
     Ok(rows)
 }
 
 /// The current rows of runs, in the order in which they were first recorded.
-pub(super) fn runs(connection: &Connection, condition: &str, parameters: impl Params) -> rusqlite::Result<Vec<RunRow>> {
-    runs_where(connection, &format!("{condition} ORDER BY r.rowid"), parameters)
+pub(super) fn runs(
+    connection: &Connection,
+    dictionaries: &Dictionaries,
+    condition: &str,
+    parameters: impl Params,
+) -> rusqlite::Result<Vec<RunRow>> {
+    runs_where(connection, dictionaries, &format!("{condition} ORDER BY r.rowid"), parameters)
 }
 
-fn runs_where(connection: &Connection, condition: &str, parameters: impl Params) -> rusqlite::Result<Vec<RunRow>> {
+fn runs_where(
+    connection: &Connection,
+    dictionaries: &Dictionaries,
+    condition: &str,
+    parameters: impl Params,
+) -> rusqlite::Result<Vec<RunRow>> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT r.row, s.row FROM view_runs r LEFT JOIN view_sessions s ON s.session = r.session AND r.state <> \
-         'completed' WHERE {condition}"
+        "SELECT r.row, r.packed, r.run, r.session, s.row FROM view_runs r LEFT JOIN view_sessions s \
+         ON s.session = r.session AND r.state <> 'completed' WHERE {condition}"
     ))?;
     let rows = statement.query_map(parameters, |row| {
-        let session = row.get_ref(1)?.as_str_or_null()?.map(|json| read(1, json)).transpose()?;
-        Ok(parse::<RunRow>(row)?.within(session.as_ref()))
+        let session = row.get_ref(4)?.as_str_or_null()?.map(|json| read(4, json)).transpose()?;
+        let columns = || Ok(Columns::new(&[id(row, 2)?, id(row, 3)?], None));
+        Ok(unpacked::<RunRow>(dictionaries, row, columns)?.within(session.as_ref()))
     })?;
     rows.collect()
+}
+
+/// Stores packed rows as text.
+pub(super) fn store_uncompressed(connection: &Connection, dictionaries: &Dictionaries) -> rusqlite::Result<()> {
+    for row in runs_where(connection, dictionaries, "r.packed IS NOT NULL", [])? {
+        let sql = "UPDATE view_runs SET row = ?2, packed = NULL WHERE run = ?1";
+        connection.execute(sql, params![row.run.0.as_bytes(), json(&row)])?;
+    }
+    for row in receipts(connection, dictionaries, "packed IS NOT NULL", [])? {
+        let sql = "UPDATE view_receipts SET row = ?2, packed = NULL WHERE message = ?1";
+        connection.execute(sql, params![row.message.0.as_bytes(), json(&row)])?;
+    }
+    Ok(())
+}
+
+fn id(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
+    row.get(column).map(Uuid::from_bytes)
+}
+
+/// A row whose first two columns are `row` and `packed`.
+fn unpacked<T: DeserializeOwned>(
+    dictionaries: &Dictionaries,
+    row: &rusqlite::Row<'_>,
+    columns: impl FnOnce() -> rusqlite::Result<Columns>,
+) -> rusqlite::Result<T> {
+    if row.get_ref(1)? == ValueRef::Null {
+        return parse(row);
+    }
+    let short = dictionaries.json_of(row, 0, 1)?.unwrap_or_default();
+    let short = String::from_utf8(short).map_err(|error| unreadable(1, error))?;
+    read(1, &columns()?.put_back(short))
 }
 
 fn parse<T: DeserializeOwned>(row: &rusqlite::Row<'_>) -> rusqlite::Result<T> {
@@ -191,7 +247,9 @@ fn parse<T: DeserializeOwned>(row: &rusqlite::Row<'_>) -> rusqlite::Result<T> {
 }
 
 fn read<T: DeserializeOwned>(column: usize, json: &str) -> rusqlite::Result<T> {
-    serde_json::from_str(json).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
-    })
+    serde_json::from_str(json).map_err(|error| unreadable(column, error))
+}
+
+fn unreadable(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }

@@ -9,20 +9,21 @@ use engine::{Epoch, Hash, Position, Timestamp};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, TransactionBehavior};
 
-use super::{failed, home};
+use super::{dictionaries, failed, home};
 use crate::Error;
 
 /// The application id in the header of `journal.db`: `LIMU`.
 pub(super) const APPLICATION_ID: i64 = 0x4C49_4D55;
 /// The format version that this program reads and writes.
-pub(super) const USER_VERSION: i64 = 1;
+pub(super) const USER_VERSION: i64 = 2;
 /// How long to wait for another program that has the file locked.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 /// How many statements stay prepared; there are about 30.
 pub(super) const STATEMENTS: usize = 64;
 
 /// UUIDs are 16-byte blobs, hashes 32-byte blobs, times milliseconds since 1970 UTC, effects and calls their text. A
-/// view has the columns that lists query by; `row` is the whole row as JSON.
+/// view has the columns that lists query by; `row` is the whole row as JSON. JSON is in `packed` instead if that is
+/// smaller. `packed` is the last column, as in migrated journals: an export copies whole rows.
 const TABLES: &str = "
 CREATE TABLE owner(
     epoch INTEGER NOT NULL, pid INTEGER NOT NULL, host TEXT NOT NULL, started_at INTEGER NOT NULL) STRICT;
@@ -34,7 +35,7 @@ CREATE TABLE sessions(
 CREATE TABLE entries(
     position INTEGER PRIMARY KEY, branch INTEGER NOT NULL, seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
     at INTEGER NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL, payload TEXT, payload_hash BLOB NOT NULL,
-    chain BLOB NOT NULL, UNIQUE(branch, seq)) STRICT;
+    chain BLOB NOT NULL, packed BLOB, UNIQUE(branch, seq)) STRICT;
 CREATE TABLE progress(
     branch INTEGER NOT NULL, effect TEXT NOT NULL, offset INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL,
     bytes BLOB NOT NULL, PRIMARY KEY(branch, effect, offset)) STRICT, WITHOUT ROWID;
@@ -47,6 +48,10 @@ CREATE TABLE snapshots(
 INSERT INTO owner VALUES (0, 0, '', 0);
 ";
 
+/// The dictionaries that packed content names.
+const DICTIONARIES: &str =
+    "CREATE TABLE IF NOT EXISTS dictionaries(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT";
+
 /// The views. Each can be rebuilt from the entries.
 const VIEWS: &str = "
 CREATE TABLE IF NOT EXISTS view_sessions(
@@ -54,14 +59,11 @@ CREATE TABLE IF NOT EXISTS view_sessions(
 CREATE INDEX IF NOT EXISTS view_sessions_key ON view_sessions(key);
 CREATE INDEX IF NOT EXISTS view_sessions_unfinished ON view_sessions(unfinished) WHERE unfinished;
 CREATE TABLE IF NOT EXISTS view_runs(
-    run BLOB PRIMARY KEY NOT NULL, session BLOB NOT NULL, state TEXT NOT NULL, row TEXT NOT NULL) STRICT;
+    run BLOB PRIMARY KEY NOT NULL, session BLOB NOT NULL, state TEXT NOT NULL, row TEXT NOT NULL, packed BLOB) STRICT;
 CREATE INDEX IF NOT EXISTS view_runs_session ON view_runs(session);
 CREATE TABLE IF NOT EXISTS view_receipts(
-    message BLOB PRIMARY KEY NOT NULL, session BLOB NOT NULL, key TEXT, row TEXT NOT NULL) STRICT;
+    message BLOB PRIMARY KEY NOT NULL, session BLOB NOT NULL, key TEXT, row TEXT NOT NULL, packed BLOB) STRICT;
 CREATE INDEX IF NOT EXISTS view_receipts_session ON view_receipts(session, key);
-CREATE TABLE IF NOT EXISTS view_usage(
-    run BLOB PRIMARY KEY NOT NULL, day INTEGER NOT NULL, model TEXT NOT NULL, input INTEGER NOT NULL,
-    cached INTEGER NOT NULL, cache_written INTEGER NOT NULL, output INTEGER NOT NULL, reasoning INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS view_approvals(
     call TEXT PRIMARY KEY NOT NULL, session BLOB NOT NULL, open INTEGER NOT NULL, row TEXT NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS view_approvals_open ON view_approvals(session) WHERE open;
@@ -161,6 +163,12 @@ pub(super) fn make_views(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(VIEWS)
 }
 
+/// Writes the dictionaries of this program, and creates their table if it is missing.
+pub(super) fn make_dictionaries(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(DICTIONARIES)?;
+    dictionaries::write(connection)
+}
+
 /// The name of a table or an index, and the names of its columns.
 pub(super) type Shape = (String, String);
 
@@ -168,6 +176,7 @@ pub(super) type Shape = (String, String);
 pub(super) fn shapes() -> rusqlite::Result<Vec<Shape>> {
     let connection = Connection::open_in_memory()?;
     connection.execute_batch(TABLES)?;
+    connection.execute_batch(DICTIONARIES)?;
     make_views(&connection)?;
     shapes_of(&connection)
 }
@@ -190,7 +199,8 @@ pub(super) fn make(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(TABLES)?;
-    transaction.execute_batch(VIEWS)?;
+    make_dictionaries(&transaction)?;
+    make_views(&transaction)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", USER_VERSION)?;
     transaction.commit()?;
@@ -234,6 +244,20 @@ pub(super) fn check_head(
             detail: format!("the entry at position {position} is not the one that was acknowledged"),
         }),
     }
+}
+
+/// Writes dictionaries of this program that the journal lacks: a newer program may have more of them.
+pub(super) fn complete_dictionaries(connection: &mut Connection, path: &Path) -> Result<(), Error> {
+    let complete = |connection: &mut Connection| {
+        if dictionaries::missing(connection)?.is_empty() {
+            return Ok(());
+        }
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        dictionaries::write(&transaction)?;
+        transaction.commit()
+    };
+    complete(connection).map_err(failed(path))
 }
 
 /// Becomes the next owner, durably.

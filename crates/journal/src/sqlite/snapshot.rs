@@ -4,7 +4,7 @@ use engine::mutant;
 use engine::{BranchId, Hash, Seq};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::encode;
+use super::dictionaries;
 use super::statements::Statements;
 use crate::{Error, Snapshot};
 
@@ -21,7 +21,7 @@ impl Packed {
     /// Compresses a snapshot; `None` if there is not enough memory, since a snapshot only saves time.
     pub(super) fn of(snapshot: &Snapshot) -> Option<Self> {
         let Snapshot { branch, seq, state_hash, .. } = *snapshot;
-        let content = encode::compress(&snapshot.content)?;
+        let content = dictionaries::compress(&snapshot.content)?;
         let seq = if mutant!(DiskSnapshotEarly) { Seq(seq.0 - 1) } else { seq };
         Some(Self { branch, seq, state_hash, content })
     }
@@ -39,7 +39,7 @@ impl Packed {
         // The first entry of a branch has no payload only if those before it were removed.
         let sql = "DELETE FROM snapshots WHERE branch = (SELECT id FROM branches WHERE uuid = ?1) AND seq < ?2 \
                    AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.branch = snapshots.branch AND e.seq = snapshots.seq \
-                   AND e.payload IS NULL AND e.seq = (SELECT min(seq) FROM entries WHERE branch = e.branch))";
+                   AND e.payload IS NULL AND e.packed IS NULL AND e.seq = (SELECT min(seq) FROM entries WHERE branch = e.branch))";
         statements.execute(sql, params![branch, seq]).map(|_| ())
     }
 }

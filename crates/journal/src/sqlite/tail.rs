@@ -2,7 +2,6 @@
 
 use std::ops::RangeInclusive;
 use std::panic::resume_unwind;
-use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
@@ -70,10 +69,12 @@ pub(super) fn entries(
     range: RangeInclusive<Seq>,
 ) -> rusqlite::Result<Result<Vec<Entry>, Error>> {
     let (from, until) = (*range.start(), *range.end());
-    let sql = "SELECT e.seq, e.position, e.epoch, e.at, e.kind, e.version, e.payload, e.payload_hash, e.chain \
-               FROM entries e JOIN branches b ON b.id = e.branch \
-               WHERE b.uuid = ?1 AND e.seq >= ?2 AND e.seq <= ?3 ORDER BY e.seq";
-    let mut statement = connection.prepare_cached(sql)?;
+    let columns = StoredEntry::COLUMNS;
+    let sql = format!(
+        "SELECT {columns} FROM entries e JOIN branches b ON b.id = e.branch \
+         WHERE b.uuid = ?1 AND e.seq >= ?2 AND e.seq <= ?3 ORDER BY e.seq"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query_map((branch.0.as_bytes(), from.0 as i64, until.0 as i64), StoredEntry::of)?;
     let mut chunk = move || rows.by_ref().take(CHUNK).collect::<rusqlite::Result<Vec<StoredEntry>>>();
     let first = chunk()?;
@@ -83,7 +84,7 @@ pub(super) fn entries(
     let Some(head) = head_before(connection, branch, from)? else {
         return Ok(Err(reader.damaged(format!("the entry before {branch}@{from} is missing"))));
     };
-    let mut checked = Checked { branch, path: reader.path(), head, entries: vec![] };
+    let mut checked = Checked { branch, reader, head, entries: vec![] };
     if first.len() < CHUNK {
         return Ok(checked.add(first).map(|()| checked.entries));
     }
@@ -106,7 +107,7 @@ pub(super) fn entries(
 /// Checks that entries continue the chain of their branch.
 struct Checked<'a> {
     branch: BranchId,
-    path: &'a Path,
+    reader: &'a Reader,
     /// The chain value after the last of them.
     head: Head,
     entries: Vec<Entry>,
@@ -115,7 +116,7 @@ struct Checked<'a> {
 impl Checked<'_> {
     fn add(&mut self, rows: Vec<StoredEntry>) -> Result<(), Error> {
         for row in rows {
-            let entry = row.entry(self.branch, self.head, self.path)?;
+            let entry = row.entry(self.branch, self.head, self.reader)?;
             self.head = Head { seq: entry.seq, chain: entry.chain };
             self.entries.push(entry);
         }

@@ -50,6 +50,12 @@ pub(super) fn run(wanted: &Repair, args: &DoctorArgs, globals: &Globals) -> Resu
             did.extend(rebuild_lists(globals)?);
             Ok(did)
         }
+        Repair::Dictionaries => {
+            let repairs = Repairs::take(&globals.home)?;
+            let mut did = vec![repairs.keep_copy()?];
+            did.extend(repairs.dictionaries()?);
+            Ok(did)
+        }
         Repair::Snapshots(key) => {
             let corrupt = snapshots(&report, key.as_deref());
             Ok(Repairs::take(&globals.home)?.snapshots(&corrupt)?)

@@ -99,6 +99,8 @@ pub enum Consequence {
     Lists,
     /// Unused data is not collected.
     Kept,
+    /// Only programs other than this one are harmed.
+    Others,
 }
 
 impl fmt::Display for Consequence {
@@ -125,6 +127,7 @@ impl fmt::Display for Consequence {
             Self::Lists => {
                 f.write_str("lists may be wrong, and unfinished sessions may be missed; the entries are intact")
             }
+            Self::Others => f.write_str("limulus still reads everything; other readers do not"),
             Self::Kept => f.write_str("unused bodies cannot be collected; the sessions are intact"),
         }
     }
@@ -147,6 +150,8 @@ pub enum Repair {
     Export,
     /// Rebuilds the views from the entries.
     Views,
+    /// Writes the dictionaries of this program into the journal again.
+    Dictionaries,
     /// Removes what nothing needs.
     Collect,
 }
@@ -162,6 +167,7 @@ impl fmt::Display for Repair {
             Self::Wal => f.write_str("wal"),
             Self::Export => f.write_str("export"),
             Self::Views => f.write_str("views"),
+            Self::Dictionaries => f.write_str("dictionaries"),
             Self::Collect => f.write_str("collect"),
         }
     }
@@ -180,7 +186,8 @@ impl Serialize for Repair {
 /// The name of a repair is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no repair `{name}`; there are snapshots, snapshot:KEY, session:KEY, ledger, loss, wal, export, views, collect"
+    "there is no repair `{name}`; there are snapshots, snapshot:KEY, session:KEY, ledger, loss, wal, export, views, dictionaries, \
+     collect"
 )]
 pub struct UnknownRepair {
     /// The name that was asked for.
@@ -203,6 +210,7 @@ impl FromStr for Repair {
                 "wal" => Ok(Self::Wal),
                 "export" => Ok(Self::Export),
                 "views" => Ok(Self::Views),
+                "dictionaries" => Ok(Self::Dictionaries),
                 "collect" => Ok(Self::Collect),
                 _ => Err(unknown()),
             },
@@ -378,6 +386,7 @@ impl Finding {
             Defect::BodyMissing { hash } | Defect::Body { hash } => Some(*hash),
             Defect::Missing { .. }
             | Defect::Payload
+            | Defect::Dictionary { .. }
             | Defect::Chain
             | Defect::Unreadable { .. }
             | Defect::Row { .. }

@@ -139,7 +139,7 @@ impl Check {
     }
 }
 
-/// Whether only a newer version of Limulus can read the entry: there is nothing to repair.
+/// Whether only a newer version of Limulus can read the entry: there is nothing to repair here.
 fn is_newer(defect: &Defect) -> bool {
     use engine::UnreadableEvent::{Kind, Payload, Version};
     match defect {
@@ -147,6 +147,7 @@ fn is_newer(defect: &Defect) -> bool {
             Kind { .. } | Version { .. } => true,
             Payload { .. } => false,
         },
+        Defect::Dictionary { .. } => true,
         Defect::Missing { .. }
         | Defect::Payload
         | Defect::Chain

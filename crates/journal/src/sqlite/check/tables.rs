@@ -9,7 +9,7 @@ use super::finding::{Consequence, Finding, Repair};
 use super::view::View;
 use super::walk::BranchSpan;
 use crate::sqlite::reader::Reader;
-use crate::sqlite::schema;
+use crate::sqlite::{dictionaries, schema};
 use crate::{Error, Read as _};
 
 /// How many findings about rows are listed; one repair fixes all of them.
@@ -39,14 +39,27 @@ impl Check {
                 self.find(Finding::of_tables(describe(&views, how), effect, Some(Repair::Views)));
             }
             if !others.is_empty() {
-                let repair = (how == "missing").then_some(Repair::Export);
+                let is_regained = others == ["dictionaries"];
+                let repair = if is_regained { Repair::Dictionaries } else { Repair::Export };
+                let repair = (how == "missing").then_some(repair);
                 self.find(Finding::of_tables(describe(&others, how), Consequence::ReadOnly, repair));
             }
         }
+        self.dictionaries(view);
         let owners = view.reader.query(|c| c.query_row("SELECT count(*) FROM owner", [], |row| row.get::<_, i64>(0)));
         if let Some(owners) = owners.ok().filter(|owners| *owners != 1) {
             let detail = format!("`owner` has {owners} rows, not one: no process can become the owner");
             self.find(Finding::of_tables(detail, Consequence::ReadOnly, Some(Repair::Export)));
+        }
+    }
+
+    /// Whether the journal has the dictionaries of this program. Without them other programs cannot read it.
+    fn dictionaries(&mut self, view: &View) {
+        let Ok(missing) = view.reader.query(dictionaries::missing) else { return };
+        for id in missing {
+            let detail =
+                format!("dictionary {id} is missing or was changed: other programs cannot read what it packed");
+            self.find(Finding::of_tables(detail, Consequence::Others, Some(Repair::Dictionaries)));
         }
     }
 
@@ -68,7 +81,7 @@ impl Check {
     }
 }
 
-const VIEWS: [&str; 5] = ["view_sessions", "view_runs", "view_receipts", "view_usage", "view_approvals"];
+const VIEWS: [&str; 4] = ["view_sessions", "view_runs", "view_receipts", "view_approvals"];
 
 /// Whether this is a table of the views or an index of one.
 fn is_of_views(name: &str) -> bool {

@@ -6,6 +6,7 @@ use engine::{BranchId, Epoch, Event, Hash, Position, Seq, Timestamp, UnreadableE
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::chain::{Head, Link};
+use crate::sqlite::dictionaries::{Dictionaries, Unpackable};
 use crate::sqlite::reader::Reader;
 use crate::sqlite::stored::StoredEntry;
 use crate::{Error, Read as _};
@@ -62,6 +63,12 @@ pub enum Defect {
     /// Its payload is not the one that was appended.
     #[error("its payload does not match its hash: it was changed after it was recorded")]
     Payload,
+    /// Its payload was compressed with a dictionary that is missing.
+    #[error("its payload cannot be read: {detail}")]
+    Dictionary {
+        /// Which one, and what to do.
+        detail: String,
+    },
     /// It does not continue the chain of its branch.
     #[error("it does not continue the chain: it, or a column beside its payload, was changed after it was recorded")]
     Chain,
@@ -175,7 +182,11 @@ impl Reader {
     pub fn walk(&self, segment: &BranchSpan, mut visit: impl FnMut(&Audited)) -> Result<(), Error> {
         let id = self.branch_id(segment.branch)?;
         let Some(id) = id else { return Ok(()) };
-        let mut walk = Walk { branch: segment.branch, expected: self.first(segment.branch)? };
+        let mut walk = Walk {
+            branch: segment.branch,
+            expected: self.first(segment.branch)?,
+            dictionaries: self.dictionaries().clone(),
+        };
         let to = segment.to.map_or(i64::MAX, |seq| seq.0 as i64);
         let (mut after, mut most) = (i64::MIN, PAGE);
         loop {
@@ -242,9 +253,10 @@ struct Found {
 }
 
 fn page(connection: &Connection, branch: i64, (after, to): (i64, i64), most: usize) -> rusqlite::Result<Vec<Found>> {
-    let sql = "SELECT seq, position, epoch, at, kind, version, payload, payload_hash, chain FROM entries \
-               WHERE branch = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4";
-    let mut statement = connection.prepare_cached(sql)?;
+    let columns = StoredEntry::COLUMNS;
+    let sql =
+        format!("SELECT {columns} FROM entries e WHERE branch = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4");
+    let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map((branch, after, to, most as i64), |row| {
         let seq = Seq(row.get::<_, i64>(0)? as u64);
         Ok(Found { seq, stored: StoredEntry::of(row).map_err(|error| error.to_string()) })
@@ -268,6 +280,7 @@ impl Expected {
 struct Walk {
     branch: BranchId,
     expected: Expected,
+    dictionaries: Dictionaries,
 }
 
 impl Walk {
@@ -276,7 +289,7 @@ impl Walk {
         let mut defects = vec![];
         // If retention removed the start of a branch, the branch starts with an anchor: a row without its payload.
         let is_first = self.expected.seq == Seq(1);
-        let is_anchor = is_first && found.stored.as_ref().is_ok_and(|stored| stored.payload.is_none());
+        let is_anchor = is_first && found.stored.as_ref().is_ok_and(StoredEntry::is_erased);
         let is_known_before = seq == self.expected.seq;
         if !is_known_before && !is_anchor {
             defects.push(Defect::Missing { expected: self.expected.seq });
@@ -315,12 +328,19 @@ impl Walk {
     }
 
     fn content(&self, stored: &StoredEntry, defects: &mut Vec<Defect>) -> EntryContent {
-        let Some(payload) = &stored.payload else { return EntryContent::Removed };
-        if Hash::of(payload) != stored.payload_hash {
-            defects.push(Defect::Payload);
-            return EntryContent::Lost;
-        }
-        match Event::decode(&stored.kind, stored.version, payload) {
+        let payload = match stored.payload(&self.dictionaries) {
+            Ok(None) => return EntryContent::Removed,
+            Ok(Some(payload)) if Hash::of(&payload) == stored.payload_hash => payload,
+            Ok(Some(_)) | Err(Unpackable::Frame) => {
+                defects.push(Defect::Payload);
+                return EntryContent::Lost;
+            }
+            Err(error @ Unpackable::Dictionary(_)) => {
+                defects.push(Defect::Dictionary { detail: error.to_string() });
+                return EntryContent::Lost;
+            }
+        };
+        match Event::decode(&stored.kind, stored.version, &payload) {
             Ok(event) => {
                 if let Some(detail) = misplaced(&event, self.branch, self.expected.seq) {
                     defects.push(Defect::Order { detail });

@@ -15,6 +15,7 @@ use crate::sqlite::{failed, home, schema};
 
 /// Tables with row numbers, in the order of their foreign keys.
 const TABLES: [&str; 10] = [
+    "dictionaries",
     "branches",
     "sessions",
     "entries",
@@ -23,7 +24,6 @@ const TABLES: [&str; 10] = [
     "view_sessions",
     "view_runs",
     "view_receipts",
-    "view_usage",
     "view_approvals",
 ];
 /// Most ranges that are read of one table: a bound on the time for a tree whose upper part is lost.

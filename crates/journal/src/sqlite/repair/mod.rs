@@ -116,7 +116,6 @@ impl Repairs {
         let transaction = connection.unchecked_transaction().map_err(&sqlite)?;
         let mine = "(SELECT uuid FROM sessions WHERE key = ?1 UNION SELECT session FROM view_sessions WHERE key = ?1)";
         for rows in [
-            "view_usage WHERE run IN (SELECT run FROM view_runs WHERE session IN",
             "view_runs WHERE (session IN",
             "view_receipts WHERE (session IN",
             "view_approvals WHERE (session IN",
@@ -151,6 +150,17 @@ impl Repairs {
         }
         transaction.commit().map_err(&sqlite)?;
         Ok(did)
+    }
+
+    /// Writes the dictionaries of this program again.
+    pub fn dictionaries(&self) -> Result<Did, Error> {
+        let (database, connection) = (self.home.database(), self.open()?);
+        let sqlite = failed(&database);
+        connection.pragma_update(None, "synchronous", "FULL").map_err(&sqlite)?;
+        let transaction = connection.unchecked_transaction().map_err(&sqlite)?;
+        schema::make_dictionaries(&transaction).map_err(&sqlite)?;
+        transaction.commit().map_err(&sqlite)?;
+        Ok(vec!["the dictionaries of this limulus are in the journal again".to_owned()])
     }
 
     /// Keeps a copy of the whole journal, including its WAL; returns a line that names it.

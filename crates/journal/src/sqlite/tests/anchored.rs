@@ -60,7 +60,7 @@ fn anchored() -> (tempfile::TempDir, PathBuf, Script) {
 /// The same, with these payloads removed.
 fn redacted(seqs: &str) -> (tempfile::TempDir, PathBuf, Script) {
     let (folder, home, script) = kept();
-    let sql = format!("UPDATE entries SET payload = NULL WHERE branch = 1 AND seq IN ({seqs})");
+    let sql = format!("UPDATE entries SET payload = NULL, packed = NULL WHERE branch = 1 AND seq IN ({seqs})");
     assert!(database(&home).execute(&sql, []).unwrap() > 0);
     (folder, home, script)
 }
@@ -119,7 +119,7 @@ fn r18_the_chain_is_verified_across_removed_entries() {
     let child = fork(&home, &script, Seq(6));
     let content = state(&home, child.branch, Seq(2)).to_snapshot();
     own(&home).keep_snapshot(Snapshot::new(child.branch, Seq(2), content));
-    let redact = "UPDATE entries SET payload = NULL WHERE branch = 4 AND seq = 1";
+    let redact = "UPDATE entries SET payload = NULL, packed = NULL WHERE branch = 4 AND seq = 1";
     assert_eq!(database(&home).execute(redact, []).unwrap(), 1);
     assert_eq!(verify(&home, child.branch).faults, vec![]);
     database(&home).execute("UPDATE entries SET chain = zeroblob(32) WHERE branch = 4 AND seq = 1", []).unwrap();
@@ -130,6 +130,7 @@ fn r18_the_chain_is_verified_across_removed_entries() {
 fn r10_no_salvage_is_offered_into_removed_entries() {
     let salvage = |script: &Script| Some(Repair::Session(script.key.clone()));
     let flip = |home: &Path, seq: u64| {
+        super::as_text(home);
         let sql = "UPDATE entries SET payload = replace(payload, 'request', 'requesT') WHERE branch = 1 AND seq = ?1";
         assert_eq!(database(home).execute(sql, [seq as i64]).unwrap(), 1);
     };
@@ -168,7 +169,7 @@ fn r17_a_line_is_read_from_the_snapshots_of_its_own_where_its_parents_are_gone()
     let child = fork(&home, &script, Seq(6));
     let state = state(&home, child.branch, Seq(2));
     own(&home).keep_snapshot(Snapshot::new(child.branch, Seq(2), state.to_snapshot()));
-    let redact = "UPDATE entries SET payload = NULL WHERE branch = 1 AND seq = 5";
+    let redact = "UPDATE entries SET payload = NULL, packed = NULL WHERE branch = 1 AND seq = 5";
     assert_eq!(database(&home).execute(redact, []).unwrap(), 1);
     let line = Reader::open(&home).unwrap().history(child.branch).unwrap();
     assert_eq!((line.start.map(|start| start.session), line.segments[0].entries.len()), (Some(state.clone()), 0));

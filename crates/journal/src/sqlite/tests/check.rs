@@ -96,6 +96,7 @@ fn r18_a_changed_entry_is_located_and_the_others_are_not_doubted() {
     ];
     for (sql, is_it) in cases {
         let (_folder, home, scripts) = three();
+        super::as_text(&home);
         assert_eq!(database(&home).execute(sql, []).unwrap(), 1, "{sql}");
         let finding = only(&home);
         assert_eq!(finding.what, What::Entry, "{sql}");
@@ -173,7 +174,9 @@ fn r18_a_forked_line_is_walked_through_its_parent() {
 #[test]
 fn a_removed_payload_leaves_the_chain_whole() {
     let (_folder, home, scripts) = three();
-    database(&home).execute("UPDATE entries SET payload = NULL WHERE branch = 3 AND seq = 3", []).unwrap();
+    database(&home)
+        .execute("UPDATE entries SET payload = NULL, packed = NULL WHERE branch = 3 AND seq = 3", [])
+        .unwrap();
     let reader = Reader::open(&home).unwrap();
     let mut contents = vec![];
     let segment = reader.lineage(scripts[2].branch).unwrap()[0];
@@ -218,7 +221,7 @@ fn foreign_and_truncated_files_are_distinguished() {
     database(&home).execute_batch("CREATE TABLE bookmarks(url TEXT)").unwrap();
     assert_eq!(only(&home).what, What::Foreign);
     fs::write(&path, &whole).unwrap();
-    database(&home).execute_batch("PRAGMA user_version = 2").unwrap();
+    database(&home).execute_batch("PRAGMA user_version = 3").unwrap();
     let finding = only(&home);
     assert_eq!((finding.what, finding.repair), (What::Newer, None));
     fs::write(&path, &whole[..whole.len() - 4096 * 3]).unwrap();

@@ -38,9 +38,9 @@ fn a_file_of_another_program_is_foreign() {
 #[test]
 fn a_newer_format_is_named() {
     let (_folder, home, _) = filled();
-    database(&home).execute_batch("PRAGMA user_version = 2").unwrap();
+    database(&home).execute_batch("PRAGMA user_version = 3").unwrap();
     let error = refused(&home);
-    assert!(matches!(error, Error::Newer { version: 2, known: 1, .. }), "{error}");
+    assert!(matches!(error, Error::Newer { version: 3, known: 2, .. }), "{error}");
     assert_eq!(Reader::open(&home).unwrap_err().kind(), Kind::Newer);
 }
 
@@ -117,6 +117,7 @@ fn r18_any_change_in_an_entry_is_found() {
     ];
     for change in changes {
         let (_folder, home, script) = filled();
+        super::as_text(&home);
         let sql = format!("UPDATE entries SET {change} WHERE kind = 'override_set'");
         assert_eq!(database(&home).execute(&sql, []).unwrap(), 1);
         let error = own(&home).read(script.branch, Seq(1)).unwrap_err();
@@ -152,7 +153,7 @@ fn an_unknown_kind_closes_its_own_session_alone() {
     let payload_hash = Hash::of(payload.as_bytes());
     let link = Link { epoch: Epoch(2), at, kind: "dreamt", version: 1, payload_hash };
     let head = Head { seq: last.seq, chain: last.chain }.next(script.branch, &link);
-    let sql = "INSERT INTO entries SELECT max(position) + 1, 1, ?1, 2, 5, 'dreamt', 1, ?2, ?3, ?4 FROM entries";
+    let sql = "INSERT INTO entries SELECT max(position) + 1, 1, ?1, 2, 5, 'dreamt', 1, ?2, ?3, ?4, NULL FROM entries";
     let row = rusqlite::params![head.seq.0 as i64, payload, payload_hash.0, head.chain.0];
     database(&home).execute(sql, row).unwrap();
 

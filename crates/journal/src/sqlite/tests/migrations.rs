@@ -1,4 +1,4 @@
-//! Homes of an older format. The first format has no predecessor, so here it is the old one of invented later formats.
+//! Homes of an older format: of this one, beside which later ones are invented, and of the first one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -32,7 +32,7 @@ fn fails(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 
 /// A format two versions later.
 const LATER: Target =
-    Target { version: 3, steps: &[Step { from: 1, run: add_column }, Step { from: 2, run: rewrite_all }] };
+    Target { version: 4, steps: &[Step { from: 2, run: add_column }, Step { from: 3, run: rewrite_all }] };
 
 /// Takes the home as a program of that format would.
 fn take(home: &Path, target: &Target) -> Result<Position, Error> {
@@ -65,8 +65,8 @@ fn whole(home: &Path, script: &Script) -> i64 {
     let columns = number(&file, "SELECT count(*) FROM pragma_table_info('sessions') WHERE name = 'pinned'");
     let version = version(home);
     match version {
-        1 => assert_eq!((tables, columns), (0, 0)),
-        3 => {
+        2 => assert_eq!((tables, columns), (0, 0)),
+        4 => {
             assert_eq!((tables, columns), (1, 1));
             assert_eq!(number(&file, "SELECT count(*) FROM times"), script.seq as i64);
             assert_eq!(number(&file, "SELECT count(*) FROM sessions WHERE pinned = 1"), 1);
@@ -80,7 +80,7 @@ fn whole(home: &Path, script: &Script) -> i64 {
 fn r10_an_older_home_is_migrated_after_a_copy_is_kept() {
     let (_folder, home, script) = filled();
     assert_eq!(take(&home, &LATER), Ok(Position(script.seq)));
-    assert_eq!(whole(&home, &script), 3);
+    assert_eq!(whole(&home, &script), 4);
     let copies = copies(&home);
     assert_eq!(copies.len(), 1, "{copies:?}");
     assert_eq!(fs::metadata(&copies[0]).unwrap().permissions().mode() & 0o777, 0o600);
@@ -89,9 +89,9 @@ fn r10_an_older_home_is_migrated_after_a_copy_is_kept() {
     take(&home, &LATER).unwrap();
     assert_eq!(super::migrations::copies(&home), copies);
     // The copy is the old journal, and this program, which is older now, refuses the new one.
-    assert!(matches!(Reader::open(&home).unwrap_err(), Error::Newer { version: 3, known: 1, .. }));
+    assert!(matches!(Reader::open(&home).unwrap_err(), Error::Newer { version: 4, known: 2, .. }));
     fs::rename(&copies[0], home.join("journal.db")).unwrap();
-    assert_eq!(whole(&home, &script), 1);
+    assert_eq!(whole(&home, &script), 2);
     assert_eq!(own(&home).read(script.branch, Seq(1)).unwrap().len() as u64, script.seq);
 }
 
@@ -100,7 +100,7 @@ fn a_reader_of_an_older_home_says_who_migrates_it() {
     let (_folder, home, _) = filled();
     Connection::open(home.join("journal.db")).unwrap().execute_batch("PRAGMA user_version = 0").unwrap();
     let error = Reader::open(&home).unwrap_err();
-    assert!(matches!(error, Error::Older { version: 0, known: 1, .. }), "{error}");
+    assert!(matches!(error, Error::Older { version: 0, known: 2, .. }), "{error}");
     assert_eq!(error.kind(), Kind::Older);
     assert!(error.to_string().contains("limulus resume"), "{error}");
     // No format comes before the first, so no migration starts there.
@@ -110,12 +110,12 @@ fn a_reader_of_an_older_home_says_who_migrates_it() {
 
 #[test]
 fn r10_a_step_that_fails_changes_nothing() {
-    const STEPS: &[Step] = &[Step { from: 1, run: add_column }, Step { from: 2, run: fails }];
+    const STEPS: &[Step] = &[Step { from: 2, run: add_column }, Step { from: 3, run: fails }];
     let (_folder, home, script) = filled();
-    take(&home, &Target { version: 3, steps: STEPS }).unwrap_err();
-    assert_eq!(whole(&home, &script), 1);
-    take(&home, &Target { version: 3, steps: &STEPS[..1] }).unwrap_err();
-    assert_eq!(whole(&home, &script), 1);
+    take(&home, &Target { version: 4, steps: STEPS }).unwrap_err();
+    assert_eq!(whole(&home, &script), 2);
+    take(&home, &Target { version: 4, steps: &STEPS[..1] }).unwrap_err();
+    assert_eq!(whole(&home, &script), 2);
     assert_eq!(own(&home).read(script.branch, Seq(1)).unwrap().len() as u64, script.seq);
 }
 
@@ -126,7 +126,7 @@ fn r10_lost_entries_are_detected_before_any_migration() {
     Connection::open(home.join("journal.db")).unwrap().execute(sql, []).unwrap();
     let lost = take(&home, &LATER).unwrap_err();
     assert!(matches!(lost, Error::Regression { mark, .. } if mark.0 == script.seq), "{lost}");
-    assert_eq!((version(&home), copies(&home).len()), (1, 0));
+    assert_eq!((version(&home), copies(&home).len()), (2, 0));
 }
 
 #[test]
@@ -149,12 +149,12 @@ fn r10_r11_a_kill_at_any_operation_of_a_migration_changes_nothing() {
         }
         for home in [&home, &cut] {
             match whole(home, &script) {
-                1 => old += 1,
+                2 => old += 1,
                 _ => new += 1,
             }
             // The next owner migrates what is left to migrate; there is a copy of what it replaces.
             assert_eq!(take(home, &LATER), Ok(Position(script.seq)), "operation {at}");
-            assert_eq!(whole(home, &script), 3, "operation {at}");
+            assert_eq!(whole(home, &script), 4, "operation {at}");
             assert!(!copies(home).is_empty());
         }
     }

@@ -6,6 +6,7 @@ mod damage;
 mod group;
 mod migrations;
 mod ownership;
+mod packed;
 mod repair;
 mod retain;
 mod snapshots;
@@ -27,6 +28,11 @@ fn home() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("data").join("home");
     (folder, home)
+}
+
+/// Stores everything uncompressed, so that SQL can change it.
+fn as_text(home: &std::path::Path) {
+    super::store_uncompressed(&home.join("journal.db")).unwrap();
 }
 
 fn own(home: &std::path::Path) -> Sqlite {

@@ -61,7 +61,7 @@ fn r10_only_unreferenced_content_is_collected() {
     snapshot(&home, script.branch, 4, &[kept.body.hash]);
     let in_a_view = orphan(&home, "in a view");
     let row = format!("{{\"body\":\"{}\"}}", in_a_view.body.hash);
-    database(&home).execute("INSERT INTO view_receipts VALUES (x'01', x'02', NULL, ?1)", [row]).unwrap();
+    database(&home).execute("INSERT INTO view_receipts VALUES (x'01', x'02', NULL, ?1, NULL)", [row]).unwrap();
     drop(sqlite);
 
     let sqlite = own(&home);
@@ -272,7 +272,7 @@ fn r21_only_content_named_by_old_entries_alone_is_erased() {
     let late = text("said late");
     add(&sqlite, script.batch(vec![accepted(late.body), accepted(bodies[1].body)], vec![late.clone()])).unwrap();
     let in_a_view = format!("{{\"body\":\"{}\"}}", bodies[3].body.hash);
-    database(&home).execute("INSERT INTO view_receipts VALUES (x'01', x'02', NULL, ?1)", [in_a_view]).unwrap();
+    database(&home).execute("INSERT INTO view_receipts VALUES (x'01', x'02', NULL, ?1, NULL)", [in_a_view]).unwrap();
     snapshot(&home, script.branch, 4, &[bodies[4].body.hash]);
     drop(sqlite);
 

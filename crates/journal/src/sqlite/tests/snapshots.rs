@@ -52,7 +52,7 @@ fn r18_after_removed_entries_the_line_starts_at_their_snapshot_which_stays() {
     keep(&sqlite, &script, 9);
     settle(&sqlite, &mut script);
     drop(sqlite);
-    change(&home, "DELETE FROM entries WHERE seq < 9; UPDATE entries SET payload = NULL WHERE seq = 9");
+    change(&home, "DELETE FROM entries WHERE seq < 9; UPDATE entries SET payload = NULL, packed = NULL WHERE seq = 9");
 
     let sqlite = own(&home);
     let whole = sqlite.history(script.branch).unwrap();
@@ -77,14 +77,14 @@ fn r18_an_erased_entry_needs_a_snapshot_behind_it() {
     keep(&sqlite, &script, 9);
     settle(&sqlite, &mut script);
     drop(sqlite);
-    change(&home, "UPDATE entries SET payload = NULL WHERE seq = 5");
+    change(&home, "UPDATE entries SET payload = NULL, packed = NULL WHERE seq = 5");
     let sqlite = own(&home);
     assert_eq!(sqlite.line(script.branch).unwrap().entries().count() as u64, script.seq - 9);
     let whole = sqlite.history(script.branch).unwrap();
     assert_eq!(whole.start.as_ref().map(|start| start.session.head), Some(Seq(9)));
     drop(sqlite);
 
-    change(&home, "UPDATE entries SET payload = NULL WHERE seq = 11");
+    change(&home, "UPDATE entries SET payload = NULL, packed = NULL WHERE seq = 11");
     let sqlite = own(&home);
     let erased = |seq| Err(Error::Erased { branch: script.branch, seq: Seq(seq) });
     assert_eq!(sqlite.line(script.branch), erased(11));

@@ -24,6 +24,7 @@ fn r18_an_abandoned_branch_is_checked_and_closes_no_session() {
     fork(&home, &script, Seq(3));
     let looked = look(&home);
     assert_eq!((looked.findings, looked.notes), (vec![], vec![]));
+    super::as_text(&home);
     change(&home, "UPDATE entries SET payload = replace(payload, 'request', 'requesT') WHERE branch = 1 AND seq = 7");
     let report = look(&home);
     assert_eq!((report.findings, report.counts.entries), (vec![], looked.counts.entries));

@@ -54,7 +54,7 @@ fn r10_views_that_were_lost_or_changed_are_rebuilt_from_the_entries() {
     add(&sqlite, other.begin()).unwrap();
     drop(sqlite);
     let connection = Connection::open(home.join("journal.db")).unwrap();
-    let strange = "INSERT INTO view_receipts VALUES (zeroblob(16), zeroblob(16), NULL, '{}')";
+    let strange = "INSERT INTO view_receipts VALUES (zeroblob(16), zeroblob(16), NULL, '{}', NULL)";
     connection.execute_batch(strange).unwrap();
 
     let sqlite = own(&home);
@@ -67,8 +67,7 @@ fn r10_views_that_were_lost_or_changed_are_rebuilt_from_the_entries() {
     );
     assert!(sqlite.run(run()).unwrap().is_some_and(|row| row.outcome.is_some()));
     assert_eq!(sqlite.receipts(script.session).unwrap().len(), 1);
-    let usage: i64 = connection.query_row("SELECT input FROM view_usage", [], |row| row.get(0)).unwrap();
-    assert_eq!(usage, 11);
+    assert_eq!(sqlite.run(run()).unwrap().unwrap().usage.input, 11);
     let strange: i64 =
         connection.query_row("SELECT count(*) FROM view_receipts WHERE row = '{}'", [], |row| row.get(0)).unwrap();
     assert_eq!(strange, 0);

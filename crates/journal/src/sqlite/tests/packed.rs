@@ -1,0 +1,311 @@
+//! Packed rows and their dictionaries: a home of the first format beside one of this one, and what damage does.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use engine::{Hash, Seq};
+use faulty_vfs::{Cut, Disk, Fault, What as DiskFault};
+use rusqlite::Connection;
+use rusqlite::types::Value;
+use tempfile::TempDir;
+use zstd::bulk::Compressor;
+
+use super::super::dictionaries::{Columns, Dictionaries, Json, Unpackable};
+use super::check::{look, three};
+use super::{add, filled, home, own};
+use crate::check::{Consequence, Defect, Repair, What};
+use crate::repair::Repairs;
+use crate::suite::samples::text;
+use crate::{Error, Read as _, Reader, Sqlite};
+
+fn database(home: &Path) -> Connection {
+    Connection::open(home.join("journal.db")).unwrap()
+}
+
+/// A copy of the home that a program of the first format has left.
+fn first_format() -> (TempDir, PathBuf) {
+    let (folder, home) = home();
+    fs::create_dir_all(&home).unwrap();
+    let of = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/homes/0.1-format-1");
+    for name in ["journal.db", "journal.mark"] {
+        fs::copy(of.join(name), home.join(name)).unwrap();
+    }
+    (folder, home)
+}
+
+fn number(home: &Path, sql: &str) -> i64 {
+    database(home).query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+/// All columns that both formats have, of all entries.
+fn entries(home: &Path) -> Vec<Vec<Value>> {
+    let connection = database(home);
+    let sql = "SELECT position, branch, seq, epoch, at, kind, version, payload, payload_hash, chain FROM entries";
+    let mut statement = connection.prepare(sql).unwrap();
+    let rows = statement.query_map([], |row| (0..10).map(|column| row.get(column)).collect()).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn r10_a_home_of_the_first_format_is_migrated_and_its_rows_stay_as_they_are() {
+    let (_folder, home) = first_format();
+    let before = entries(&home);
+    assert!(matches!(Reader::open(&home).unwrap_err(), Error::Older { version: 1, known: 2, .. }));
+    let sqlite = own(&home);
+    let (sessions, runs) = (sqlite.sessions().unwrap(), sqlite.runs(None).unwrap());
+    assert!(!sessions.is_empty() && !runs.is_empty());
+    drop(sqlite);
+    assert_eq!(entries(&home), before);
+    assert_eq!(number(&home, "PRAGMA user_version"), 2);
+    assert_eq!(number(&home, "SELECT count(*) FROM entries WHERE packed IS NOT NULL"), 0);
+    assert_eq!(number(&home, "SELECT count(*) FROM sqlite_schema WHERE name = 'view_usage'"), 0);
+    let copies = fs::read_dir(&home).unwrap().map(|file| file.unwrap().file_name());
+    assert_eq!(copies.filter(|name| name.to_string_lossy().starts_with("journal.db.v1-")).count(), 1);
+    assert_eq!(crate::check::check(&home, &mut |_| ()).unwrap().findings, vec![]);
+    // The tables are those of a new home.
+    let (_other, new) = super::home();
+    drop(own(&new));
+    let shapes = |home: &Path| super::super::schema::shapes_of(&database(home)).unwrap();
+    assert_eq!(shapes(&home), shapes(&new));
+}
+
+/// R18: entries that the first format holds, stored as this one stores them, have the same hashes and the same chain.
+#[test]
+fn r18_both_formats_verify_to_the_same_chain() {
+    let (_folder, home) = first_format();
+    drop(own(&home));
+    let heads = |home: &Path| {
+        let reader = Reader::open(home).unwrap();
+        let head = |(branch, _)| {
+            let verified = reader.verify(&reader.lineage(branch).unwrap());
+            assert!(verified.is_intact(), "{:?}", verified.faults);
+            verified.head.unwrap()
+        };
+        reader.branches().unwrap().into_iter().map(head).collect::<Vec<_>>()
+    };
+    let (first, text) = (heads(&home), number(&home, "SELECT sum(length(payload)) FROM entries"));
+    for entry in entries(&home) {
+        let (Value::Integer(position), Value::Text(payload)) = (&entry[0], &entry[7]) else { panic!("{entry:?}") };
+        let sql = "UPDATE entries SET payload = ?2, packed = ?3 WHERE position = ?1";
+        let json = Json::of(payload.clone());
+        database(&home).execute(sql, (position, json.text(), json.packed())).unwrap();
+    }
+    assert_eq!(heads(&home), first);
+    let packed = number(&home, "SELECT sum(length(coalesce(packed, payload))) FROM entries");
+    assert!(packed * 2 < text, "{packed} of {text}");
+    // And back.
+    super::as_text(&home);
+    assert_eq!((heads(&home), number(&home, "SELECT sum(length(payload)) FROM entries")), (first, text));
+}
+
+#[test]
+fn r10_r11_a_kill_at_any_operation_of_the_migration_from_the_first_format_changes_nothing() {
+    let expected = entries(&first_format().1);
+    let (mut old, mut new) = (0, 0);
+    for at in 1.. {
+        let (folder, home) = first_format();
+        let disk = Disk::install(&home).unwrap();
+        disk.plan(Fault::at(at, DiskFault::Crash));
+        drop(Sqlite::own_stepped(&home, |_| true));
+        let cut = folder.path().join("cut");
+        disk.power_cut(Cut::Torn { seed: at }, &cut).unwrap();
+        let is_reached = disk.is_crashed();
+        disk.heal();
+        drop(disk);
+        if !is_reached {
+            break;
+        }
+        for home in [&home, &cut] {
+            match number(home, "PRAGMA user_version") {
+                1 => old += 1,
+                _ => new += 1,
+            }
+            assert_eq!(entries(home), expected, "operation {at}");
+            drop(own(home));
+            assert_eq!(number(home, "PRAGMA user_version"), 2, "operation {at}");
+            assert_eq!(entries(home), expected, "operation {at}");
+        }
+    }
+    assert!(old > 0 && new > 0, "{old} old, {new} new");
+}
+
+#[test]
+fn r18_any_flipped_bit_in_a_packed_payload_is_found() {
+    let (_folder, home, scripts) = three();
+    let sql = "SELECT packed FROM entries WHERE branch = 2 AND seq = 3";
+    let packed: Vec<u8> = database(&home).query_row(sql, [], |row| row.get(0)).unwrap();
+    let (before, mut meaningless) = (Reader::open(&home).unwrap().read(scripts[1].branch, Seq(1)).unwrap(), 0);
+    for bit in 0..packed.len() * 8 {
+        let mut flipped = packed.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let sql = "UPDATE entries SET packed = ?1 WHERE branch = 2 AND seq = 3";
+        assert_eq!(database(&home).execute(sql, [flipped]).unwrap(), 1);
+        let reader = Reader::open(&home).unwrap();
+        let error = match reader.read(scripts[1].branch, Seq(1)) {
+            // A few bits of a frame have no meaning.
+            Ok(same) if same == before => {
+                meaningless += 1;
+                continue;
+            }
+            other => other.unwrap_err(),
+        };
+        assert!(matches!(error, Error::Damaged { .. }), "bit {bit}: {error}");
+        let verified = reader.verify(&reader.lineage(scripts[1].branch).unwrap());
+        let defects: Vec<_> = verified.faults.iter().map(|fault| &fault.defect).collect();
+        let is_it = |defect: &Defect| matches!(defect, Defect::Payload | Defect::Dictionary { .. });
+        assert!(defects.len() == 1 && is_it(defects[0]), "bit {bit}: {defects:?}");
+        assert!(reader.read(scripts[0].branch, Seq(1)).is_ok(), "the others are intact");
+    }
+    assert!(meaningless < 8, "{meaningless}");
+    // Nor is a text beside it believed.
+    let sql = "UPDATE entries SET packed = ?1 WHERE branch = 2 AND seq = 3";
+    database(&home).execute(sql, [packed]).unwrap();
+    database(&home).execute("UPDATE entries SET payload = '{}' WHERE branch = 2 AND seq = 2", []).unwrap();
+    let reader = Reader::open(&home).unwrap();
+    let verified = reader.verify(&reader.lineage(scripts[1].branch).unwrap());
+    let [fault] = &verified.faults[..] else { panic!("{:?}", verified.faults) };
+    assert_eq!((fault.place.checkpoint.seq, &fault.defect), (Seq(2), &Defect::Payload));
+}
+
+/// R10: what this program has packed is readable without the table, and the table is whole again after a repair, or
+/// once the home has an owner.
+#[test]
+fn r10_a_lost_dictionary_is_found_and_put_back() {
+    for sql in
+        ["DELETE FROM dictionaries WHERE id = 1", "UPDATE dictionaries SET bytes = x'00'", "DROP TABLE dictionaries"]
+    {
+        let (_folder, home, scripts) = three();
+        let change = || database(&home).execute_batch(sql).unwrap();
+        change();
+        let findings = look(&home).findings;
+        assert!(!findings.is_empty(), "{sql}");
+        for finding in &findings {
+            assert_eq!((finding.what, finding.repair.as_ref()), (What::Tables, Some(&Repair::Dictionaries)), "{sql}");
+        }
+        if !sql.starts_with("DROP") {
+            assert_eq!(findings[0].effect, Consequence::Others);
+            assert_eq!(Reader::open(&home).unwrap().read(scripts[1].branch, Seq(1)).unwrap().len(), 4, "{sql}");
+            drop(own(&home));
+            assert_eq!(look(&home).findings, vec![], "{sql}: its owner has written it again");
+            change();
+        }
+        Repairs::take(&home).unwrap().dictionaries().unwrap();
+        assert_eq!(look(&home).findings, vec![], "{sql}");
+        assert_eq!(own(&home).read(scripts[1].branch, Seq(1)).unwrap().len(), 4, "{sql}");
+    }
+}
+
+/// R10: a home with a dictionary of a later version is read with that one, and its absence is reported as such.
+#[test]
+fn r10_a_dictionary_that_this_program_does_not_have_comes_from_the_home() {
+    let (_folder, home, scripts) = three();
+    let connection = database(&home);
+    let own_one: Vec<u8> =
+        connection.query_row("SELECT bytes FROM dictionaries WHERE id = 1", [], |row| row.get(0)).unwrap();
+    // The id is in the four bytes after the magic number of a dictionary.
+    let other = [&own_one[..4], &77_u32.to_le_bytes(), &own_one[8..]].concat();
+    connection.execute("INSERT INTO dictionaries VALUES (77, ?1)", [&other]).unwrap();
+    let at = "WHERE branch = 2 AND seq = 3";
+    super::as_text(&home);
+    let payload: String =
+        connection.query_row(&format!("SELECT payload FROM entries {at}"), [], |row| row.get(0)).unwrap();
+    let frame = Compressor::with_dictionary(3, &other).unwrap().compress(payload.as_bytes()).unwrap();
+    let sql = format!("UPDATE entries SET payload = NULL, packed = ?1 {at}");
+    connection.execute(&sql, [&frame[4..]]).unwrap();
+    assert_eq!(look(&home).findings, vec![]);
+    assert_eq!(own(&home).read(scripts[1].branch, Seq(1)).unwrap().len(), 4);
+    connection.execute("DELETE FROM dictionaries WHERE id = 77", []).unwrap();
+    let error = own(&home).read(scripts[1].branch, Seq(1)).unwrap_err();
+    assert!(error.to_string().contains("dictionary 77"), "{error}");
+    let finding = look(&home).findings.remove(0);
+    assert!(finding.detail.contains("dictionary 77") && finding.repair.is_none(), "{finding:?}");
+}
+
+#[test]
+fn r10_a_packed_payload_is_erased_by_two_nulls() {
+    let (_folder, home, scripts) = three();
+    let sql = "UPDATE entries SET payload = NULL, packed = NULL WHERE branch = 2 AND seq = 3";
+    database(&home).execute(sql, []).unwrap();
+    let reader = Reader::open(&home).unwrap();
+    assert!(matches!(reader.read(scripts[1].branch, Seq(1)), Err(Error::Erased { seq: Seq(3), .. })));
+    let verified = reader.verify(&reader.lineage(scripts[1].branch).unwrap());
+    let defects: Vec<_> = verified.faults.iter().map(|fault| &fault.defect).collect();
+    assert_eq!(defects, [&Defect::Unfounded], "the chain is whole");
+}
+
+#[test]
+fn a_packed_row_is_the_row_whatever_its_key_is() {
+    let ids = [crate::suite::id(1), crate::suite::id(2)];
+    for key in [None, Some(""), Some("a"), Some("\"quoted\" \\ \n\u{1}\u{2}"), Some("019b7699"), Some("钥匙")] {
+        let row = serde_json::json!({ "message": ids[0], "session": ids[1], "key": key, "run": ids[0], "body": "b" });
+        let row = row.to_string();
+        let columns = Columns::new(&ids, key);
+        let back = match columns.pack(row.clone()) {
+            Json::Text(text) => text,
+            Json::Packed(packed) => {
+                let short = Dictionaries::default().json(None, Some(&packed)).unwrap().unwrap().into_owned();
+                columns.put_back(String::from_utf8(short).unwrap())
+            }
+        };
+        assert_eq!(back, row, "{key:?}");
+    }
+}
+
+#[test]
+fn short_bodies_are_packed_and_give_their_bytes_back() {
+    let answer = "The file holds the names of all pages, one a line, and you can change it while the program runs.";
+    let (_folder, home, mut script) = filled();
+    let sqlite = own(&home);
+    let bodies = [answer, "ok", "\u{1f980}\u{1f980}\u{1f980}"].map(text);
+    let events = bodies.iter().map(|body| crate::suite::samples::accepted(body.body)).collect();
+    add(&sqlite, script.batch(events, bodies.to_vec())).unwrap();
+    for content in &bodies {
+        assert_eq!(sqlite.body(&content.body.hash).unwrap().as_deref(), Some(&*content.bytes));
+    }
+    let sql = "SELECT length(content) FROM bodies WHERE hash = ?1 AND encoding = 'zstd'";
+    let stored: i64 = database(&home).query_row(sql, [Hash::of(answer.as_bytes()).0], |row| row.get(0)).unwrap();
+    assert!(stored * 4 < answer.len() as i64 * 3, "{stored} of {}", answer.len());
+}
+
+#[test]
+fn frames_that_are_no_frames_ask_for_no_memory() {
+    let dictionaries = Dictionaries::default();
+    let frame = zstd::encode_all(&vec![0_u8; 1 << 20][..], 3).unwrap();
+    assert_eq!(dictionaries.body("zstd", 1000, frame), Err(Unpackable::Frame), "longer than its size");
+    assert_eq!(dictionaries.json(None, Some(&[0xa0, 0xff, 0xff, 0xff, 0xff])), Err(Unpackable::Frame));
+    assert_eq!(dictionaries.body("brotli", 1, vec![]), Err(Unpackable::Frame));
+}
+
+/// Prints what packing costs: `cargo test -p journal what_packing_costs -- --ignored --nocapture`.
+#[test]
+#[ignore = "it prints figures"]
+#[allow(clippy::print_stdout, reason = "its output is its report")]
+fn what_packing_costs() {
+    let (_folder, home) = first_format();
+    let payloads: Vec<String> = entries(&home)
+        .into_iter()
+        .filter_map(|row| match &row[7] {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        })
+        .collect();
+    let rounds = 200;
+    let time = |what: &str, work: &mut dyn FnMut(&String)| {
+        let started = Instant::now();
+        for payload in std::iter::repeat_n(&payloads, rounds).flatten() {
+            work(payload);
+        }
+        println!("{what}: {} ns", started.elapsed().as_nanos() / (rounds * payloads.len()) as u128);
+    };
+    let packed: Vec<_> = payloads.iter().map(|text| Json::of(text.clone())).collect();
+    time("hash", &mut |text| drop(std::hint::black_box(Hash::of(text.as_bytes()).0.to_vec())));
+    time("pack", &mut |text| drop(std::hint::black_box(Json::of(text.clone()))));
+    let dictionaries = Dictionaries::default();
+    let mut at = 0;
+    time("unpack", &mut |_| {
+        let packed = packed[at % packed.len()].packed();
+        at += 1;
+        drop(std::hint::black_box(dictionaries.json(None, packed).unwrap()));
+    });
+}
