@@ -2,8 +2,8 @@
 //!
 //! `home` is the folder and its lock, `space` the reserve, `schema` the tables, `migrations` the migration of older
 //! ones, `encode` the preparation of an append, `dictionaries` the compression, `writer` the queue, `group` the group
-//! commit, `member` one
-//! append within it, `checkpoint` the WAL, `reader`, `tail`, `page` and `rows` the reads, `remake` rebuilds the views.
+//! commit, `member` one append within it, `checkpoint` the WAL, `reader`, `tail`, `page` and `rows` the reads, `remake`
+//! rebuilds the views.
 //! The rules about which record may follow which are not here: they are in `chain`, for both journals.
 
 mod bodies;

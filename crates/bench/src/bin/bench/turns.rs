@@ -33,6 +33,9 @@ struct Kind {
     early: &'static str,
     cpu: &'static str,
     disk: &'static str,
+    /// The most bytes on disk for each byte of text.
+    disk_at_most: f64,
+    bytes: &'static str,
     open: &'static str,
     whereabouts: &'static str,
 }
@@ -47,6 +50,8 @@ const PROSE: Kind = Kind {
     early: "W4: prose, turn 10: wall, server included",
     cpu: "W4: prose, turn 500 to turn 10: CPU of this process, rendering and HTTP included",
     disk: "W4: prose, disk after 500 turns to raw text, closed",
+    disk_at_most: 2.0,
+    bytes: "W4: prose, bytes on disk a turn, closed",
     open: "W4: prose, disk to raw text before it is closed, WAL included",
     whereabouts: "W4: prose, where the bytes are",
 };
@@ -61,6 +66,8 @@ const SHORT: Kind = Kind {
     early: "W4: short, turn 10: wall, server included",
     cpu: "W4: short, turn 500 to turn 10: CPU of this process, rendering and HTTP included",
     disk: "W4: short, disk after 500 turns to raw text, closed",
+    disk_at_most: 6.0,
+    bytes: "W4: short, bytes on disk a turn, closed",
     open: "W4: short, disk to raw text before it is closed, WAL included",
     whereabouts: "W4: short, where the bytes are",
 };
@@ -104,14 +111,14 @@ fn lines_of(kind: &Kind, sessions: &[Session]) -> Vec<Line> {
     let early = |session: &Session| medians(&session.turns[EARLY]);
     let late = |session: &Session| medians(&session.turns[LATE]);
     let to_raw = |bytes: u64, session: &Session| bytes as f64 / session.raw as f64;
-    let disk = if kind.name == PROSE.name { Target::AtMost(2.0) } else { Target::None };
     vec![
         row(kind.ratio, Target::AtMost(1.5), "×", &|s| late(s).0 / early(s).0),
         row(kind.bare, Target::None, "×", &|s| s.bare.1 / s.bare.0),
         row(kind.own, Target::None, "×", &|s| (late(s).0 - s.bare.1) / (early(s).0 - s.bare.0)),
         row(kind.early, Target::None, "ms", &|s| early(s).0),
         row(kind.cpu, Target::None, "×", &|s| late(s).1 / early(s).1),
-        row(kind.disk, disk, "×", &|s| to_raw(s.closed, s)),
+        row(kind.disk, Target::AtMost(kind.disk_at_most), "×", &|s| to_raw(s.closed, s)),
+        row(kind.bytes, Target::None, "B", &|s| s.closed as f64 / TURNS as f64),
         row(kind.open, Target::None, "×", &|s| to_raw(s.open, s)),
         Line::Words {
             what: kind.whereabouts,
@@ -167,7 +174,7 @@ pub(super) fn on_disk(folder: &Path) -> Result<u64, Problem> {
 /// Kilobytes of each table and index, and of free pages.
 pub(super) fn whereabouts(folder: &Path) -> Result<String, Problem> {
     let connection = Connection::open(folder.join("home/journal.db"))?;
-    let sql = "SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 7";
+    let sql = "SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 12";
     let mut statement = connection.prepare(sql)?;
     let kilobytes = |name: &str, bytes: i64| format!("{name} {} KB", bytes / 1_000);
     let rows = statement.query_map([], |row| Ok(kilobytes(&row.get::<_, String>(0)?, row.get(1)?)))?;

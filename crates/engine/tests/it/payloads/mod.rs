@@ -99,8 +99,8 @@ fn session_samples() -> Vec<Event> {
             debounce_ms: Some(1_000),
             ends: Some(RUN),
             mode_by: Some(engine::ModeSource::Session),
-            origin: Some(address()),
-            reply_to: Some(address()),
+            origin: Some(Box::new(address())),
+            reply_to: Some(Box::new(address())),
         }
         .into(),
         MessageSettled {
@@ -146,9 +146,9 @@ fn session_samples() -> Vec<Event> {
     ]
 }
 
-fn address() -> Box<Address> {
+fn address() -> Address {
     let part = || Some("42".to_owned());
-    Box::new(Address { channel: "telegram".into(), account: part(), peer: part(), thread: part() })
+    Address { channel: "telegram".into(), account: part(), peer: part(), thread: part() }
 }
 
 fn attachment() -> Attachment {
