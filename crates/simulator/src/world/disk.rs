@@ -366,6 +366,10 @@ mod tests {
         for (record, seq) in batch.records.iter_mut().zip(first..) {
             record.seq = Some(Seq(seq));
         }
+        // A run that ends again is counted again; a row without totals is as an older version writes it.
+        if let Some(row) = &mut batch.views.session {
+            row.totals = None;
+        }
         Arc::new(batch)
     }
 

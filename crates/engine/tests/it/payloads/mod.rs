@@ -326,19 +326,19 @@ fn written_samples() -> Vec<Event> {
         Failed { request: Some(EFFECT), failure: failure(), text: Some(BODY) }.into(),
         Reported { request: EFFECT }.into(),
         LedgerBegun { branch: BranchId(Uuid::nil()) }.into(),
+        ProfileAnswered {
+            provider: "acme".into(),
+            profile: Some("home".into()),
+            model: "one".into(),
+            since: Timestamp(8),
+        }
+        .into(),
         ThinkingLowered {
             provider: "acme".into(),
             model: "one".into(),
             asked: Thinking::High,
             accepted: Thinking::Low,
             config: BODY.hash,
-        }
-        .into(),
-        ProfileAnswered {
-            provider: "acme".into(),
-            profile: Some("home".into()),
-            model: "one".into(),
-            since: Timestamp(8),
         }
         .into(),
     ]
