@@ -46,7 +46,7 @@ pub use ledger::{
     Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerAnswer, LedgerInput, LedgerUpdate,
     LoweredLevel, ProfileOrder,
 };
-pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, SettingsSource};
+pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, SettingsSource, StateChange};
 pub use machine::{failover, timers};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};

@@ -62,7 +62,7 @@ pub(crate) fn r23_a_run_that_has_used_up_its_calls_waits_and_continues_when_the_
 
 /// What is used, reserved and free, and what the next request needs, is the same wherever it is shown.
 #[test]
-fn r21_r23_a_run_that_stops_far_from_its_limit_shows_what_is_reserved_and_what_its_next_request_needs() {
+pub(crate) fn r21_r23_a_run_that_stops_far_from_its_limit_shows_what_is_reserved_and_what_its_next_request_needs() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_BUDGET__RUN__TOKENS", "3000");
     let agent = home.start(&["agent", "-m", WORK]);

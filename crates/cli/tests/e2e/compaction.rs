@@ -351,7 +351,7 @@ pub(crate) fn r62_a_history_is_compacted_on_demand_and_that_is_undone() {
 }
 
 #[test]
-fn r41_a_request_holds_the_newest_turns_of_the_history() {
+pub(crate) fn r41_a_request_holds_the_newest_turns_of_the_history() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_AGENTS__MAIN__HISTORY_TURNS", "2");
     for _ in 0..4 {

@@ -56,11 +56,12 @@ fn r61_a_command_prints_the_same_whether_the_owner_answers_or_the_journal() {
 
 /// Without what its owner has in memory just now.
 fn timeless(text: &str) -> String {
-    let lines = text.lines().filter(|line| !line.contains("\"resident_bytes\": ")).map(|line| {
-        match line.split_once(" MiB in memory") {
-            Some((before, _)) => before.rsplit_once(", ").map_or(before, |(before, _)| before),
-            None => line,
-        }
+    let figures = ["\"resident_bytes\": ", "\"memory_usage\": "];
+    let lines = text.lines().filter(|line| !figures.iter().any(|figure| line.contains(figure))).map(|line| match line
+        .split_once(" MiB in memory")
+    {
+        Some((before, _)) => before.rsplit_once(", ").map_or(before, |(before, _)| before),
+        None => line,
     });
     lines.collect::<Vec<_>>().join("\n")
 }

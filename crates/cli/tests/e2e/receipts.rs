@@ -49,7 +49,7 @@ fn r30_a_receipt_says_what_decided_the_mode_of_its_message() {
 }
 
 #[test]
-fn r31_a_message_for_another_state_is_refused_and_leaves_nothing() {
+pub(crate) fn r31_a_message_for_another_state_is_refused_and_leaves_nothing() {
     let home = Home::new();
     let refused = home.run(&["send", "--only-if", "active", "--key", "k1", "Who are you?"]).expect_code(3).verdict();
     assert!(refused.contains("only while the session is active"), "{refused}");

@@ -58,6 +58,7 @@ beside_an_owner! {
         r23_a_run_that_has_used_up_its_calls_waits_and_continues_when_the_limit_is_raised,
         r23_a_run_ends_at_its_limit_where_that_is_configured,
         r23_near_a_limit_the_model_is_asked_to_finish,
+        r21_r23_a_run_that_stops_far_from_its_limit_shows_what_is_reserved_and_what_its_next_request_needs,
         r23_usage_is_shown_by_model_session_and_day,
         r23_a_session_that_has_spent_its_money_sends_nothing_until_it_has_more,
         r23_a_budget_that_is_none_is_refused_with_what_to_say,
@@ -76,6 +77,7 @@ beside_an_owner! {
         r14_a_summary_that_goes_wrong_leaves_the_old_history,
         r62_a_history_is_compacted_on_demand_and_that_is_undone,
         r62_each_summary_can_be_undone_in_turn,
+        r41_a_request_holds_the_newest_turns_of_the_history,
     }
     failover {
         r51_the_answering_model_is_reported_if_only_the_ledger_is_the_reason,
@@ -119,6 +121,7 @@ beside_an_owner! {
     receipts {
         a3_r10_r61_a_receipt_and_the_key_of_its_message_outlive_kill_9,
         a3_r61_other_content_under_the_same_key_is_a_conflict_and_changes_nothing,
+        r31_a_message_for_another_state_is_refused_and_leaves_nothing,
     }
     show {
         r06_the_path_of_a_run_is_in_its_drawing,
@@ -227,6 +230,13 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("python_client", "*", "starts its own service"),
     ("reading", "*", "compares both ways itself"),
     ("reading_owned", "*", "the owner is the test itself"),
+    ("agents", "*", "starts its own service"),
+    (
+        "compaction",
+        "r11_r14_r62_a_compaction_on_demand_is_finished_by_the_command_whose_owner_was_killed",
+        "kills the command that owns the home",
+    ),
+    ("receipts", "r30_a_receipt_says_what_decided_the_mode_of_its_message", "changes the configuration of its owner"),
     ("receipts", "a3_r61_a_message_that_was_never_acknowledged_has_no_receipt", "begins where there is no home"),
     ("reload", "*", "the process that lives on is the command itself, which was killed before"),
     ("queue", "*", "is beside a service of its own"),

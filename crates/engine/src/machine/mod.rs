@@ -31,8 +31,8 @@ use crate::event::{Event, LifecycleChanged, PauseCause, WaitBegan, WaitFor};
 use crate::ids::{EffectId, Moment, Timestamp};
 use crate::input::{Acknowledgement, Input, Refusal, Report};
 use crate::settings::{Limits, Settings};
-use crate::state::{Lifecycle, Phase, Session};
-use crate::tables::lifecycle::{self, LifecycleCause};
+use crate::state::{Flags, Lifecycle, Phase, Session};
+use crate::tables::lifecycle::{self, LifecycleCause, LifecycleKind};
 use crate::tables::timers::Timer;
 use crate::tables::transitions::{self, RunState, Trigger};
 use crate::views::Touched;
@@ -62,6 +62,8 @@ pub struct Machine {
     /// When the decided end of the run was in the journal; before that, none of its calls is being ended.
     ending_from: Option<Timestamp>,
     fault: Option<IllegalEdge>,
+    /// The states that the last batch passed through.
+    passed: Vec<StateChange>,
     /// Whether a run whose wait ends must queue for its lane, as its driver said last.
     lane_full: bool,
     late: u64,
@@ -73,7 +75,11 @@ struct Open {
     records: Vec<Record>,
     bodies: Vec<Content>,
     touched: Touched,
+    passed: Vec<StateChange>,
 }
+
+/// A state that was entered, with its flags.
+pub type StateChange = (RunState, LifecycleKind, Flags);
 
 impl Machine {
     /// A machine without a session; its first input is `Command::Create`.
@@ -89,6 +95,12 @@ impl Machine {
     /// The settings of the unfinished run.
     pub fn settings(&self) -> Option<&Arc<Settings>> {
         self.settings.as_ref()
+    }
+
+    /// The states that the last batch entered, in order; the last one is the state after it, if that is another than
+    /// before.
+    pub fn passed(&self) -> &[StateChange] {
+        &self.passed
     }
 
     /// How many reports were dropped because no effect was waiting for them.
@@ -164,6 +176,7 @@ impl Decide for Machine {
 
     fn take_batch(&mut self) -> Option<Batch> {
         let open = std::mem::take(&mut self.open);
+        self.passed = open.passed;
         let session = self.session.as_ref()?;
         if open.records.is_empty() {
             return None;
@@ -216,6 +229,9 @@ impl Machine {
             return self.broken(IllegalEdge { from: from.name(), event: event.kind(), to: to.name() });
         }
         let changed = session.lifecycle.kind();
+        if (session.run_state(), changed) != (from, life) {
+            self.open.passed.push((session.run_state(), changed, session.flags()));
+        }
         let cause = lifecycle_cause(&event);
         let kind = event.kind();
         let is_record = matches!(event, Event::LifecycleChanged(_));

@@ -7,7 +7,7 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Compacted, Event, Flags, MessageSealed, Outcome, Record, Resources, Seq, Session, SessionId, SessionRow,
-    StreamInterrupted, Timestamp, Usage,
+    StateChange, StreamInterrupted, Timestamp, Usage,
 };
 use journal::Read;
 use protocol::event::{StateLine, Stream};
@@ -21,7 +21,7 @@ use crate::show::beside::{at_rest, budget_of, last_outcome};
 use crate::show::fold_branch;
 
 /// The content of a state line.
-pub(super) type State = (RunState, LifecycleKind, Flags);
+pub(super) type State = StateChange;
 
 /// The state of a session that is not tracked.
 pub(super) const IDLE: State = (
@@ -97,7 +97,7 @@ impl Lines {
         let Published { session, batch, .. } = published;
         let begins = matches!(batch.records.first(), Some(Record { event: Event::Created(_) | Event::Opened(_), .. }));
         let known = self.sessions.remove(session);
-        let (mut projection, before) =
+        let (mut projection, mut before) =
             known.unwrap_or_else(|| if begins { Default::default() } else { (Projection::idle(), Some(IDLE)) });
         let source = source(self.store.as_ref(), published);
         let mut lines = vec![];
@@ -110,21 +110,29 @@ impl Lines {
         if let Some((record, run)) = spends.zip(batch.views.runs.last()) {
             lines.push(projection.usage(source, record.at, run));
         }
-        let now = state_of(published);
-        if let Some(last) = batch.records.last().filter(|_| before != Some(now)) {
-            let store = self.store.as_ref();
-            projection.last_outcome = ended(published).or(projection.last_outcome);
-            // What cannot be read is not known.
-            let read = || last_outcome(store, *session, Some(last.at)).ok().flatten();
-            projection.last_outcome = projection.last_outcome.or_else(read);
-            let what = Stream::State(changed(now, projection.last_outcome, published.resources));
-            lines.push(projection.line(source, last.at, what));
+        if let Some(last) = batch.records.last() {
+            // Every state is a line, also one that the batch only passed through.
+            for now in published.passed.iter().copied().chain([state_of(published)]) {
+                if before.replace(now) != Some(now) {
+                    let outcome = self.last_outcome(published, &mut projection, last.at);
+                    let what = Stream::State(changed(now, outcome, published.resources));
+                    lines.push(projection.line(source, last.at, what));
+                }
+            }
         }
         // The end of a run is the last line of its batch, so a client that waits for it has seen everything recorded
         // with it.
         projection.flush(&mut lines);
         self.track(published, projection);
         lines
+    }
+
+    /// How the last run of the session ended, as far as it can be read.
+    fn last_outcome(&self, published: &Published, projection: &mut Projection, at: Timestamp) -> Option<Outcome> {
+        projection.last_outcome = ended(published).or(projection.last_outcome);
+        let read = || last_outcome(self.store.as_ref(), published.session, Some(at)).ok().flatten();
+        projection.last_outcome = projection.last_outcome.or_else(read);
+        projection.last_outcome
     }
 
     /// Tracks the session, unless it is idle.

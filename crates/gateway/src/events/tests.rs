@@ -254,6 +254,7 @@ impl Home {
             lifecycle,
             run_state,
             flags,
+            passed: vec![],
             resources: Resources::default(),
         };
         self.unheard[nth].push_back(published);

@@ -185,6 +185,7 @@ impl Watched {
             lifecycle: LifecycleKind::Active,
             run_state: RunState::Streaming,
             flags: Flags::default(),
+            passed: vec![],
             resources: Resources::default(),
         });
     }

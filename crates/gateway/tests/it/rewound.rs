@@ -62,6 +62,7 @@ impl Live {
             lifecycle: LifecycleKind::Active,
             run_state: RunState::Streaming,
             flags: Flags::default(),
+            passed: vec![],
             resources: Resources::default(),
         });
         let last = lines.last().map(|line| parse(&line.event.cursor).unwrap());

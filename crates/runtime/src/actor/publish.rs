@@ -37,6 +37,7 @@ impl Actor<'_> {
             lifecycle: session.lifecycle.kind(),
             run_state: session.run_state(),
             flags: session.flags(),
+            passed: self.pump.machine().passed().to_vec(),
             resources: session.resources(&self.budget),
         });
         self.ask();

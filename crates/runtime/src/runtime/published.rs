@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Batch, Epoch, Flags, Position, Resources, SessionId};
+use engine::{Batch, Epoch, Flags, Position, Resources, SessionId, StateChange};
 
 /// A committed batch, with the state that it led to.
 #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -20,5 +20,7 @@ pub struct Published {
     pub lifecycle: LifecycleKind,
     pub run_state: RunState,
     pub flags: Flags,
+    /// The states that the batch passed through, in order.
+    pub passed: Vec<StateChange>,
     pub resources: Resources,
 }

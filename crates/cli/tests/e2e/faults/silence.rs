@@ -81,7 +81,7 @@ fn check(silences: &'static [Silence], key: &str, class: &str, says: &str) {
             let failures: Vec<&Value> = trace.iter().filter(|line| line["event"] == "failed").collect();
             let [failure] = &failures[..] else { panic!("{of}: {failures:?}") };
             let detail = failure["detail"].as_str().expect("words");
-            assert!(detail.starts_with(&format!("{class}: ")), "{of}: {failure}");
+            assert!(detail.starts_with(&format!("{class} (recoverable): ")), "{of}: {failure}");
         }
         assert_eq!(server.seen().len(), silences.len(), "{}", format.api);
     }
