@@ -55,6 +55,28 @@ pub struct ServiceOptions {
     pub notes: mpsc::Sender<String>,
 }
 
+/// How long a shutdown waits for threads that read the journal.
+const READS: Duration = Duration::from_secs(5);
+
+/// A journal that a thread reads; counted until it is let go.
+pub(crate) struct JournalRead {
+    journal: Option<Arc<dyn Journal>>,
+    reads: watch::Sender<usize>,
+}
+
+impl JournalRead {
+    pub(crate) fn get(&self) -> &dyn Journal {
+        self.journal.as_deref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for JournalRead {
+    fn drop(&mut self) {
+        drop(self.journal.take());
+        self.reads.send_modify(|reads| *reads -= 1);
+    }
+}
+
 /// The service of a home that this process owns.
 pub struct Service {
     pub(crate) runtime: Runtime,
@@ -68,6 +90,8 @@ pub struct Service {
     notes: mpsc::Sender<String>,
     /// The old method names that the user was already warned of.
     warned: Mutex<BTreeSet<&'static str>>,
+    /// Threads that read the journal for an answer.
+    reads: watch::Sender<usize>,
     /// Clients, including those that have not completed the handshake.
     open: watch::Sender<usize>,
     leaving: watch::Sender<bool>,
@@ -110,6 +134,7 @@ impl Service {
             warned: Mutex::default(),
             callers: Mutex::default(),
             last_number: AtomicU64::new(0),
+            reads: watch::Sender::new(0),
             open: watch::Sender::new(0),
             leaving: watch::Sender::new(false),
             tenure: options.tenure,
@@ -195,7 +220,16 @@ impl Service {
         self.leaving.send_replace(true);
         // Each client has a few seconds to read its buffered frames.
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
+        // A thread that still reads would keep the journal open, and the home locked.
+        let mut reads = self.reads.subscribe();
+        let _ = tokio::time::timeout(READS, reads.wait_for(|reads| *reads == 0)).await;
         Ok(left?)
+    }
+
+    /// The journal for a thread that reads it: the home is released after it.
+    pub(crate) fn journal_to_read(&self) -> JournalRead {
+        self.reads.send_modify(|reads| *reads += 1);
+        JournalRead { journal: Some(Arc::clone(self.runtime.journal())), reads: self.reads.clone() }
     }
 
     /// Becomes true when a service has asked for the home: its owner then calls [`Service::leave`] and releases it.

@@ -13,7 +13,7 @@ ROWS = {
     "view_receipts": "message session key body mode state run steer accepted_at",
 }
 # Fields that rows of older versions, or some rows, do not have.
-OPTIONAL = {"steer", "tokens", "calls", "wall_ms"}
+OPTIONAL = {"steer", "tokens", "calls", "wall_ms", "totals", "stop_reason", "checkpoint"}
 DAY_MS = 86_400_000
 
 

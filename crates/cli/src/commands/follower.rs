@@ -254,8 +254,10 @@ impl<'a> Follower<'a> {
         }
         self.screen.say(&format!("… this process continues until nothing of {key} is unfinished"));
         self.screen.leave_stdout();
-        self.follow(key).await?;
-        match Box::pin(super::resume::follow_one(self, &reader, key)).await {
+        if self.cursor(key).is_empty() && !self.follows_home() {
+            self.follow(key).await?;
+        }
+        match Box::pin(super::resume::finish_one(self, &reader, key)).await {
             Err(error) if error.exit() == Exit::Stopped => Err(error),
             Err(error) => {
                 self.screen.say(&format!("limulus: {error}"));
@@ -333,7 +335,7 @@ impl<'a> Follower<'a> {
         });
     }
 
-    fn stopped(&mut self) -> CliError {
+    pub(super) fn stopped(&mut self) -> CliError {
         let (note, what) = if self.is_owner() {
             ("■ stopping: streams are sealed, running commands continue", "the run stays as it is")
         } else {

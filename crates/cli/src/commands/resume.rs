@@ -67,6 +67,14 @@ pub(super) async fn follow_one(follower: &mut Follower<'_>, reader: &Reader, key
     resume(follower, reader, &rows, params, Begin::default()).await
 }
 
+/// The same for a session that this process only took over. It ends when another process owns the home, and Ctrl-C leaves
+/// the run to the next owner.
+pub(super) async fn finish_one(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<(), CliError> {
+    let rows = rows(reader, Some(&SessionKey::parse(Some(key))?))?;
+    let params = ResumeParams { session_key: Some(key.to_owned()), force: false };
+    resume(follower, reader, &rows, params, Begin { is_taken_over: true, ..Begin::default() }).await
+}
+
 /// The sessions to resume, or to report to a human.
 fn rows(read: &dyn Read, key: Option<&SessionKey>) -> Result<Vec<SessionRow>, CliError> {
     let rows = match key {
@@ -116,6 +124,10 @@ async fn resume(
             params.force = false;
         }
         follower.reopen().await?;
+        // Another process owns the home now, and executes what this one had only taken over.
+        if following.begin.is_taken_over && !follower.is_owner() {
+            return Ok(());
+        }
     }
     let needs_human = following.needs_human.map(|key| (why(reader, &key), key));
     ended(&following.outcomes, following.incomplete, needs_human)
@@ -137,6 +149,8 @@ const MOST_FOLLOWED: usize = 200;
 struct Begin {
     home: Option<String>,
     sessions: BTreeMap<String, String>,
+    /// Whether this command only took them over, and neither started nor resumes them for its user.
+    is_taken_over: bool,
 }
 
 impl Begin {
@@ -205,6 +219,8 @@ impl Following<'_> {
         while !self.busy.is_empty() {
             match follower.next().await? {
                 Happening::Recorded(event) => self.see(&event, &mut follower.screen)?,
+                // The run is not this command's: it is left as it is, and the next owner resumes it.
+                Happening::Interrupt if self.begin.is_taken_over => return Err(follower.stopped()),
                 Happening::Interrupt => {
                     self.is_leaving = true;
                     for key in self.busy.keys() {

@@ -25,14 +25,17 @@ impl Machine {
         match standing(&budgets, &Spent::expected(&candidate, tokens), wrap_up) {
             Standing::Free => true,
             Standing::Near(limit) => {
-                if progress == WrapUp::Not {
+                // A note behind a piece of an answer would take the place of its rest.
+                if progress == WrapUp::Not && !self.continues() {
                     self.note(Note::WrapUp, &model_notices::wrap_up(&limit), moment);
                 }
                 true
             }
             // The reserve is for recovery, and so for a request that is sent once more.
             Standing::Reached(_)
-                if self.is_sent_again() && may_recover(&budgets, &Spent::expected(&candidate, tokens)) =>
+                if self.is_sent_again()
+                    && !self.has_answered()
+                    && may_recover(&budgets, &Spent::expected(&candidate, tokens)) =>
             {
                 true
             }
@@ -101,7 +104,7 @@ impl Machine {
             // The next request may be a different one by now: then a new grant is requested.
             return self.end_wait(moment);
         }
-        if let Some(near) = near.filter(|_| progress == WrapUp::Not) {
+        if let Some(near) = near.filter(|_| progress == WrapUp::Not && !self.continues()) {
             self.note(Note::WrapUp, &model_notices::wrap_up(&near), moment);
         }
         self.begin_request(moment);
@@ -216,8 +219,16 @@ impl Machine {
     }
 
     /// Whether the model has answered anything in this run.
+    /// Whether the last request was answered, so that the next one is another.
+    fn has_answered(&self) -> bool {
+        self.session.as_ref().and_then(Session::run).is_some_and(|run| run.step.answered)
+    }
+
     fn has_worked(&self) -> bool {
-        self.session.as_ref().and_then(Session::run).is_some_and(|run| run.step.no > 1 || run.step.answered)
+        self.session
+            .as_ref()
+            .and_then(Session::run)
+            .is_some_and(|run| run.step.no > 1 || run.step.answered || run.step.continued > 0)
     }
 
     /// What the run may spend and has spent, which candidate it asks next and for about how many tokens, and its state

@@ -54,7 +54,7 @@ impl Machine {
             self.emit(Failed { request: None, failure, text: None }, moment.now);
             return true;
         }
-        if self.flush_wanted(run, candidate) {
+        if !self.continues() && self.flush_wanted(run, candidate) {
             self.note(Note::MemoryFlush, model_notices::MEMORY_FLUSH, moment);
             return true;
         }

@@ -13,7 +13,7 @@ use crate::input::Part;
 use crate::machine::model_notices::NOT_RUN;
 use crate::mutant;
 use crate::settings::{Candidate, ResumeMode, ToolClass};
-use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Run, Session, Stream, WrapUp};
+use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, WrapUp};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
 
 impl Machine {
@@ -58,6 +58,11 @@ impl Machine {
         let Some(session) = &self.session else { return false };
         let (ordinal, _, sent_items) = session.run().map_or((0, 0, 0), |run| run.counts.request);
         ordinal > 0 && sent_items == session.transcript.items().len() as u32
+    }
+
+    /// Whether the next request asks for the rest of an answer.
+    pub(super) fn continues(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::continues)
     }
 
     pub(super) fn pick(&self, moment: Moment) -> Pick {
@@ -148,7 +153,7 @@ impl Machine {
         let run = self.session.as_ref().and_then(Session::run);
         let is_empty = stream.calls.is_empty() && stream.text.trim().is_empty() && stream.images.is_empty();
         // The continuation of an answer that is whole says nothing.
-        if is_empty && !run.is_some_and(Run::continues) {
+        if is_empty && !self.continues() {
             let failure = Failure::new(FailureClass::Malformed, "the model gave an empty answer");
             return self.request_failed(request, failure, moment);
         }

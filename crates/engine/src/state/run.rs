@@ -427,8 +427,8 @@ impl Run {
         }
     }
 
-    /// Whether the request that is out, or next, continues an answer that was cut at its output limit.
-    pub fn continues(&self) -> bool {
+    /// Whether the last answer of the step was cut at its output limit, and its rest has not come.
+    pub(crate) fn continues(&self) -> bool {
         self.step.stop_reason == Some(StopReason::Length) && !self.step.answered
     }
 

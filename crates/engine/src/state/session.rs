@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::process::Process;
 use super::queue::{Message, Queued};
 use super::run::Run;
-use super::transcript::Transcript;
+use super::transcript::{Item, Transcript};
 use crate::body::Body;
 use crate::event::QueueMode;
 use crate::failure::Failure;
@@ -141,6 +141,12 @@ impl Session {
     /// The unfinished run: active, paused, or waiting for a repair.
     pub fn run(&self) -> Option<&Run> {
         self.lifecycle.run().or(self.run_in_transition.as_deref())
+    }
+
+    /// Whether the request that is out, or next, asks for the rest of an answer that was cut: nothing came behind it.
+    pub fn continues(&self) -> bool {
+        let is_last = matches!(self.transcript.items().last(), Some(Item::Assistant { .. }));
+        is_last && self.run().is_some_and(Run::continues)
     }
 
     pub(crate) fn run_mut(&mut self) -> Option<&mut Run> {

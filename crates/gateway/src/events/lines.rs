@@ -111,8 +111,10 @@ impl Lines {
             lines.push(projection.usage(source, record.at, run));
         }
         if let Some(last) = batch.records.last() {
-            // Every state is a line, also one that the batch only passed through.
-            for now in published.passed.iter().copied().chain([state_of(published)]) {
+            // Each state of a run is a line, also one that the batch only passed through. A session that a batch only passed
+            // through rest is not shown at rest: whoever waits for it would leave.
+            let of_run = |now: &State| now.1 == LifecycleKind::Active;
+            for now in published.passed.iter().copied().filter(of_run).chain([state_of(published)]) {
                 if before.replace(now) != Some(now) {
                     let outcome = self.last_outcome(published, &mut projection, last.at);
                     let what = Stream::State(changed(now, outcome, published.resources));

@@ -9,7 +9,7 @@ use engine::{
 use journal::Read;
 
 use super::lookup::FoundRun;
-use super::{Source, fold_branch, owner};
+use super::{Source, owner};
 use crate::error::Error;
 
 /// Reads what is shown beside the flags of several sessions; reads the same settings once.
@@ -42,8 +42,9 @@ impl<'a> Beside<'a> {
         let resources = match (session, row.totals) {
             (Some(session), _) => session.resources(&configured),
             (None, Some(totals)) => at_rest(row, &totals, &configured),
-            // A row of an older version does not know the totals.
-            (None, None) => fold_branch(self.source.read, row)?.resources(&configured),
+            // A row of an older version does not know the totals until its session writes again. Its history is not read for
+            // them: a list of thousands would read each, and one that is damaged would fail the list.
+            (None, None) => at_rest(row, &SessionTotals::default(), &configured),
         };
         let started_at = resources.started_at.or(last.map(|run| run.started_at));
         Ok(Resources { memory_usage: self.memory, started_at, ..resources })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::{
     Attachment, CallOutcome, Candidate, CandidateCooldownSet, EffectId, Event, Failed, Failure, Hash, Outcome,
-    RequestSent, RunEnded, RunId, RunRow, SealedCall, Settings, StopReason, Thinking, Timestamp,
+    RequestSent, RunEnded, RunId, RunRow, SealedCall, Seq, Settings, StopReason, Thinking, Timestamp,
 };
 use journal::{Entry, Read};
 use protocol::method::{WaitStatus, Waited};
@@ -19,12 +19,22 @@ use crate::error::Error;
 const SILENT: &str = "NO_REPLY";
 const ARGUMENT_CHARS: usize = 160;
 
-/// The entries of a run. If its first entries were removed, all entries that remain in its branch.
+/// How many entries are read at once: a run may be followed by many others.
+const PIECE: u64 = 512;
+
+/// The entries of a run, up to its end. If its first entries were removed, all entries that remain in its branch.
 pub(crate) fn entries(read: &dyn Read, row: &RunRow) -> Result<Vec<Entry>, Error> {
-    match read.read(row.branch, row.first_seq) {
-        Ok(entries) => Ok(entries),
-        Err(_) => Ok(read.history(row.branch)?.entries().map(|(_, entry)| entry.clone()).collect()),
+    let (mut entries, mut from) = (vec![], row.first_seq);
+    let last = read.last(row.branch)?;
+    while from <= last && end_of(&entries, row.run).is_none() {
+        let until = Seq(from.0.saturating_add(PIECE - 1)).min(last);
+        match read.range(row.branch, from, until) {
+            Ok(piece) => entries.extend(piece),
+            Err(_) => return Ok(read.history(row.branch)?.entries().map(|(_, entry)| entry.clone()).collect()),
+        }
+        from = Seq(until.0 + 1);
     }
+    Ok(entries)
 }
 
 /// The reply of a run; none if it has not ended, or its end was removed.
@@ -48,7 +58,8 @@ pub fn waited(read: &dyn Read, row: &RunRow) -> Result<Waited, Error> {
         Some(Outcome::TimedOut) | None => WaitStatus::Timeout,
         Some(Outcome::Failed | Outcome::Aborted | Outcome::Interrupted) => WaitStatus::Error,
     };
-    let reply = reply(read, row, &super::texts(read))?;
+    // How it ended is in its row; a damaged entry costs no more than the reply.
+    let reply = reply(read, row, &super::texts(read)).ok().flatten();
     let RunRow { run, started_at, ended_at, ref error, stop_reason, .. } = *row;
     // The row of an unfinished run has its last failure so far.
     let error = error.clone().filter(|_| ended_at.is_some());

@@ -15,6 +15,7 @@ use rusqlite::{Connection, Row};
 
 use super::dictionaries::Dictionaries;
 use super::reader::Reader;
+use super::rows;
 use super::{failed, home};
 use crate::{Collected, Error, Old};
 
@@ -144,8 +145,8 @@ enum Stage {
 
 /// Queries for rows that name bodies and may outlive the entries that did.
 const VIEWS: [&str; 2] = [
-    "SELECT rowid, row, packed FROM view_receipts WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-    "SELECT rowid, row, packed FROM view_runs WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
+    "SELECT row, packed, message, session, key, rowid FROM view_receipts WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
+    "SELECT row, packed, run, session, NULL, rowid FROM view_runs WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
 ];
 
 impl Collection {
@@ -228,9 +229,9 @@ impl Collection {
         let mut rows = statement.query((after, ROWS as i64))?;
         let (mut read, mut last) = (0, after);
         while let Some(row) = rows.next()? {
-            (read, last) = (read + 1, row.get(0)?);
-            let row = self.collectable.dictionaries.json_of(row, 1, 2)?.unwrap_or_default();
-            self.name(&row);
+            (read, last) = (read + 1, row.get(5)?);
+            let row = rows::whole(&self.collectable.dictionaries, row)?;
+            self.name(row.as_bytes());
         }
         Ok((read, last))
     }

@@ -115,8 +115,13 @@ impl Columns {
     }
 
     /// The row of [`Columns::pack`], unpacked.
-    pub(super) fn put_back(&self, short: String) -> String {
-        self.bytes().fold(short, |row, (text, byte)| row.replace(&byte, text))
+    pub(super) fn put_back(&self, short: String) -> Result<String, Unpackable> {
+        let added = |(text, byte): (&String, String)| short.matches(&byte).count().saturating_mul(text.len());
+        let size = self.bytes().map(added).fold(short.len(), usize::saturating_add);
+        if size > MAX_JSON_BYTES {
+            return Err(Unpackable::Frame);
+        }
+        Ok(self.bytes().fold(short, |row, (text, byte)| row.replace(&byte, text)))
     }
 }
 

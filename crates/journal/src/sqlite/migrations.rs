@@ -78,8 +78,12 @@ fn way(from: i64, target: &Target) -> Option<Vec<Step>> {
 pub(super) fn keep_copy(connection: &Connection, kept: &Path) -> Result<String, Error> {
     let new = kept.with_file_name("journal.copy");
     home::renew(&new)?;
-    copy(connection, &new).map_err(failed(&new))?;
-    home::put(&new, kept)?;
+    let copied = copy(connection, &new).map_err(failed(&new)).and_then(|()| home::put(&new, kept));
+    // A part of a copy is of no use, and a full disk needs its space.
+    if let Err(error) = copied {
+        let _ = std::fs::remove_file(&new);
+        return Err(error);
+    }
     Ok(kept.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 

@@ -154,10 +154,7 @@ pub(super) fn receipts(
 ) -> rusqlite::Result<Vec<ReceiptRow>> {
     let sql = format!("SELECT row, packed, message, session, key FROM view_receipts WHERE {condition} ORDER BY rowid");
     let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map(parameters, |row| {
-        let columns = || Ok(Columns::new(&[id(row, 2)?, id(row, 3)?], row.get_ref(4)?.as_str_or_null()?));
-        unpacked(dictionaries, row, columns)
-    })?;
+    let rows = statement.query_map(parameters, |row| read(0, &whole(dictionaries, row)?))?;
     rows.collect()
 }
 
@@ -200,13 +197,12 @@ fn runs_where(
     parameters: impl Params,
 ) -> rusqlite::Result<Vec<RunRow>> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT r.row, r.packed, r.run, r.session, s.row FROM view_runs r LEFT JOIN view_sessions s \
+        "SELECT r.row, r.packed, r.run, r.session, NULL, s.row FROM view_runs r LEFT JOIN view_sessions s \
          ON s.session = r.session AND r.state <> 'completed' WHERE {condition}"
     ))?;
     let rows = statement.query_map(parameters, |row| {
-        let session = row.get_ref(4)?.as_str_or_null()?.map(|json| read(4, json)).transpose()?;
-        let columns = || Ok(Columns::new(&[id(row, 2)?, id(row, 3)?], None));
-        Ok(unpacked::<RunRow>(dictionaries, row, columns)?.within(session.as_ref()))
+        let session = row.get_ref(5)?.as_str_or_null()?.map(|json| read(5, json)).transpose()?;
+        Ok(read::<RunRow>(0, &whole(dictionaries, row)?)?.within(session.as_ref()))
     })?;
     rows.collect()
 }
@@ -228,18 +224,16 @@ fn id(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
     row.get(column).map(Uuid::from_bytes)
 }
 
-/// A row whose first two columns are `row` and `packed`.
-fn unpacked<T: DeserializeOwned>(
-    dictionaries: &Dictionaries,
-    row: &rusqlite::Row<'_>,
-    columns: impl FnOnce() -> rusqlite::Result<Columns>,
-) -> rusqlite::Result<T> {
+/// The JSON of a row of a view. The columns are `row`, `packed`, the two ids and the key that a packed row leaves out: only
+/// with them it says what it names.
+pub(super) fn whole(dictionaries: &Dictionaries, row: &rusqlite::Row<'_>) -> rusqlite::Result<String> {
     if row.get_ref(1)? == ValueRef::Null {
-        return parse(row);
+        return row.get(0);
     }
     let short = dictionaries.json_of(row, 0, 1)?.unwrap_or_default();
     let short = String::from_utf8(short).map_err(|error| unreadable(1, error))?;
-    read(1, &columns()?.put_back(short))
+    let columns = Columns::new(&[id(row, 2)?, id(row, 3)?], row.get_ref(4)?.as_str_or_null()?);
+    columns.put_back(short).map_err(|error| unreadable(1, error))
 }
 
 fn parse<T: DeserializeOwned>(row: &rusqlite::Row<'_>) -> rusqlite::Result<T> {

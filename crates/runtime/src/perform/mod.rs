@@ -173,7 +173,7 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
     let candidate = settings.candidates[candidate as usize].clone();
     let other = |of: &Candidate| of.provider == candidate.provider && of.profile != candidate.profile;
     let alone = !settings.candidates.iter().any(other);
-    let continues = job.session.run().is_some_and(Run::continues);
+    let continues = job.session.continues();
     let cache_key = cache_key(job.session);
     Ok(request::Order { candidate, refused: None, alone, system, messages, tools, continues, cache_key })
 }

@@ -300,7 +300,11 @@ impl Run {
         self.step.kept.clear();
         self.step.segments.extend(e.text);
         self.step.asked += e.calls.len() as u32;
-        self.step.stop_reason = e.stop_reason;
+        // An interruption before the first word changes nothing of what the request continues.
+        let is_nothing = e.text.is_none() && e.calls.is_empty() && e.images.is_empty();
+        if e.next != Next::Cut || !is_nothing {
+            self.step.stop_reason = e.stop_reason;
+        }
         if e.next == Next::Cut {
             return;
         }

@@ -30,6 +30,12 @@ pub(in crate::methods) async fn agent(
 ) -> Result<AgentAnswer, Error> {
     let service = &caller.service;
     let key = SessionKey::parse(Some(&params.session_key))?;
+    if params.only_if.is_some() && chat::is_command(&params.message) {
+        return Err(Error::invalid(
+            "`onlyIf` is a condition for messages, and this is a command",
+            "send the command without that condition",
+        ));
+    }
     match chat::handle(caller, &key, &params).await? {
         Some(Handled::Answer(text)) => return Ok(AgentAnswer::Command { text }),
         Some(Handled::Message(text)) => params.message = text,

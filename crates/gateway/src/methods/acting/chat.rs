@@ -59,6 +59,11 @@ pub(super) enum Handled {
     Message(String),
 }
 
+/// Whether a message is a command.
+pub(super) fn is_command(message: &str) -> bool {
+    parse(message).is_some()
+}
+
 /// Runs the command in a message; `None` if the message is not a command.
 pub(super) async fn handle(
     caller: &Arc<Caller>,

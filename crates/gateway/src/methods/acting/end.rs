@@ -1,7 +1,5 @@
 //! How a run ended: notified when it ends, or read from the journal afterwards.
 
-use std::sync::Arc;
-
 use engine::{Batch, Body, Outcome, ReceiptState, RunEnded, RunId, RunRow, Timestamp, Usage};
 use journal::Journal;
 use protocol::method::{AgentAnswer, Ended};
@@ -49,8 +47,8 @@ pub(super) async fn reading<T: Send + 'static>(
     service: &Service,
     read: impl FnOnce(&dyn Journal) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    let journal = Arc::clone(service.runtime.journal());
-    let reading = tokio::task::spawn_blocking(move || read(journal.as_ref()));
+    let journal = service.journal_to_read();
+    let reading = tokio::task::spawn_blocking(move || read(journal.get()));
     reading.await.unwrap_or_else(|error| Err(Error::Bug { what: format!("reading a run failed: {error}") }))
 }
 
@@ -78,7 +76,8 @@ fn of_event(journal: &dyn Journal, batch: Option<&Batch>, ended: &RunEnded, at: 
         None => journal.run(ended.run)?,
     };
     let started_at = row.as_ref().map_or(at, |row| row.started_at);
-    let reply = row.map(|row| show::reply(journal, &row, &show::texts(journal))).transpose()?.flatten();
+    // What it answered is known; a damaged entry costs no more than the reply.
+    let reply = row.and_then(|row| show::reply(journal, &row, &show::texts(journal)).ok().flatten());
     let mut text = String::new();
     for body in &ended.text {
         text.push_str(&String::from_utf8_lossy(&content(journal, batch, body)?));

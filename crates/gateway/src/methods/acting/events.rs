@@ -140,8 +140,8 @@ impl Subscribing<'_> {
         &self,
         read: impl FnOnce(&dyn Journal) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let journal = Arc::clone(self.caller.service.runtime.journal());
-        let reading = tokio::task::spawn_blocking(move || read(journal.as_ref()));
+        let journal = self.caller.service.journal_to_read();
+        let reading = tokio::task::spawn_blocking(move || read(journal.get()));
         reading
             .await
             .unwrap_or_else(|error| Err(Error::Bug { what: format!("the missed lines could not be read: {error}") }))

@@ -245,7 +245,7 @@ fn a_packed_row_is_the_row_whatever_its_key_is() {
             Json::Text(text) => text,
             Json::Packed(packed) => {
                 let short = Dictionaries::default().json(None, Some(&packed)).unwrap().unwrap().into_owned();
-                columns.put_back(String::from_utf8(short).unwrap())
+                columns.put_back(String::from_utf8(short).unwrap()).unwrap()
             }
         };
         assert_eq!(back, row, "{key:?}");

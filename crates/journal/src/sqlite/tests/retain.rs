@@ -4,15 +4,18 @@ use std::fs;
 use std::path::Path;
 
 use engine::{
-    BranchId, Content, EffectId, EffectKind, Event, Forked, Hash, Position, RunId, Seq, TextAdded, Timestamp,
+    BranchId, Content, EffectId, EffectKind, Event, Forked, Hash, Position, ReceiptRow, RunId, Seq, TextAdded,
+    Timestamp,
 };
 use faulty_vfs::{Cut, Disk, Fault, What};
 use rusqlite::{Connection, params};
 
 use super::super::collect::Collection;
+use super::super::encode::json;
+use super::super::rows::columns_of_receipt;
 use super::{add, filled, home, own};
 use crate::Journal as _;
-use crate::suite::samples::{accepted, retracted, text};
+use crate::suite::samples::{accepted, receipt_row, retracted, text};
 use crate::suite::{Script, id};
 use crate::{Collected, Error, Old, Read as _, Reader, Sqlite};
 
@@ -294,6 +297,26 @@ fn r21_only_content_named_by_old_entries_alone_is_erased() {
     add(&sqlite, script.batch(vec![accepted(again.body)], vec![again])).unwrap();
     assert!(has(&sqlite, &bodies[0]) && !has(&sqlite, &bodies[5]));
     assert_eq!(sqlite.body(&bodies[0].body.hash).unwrap().as_deref(), Some(&bodies[0].bytes[..]));
+}
+
+#[test]
+fn r21_what_a_packed_row_names_is_kept_whatever_the_key_of_its_message() {
+    let (_folder, home) = home();
+    let (sqlite, script, bodies) = talked(&home, 6);
+    let before = script.at + 1;
+    for (n, body) in bodies.iter().enumerate() {
+        // A key that every hash contains.
+        let key = body.body.hash.to_string()[5..6].to_owned();
+        let row = ReceiptRow { body: body.body, ..receipt_row(&script, 70 + n as u128, Some(&key)) };
+        let packed = columns_of_receipt(&row).pack(json(&row));
+        assert!(packed.packed().is_some(), "{packed:?}");
+        let sql = "INSERT INTO view_receipts VALUES (?1, ?2, ?3, '', ?4)";
+        let ids = (row.message.0.as_bytes(), row.session.0.as_bytes());
+        database(&home).execute(sql, params![ids.0, ids.1, key, packed.packed()]).unwrap();
+    }
+    drop(sqlite);
+    let sqlite = own(&home);
+    assert_eq!(erase(&sqlite, before, &[]), Ok(Collected::default()), "each is named by a row");
 }
 
 #[test]
