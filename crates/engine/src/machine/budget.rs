@@ -159,6 +159,14 @@ impl Machine {
         })
     }
 
+    /// Whether the limits of the run and its session leave enough for the next request, with this many tokens more than
+    /// its conversation has now.
+    pub(super) fn may_spend(&self, candidate: u32, more: u64, moment: Moment) -> bool {
+        let Some((budgets, candidate, tokens, _)) = self.budgets_of_run(candidate, moment) else { return true };
+        let next = Spent::expected(&candidate, tokens.saturating_add(more));
+        !matches!(standing(&budgets, &next, 0), Standing::Reached(_))
+    }
+
     /// Whether anything that the run spends is limited.
     pub(super) fn is_limited(&self, candidate: u32, moment: Moment) -> bool {
         let is_shared = self.settings.as_ref().is_some_and(|settings| settings.budget.is_shared());

@@ -14,11 +14,11 @@ use protocol::event::{StateLine, Stream};
 use runtime::{LaneUpdate, Published};
 
 use super::batch_position::BatchPosition;
+use super::missed::recovered;
 use super::position::{Reached, StreamPosition};
 use super::projection::{Line, Projection, Source};
 use super::wait;
 use crate::show::beside::{at_rest, budget_of, last_outcome};
-use crate::show::fold_branch;
 
 /// The content of a state line.
 pub(super) type State = StateChange;
@@ -83,7 +83,7 @@ impl Lines {
             Some((projection, _)) => projection.position.clone(),
             None => StreamPosition::now(store, row.branch).ok()?,
         };
-        let mut what = current(store, &fold_branch(store, &row).ok()?);
+        let mut what = current(store, recovered(store, row.branch)?.session()?);
         if let StateLine::Changed { lifecycle, flags, .. } = &mut what
             && is_full
         {

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{EffectId, Event, Machine, Record, Settings, Timestamp, Usage};
-use journal::{Entry, Error};
+use engine::{BranchId, EffectId, Event, Machine, Record, Settings, Timestamp, Usage};
+use journal::{Entry, Error, Read};
 use protocol::event::{AssistantLine, ReasoningLine, Stream};
 
 use super::lines::current;
@@ -100,9 +100,7 @@ impl Missed {
     /// missed entry.
     pub(super) fn state(&mut self, source: Source<'_>, last: Option<Timestamp>, lines: &mut Vec<Line>) {
         let store = source.store;
-        let Ok(line) = store.line(source.batch.branch) else { return };
-        let settings = |hash| Settings::from_bytes(&store.body(&hash).ok().flatten()?).ok().map(Arc::new);
-        let machine = Machine::recover(line.into(), &settings).ok();
+        let machine = recovered(store, source.batch.branch);
         if let Some(session) = machine.as_ref().and_then(Machine::session) {
             let at = last.unwrap_or(session.last_activity);
             lines.push(self.projection.line(source, at, Stream::State(current(store, session))));
@@ -120,4 +118,10 @@ impl Missed {
 fn rest(text: &str, seen: u64) -> Option<String> {
     let rest = text.get(usize::try_from(seen).ok()?..)?;
     (!rest.is_empty()).then(|| rest.to_owned())
+}
+
+/// A session as it is in the journal, from its last snapshot on; `None` if it cannot be read.
+pub(super) fn recovered(store: &dyn Read, branch: BranchId) -> Option<Machine> {
+    let settings = |hash| Settings::from_bytes(&store.body(&hash).ok().flatten()?).ok().map(Arc::new);
+    Machine::recover(store.line(branch).ok()?.into(), &settings).ok()
 }

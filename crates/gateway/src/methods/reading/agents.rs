@@ -17,6 +17,8 @@ impl Reads for AgentsList {
         for row in source.read.sessions()? {
             // One unreadable session must not hide the others.
             let flags = session::flags(source.read, &row).unwrap_or_else(|_| session::idle_flags(&row));
+            let is_full = source.full.contains(&row.key);
+            let flags = if is_full { flags.with_full_store(row.lifecycle) } else { flags };
             agents.entry(row.agent.clone()).or_default().push((row, flags));
         }
         Ok(listed(source.agents, agents))
