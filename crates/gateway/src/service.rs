@@ -217,13 +217,20 @@ impl Service {
         self.runtime.drain(drain).await;
         let left = self.runtime.shutdown().await;
         self.hub.drain().await;
+        // Whoever waited for the end of a run has been told, and reads what it answers.
+        tokio::task::yield_now().await;
+        self.reads_have_ended().await;
         self.leaving.send_replace(true);
         // Each client has a few seconds to read its buffered frames.
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
         // A thread that still reads would keep the journal open, and the home locked.
+        self.reads_have_ended().await;
+        Ok(left?)
+    }
+
+    async fn reads_have_ended(&self) {
         let mut reads = self.reads.subscribe();
         let _ = tokio::time::timeout(READS, reads.wait_for(|reads| *reads == 0)).await;
-        Ok(left?)
     }
 
     /// The journal for a thread that reads it: the home is released after it.

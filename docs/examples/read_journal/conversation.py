@@ -8,6 +8,8 @@ from home import TOKENS
 UNKNOWN = ("timeout", "stalled", "network", "malformed", "unknown")
 # The final states of a leg.
 OVER = ("dropped", "cancelled", "refused", "ended")
+# Fields of an accepted message that its row in a list does not have.
+BESIDE = {"attachments", "mode_by", "ends", "origin", "reply_to"}
 
 
 class Run:
@@ -153,8 +155,7 @@ class Session:
             message["steer"] = {"state": "queued", "run": id_}
         if event["overrides"].get("compact"):
             message["compacts"] = True
-        if event.get("attachments"):
-            message["attachments"] = event["attachments"]
+        message.update({name: event[name] for name in BESIDE if event.get(name)})
         self.messages[id_] = {**message, "accepted_at": at}
 
     def settle(self, id_, leg, state, run=None):

@@ -3,6 +3,7 @@
 import json
 import uuid
 
+from conversation import BESIDE
 from home import FOREIGN, TOKENS, Damage, id_of
 
 ROWS = {
@@ -89,7 +90,7 @@ class Views:
     def receipts(self):
         rows = {}
         for id_, message in self.folded.messages.items():
-            said = {name: value for name, value in message.items() if name not in ("compacts", "attachments")}
+            said = {name: value for name, value in message.items() if name not in BESIDE | {"compacts"}}
             rows[id_] = {"message": id_, "session": self.folded.session, **said}
         return rows
 

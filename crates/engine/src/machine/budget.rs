@@ -4,14 +4,14 @@ use super::commands::{no_session, state_refusal};
 use super::failover::Pick;
 use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
-use crate::event::{BudgetAsked, BudgetSet, Note, Noted, Outcome, WaitBegan, WaitEnded, WaitFor};
+use crate::event::{BudgetAsked, BudgetSet, Note, Noted, Outcome, Usage, WaitBegan, WaitEnded, WaitFor};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectKind, Moment, Timestamp};
 use crate::input::{Acknowledgement, Refusal};
 use crate::settings::Candidate;
-use crate::state::{Phase, Session, WrapUp};
+use crate::state::{Phase, Run, Session, WrapUp};
 use crate::tables::budget::{
-    Allowance, AtLimit, Limit, Resource, Scope, ScopeBudget, Spent, Standing, can_close, may_recover, standing,
+    Allowance, AtLimit, Charged, Limit, Resource, Scope, ScopeBudget, Spent, Standing, can_close, may_recover, standing,
 };
 
 impl Machine {
@@ -159,11 +159,16 @@ impl Machine {
         })
     }
 
-    /// Whether the limits of the run and its session leave enough for the next request, with this many tokens more than
-    /// its conversation has now.
-    pub(super) fn may_spend(&self, candidate: u32, more: u64, moment: Moment) -> bool {
-        let Some((budgets, candidate, tokens, _)) = self.budgets_of_run(candidate, moment) else { return true };
-        let next = Spent::expected(&candidate, tokens.saturating_add(more));
+    /// Whether the limits of the run and its session leave enough for another request behind the one that is out, which
+    /// has used this much.
+    pub(super) fn may_go_on(&self, run: &Run, usage: &Usage, moment: Moment) -> bool {
+        let candidate = run.counts.candidates.candidate;
+        let Some((mut budgets, candidate, tokens, _)) = self.budgets_of_run(candidate, moment) else { return true };
+        let used = Spent::on_request(usage, candidate.cost(usage));
+        for Charged { spent, reserved } in budgets.iter_mut().map(|budget| &mut budget.charged) {
+            (*spent, *reserved) = (spent.and(&used), reserved.less(&run.reserved()));
+        }
+        let next = Spent::expected(&candidate, tokens.saturating_add(usage.output));
         !matches!(standing(&budgets, &next, 0), Standing::Reached(_))
     }
 

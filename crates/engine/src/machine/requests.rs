@@ -69,8 +69,7 @@ impl Machine {
     /// answer ends here: it is worth more than a run that waits or fails for its rest.
     fn may_continue(&self, usage: &Usage, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        run.step.continued < self.limits().continuations
-            && self.may_spend(run.counts.candidates.candidate, usage.output, moment)
+        run.step.continued < self.limits().continuations && self.may_go_on(run, usage, moment)
     }
 
     pub(super) fn pick(&self, moment: Moment) -> Pick {

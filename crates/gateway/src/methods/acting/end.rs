@@ -48,8 +48,12 @@ pub(super) async fn reading<T: Send + 'static>(
     read: impl FnOnce(&dyn Journal) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let journal = service.journal_to_read();
-    let reading = tokio::task::spawn_blocking(move || read(journal.get()));
-    reading.await.unwrap_or_else(|error| Err(Error::Bug { what: format!("reading a run failed: {error}") }))
+    // What was read comes back with the journal, so that a shutdown waits for the answer that is made of it.
+    let reading = tokio::task::spawn_blocking(move || (read(journal.get()), journal));
+    match reading.await {
+        Ok((read, _journal)) => read,
+        Err(error) => Err(Error::Bug { what: format!("reading a run failed: {error}") }),
+    }
 }
 
 /// The second response of `agent`.
