@@ -4,14 +4,14 @@ use super::commands::{no_session, state_refusal};
 use super::failover::Pick;
 use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
-use crate::event::{BudgetAsked, BudgetSet, Note, Noted, Outcome, Usage, WaitBegan, WaitEnded, WaitFor};
+use crate::event::{BudgetAsked, BudgetSet, Note, Noted, Outcome, WaitBegan, WaitEnded, WaitFor};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectKind, Moment, Timestamp};
 use crate::input::{Acknowledgement, Refusal};
 use crate::settings::Candidate;
-use crate::state::{Phase, Run, Session, WrapUp};
+use crate::state::{Phase, Session, WrapUp};
 use crate::tables::budget::{
-    Allowance, AtLimit, Charged, Limit, Resource, Scope, ScopeBudget, Spent, Standing, can_close, may_recover, standing,
+    Allowance, AtLimit, Limit, Resource, Scope, ScopeBudget, Spent, Standing, can_close, may_recover, standing,
 };
 
 impl Machine {
@@ -157,19 +157,6 @@ impl Machine {
         run.budget.asked.is_some_and(|asked| {
             Resource::ALL.iter().any(|&resource| needed.of(resource) > asked.expected.of(resource))
         })
-    }
-
-    /// Whether the limits of the run and its session leave enough for another request behind the one that is out, which
-    /// has used this much.
-    pub(super) fn may_go_on(&self, run: &Run, usage: &Usage, moment: Moment) -> bool {
-        let candidate = run.counts.candidates.candidate;
-        let Some((mut budgets, candidate, tokens, _)) = self.budgets_of_run(candidate, moment) else { return true };
-        let used = Spent::on_request(usage, candidate.cost(usage));
-        for Charged { spent, reserved } in budgets.iter_mut().map(|budget| &mut budget.charged) {
-            (*spent, *reserved) = (spent.and(&used), reserved.less(&run.reserved()));
-        }
-        let next = Spent::expected(&candidate, tokens.saturating_add(usage.output));
-        !matches!(standing(&budgets, &next, 0), Standing::Reached(_))
     }
 
     /// Whether anything that the run spends is limited.

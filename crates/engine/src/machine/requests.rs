@@ -65,13 +65,6 @@ impl Machine {
         self.session.as_ref().is_some_and(Session::continues)
     }
 
-    /// Whether the rest of an answer that was cut may be asked for. Where the budget is too small for that request, the
-    /// answer ends here: it is worth more than a run that waits or fails for its rest.
-    fn may_continue(&self, usage: &Usage, moment: Moment) -> bool {
-        let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        run.step.continued < self.limits().continuations && self.may_go_on(run, usage, moment)
-    }
-
     pub(super) fn pick(&self, moment: Moment) -> Pick {
         let counters = self.session.as_ref().and_then(Session::run).map(|run| &run.counts.candidates);
         let chain = self.settings.as_ref().map_or(&[][..], |settings| &settings.candidates);
@@ -166,7 +159,9 @@ impl Machine {
         }
         let stream = stream.clone();
         let closes = run.is_some_and(|run| run.budget.wrap_up == WrapUp::Closing);
-        let goes_on = stop_reason == Some(StopReason::Length) && !is_empty && self.may_continue(&usage, moment);
+        let most = self.limits().continuations;
+        let goes_on =
+            stop_reason == Some(StopReason::Length) && !is_empty && run.is_some_and(|run| run.step.continued < most);
         let next = match (stream.calls.is_empty(), self.steer_waits() || closes) {
             (false, _) => Next::Calls,
             (true, false) if goes_on => Next::Continue,
