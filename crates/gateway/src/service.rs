@@ -217,7 +217,7 @@ impl Service {
         self.runtime.drain(drain).await;
         let left = self.runtime.shutdown().await;
         self.hub.drain().await;
-        // Whoever waited for the end of a run has been told, and reads what it answers.
+        // Whoever waited for the end of a run was notified, and reads what it answers.
         tokio::task::yield_now().await;
         self.reads_have_ended().await;
         self.leaving.send_replace(true);

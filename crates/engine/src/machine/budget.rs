@@ -9,7 +9,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectKind, Moment, Timestamp};
 use crate::input::{Acknowledgement, Refusal};
 use crate::settings::Candidate;
-use crate::state::{Phase, Session, WrapUp};
+use crate::state::{Phase, Run, Session, WrapUp};
 use crate::tables::budget::{
     Allowance, AtLimit, Limit, Resource, Scope, ScopeBudget, Spent, Standing, can_close, may_recover, standing,
 };
@@ -218,17 +218,15 @@ impl Machine {
         self.emit(Noted { note, body }, moment.now);
     }
 
-    /// Whether the model has answered anything in this run.
     /// Whether the last request was answered, so that the next one is another.
     fn has_answered(&self) -> bool {
         self.session.as_ref().and_then(Session::run).is_some_and(|run| run.step.answered)
     }
 
+    /// Whether the model has answered anything in this run.
     fn has_worked(&self) -> bool {
-        self.session
-            .as_ref()
-            .and_then(Session::run)
-            .is_some_and(|run| run.step.no > 1 || run.step.answered || run.step.continued > 0)
+        let worked = |run: &Run| run.step.no > 1 || run.step.answered || run.step.continued > 0;
+        self.session.as_ref().and_then(Session::run).is_some_and(worked)
     }
 
     /// What the run may spend and has spent, which candidate it asks next and for about how many tokens, and its state

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use engine::{Hash, Seq};
 use faulty_vfs::{Cut, Disk, Fault, What as DiskFault};
@@ -275,37 +274,4 @@ fn frames_that_are_no_frames_ask_for_no_memory() {
     assert_eq!(dictionaries.body("zstd", 1000, frame), Err(Unpackable::Frame), "longer than its size");
     assert_eq!(dictionaries.json(None, Some(&[0xa0, 0xff, 0xff, 0xff, 0xff])), Err(Unpackable::Frame));
     assert_eq!(dictionaries.body("brotli", 1, vec![]), Err(Unpackable::Frame));
-}
-
-/// Prints what packing costs: `cargo test -p journal what_packing_costs -- --ignored --nocapture`.
-#[test]
-#[ignore = "it prints figures"]
-#[allow(clippy::print_stdout, reason = "its output is its report")]
-fn what_packing_costs() {
-    let (_folder, home) = first_format();
-    let payloads: Vec<String> = entries(&home)
-        .into_iter()
-        .filter_map(|row| match &row[7] {
-            Value::Text(text) => Some(text.clone()),
-            _ => None,
-        })
-        .collect();
-    let rounds = 200;
-    let time = |what: &str, work: &mut dyn FnMut(&String)| {
-        let started = Instant::now();
-        for payload in std::iter::repeat_n(&payloads, rounds).flatten() {
-            work(payload);
-        }
-        println!("{what}: {} ns", started.elapsed().as_nanos() / (rounds * payloads.len()) as u128);
-    };
-    let packed: Vec<_> = payloads.iter().map(|text| Json::of(text.clone())).collect();
-    time("hash", &mut |text| drop(std::hint::black_box(Hash::of(text.as_bytes()).0.to_vec())));
-    time("pack", &mut |text| drop(std::hint::black_box(Json::of(text.clone()))));
-    let dictionaries = Dictionaries::default();
-    let mut at = 0;
-    time("unpack", &mut |_| {
-        let packed = packed[at % packed.len()].packed();
-        at += 1;
-        drop(std::hint::black_box(dictionaries.json(None, packed).unwrap()));
-    });
 }
