@@ -104,7 +104,7 @@ impl Reader {
         };
         let connection = connection.map_err(failed(&path))?;
         connection.busy_timeout(schema::BUSY).map_err(failed(&path))?;
-        connection.set_prepared_statement_cache_capacity(schema::STATEMENTS);
+        schema::keep_statements(&connection).map_err(failed(&path))?;
         let dictionaries = Dictionaries::read(&connection);
         Ok(Self { path, connection: Mutex::new(connection), dictionaries, immutable: sees == Sees::FileAlone })
     }

@@ -19,7 +19,7 @@ pub(super) const USER_VERSION: i64 = 2;
 /// How long to wait for another program that has the file locked.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 /// How many statements stay prepared; there are about 30.
-pub(super) const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 64;
 
 /// UUIDs are 16-byte blobs, hashes 32-byte blobs, times milliseconds since 1970 UTC, effects and calls their text. A
 /// view has the columns that lists query by; `row` is the whole row as JSON. JSON is in `packed` instead if that is
@@ -135,9 +135,16 @@ fn numbers(connection: &Connection) -> rusqlite::Result<(i64, i64, i64)> {
 
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    keep_statements(connection)?;
     // A corrupt page must cause an error when it is read, not a wrong row.
     connection.pragma_update(None, "cell_size_check", true)
+}
+
+/// Statements stay prepared. Without the second setting SQLite looks at the values of parameters when it plans a
+/// statement, and prepares a statement with a limit or a range anew whenever a value is bound.
+pub(super) fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(|_| ())
 }
 
 /// Whether there is no journal: no file, or an empty one.
