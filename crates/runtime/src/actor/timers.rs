@@ -26,7 +26,7 @@ impl Timers {
     /// Completes when the session has been idle for as long as its actor stays.
     pub(super) async fn is_over(&self) {
         match &self.idle {
-            Some(timer) => tokio::time::sleep_until(timer.until).await,
+            Some(timer) => timer.is_over().await,
             None => std::future::pending().await,
         }
     }
