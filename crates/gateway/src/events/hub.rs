@@ -11,6 +11,7 @@ use runtime::{DiskFullWait, LaneUpdate, Published};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::batch_position::BatchPosition;
+use super::short_runs::ShortRuns;
 use super::subscription::{Encoded, Subscription, Target};
 use super::{Chats, Line, Lines, StreamPosition};
 use crate::approvals::Approvals;
@@ -28,8 +29,8 @@ type DiskFullWaits = BTreeMap<String, DiskFullWait>;
 pub(crate) enum End {
     /// The run started and ended.
     Ran {
-        /// The batch that recorded the end.
-        batch: Arc<Batch>,
+        /// All batches of the run if it was short, else `None`.
+        batches: Option<Arc<[Arc<Batch>]>>,
         at: Timestamp,
         ended: Box<RunEnded>,
     },
@@ -58,6 +59,8 @@ struct Subscribers {
     last_wait: u64,
     /// The runs that took the awaited messages, by the number of the wait.
     taken: HashMap<u64, RunId>,
+    /// The awaited runs that are short.
+    short: ShortRuns,
     /// Subscribers by client and number.
     subscriptions: BTreeMap<(u64, u64), Subscription>,
 }
@@ -241,11 +244,18 @@ impl Hub {
         let batch = BatchPosition::of(published);
         subscribers.subscriptions.values_mut().for_each(|subscription| subscription.pass(&batch));
         // The waiter is notified after the lines, so the whole run has been reported.
+        subscribers.short.add(&published.batch);
         for record in &published.batch.records {
             let (run, end) = match &record.event {
+                Event::RunStarted(e) => {
+                    if subscribers.waiting.contains_key(&e.run) {
+                        subscribers.short.begin(e.run, &published.batch);
+                    }
+                    continue;
+                }
                 Event::RunEnded(ended) => {
-                    let (batch, ended) = (Arc::clone(&published.batch), Box::new(ended.clone()));
-                    (ended.run, End::Ran { batch, at: record.at, ended })
+                    let batches = subscribers.short.take(published.session, ended.run);
+                    (ended.run, End::Ran { batches, at: record.at, ended: Box::new(ended.clone()) })
                 }
                 Event::MessageSettled(e) if e.run.is_none() && is_over(e.state) => {
                     (RunId::from(e.message), End::NeverBegan { state: e.state, at: record.at })

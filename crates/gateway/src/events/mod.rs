@@ -10,6 +10,7 @@ mod missed;
 mod position;
 mod projection;
 mod resume;
+mod short_runs;
 mod shows;
 mod subscription;
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! The reply of a run that has ended (R46), gathered from the entries of the run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use engine::{
-    Attachment, CallOutcome, Candidate, CandidateCooldownSet, EffectId, Event, Failed, Failure, Hash, Outcome,
-    RequestSent, RunEnded, RunId, RunRow, SealedCall, Seq, Settings, StopReason, Thinking, Timestamp,
+    Attachment, Batch, CallOutcome, Candidate, CandidateCooldownSet, EffectId, Event, Failed, Failure, Outcome,
+    RequestSent, RunEnded, RunId, RunRow, SealedCall, Seq, StopReason, Thinking, Timestamp,
 };
 use journal::{Entry, Read};
 use protocol::method::{WaitStatus, Waited};
 use protocol::show::{AttachedFile, Attempt, AttemptKind, Payload, Reply, ReplyError, ReplyMeta, ReplyStop};
+use serde::Deserialize;
 
 use super::Texts;
 use super::sentence::name;
@@ -42,11 +44,30 @@ pub fn reply(read: &dyn Read, row: &RunRow, texts: Texts<'_>) -> Result<Option<R
     if row.outcome.is_none() {
         return Ok(None);
     }
-    let of_run = entries(read, row)?;
-    let Some((at, end)) = end_of(&of_run, row.run) else { return Ok(None) };
-    let mut gathered = Gathered { candidates: candidates(read, row.settings)?, ..Gathered::default() };
-    for entry in of_run.iter().take_while(|entry| entry.at <= at) {
-        gathered.visit(row.run, &entry.event, entry.at);
+    let (of_run, settings) = (entries(read, row)?, read.body(&row.settings)?);
+    let records: Vec<_> = of_run.iter().map(|entry| (&entry.event, entry.at)).collect();
+    gathered(row, settings.as_deref(), &records, texts)
+}
+
+/// The same from all batches of the run.
+pub(crate) fn reply_of(batches: &[Arc<Batch>], row: &RunRow, texts: Texts<'_>) -> Result<Option<Reply>, Error> {
+    let bodies = batches.iter().flat_map(|batch| &batch.bodies);
+    let settings = bodies.rev().find(|content| content.body.hash == row.settings).map(|content| &*content.bytes);
+    let records = batches.iter().flat_map(|batch| &batch.records).filter(|record| record.seq.is_some());
+    let records: Vec<_> = records.map(|record| (&record.event, record.at)).collect();
+    gathered(row, settings, &records, texts)
+}
+
+fn gathered(
+    row: &RunRow,
+    settings: Option<&[u8]>,
+    records: &[(&Event, Timestamp)],
+    texts: Texts<'_>,
+) -> Result<Option<Reply>, Error> {
+    let Some((at, end)) = end_in(records.iter().copied(), row.run) else { return Ok(None) };
+    let mut gathered = Gathered { candidates: settings.map(candidates).unwrap_or_default(), ..Gathered::default() };
+    for (event, at) in records.iter().take_while(|(_, of)| *of <= at) {
+        gathered.visit(row.run, event, *at);
     }
     gathered.finish(row, (end, at), texts).map(Some)
 }
@@ -68,15 +89,26 @@ pub fn waited(read: &dyn Read, row: &RunRow) -> Result<Waited, Error> {
 
 /// The end of a run, and its time.
 pub(crate) fn end_of(entries: &[Entry], run: RunId) -> Option<(Timestamp, &RunEnded)> {
-    entries.iter().find_map(|entry| match &entry.event {
-        Event::RunEnded(ended) if ended.run == run => Some((entry.at, ended)),
+    end_in(entries.iter().map(|entry| (&entry.event, entry.at)), run)
+}
+
+fn end_in<'a>(
+    mut records: impl Iterator<Item = (&'a Event, Timestamp)>,
+    run: RunId,
+) -> Option<(Timestamp, &'a RunEnded)> {
+    records.find_map(|(event, at)| match event {
+        Event::RunEnded(ended) if ended.run == run => Some((at, ended)),
         _ => None,
     })
 }
 
-fn candidates(read: &dyn Read, settings: Hash) -> Result<Vec<Candidate>, Error> {
-    let settings = read.body(&settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok());
-    Ok(settings.map(|settings| settings.candidates).unwrap_or_default())
+/// The candidates of settings. Nothing else of these is read: the schemas of their tools are long.
+fn candidates(settings: &[u8]) -> Vec<Candidate> {
+    #[derive(Deserialize)]
+    struct Chain {
+        candidates: Vec<Candidate>,
+    }
+    serde_json::from_slice::<Chain>(settings).map(|chain| chain.candidates).unwrap_or_default()
 }
 
 /// What the entries of a run say.

@@ -1,8 +1,11 @@
 //! How a run ended: notified when it ends, or read from the journal afterwards.
 
+use std::sync::Arc;
+
 use engine::{Batch, Body, Outcome, ReceiptState, RunEnded, RunId, RunRow, Timestamp, Usage};
 use journal::Journal;
 use protocol::method::{AgentAnswer, Ended};
+use protocol::show::Reply;
 
 use crate::error::Error;
 use crate::events::{End, Waiting};
@@ -23,8 +26,12 @@ pub(super) async fn ended(service: &Service, run: RunId) -> Result<Ended, Error>
 pub(super) async fn observed(service: &Service, waiting: Waiting<'_>) -> Result<Ended, Error> {
     let run = waiting.run();
     match next_end(service, waiting).await? {
-        End::Ran { batch, at, ended } => {
-            reading(service, move |journal| of_event(journal, Some(&batch), &ended, at)).await
+        End::Ran { batches, at, ended } => {
+            // The usual turn has just passed by: nothing has to be read.
+            if let Some(ended) = batches.and_then(|batches| of_batches(&batches, &ended, at)) {
+                return Ok(ended);
+            }
+            reading(service, move |journal| of_event(journal, &ended, at)).await
         }
         End::NeverBegan { state, at } => Ok(never_began(run, state, at)),
     }
@@ -73,31 +80,42 @@ pub(super) fn never_began(run: RunId, state: ReceiptState, at: Timestamp) -> End
     Ended { run_id: run, outcome, started_at: at, ended_at: at, text, usage, error, stop_reason, reply }
 }
 
-fn of_event(journal: &dyn Journal, batch: Option<&Batch>, ended: &RunEnded, at: Timestamp) -> Result<Ended, Error> {
-    let recorded = batch.and_then(|batch| batch.views.runs.iter().rfind(|row| row.run == ended.run));
-    let row = match recorded {
-        Some(row) => Some(row.clone()),
-        None => journal.run(ended.run)?,
-    };
+fn of_event(journal: &dyn Journal, ended: &RunEnded, at: Timestamp) -> Result<Ended, Error> {
+    let row = journal.run(ended.run)?;
     let started_at = row.as_ref().map_or(at, |row| row.started_at);
     // What it answered is known; a damaged entry costs no more than the reply.
     let reply = row.and_then(|row| show::reply(journal, &row, &show::texts(journal)).ok().flatten());
     let mut text = String::new();
     for body in &ended.text {
-        text.push_str(&String::from_utf8_lossy(&content(journal, batch, body)?));
+        text.push_str(&String::from_utf8_lossy(&journal.body(&body.hash)?.unwrap_or_default()));
     }
+    Ok(shape(ended, (started_at, at), text, reply))
+}
+
+/// The end of a run from all its batches; `None` if they do not have all of it.
+fn of_batches(batches: &[Arc<Batch>], ended: &RunEnded, at: Timestamp) -> Option<Ended> {
+    let row = batches.last()?.views.runs.iter().rfind(|row| row.run == ended.run)?;
+    let texts = |body: &Body| {
+        let mut bodies = batches.iter().flat_map(|batch| &batch.bodies);
+        let content = bodies.find(|content| content.body.hash == body.hash);
+        let content = content.ok_or_else(|| Error::Bug { what: format!("the run has no body {}", body.hash) })?;
+        Ok(String::from_utf8_lossy(&content.bytes).into_owned())
+    };
+    let reply = show::reply::reply_of(batches, row, &texts).ok()?;
+    let text = ended.text.iter().map(texts).collect::<Result<String, Error>>().ok()?;
+    Some(shape(ended, (row.started_at, at), text, reply))
+}
+
+fn shape(
+    ended: &RunEnded,
+    (started_at, ended_at): (Timestamp, Timestamp),
+    text: String,
+    reply: Option<Reply>,
+) -> Ended {
     let error = ended.failure.as_ref().map(ToString::to_string);
     let (run_id, outcome, usage) = (ended.run, ended.outcome, ended.usage);
     let stop_reason = ended.stop_reason;
-    Ok(Ended { run_id, outcome, started_at, ended_at: at, text, usage, error, stop_reason, reply })
-}
-
-fn content(journal: &dyn Journal, batch: Option<&Batch>, body: &Body) -> Result<std::sync::Arc<[u8]>, Error> {
-    let here = batch.and_then(|batch| batch.bodies.iter().find(|content| content.body.hash == body.hash));
-    match here {
-        Some(content) => Ok(std::sync::Arc::clone(&content.bytes)),
-        None => Ok(journal.body(&body.hash)?.unwrap_or_default()),
-    }
+    Ended { run_id, outcome, started_at, ended_at, text, usage, error, stop_reason, reply }
 }
 
 /// A run that ended earlier. Its text is in the entry of its end.
@@ -110,5 +128,5 @@ fn of_row(journal: &dyn Journal, row: &RunRow) -> Result<Ended, Error> {
             hint: format!("`limulus runs show {run}` shows what is left of it; use another key to ask again"),
         });
     };
-    of_event(journal, None, ended, at)
+    of_event(journal, ended, at)
 }
