@@ -30,6 +30,17 @@ pub trait Decide {
     /// All effects that are wanted now, derived from the state.
     fn effects(&self) -> Vec<Self::Effect>;
 
+    /// Whether this effect may start before the events behind it are recorded: it changes nothing, so that it makes no
+    /// difference if those events are lost, and nobody is notified of what it finds before they are recorded.
+    fn may_start_early(&self, _effect: &Self::Effect) -> bool {
+        false
+    }
+
+    /// Whether what was decided since the last batch is the beginning of something of which more may come at once.
+    fn is_beginning(&self) -> bool {
+        false
+    }
+
     /// The id of this effect, stable as long as it is wanted.
     fn id_of(effect: &Self::Effect) -> EffectId;
 

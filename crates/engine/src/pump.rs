@@ -1,9 +1,13 @@
 //! All ordering rules: no effect starts, no subscriber is notified and no caller gets an answer before the batch is
-//! recorded.
+//! recorded. The one exception are effects that change nothing, see [`Decide::may_start_early`].
 //!
 //! The contract of the driver: `offer` every input; whenever no append is in flight, take `next_batch` and append it;
 //! report `committed` or `failed`; and after each of these carry out everything that `poll` returns. Sessions and the
 //! ledger, the runtime and the simulator use the same pump.
+//!
+//! A driver may `decide` before it takes the batch. Then effects that change nothing start at once, and while the pump
+//! `waits_for_more`, the driver may leave the batch open for a moment: what comes joins it, so that one commit holds what
+//! else would be several.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -40,8 +44,12 @@ pub struct Pump<M: Decide, C> {
     machine: M,
     offered: VecDeque<(M::Input, Moment, Option<C>)>,
     answers: Vec<(C, Result<M::Answer, Refusal>)>,
+    /// Whether something was decided that is in no batch yet.
+    is_open: bool,
     in_flight: Option<Arc<Batch>>,
     running: BTreeSet<EffectId>,
+    /// The running effects that started before the open batch was taken.
+    early: BTreeSet<EffectId>,
     armed: Armed,
     todo: VecDeque<Do<M, C>>,
 }
@@ -86,21 +94,39 @@ impl<M: Decide, C> Pump<M, C> {
             machine,
             offered: VecDeque::new(),
             answers: vec![],
+            is_open: false,
             in_flight: None,
             running: BTreeSet::new(),
+            early: BTreeSet::new(),
             armed: Armed::At(None),
             todo: VecDeque::new(),
         }
     }
 
-    /// The machine, one batch ahead of the journal while an append is in flight.
+    /// The machine, one batch ahead of the journal while [`is_ahead`](Self::is_ahead).
     pub fn machine(&self) -> &M {
         &self.machine
     }
 
-    /// Whether nothing is queued, in flight or to do.
+    /// Whether nothing is queued, open, in flight or to do.
     pub fn is_quiet(&self) -> bool {
-        self.offered.is_empty() && self.in_flight.is_none() && self.todo.is_empty()
+        self.offered.is_empty() && !self.is_ahead() && self.todo.is_empty()
+    }
+
+    /// Whether the journal lacks something that was decided: a batch is open or being appended.
+    pub fn is_ahead(&self) -> bool {
+        self.is_open || self.in_flight.is_some()
+    }
+
+    /// Whether something was decided that is in no batch yet. An effect that starts now starts early.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Whether more may soon come that belongs into the open batch: what an effect reports that started early, or the rest
+    /// of a short answer. The driver may wait for it, briefly.
+    pub fn waits_for_more(&self) -> bool {
+        self.is_open && (!self.early.is_empty() || self.machine.is_beginning())
     }
 
     /// Whether an input is queued that no batch has decided on.
@@ -118,26 +144,37 @@ impl<M: Decide, C> Pump<M, C> {
         self.offered.push_back((input.into(), moment, caller));
     }
 
-    /// Decides on everything queued and returns the batch to append; none while an append is in flight, when nothing is
-    /// queued, or when it leads to no event (then it counts as committed at once).
+    /// Decides on everything queued and leaves the batch open, unless an append is in flight; starts what may start early.
+    pub fn decide(&mut self) {
+        if self.in_flight.is_some() || self.offered.is_empty() || !self.handle_offered() {
+            return;
+        }
+        let wanted = self.machine.effects();
+        self.early.retain(|id| wanted.iter().any(|effect| M::id_of(effect) == *id));
+        for effect in wanted {
+            let id = M::id_of(&effect);
+            if self.machine.may_start_early(&effect) && self.running.insert(id) {
+                self.early.insert(id);
+                self.todo.push_back(Do::Start(effect));
+            }
+        }
+    }
+
+    /// An effect cannot start early after all: it starts once the batch is committed.
+    pub fn postpone(&mut self, id: EffectId) {
+        if self.early.remove(&id) {
+            self.running.remove(&id);
+        }
+    }
+
+    /// Decides on everything queued and returns the batch to append, which includes what is open; none while an append is
+    /// in flight, when nothing is queued or open, or when it leads to no event (then it counts as committed at once).
     pub fn next_batch(&mut self) -> Option<Arc<Batch>> {
-        if self.in_flight.is_some() || self.offered.is_empty() {
+        if self.in_flight.is_some() || self.offered.is_empty() && !self.is_open || !self.handle_offered() {
             return None;
         }
-        while let Some((input, moment, caller)) = self.offered.pop_front() {
-            if M::is_due(&input) {
-                self.armed = Armed::Spent;
-            }
-            let answer = self.machine.handle(input, moment);
-            if let Some(caller) = caller {
-                self.answers.push((caller, answer));
-            }
-        }
-        if let Some(edge) = self.machine.fault() {
-            self.fail(&edge.to_string());
-            self.todo.push_back(Do::Broken(edge));
-            return None;
-        }
+        self.is_open = false;
+        self.early.clear();
         if mutant!(AcknowledgedBeforeSynced) {
             self.answer();
         }
@@ -155,6 +192,26 @@ impl<M: Decide, C> Pump<M, C> {
         let before = self.in_flight.replace(Arc::clone(&batch));
         debug_assert!(before.is_none(), "one batch is in flight at a time");
         Some(batch)
+    }
+
+    /// Returns whether the machine can continue.
+    fn handle_offered(&mut self) -> bool {
+        while let Some((input, moment, caller)) = self.offered.pop_front() {
+            if M::is_due(&input) {
+                self.armed = Armed::Spent;
+            }
+            let answer = self.machine.handle(input, moment);
+            if let Some(caller) = caller {
+                self.answers.push((caller, answer));
+            }
+        }
+        if let Some(edge) = self.machine.fault() {
+            self.fail(&edge.to_string());
+            self.todo.push_back(Do::Broken(edge));
+            return false;
+        }
+        self.is_open = true;
+        true
     }
 
     /// The batch in flight is in the journal since this time, as durable as it asks to be.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use engine::{
-    Attachment, Batch, BlockOf, Blocks, Body, BodyKind, Hash, Item, ItemCall, Settings, ToolSpec, Transcript,
+    Attachment, BlockOf, Blocks, Body, BodyKind, Content, Hash, Item, ItemCall, Settings, ToolSpec, Transcript,
 };
 use journal::Read;
 use models::{AssistantMessage, BlockContent, Cached, CallOf, ContentBlock, File, Message};
@@ -96,9 +96,9 @@ impl Conversation {
         Ok(self.head.insert(head))
     }
 
-    /// Keeps the bytes of a committed batch until they are rendered.
-    pub(crate) fn keep(&mut self, batch: &Batch) {
-        let texts = batch.bodies.iter().filter(|content| content.body.kind != BodyKind::Settings);
+    /// Keeps the bytes of a batch until they are rendered.
+    pub(crate) fn keep(&mut self, bodies: &[Content]) {
+        let texts = bodies.iter().filter(|content| content.body.kind != BodyKind::Settings);
         self.fresh.extend(texts.map(|content| (content.body.hash, Arc::clone(&content.bytes))));
     }
 

@@ -55,7 +55,7 @@ invariants! {
     Answer = "INV-ANSWER", "C2", "the final text consists of its segments, and is what the model sent", "at the end, over the journal";
     EndMark = "INV-END-MARK", "C3", "an answer without the provider's end mark is not complete", "at the end, over the journal and the provider";
     Stall = "INV-STALL", "C4", "a silent stream is stalled within its limit", "at the end, over the journal and the provider";
-    Intent = "INV-INTENT", "D1", "no call starts before its start is recorded as its class requires", "at the end, over the tools";
+    Intent = "INV-INTENT", "D1", "no call starts before its start is recorded as its class requires; one that is read-only and needs no approval may, and is recorded then", "at the end, over the tools";
     Once = "INV-ONCE", "D2", "a call that may run once starts at most once", "at the end, over the tools";
     Key = "INV-KEY", "D2", "every start of a call carries the same key", "at the end, over the tools";
     Result = "INV-RESULT", "D3 D6", "each call has one result, which says what the tool did", "at the end, over the journal and the tools";

@@ -10,7 +10,7 @@ use simulator::explore::{Explorer, Extent};
 use simulator::plan::Plan;
 use simulator::random::{self, Counts, Mode, SMALL, Trial};
 use simulator::report::Tally;
-use simulator::world::{Start, Watch, World};
+use simulator::world::{Recorded, Start, Watch, World};
 
 fn plan(seed: u64) -> Arc<Plan> {
     Arc::new(Plan::new(seed).expect("the workload has this seed"))
@@ -118,6 +118,27 @@ fn r10_r13_a_loss_of_power_takes_a_message_only_together_with_read_only_calls() 
     }
     lost.dedup();
     assert_eq!(lost, [ToolClass::ReadOnly], "the classes of calls whose message was lost");
+}
+
+#[test]
+fn r10_r13_a_kill_takes_a_message_only_together_with_read_only_calls_that_began_early() {
+    let plan = plan(1);
+    let mut world = World::begin(&plan, Watch::Ends).expect("a new world holds");
+    let (mut lost, mut early) = (vec![], 0);
+    while world.step().expect("the world holds without a crash").is_some() {
+        if world.phase() != "tool_exec" {
+            continue;
+        }
+        let mut next = world.crashed(Form::Process).unwrap_or_else(|violation| panic!("{violation}"));
+        let kept = |start: &&Start| next.outside().tools.starts.iter().any(|kept| kept.effect == start.effect);
+        lost.extend(world.outside().tools.starts.iter().filter(|start| !kept(start)).cloned());
+        early += world.outside().tools.starts.iter().filter(|start| start.recorded == Recorded::No).count();
+        next.settle().unwrap_or_else(|violation| panic!("{violation}"));
+        checkers::check(next.outside()).unwrap_or_else(|violation| panic!("{violation}"));
+    }
+    assert!(early > 0, "no call began before its start was recorded");
+    assert!(!lost.is_empty(), "no message was lost");
+    assert!(lost.iter().all(|start| (start.class, start.recorded) == (ToolClass::ReadOnly, Recorded::No)), "{lost:?}");
 }
 
 fn drawn(mode: Mode, seeds: std::ops::Range<u64>) -> Counts {

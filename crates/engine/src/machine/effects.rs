@@ -5,6 +5,7 @@ use super::calls::has_turn;
 use crate::effect::Effect;
 use crate::event::WaitFor;
 use crate::ids::{EffectId, EffectKind};
+use crate::settings::ToolClass;
 use crate::state::{
     Asked, Call, Compacting, Counters, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage,
 };
@@ -33,6 +34,25 @@ impl Machine {
         wanted.extend(session.processes.iter().filter_map(process));
         wanted.extend(session.pending_reports.iter().cloned().map(Effect::report));
         wanted
+    }
+
+    /// Whether carrying out this effect changes nothing in the world: a prompt is rendered, a call is checked, or a call
+    /// that is read-only and needed no approval runs. An approval is recorded before anything happens because of it.
+    pub(super) fn changes_nothing(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::Prepare { .. } | Effect::CheckCall { .. } => true,
+            Effect::RunCall { call, .. } => self.call(*call).is_some_and(starts_early),
+            Effect::Lane { .. }
+            | Effect::Reserve { .. }
+            | Effect::Request { .. }
+            | Effect::Compact { .. }
+            | Effect::FindCall { .. }
+            | Effect::EndCall { .. }
+            | Effect::FreezeCall { .. }
+            | Effect::Report { .. }
+            | Effect::HoldProcess { .. }
+            | Effect::EndProcess { .. } => false,
+        }
     }
 
     /// Whether this effect is wanted. The streaming request, asked for with each piece, is answered without building a
@@ -77,6 +97,10 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
     let prompt = run.prompt.filter(|_| sent.epoch == session.epoch)?;
     let Counters { candidate, lowered: thinking, .. } = run.counts.candidates;
     Some(Effect::Request { id: sent.request, candidate, thinking, prompt, items: sent.items })
+}
+
+fn starts_early(call: &Call) -> bool {
+    call.class == ToolClass::ReadOnly && call.question.is_none()
 }
 
 /// A process is followed, or ended, in any state of the session.

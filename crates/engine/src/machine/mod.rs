@@ -103,6 +103,11 @@ impl Machine {
         &self.passed
     }
 
+    /// Content that was decided on and is in no batch yet.
+    pub fn open_bodies(&self) -> &[Content] {
+        &self.open.bodies
+    }
+
     /// How many reports were dropped because no effect was waiting for them.
     pub fn late(&self) -> u64 {
         self.late
@@ -147,6 +152,15 @@ impl Decide for Machine {
 
     fn effects(&self) -> Vec<Effect> {
         self.wanted()
+    }
+
+    fn may_start_early(&self, effect: &Effect) -> bool {
+        self.changes_nothing(effect)
+    }
+
+    fn is_beginning(&self) -> bool {
+        let opened = |record: &Record| matches!(record.event, Event::RequestOpened(_));
+        matches!(self.phase(), Some(Phase::Streaming(_))) && self.open.records.iter().any(opened)
     }
 
     fn id_of(effect: &Effect) -> EffectId {

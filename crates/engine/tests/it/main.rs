@@ -3,6 +3,7 @@
 
 mod answered_once;
 mod compaction;
+mod early;
 mod failover;
 mod failover_crashes;
 mod lanes;

@@ -185,6 +185,7 @@ impl<'a> Actor<'a> {
                 self.timers.due = None;
                 self.offer(Offer::report(Report::Due));
             }
+            () = self.timers.is_held() => {}
             () = self.lane.admitted() => self.resume_run(),
             // The consequences are checked after each of these.
             Ok(()) = self.leaving.changed() => {}
@@ -212,15 +213,20 @@ impl<'a> Actor<'a> {
                 // A message that was next in line before the opening may not be so any more.
                 self.lane.ticket = None;
             }
-            // While a batch is in flight, the state is ahead of the journal.
-            if let Some(session) = self.pump.session().filter(|_| !self.pump.is_appending()) {
+            if let Some(session) = self.pump.session().filter(|_| !self.pump.is_ahead()) {
                 self.journal.keep_snapshot(journal, session);
             }
-            let batch = self.pump.next_batch();
+            self.pump.decide();
             if !self.pump.has_offers() {
                 self.settle_granted();
             }
-            match batch {
+            while let Some(todo) = self.pump.poll() {
+                self.carry_out(todo)?;
+            }
+            if self.timers.holds(self.pump.waits_for_more()) {
+                return Ok(());
+            }
+            match self.pump.next_batch() {
                 Some(batch) => self.journal.append(journal, &self.shared.commit_relay, batch),
                 None if self.pump.is_quiet() || self.pump.is_appending() => {
                     self.free_waiting_slot();

@@ -11,7 +11,7 @@ use crate::runtime::{ApprovalRequest, Published};
 
 impl Actor<'_> {
     pub(super) fn publish(&mut self, batch: Arc<Batch>) {
-        self.effects.conversation.keep(&batch);
+        self.effects.conversation.keep(&batch.bodies);
         self.journal.unsaved.add(&batch);
         let Some(session) = self.pump.session() else { return };
         if matches!(session.run().map(|run| &run.phase), Some(Phase::Streaming(stream)) if stream.bytes > 0) {

@@ -8,12 +8,12 @@ mod prepare;
 mod request;
 
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::{
     Body, BudgetRequest, CallId, Candidate, CompactionStep, Effect, EffectId, Failure, FailureClass, Hash,
-    ProcessState, Report, Run, RunId, Session, Settings,
+    ProcessState, Report, Run, RunId, Session, Settings, ToolClass,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
@@ -75,6 +75,14 @@ impl Underway {
     }
 }
 
+/// Whether an effect that the engine lets start early really changes nothing here.
+pub(crate) fn may_start_early(effect: &Effect, settings: Option<&Settings>) -> bool {
+    match effect {
+        Effect::Prepare { .. } => settings.is_some_and(|settings| Path::new(&settings.workspace).is_dir()),
+        _ => true,
+    }
+}
+
 /// Starts an effect. An effect that cannot start is reported as failed.
 pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, journal::Error> {
     let reporter = Reporter { effect: effect.id(), data: job.data.clone() };
@@ -116,8 +124,10 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         }
         Effect::RunCall { id, call } => {
             let (context, request) = call_request(job, *call, *id)?;
-            // The call may have been frozen under an earlier owner and released since.
-            if !job.session.run().and_then(|run| run.pause).is_some_and(|pause| pause.freeze) {
+            // The call may have been frozen under an earlier owner and released since. A read-only call is no command.
+            let is_command =
+                job.session.run().and_then(|run| run.call(*call)).is_some_and(|call| call.class == ToolClass::Once);
+            if is_command && !job.session.run().and_then(|run| run.pause).is_some_and(|pause| pause.freeze) {
                 freeze_call::thaw(&context.calls, *id);
             }
             spawn(reporter.clone(), call::run(context, request, reporter))

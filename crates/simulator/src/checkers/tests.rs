@@ -137,6 +137,15 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
         let start = start_of(outside, ToolClass::Idempotent);
         outside.tools.starts.push(Start { recorded: Recorded::Written, ..start });
     }),
+    (Invariant::Intent, |outside| {
+        let start = start_of(outside, ToolClass::ReadOnly);
+        outside.tools.starts.push(Start { recorded: Recorded::No, asks: true, ..start });
+    }),
+    (Invariant::Intent, |outside| {
+        let start = start_of(outside, ToolClass::ReadOnly);
+        let effect = EffectId { try_no: 9, ..start.effect };
+        outside.tools.starts.push(Start { recorded: Recorded::No, effect, ..start });
+    }),
     (Invariant::Process, |outside| {
         let process = EffectId { try_no: 9, ..request_of(outside) };
         let call = CallId { run: process.run, step: 9, index: 0 };

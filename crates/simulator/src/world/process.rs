@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Outside;
 use super::callers::Caller;
-use super::disk::append_name;
+use super::disk::{Recorded, append_name};
 use super::perform::{Performer, Stepped};
 use crate::case::Form;
 use crate::checkers;
@@ -86,6 +86,8 @@ const ECHOES: usize = 8;
 #[derive(Debug, Clone, Copy)]
 enum Next {
     Task,
+    /// Closes the open batch, although effects that started early may still add to it.
+    Close,
     Append,
     Due,
     Perform(EffectId),
@@ -181,7 +183,7 @@ impl Process {
 
     /// Whether everything offered is decided, recorded and carried out.
     pub fn is_idle(&self) -> bool {
-        !self.offered && self.writing.is_none() && self.tasks.is_empty()
+        !self.offered && !self.pump.is_ahead() && self.tasks.is_empty()
     }
 
     /// Whether it continues by itself: an effect runs, or a timer is armed.
@@ -245,6 +247,10 @@ impl Process {
         };
         let done = match next {
             Next::Task => self.task(outside)?,
+            Next::Close => {
+                self.take_batch()?;
+                ("close", String::new())
+            }
             Next::Append => self.append(outside)?,
             Next::Due => {
                 self.armed = None;
@@ -272,6 +278,7 @@ impl Process {
         let ready = outside.disk.ready_at.is_none_or(|at| at <= outside.now);
         let own = [
             (!self.tasks.is_empty()).then_some(Next::Task),
+            (self.pump.is_open() && self.tasks.is_empty()).then_some(Next::Close),
             (self.writing.is_some() && ready).then_some(Next::Append),
             due.then_some(Next::Due),
         ];
@@ -296,16 +303,25 @@ impl Process {
         self.offered = true;
     }
 
-    /// Lets the pump decide whenever its contract requires it.
+    /// Lets the pump decide whenever its contract requires it. The batch stays open while an effect that started early
+    /// may add to it.
     fn decide(&mut self) -> Result<(), Violation> {
         while self.offered && self.writing.is_none() && self.tasks.is_empty() {
             self.offered = false;
             let pump = &mut self.pump;
-            let decided = catch_unwind(AssertUnwindSafe(|| pump.next_batch()));
-            self.writing = decided.map_err(|_| Invariant::Edge.violated("the machine panicked"))?;
+            let decided = catch_unwind(AssertUnwindSafe(|| pump.decide()));
+            decided.map_err(|_| Invariant::Edge.violated("the machine panicked"))?;
             self.take_tasks()?;
+            if !self.pump.waits_for_more() {
+                self.take_batch()?;
+            }
         }
         Ok(())
+    }
+
+    fn take_batch(&mut self) -> Result<(), Violation> {
+        self.writing = self.pump.next_batch();
+        self.take_tasks()
     }
 
     fn take_tasks(&mut self) -> Result<(), Violation> {
@@ -368,6 +384,7 @@ impl Process {
             }
         }
         self.performers.clear();
+        outside.tools.lose(Recorded::Written, &outside.disk);
         (self.armed, self.offered) = (None, false);
         Ok(())
     }
@@ -429,7 +446,7 @@ impl Process {
 
     /// Checks that the journal folds to the machine's state, unless the machine is ahead of it.
     pub fn check_fold(&self, outside: &Outside) -> Result<(), Violation> {
-        if self.writing.is_some() || self.end.is_some() {
+        if self.pump.is_ahead() || self.end.is_some() {
             return Ok(());
         }
         let line = line(&outside.disk.entries()?, &outside.disk.progress()?);

@@ -27,6 +27,8 @@ pub struct Start {
     pub asks: bool,
     /// Whether its run had ended by then.
     pub late: bool,
+    /// Whether it was never recorded, because the process that started it early ended before.
+    pub lost: bool,
 }
 
 /// A supervised command.
@@ -88,6 +90,7 @@ impl Tools {
             recorded: disk.intent(call, effect),
             asks: planned.asks,
             late: disk.has_ended(call.run),
+            lost: false,
         });
     }
 
@@ -149,16 +152,25 @@ impl Tools {
                 Form::Power { .. } => self.lose_power(effect),
             }
         }
-        if matches!(form, Form::Power { .. }) {
-            self.forget_lost(disk);
-        }
+        let kept = if matches!(form, Form::Power { .. }) { Recorded::Synced } else { Recorded::Written };
+        self.lose(kept, disk);
     }
 
-    /// Forgets read-only calls whose message a power loss took: nothing names them any more, so nobody needs a result.
-    fn forget_lost(&mut self, disk: &Disk) {
-        self.starts.retain(|start| {
-            let may_be_lost = start.class == ToolClass::ReadOnly && start.recorded == Recorded::Written;
-            !may_be_lost || disk.asks_for(start.call)
+    /// Accounts for read-only calls that began before their start was recorded as far as `kept`, and whose start is not
+    /// there now. If even their message was lost, nothing names them any more, so nobody needs a result: they are
+    /// forgotten.
+    pub fn lose(&mut self, kept: Recorded, disk: &Disk) {
+        let Self { starts, done, .. } = self;
+        starts.retain_mut(|start| {
+            if start.class != ToolClass::ReadOnly || start.recorded >= kept {
+                return true;
+            }
+            start.lost |= disk.intent(start.call, start.effect) == Recorded::No;
+            let stays = disk.asks_for(start.call);
+            if !stays {
+                done.remove(&start.call);
+            }
+            stays
         });
     }
 
