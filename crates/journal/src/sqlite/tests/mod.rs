@@ -11,6 +11,7 @@ mod repair;
 mod retain;
 mod snapshots;
 mod space;
+mod statements;
 mod tail;
 mod unused;
 mod views;
