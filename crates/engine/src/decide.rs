@@ -30,10 +30,10 @@ pub trait Decide {
     /// All effects that are wanted now, derived from the state.
     fn effects(&self) -> Vec<Self::Effect>;
 
-    /// Whether this effect may start before the events behind it are recorded: it changes nothing, so that it makes no
-    /// difference if those events are lost, and nobody is notified of what it finds before they are recorded.
-    fn may_start_early(&self, _effect: &Self::Effect) -> bool {
-        false
+    /// The wanted effects that may start before the events behind them are recorded: they change nothing, so that it makes
+    /// no difference if those events are lost, and nobody is notified of what they find before they are recorded.
+    fn early_effects(&self) -> Vec<Self::Effect> {
+        vec![]
     }
 
     /// Whether what was decided since the last batch is the beginning of something of which more may come at once.

@@ -1,5 +1,5 @@
 //! All ordering rules: no effect starts, no subscriber is notified and no caller gets an answer before the batch is
-//! recorded. The one exception are effects that change nothing, see [`Decide::may_start_early`].
+//! recorded. The one exception are effects that change nothing, see [`Decide::early_effects`].
 //!
 //! The contract of the driver: `offer` every input; whenever no append is in flight, take `next_batch` and append it;
 //! report `committed` or `failed`; and after each of these carry out everything that `poll` returns. Sessions and the
@@ -149,11 +149,11 @@ impl<M: Decide, C> Pump<M, C> {
         if self.in_flight.is_some() || self.offered.is_empty() || !self.handle_offered() {
             return;
         }
-        let wanted = self.machine.effects();
+        let wanted = self.machine.early_effects();
         self.early.retain(|id| wanted.iter().any(|effect| M::id_of(effect) == *id));
         for effect in wanted {
             let id = M::id_of(&effect);
-            if self.machine.may_start_early(&effect) && self.running.insert(id) {
+            if self.running.insert(id) {
                 self.early.insert(id);
                 self.todo.push_back(Do::Start(effect));
             }

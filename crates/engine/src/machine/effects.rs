@@ -36,9 +36,21 @@ impl Machine {
         wanted
     }
 
+    /// The wanted effects that change nothing. While an answer streams there are none, and it is asked with each piece.
+    pub(super) fn wanted_early(&self) -> Vec<Effect> {
+        match self.phase() {
+            Some(Phase::Preparing { .. } | Phase::ToolExec | Phase::Awaiting { .. }) => {
+                self.wanted().into_iter().filter(|effect| self.changes_nothing(effect)).collect()
+            }
+            Some(Phase::Streaming(_) | Phase::Compacting(_) | Phase::Error { .. } | Phase::Retry { .. }) | None => {
+                vec![]
+            }
+        }
+    }
+
     /// Whether carrying out this effect changes nothing in the world: a prompt is rendered, a call is checked, or a call
     /// that is read-only and needed no approval runs. An approval is recorded before anything happens because of it.
-    pub(super) fn changes_nothing(&self, effect: &Effect) -> bool {
+    fn changes_nothing(&self, effect: &Effect) -> bool {
         match effect {
             Effect::Prepare { .. } | Effect::CheckCall { .. } => true,
             Effect::RunCall { call, .. } => self.call(*call).is_some_and(starts_early),

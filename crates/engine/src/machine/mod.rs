@@ -154,8 +154,8 @@ impl Decide for Machine {
         self.wanted()
     }
 
-    fn may_start_early(&self, effect: &Effect) -> bool {
-        self.changes_nothing(effect)
+    fn early_effects(&self) -> Vec<Effect> {
+        self.wanted_early()
     }
 
     fn is_beginning(&self) -> bool {
