@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{AtLimit, DropPolicy, Interrupt, Policy, QueueMode, ResumeMode, Thinking};
+use engine::{AtLimit, DropPolicy, Interrupt, Policy, QueueMode, Recover, ResumeMode, Thinking};
 
 use super::credentials::{self, ProfileKind};
 use super::endpoints::KeySource;
@@ -90,6 +90,8 @@ section! {
             "Warn the model after this many identical calls with identical results and nothing new between them";
         loop_stop_after: Limit<u32> = 6, COUNT, "Stop the run after this many such calls";
         poison_after: Limit<u32> = 3, COUNT, "After this many crashes without progress a run waits for a human";
+        recover: Recover = "ask", Word(&["ask", "auto"]),
+            "A run that is held after a failure: ask = it waits for a human | auto = it also tries again by itself, 3 times at most";
         resume: ResumeMode = "restart", Word(&["restart", "continue"]),
             "An interrupted answer: restart = ask again from the start | continue = continue the kept text";
     }

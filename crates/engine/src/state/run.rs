@@ -74,6 +74,9 @@ pub struct RunCounts {
     /// How often it queued for its lane after a wait; numbers these effects.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lane_waits: u32,
+    /// How often it was recovered without a human since one last resumed it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub recoveries: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -355,6 +358,7 @@ impl Run {
                 openings: 0,
                 request: (0, 0, 0),
                 lane_waits: 0,
+                recoveries: 0,
             },
             compaction: RunCompactions::default(),
             trace: vec![],

@@ -8,6 +8,7 @@ use engine::{
 };
 use journal::Read;
 
+use super::budget::SharedPool;
 use super::lookup::FoundRun;
 use super::{Source, owner};
 use crate::error::Error;
@@ -17,12 +18,13 @@ pub(crate) struct Beside<'a> {
     pub(crate) source: &'a Source<'a>,
     memory: Option<u64>,
     budgets: RefCell<BTreeMap<Hash, Budget>>,
+    pub(super) pool: SharedPool,
 }
 
 impl<'a> Beside<'a> {
     pub(crate) fn new(source: &'a Source<'a>) -> Self {
         let memory = owner(source.home).and_then(|owner| owner.resident_bytes);
-        Self { source, memory, budgets: RefCell::default() }
+        Self { source, memory, budgets: RefCell::default(), pool: SharedPool::default() }
     }
 
     /// The flags of a session, of which the journal does not know that it waits for space on the disk.

@@ -308,7 +308,7 @@ fn of_lifecycle() -> Vec<Event> {
         BreakpointSet { run: run(), before_tool: Some("exec".to_owned()), on_state: None }.into(),
         Reset {}.into(),
         Resumed {}.into(),
-        LifecycleChanged { from, to, cause, failure, remedy }.into(),
+        LifecycleChanged { failure, remedy, ..LifecycleChanged::by(cause, from, to) }.into(),
         OverrideSet { model, thinking: None, verbose, queue_mode: None, interrupt: None }.into(),
         DeliveryStarted { delivery, epoch: Epoch(1) }.into(),
         DeliveryEnded { delivery, arrived: None }.into(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::{
     BudgetRequest, Effect, EffectId, Failure, FailureClass, FailureReport, Grant, LedgerInput, MessageId, Overrides,
-    Report, RunId, Session, Settings, Thinking,
+    Repair, Report, RunId, Session, Settings, Thinking,
 };
 
 use super::Reporter;
@@ -98,7 +98,7 @@ pub(super) async fn reserve(shared: Arc<Shared>, request: BudgetRequest, reporte
             }
             Err(error) => {
                 let failure = Failure::new(FailureClass::Store, error.to_string());
-                return reporter.report(Report::Escalated { failure }).await;
+                return reporter.report(Report::Escalated { failure, repair: Repair::AsConfigured }).await;
             }
         }
         // Either way the request is repeated.

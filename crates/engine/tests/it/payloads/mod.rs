@@ -268,6 +268,8 @@ fn run_samples() -> Vec<Event> {
             cause: LifecycleCause::Escalated,
             failure: Some(failure()),
             remedy: Some("limulus resume".into()),
+            attempt: Some(2),
+            retry_at: Some(Timestamp(300_000)),
         }
         .into(),
         OverrideSet {

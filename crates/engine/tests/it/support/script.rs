@@ -7,8 +7,8 @@ use engine::tables::budget::NO_LIMIT;
 use engine::{
     Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, CompactionResult, Content,
     CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Hash, Input,
-    Item, Limit, MessageId, Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId, Scope,
-    Spent, Timestamp, ToolResult, Usage,
+    Item, Limit, MessageId, Override, Overrides, Part, Policy, Price, Repair, Report, Resource, ResumeMode, RunId,
+    Scope, Spent, Timestamp, ToolResult, Usage,
 };
 use uuid::Uuid;
 
@@ -185,6 +185,7 @@ fn set(world: &mut World, key: &str, value: &str) {
         "resume" => {
             world.settings.resume = if value == "continue" { ResumeMode::Continue } else { ResumeMode::Restart };
         }
+        "recover" => world.settings.recover = word(value).expect("a way"),
         "deadline" => limits.deadline_ms = number(),
         "first_byte" => limits.first_byte_timeout_ms = number(),
         "idle_timeout" => limits.idle_timeout_ms = number(),
@@ -364,7 +365,10 @@ fn report(world: &World, words: &Words) -> Option<Report> {
         "closing" => Report::Closing,
         "due" => Report::Due,
         "store-full" => Report::StoreFull,
-        "escalated" => Report::Escalated { failure: Failure::new(FailureClass::Unknown, words.at(1)) },
+        "escalated" => {
+            let repair = if words.at(2) == "human" { Repair::ByHuman } else { Repair::AsConfigured };
+            Report::Escalated { failure: Failure::new(FailureClass::Unknown, words.at(1)), repair }
+        }
         "lane" => lane(world, words, effect(&[EffectKind::Lane])),
         "prepared" => Report::Prepared {
             effect: effect(&[EffectKind::Prepare]),
