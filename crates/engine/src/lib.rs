@@ -27,7 +27,7 @@ mod views;
 
 pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, SessionTotals, Views};
 pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
-pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget};
+pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget, SharedScope};
 pub use decide::Decide;
 pub use effect::Effect;
 pub use event::*;
@@ -60,6 +60,8 @@ pub use state::{
     Repeat, Repeats, Resources, Run, RunClock, STATE_VERSION, Sent, Session, Stage, Step, Stream, SummaryRequest,
     Transcript, Unpaired, WrapUp,
 };
-pub use tables::budget::{Allowance, AtLimit, Budget, Charged, Limit, Resource, Scope, ScopeBudget, Spent};
+pub use tables::budget::{
+    Allowance, AtLimit, Budget, Charged, Limit, Reserve, Reserves, Resource, Scope, ScopeBudget, Spent,
+};
 pub use tables::compaction::{CompactionStep, Window};
 pub use views::Touched;

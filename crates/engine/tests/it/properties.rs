@@ -368,7 +368,8 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
 }
 
 /// A limit of all runs of a day.
-const DAY: Limit = Limit { scope: Scope::Day, of: Resource::Tokens, used: 90, reserved: 5, limit: 100, needs: 9 };
+const DAY: Limit =
+    Limit { scope: Scope::Day, of: Resource::Tokens, used: 90, reserved: 5, kept: None, limit: 100, needs: 9 };
 
 fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
     let usage = Usage { input: 5, output: 2, ..Usage::default() };

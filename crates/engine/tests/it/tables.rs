@@ -394,7 +394,7 @@ fn r20_a_held_session_tries_by_itself_three_times_and_never_as_poison() {
         now += pause;
         assert_eq!(next(&script), Some((no, now)));
         assert_eq!(next(&format!("{script}crash +9\n")), Some((no, now)), "a restart changes no time");
-        script.push_str(&format!("due +{pause}\n"));
+        script = format!("{script}due +{pause}\n");
         assert_eq!(next(&script), None, "it runs again");
     }
     script.push_str("escalated \"x\"\n");

@@ -18,7 +18,7 @@ pub(crate) struct Beside<'a> {
     pub(crate) source: &'a Source<'a>,
     memory: Option<u64>,
     budgets: RefCell<BTreeMap<Hash, Budget>>,
-    pub(super) pool: SharedPool,
+    pub(crate) pool: SharedPool,
 }
 
 impl<'a> Beside<'a> {
@@ -57,12 +57,13 @@ impl<'a> Beside<'a> {
         let (row, configured) = (found.row.as_ref(), self.budget(found.row.as_ref())?);
         let resources = self.of_session(&found.session, Some(session), row)?;
         let started_at = row.map(|row| row.started_at);
+        let reserve = &configured.reserves.run;
         let (spent, allowance) = match (session.run().filter(|run| run.id == found.run), row) {
             (Some(run), _) => (run.taken(), run.budget.allowance.or(configured.run)),
             (None, Some(row)) => (row.spent(), configured.run),
             (None, None) => Default::default(),
         };
-        Ok(Resources { started_at, ..resources }.with_tokens(&spent, &allowance))
+        Ok(Resources { started_at, ..resources }.with_tokens(&spent, &allowance, reserve))
     }
 
     fn budget(&self, run: Option<&RunRow>) -> Result<Budget, Error> {
@@ -85,7 +86,7 @@ pub(crate) fn at_rest(row: &SessionRow, totals: &SessionTotals, configured: &Bud
         last_activity_at: row.last_activity,
         ..Resources::default()
     };
-    resources.with_tokens(&totals.spent, &totals.allowance.or(configured.session))
+    resources.with_tokens(&totals.spent, &totals.allowance.or(configured.session), &configured.reserves.session)
 }
 
 /// The configured limits of a run.

@@ -61,7 +61,7 @@ fn under_way(
     let limits = settings.map(|settings| settings.limits).filter(|_| owned == Owned::Yes);
     let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().min());
     let requests = source.read.approvals(Some(session.id))?;
-    let limit = budget::awaited(source.read, session)?;
+    let limit = budget::awaited(source.read, &budget::SharedPool::default(), session)?;
     let waits = match source.lane_wait(run.id) {
         Some(wait) => format!("{}: queued behind {}", wait.place(), wait.behind_whom()),
         None => waits_for(session, &requests, limit.as_ref(), owned),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use engine::tables::limits::RECOVERIES_MS;
 use engine::{
-    Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass, Found, Item, LifecycleChanged, MessageSealed,
-    Next, Opened, Timestamp, ProcessCause, Session, ToolClass, WaitFor,
+    Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass, Found, Item, LifecycleChanged,
+    MessageSealed, Next, Opened, ProcessCause, Session, Timestamp, ToolClass, WaitFor,
 };
 use serde::Serialize;
 

@@ -76,7 +76,7 @@ fn run_waits_for(run: &Run, requests: &[ApprovalRow], limit: Option<&Limit>) -> 
             let asked: Vec<&str> = requests.iter().map(|request| request.question.as_str()).collect();
             format!("approval to {}", asked.join("; and to "))
         }
-        Phase::Awaiting { on: WaitFor::Budget, until: None } if run.budget.asked.is_some() => {
+        Phase::Awaiting { on: WaitFor::Budget, .. } if run.waits_for_memory() => {
             "other runs to end: the process has reached its memory limit".to_owned()
         }
         Phase::Awaiting { on: WaitFor::Budget, .. } => {

@@ -291,8 +291,12 @@ fn of_waits(body: Body) -> Vec<Event> {
         ProfileAnswered { provider: "acme".into(), profile: None, model: "one".into(), since: Timestamp(7) }.into(),
         ProfilePreferred { provider: "acme".into(), profile: Some("b".into()) }.into(),
         ProfileCooldownLifted { provider: "acme".into(), profile: Some("b".into()) }.into(),
-        AllowanceSet { agent: Some("main".into()), allowance: Allowance { cost: Some(7), ..Allowance::default() } }
-            .into(),
+        AllowanceSet {
+            scope: None,
+            agent: Some("main".into()),
+            allowance: Allowance { cost: Some(7), ..Allowance::default() },
+        }
+        .into(),
     ]
 }
 

@@ -317,7 +317,7 @@ impl Session {
         let Some(run) = self.run_mut() else { return };
         run.counts.request = (e.request.ordinal, e.request.try_no, e.items);
         run.counts.candidates.ask(e.candidate);
-        run.budget.asked = None;
+        (run.budget.asked, run.budget.home_reached) = (None, false);
         let (tokens, reserved) = (e.tokens, e.reserved);
         run.spend_reserved();
         let sent = Sent { request: e.request, epoch: e.epoch, at, items: e.items, tokens, reserved };
@@ -362,7 +362,7 @@ impl Session {
         let allowance = match e.scope {
             Scope::Session => Some(&mut self.allowance),
             Scope::Run => self.run_mut().map(|run| &mut run.budget.allowance),
-            Scope::Agent | Scope::Day | Scope::Process => None,
+            Scope::Agent | Scope::Day | Scope::Home | Scope::Process => None,
         };
         if let Some(allowance) = allowance {
             *allowance = e.allowance;

@@ -94,6 +94,7 @@ fn world_line(world: &mut World, words: &Words) -> bool {
                 "session" => &mut budget.session,
                 "agent" => &mut budget.agent,
                 "day" => &mut budget.day,
+                "home" => &mut budget.home,
                 other => panic!("no scope {other}"),
             };
             *of = allowance(words).or(*of);
@@ -192,6 +193,8 @@ fn set(world: &mut World, key: &str, value: &str) {
         "call" => limits.tool_timeout_ms = number(),
         "max_wait" => limits.max_wait_ms = number(),
         "wrap_up" => world.settings.budget.wrap_up = number() as u32,
+        "reserve_calls" => world.settings.budget.reserves.run.calls = number() as u32,
+        "reserve_tokens" => world.settings.budget.reserves.run.tokens = number() as u32,
         "at_limit" => world.settings.budget.at_limit = word(value).expect("a way"),
         // Of each token, micro-dollars.
         "price" => {
@@ -381,6 +384,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
         "denied" => {
             let (limit, until) = match words.at(1) {
                 "memory" => (MEMORY, None),
+                "home" => (Limit { scope: Scope::Home, ..DAY }, None),
                 _ => (DAY, Some(Timestamp(86_400_000))),
             };
             Report::Denied { effect: effect(&[EffectKind::Reserve]), limit, until }
@@ -552,9 +556,17 @@ pub(crate) fn fingerprint(call: CallId) -> Hash {
 }
 
 /// The limits of shared budgets in scripts.
-const MEMORY: Limit =
-    Limit { scope: Scope::Process, of: Resource::Memory, used: 900 << 20, reserved: 0, limit: 800 << 20, needs: 0 };
-const DAY: Limit = Limit { scope: Scope::Day, of: Resource::Tokens, used: 960, reserved: 50, limit: 1_000, needs: 0 };
+const MEMORY: Limit = Limit {
+    scope: Scope::Process,
+    of: Resource::Memory,
+    used: 900 << 20,
+    reserved: 0,
+    kept: None,
+    limit: 800 << 20,
+    needs: 0,
+};
+const DAY: Limit =
+    Limit { scope: Scope::Day, of: Resource::Tokens, used: 960, reserved: 50, kept: None, limit: 1_000, needs: 0 };
 
 /// The effect of a line: the named one, else the running one, else the last one that ran.
 fn find_effect(world: &World, words: &Words, kinds: &[EffectKind], index: Option<u32>) -> EffectId {
