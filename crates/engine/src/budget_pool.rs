@@ -7,24 +7,60 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::batch::RunRow;
 use crate::ids::{RunId, Timestamp};
 use crate::tables::budget::{
-    Allowance, Charged, Limit, Resource, Scope, ScopeBudget, Spent, Standing, can_close, standing,
+    Allowance, Budget, Charged, Limit, Reserves, Resource, Scope, ScopeBudget, Spent, Standing, can_close, standing,
 };
 
 const DAY_MS: i64 = 86_400_000;
 
-/// The daily limits of an agent and of the home.
+/// What has a limit that several sessions share.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SharedScope {
+    /// All runs of this agent in a day.
+    Agent(String),
+    /// All runs of the home in a day.
+    Day,
+    /// All runs of the home, whenever they ran.
+    Home,
+}
+
+/// The limits that an agent shares with others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharedBudget {
-    /// The limits of all runs of the agent.
+    /// The limits of all runs of the agent in a day.
     pub agent: Allowance,
-    /// The limits of all runs of the home.
+    /// The limits of all runs of the home in a day.
     pub day: Allowance,
+    /// The limits of all runs of the home.
+    pub home: Allowance,
+    /// The parts of these limits that are kept for recovery.
+    pub reserves: Reserves,
     /// Percent of a limit from which on the model is asked to wrap up; 0 = off.
     pub wrap_up: u32,
     /// Resident bytes of the process above which only one run may continue; `None` = no limit.
     pub memory: Option<u64>,
     /// Resident bytes of the process; 0 = unknown.
     pub resident: u64,
+}
+
+impl From<&Budget> for SharedBudget {
+    /// As configured.
+    fn from(of: &Budget) -> Self {
+        let Budget { agent, day, home, reserves, wrap_up, memory, .. } = *of;
+        Self { agent, day, home, reserves, wrap_up, memory, resident: 0 }
+    }
+}
+
+impl SharedBudget {
+    /// With the limits that were set in place of the configured ones.
+    #[must_use]
+    pub fn with(self, agent: &str, set: impl Fn(&SharedScope) -> Allowance) -> Self {
+        Self {
+            agent: set(&SharedScope::Agent(agent.to_owned())).or(self.agent),
+            day: set(&SharedScope::Day).or(self.day),
+            home: set(&SharedScope::Home).or(self.home),
+            ..self
+        }
+    }
 }
 
 /// A request for a grant.
@@ -51,17 +87,19 @@ pub enum Grant {
     Denied {
         /// The limit that is reached.
         limit: Limit,
-        /// When the next day begins, if the run waits for that.
+        /// When the next day begins, if the limit is one of a day.
         until: Option<Timestamp>,
     },
 }
 
-/// What was spent today, by agent. A day is a day in UTC.
+/// What was spent today, by agent, and ever. A day is a day in UTC.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BudgetPool {
     day: i64,
     spent: BTreeMap<String, Spent>,
-    /// The part of it that belongs to active runs.
+    /// What all runs of the home have spent.
+    total: Spent,
+    /// The part of both that belongs to active runs.
     counted: BTreeMap<RunId, Spent>,
     /// What is reserved, with the agent: for a request that was granted and is not sent yet, or is in flight.
     reserved: BTreeMap<RunId, (String, Spent)>,
@@ -70,14 +108,16 @@ pub struct BudgetPool {
 }
 
 impl BudgetPool {
-    /// Rebuilds the pool from these runs, each with its agent: the active ones, and those that have ended today. A run
-    /// that began on an earlier day counts in full.
+    /// Rebuilds the pool from these runs, each with its agent: all of them. A run that began on an earlier day and has not
+    /// ended before today counts for today in full.
     pub fn of<'a>(rows: impl IntoIterator<Item = (&'a RunRow, String)>, now: Timestamp) -> Self {
         let mut budget_pool = Self { day: day(now), ..Self::default() };
         for (row, agent) in rows {
             if row.ended_at.is_none_or(|ended| day(ended) == budget_pool.day) {
                 // This includes an ended run, because it may be reported once more.
                 budget_pool.saw(row.run, &agent, row.spent(), true, now);
+            } else {
+                budget_pool.total.add(&row.spent());
             }
         }
         budget_pool
@@ -89,6 +129,7 @@ impl BudgetPool {
         let before = self.counted.remove(&run).unwrap_or_default();
         let of_agent = self.spent.entry(agent.to_owned()).or_default();
         *of_agent = of_agent.and(&spent).less(&before);
+        self.total = self.total.and(&spent).less(&before);
         if is_under_way {
             self.counted.insert(run, spent);
         } else {
@@ -119,10 +160,11 @@ impl BudgetPool {
         if let Some(limit) = self.memory_reached(request, budget) {
             return Grant::Denied { limit, until: None };
         }
-        let limits = self.budgets(&request.agent, (budget.agent, budget.day));
+        let limits = self.budgets(&request.agent, budget);
         let near = match standing(&limits, &request.expected, budget.wrap_up) {
             Standing::Reached(limit) if !request.closing || !can_close(&limits, &request.expected) => {
-                return Grant::Denied { limit, until: Some(Timestamp((self.day + 1) * DAY_MS)) };
+                let next_day = Timestamp((self.day + 1) * DAY_MS);
+                return Grant::Denied { limit, until: Some(next_day).filter(|_| limit.scope != Scope::Home) };
             }
             Standing::Near(limit) => Some(limit),
             Standing::Free | Standing::Reached(_) => None,
@@ -137,17 +179,21 @@ impl BudgetPool {
     /// they end.
     fn memory_reached(&self, request: &BudgetRequest, budget: &SharedBudget) -> Option<Limit> {
         let (used, limit) = (budget.resident, budget.memory?);
-        let reached = Limit { scope: Scope::Process, of: Resource::Memory, used, reserved: 0, limit, needs: 0 };
+        let reached =
+            Limit { scope: Scope::Process, of: Resource::Memory, used, reserved: 0, kept: None, limit, needs: 0 };
         (used >= limit && !request.closing && !self.at_work.is_empty()).then_some(reached)
     }
 
-    /// The budgets of an agent and of the whole home today, with these limits.
-    pub fn budgets(&self, agent: &str, (of_agent, of_day): (Allowance, Allowance)) -> [ScopeBudget; 2] {
+    /// The budgets of an agent today, and of the whole home today and ever, with these limits.
+    pub fn budgets(&self, agent: &str, of: &SharedBudget) -> [ScopeBudget; 3] {
         let by_agent = self.charged_by(|of| of == agent);
         let by_all = self.charged_by(|_| true);
+        let by_home = Charged { spent: self.total, ..by_all };
+        let SharedBudget { agent, day, home, reserves, .. } = *of;
         [
-            ScopeBudget { scope: Scope::Agent, allowance: of_agent, charged: by_agent },
-            ScopeBudget { scope: Scope::Day, allowance: of_day, charged: by_all },
+            ScopeBudget { scope: Scope::Agent, allowance: agent, reserve: reserves.agent, charged: by_agent },
+            ScopeBudget { scope: Scope::Day, allowance: day, reserve: reserves.day, charged: by_all },
+            ScopeBudget { scope: Scope::Home, allowance: home, reserve: reserves.home, charged: by_home },
         ]
     }
 
@@ -203,7 +249,7 @@ mod tests {
 
     /// What main and the whole home have spent, and what is reserved for them.
     fn charged(budget_pool: &BudgetPool) -> (Charged, Charged) {
-        let [agent, day] = budget_pool.budgets("main", <_>::default());
+        let [agent, day, _] = budget_pool.budgets("main", &SharedBudget::default());
         (agent.charged, day.charged)
     }
 
@@ -289,7 +335,7 @@ mod tests {
             "there is enough"
         );
         let (scope, of) = (Scope::Process, Resource::Memory);
-        let limit = Limit { scope, of, used: 500, reserved: 0, limit: 500, needs: 0 };
+        let limit = Limit { scope, of, used: 500, reserved: 0, kept: None, limit: 500, needs: 0 };
         assert_eq!(ask(&mut budget_pool, 1, tight), Grant::Denied { limit, until: None });
         assert!(is_granted(ask(&mut budget_pool, 2, tight)), "nobody else is at work");
         assert_eq!(ask(&mut budget_pool, 1, tight), Grant::Denied { limit, until: None });
@@ -314,5 +360,34 @@ mod tests {
         budget_pool.saw(run(1), "main", tokens(1_050), true, morning);
         budget_pool.sent(run(1), "main", tokens(0));
         assert_eq!(charged(&budget_pool).0.all(), tokens(100));
+    }
+
+    #[test]
+    fn r23_the_home_counts_every_run_and_no_day_renews_its_limit() {
+        let of = |tokens| Allowance { tokens: Some(tokens), ..Allowance::default() };
+        let budget = SharedBudget { home: of(1_000), ..SharedBudget::default() };
+        let mut budget_pool = BudgetPool::of([], NOON);
+        budget_pool.saw(run(1), "a", tokens(500), false, NOON);
+        let morning = Timestamp(DAY_MS * 20_001);
+        budget_pool.saw(run(2), "b", tokens(300), true, morning);
+        budget_pool.saw(run(2), "b", tokens(350), true, morning);
+        assert!(is_granted(budget_pool.ask(&request(3, "c", 100), &budget, morning)), "of 1,000, 50 are for recovery");
+        let Grant::Denied { limit, until } = budget_pool.ask(&request(4, "c", 1), &budget, morning) else {
+            panic!("all of it is used or reserved")
+        };
+        assert_eq!((limit.scope, limit.used, limit.reserved, until), (Scope::Home, 850, 150, None));
+        let Grant::Denied { limit, .. } = budget_pool.ask(&request(4, "c", 1), &budget, Timestamp(DAY_MS * 20_002))
+        else {
+            panic!("another day changes nothing")
+        };
+        assert_eq!(limit.used, 850);
+        let none = SharedBudget {
+            reserves: Reserves {
+                home: crate::tables::budget::Reserve { tokens: 0, ..Default::default() },
+                ..Reserves::default()
+            },
+            ..budget
+        };
+        assert!(is_granted(budget_pool.ask(&request(4, "c", 50), &none, morning)), "nothing is kept for recovery");
     }
 }

@@ -444,15 +444,26 @@ pub enum Report {
         /// The `child` effect.
         effect: EffectId,
     },
-    /// The session cannot continue without a human, for example because its actor failed.
+    /// The session cannot continue, for example because its actor failed: its run is held.
     Escalated {
-        /// Why a human is needed.
+        /// Why the run is held.
         failure: Failure,
+        /// Who may let it continue.
+        repair: Repair,
     },
     /// The store has no disk space. Reserved (R10): today the runtime waits for space by itself, and no report is sent.
     StoreFull,
     /// The store has disk space again. Reserved (R10).
     StoreFreed,
+}
+
+/// Who may let a held run continue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repair {
+    /// Whom the settings of the run name.
+    AsConfigured,
+    /// Only a human: to continue may do harm, for example because the journal has lost what the run did.
+    ByHuman,
 }
 
 /// The receipt of one message, for its sender.

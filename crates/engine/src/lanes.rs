@@ -30,6 +30,8 @@ pub struct LaneBounds {
     pub cron: usize,
     /// The limit of one agent in each lane; none = the lane's.
     pub agent: Option<usize>,
+    /// How many agents execute at once in each lane; none = as many as the lane has slots.
+    pub agents: Option<usize>,
 }
 
 /// A request for a slot.
@@ -68,12 +70,14 @@ pub struct LaneWait {
 }
 
 /// The slots that are all taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bound {
     /// Those of the lane.
     Lane,
     /// Those of its agent in the lane: other agents pass it until one of them is free.
     Agent,
+    /// As many agents execute in the lane as may: runs of these agents pass it until one of them has none.
+    Agents,
 }
 
 /// All lanes: the running and the waiting runs.
@@ -95,7 +99,7 @@ type WaitKey = (Lane, u64);
 impl Default for LaneBounds {
     /// The defaults of R35.
     fn default() -> Self {
-        Self { main: 4, subagent: 8, cron: 1, agent: None }
+        Self { main: 4, subagent: 8, cron: 1, agent: None, agents: None }
     }
 }
 
@@ -168,10 +172,13 @@ impl Lanes {
         is_free
     }
 
-    /// Takes a slot for a run that a human resumes. It does not wait; beyond the limit it delays the next run.
-    pub fn take_again(&mut self, request: LaneRequest) {
+    /// Takes a slot for a run that a human resumes. It does not wait; beyond the limit it delays the next run. Returns
+    /// the runs that start because its agent executes now.
+    pub fn take_again(&mut self, request: LaneRequest) -> Vec<RunId> {
+        let lane = request.lane;
         self.forget_ticket(request.run);
         self.let_in(request);
+        self.fill(lane)
     }
 
     /// A run no longer needs or waits for a slot. Returns the runs that start because of it.
@@ -207,10 +214,17 @@ impl Lanes {
 
     /// A waiting run: since when, for what, and how many before it wait for the same.
     fn walk(&self) -> impl Iterator<Item = (&LaneRequest, Timestamp, Bound, usize)> {
-        let mut before: BTreeMap<(Lane, Option<&str>), usize> = BTreeMap::new();
+        let mut before: BTreeMap<(Lane, Bound, Option<&str>), usize> = BTreeMap::new();
         self.waiting.values().map(move |(request, since)| {
-            let bound = if self.has_space_of(request) { Bound::Lane } else { Bound::Agent };
-            let before = before.entry((request.lane, (bound == Bound::Agent).then_some(&*request.agent))).or_default();
+            let bound = if !self.has_space_of_agent(request) {
+                Bound::Agent
+            } else if !self.has_space_for_agent(request) {
+                Bound::Agents
+            } else {
+                Bound::Lane
+            };
+            let of = (bound == Bound::Agent).then_some(&*request.agent);
+            let before = before.entry((request.lane, bound, of)).or_default();
             let ahead = *before;
             *before += 1;
             (request, *since, bound, ahead)
@@ -218,7 +232,7 @@ impl Lanes {
     }
 
     fn wait(&self, (request, since, bound, ahead): (&LaneRequest, Timestamp, Bound, usize)) -> LaneWait {
-        let holds = |other: &&LaneRequest| bound == Bound::Lane || other.agent == request.agent;
+        let holds = |other: &&LaneRequest| bound != Bound::Agent || other.agent == request.agent;
         let behind = self.inside(request.lane).filter(holds).cloned().collect();
         LaneWait { request: request.clone(), since, bound, ahead, behind }
     }
@@ -228,6 +242,18 @@ impl Lanes {
     }
 
     fn has_space_of(&self, request: &LaneRequest) -> bool {
+        self.has_space_of_agent(request) && self.has_space_for_agent(request)
+    }
+
+    /// Whether the agent executes in this lane already, or may as one more.
+    fn has_space_for_agent(&self, request: &LaneRequest) -> bool {
+        let of_lane = |(lane, _): &&(Lane, Arc<str>)| *lane == request.lane;
+        let agents = || self.taken_by.keys().filter(of_lane).count();
+        let executes = || self.taken_by.contains_key(&(request.lane, Arc::clone(&request.agent)));
+        self.bounds.agents.is_none_or(|bound| agents() < bound.max(1) || executes())
+    }
+
+    fn has_space_of_agent(&self, request: &LaneRequest) -> bool {
         let taken = || self.taken_by.get(&(request.lane, Arc::clone(&request.agent))).copied().unwrap_or_default();
         self.bounds.agent.is_none_or(|bound| taken() < bound.max(1))
     }
@@ -240,7 +266,7 @@ impl Lanes {
         }
     }
 
-    /// The first run in this lane that waits for more than other runs of its agent.
+    /// The first run in this lane that waits for more than other runs of its agent, or for an agent fewer.
     fn next_ticket(&self, lane: Lane) -> Option<WaitKey> {
         let mut waiting = self.waiting.range((lane, 0)..=(lane, u64::MAX));
         waiting.find(|(_, (request, _))| self.has_space_of(request)).map(|(key, _)| *key)

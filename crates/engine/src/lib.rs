@@ -27,7 +27,7 @@ mod views;
 
 pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, SessionTotals, Views};
 pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
-pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget};
+pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget, SharedScope};
 pub use decide::Decide;
 pub use effect::Effect;
 pub use event::*;
@@ -37,7 +37,7 @@ pub use ids::{
     Timestamp,
 };
 pub use input::{
-    Acknowledgement, Command, CompactionResult, Input, Override, Part, Receipt, Refusal, Report, SenderOptions,
+    Acknowledgement, Command, CompactionResult, Input, Override, Part, Receipt, Refusal, Repair, Report, SenderOptions,
     ToolResult,
 };
 pub use invariants::InvariantViolation;
@@ -50,14 +50,18 @@ pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, S
 pub use machine::{failover, timers};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
-pub use settings::{Candidate, Compaction, Limits, Policy, Price, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
+pub use settings::{
+    Candidate, Compaction, Limits, Policy, Price, Recover, ResumeMode, Settings, Thinking, ToolClass, ToolSpec,
+};
 pub use state::{
     Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Cooling, Counted, Counters, Ending,
     Flags, Flush, History, InvalidSnapshot, Item, ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows,
-    PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats,
-    Resources, Run, RunClock, STATE_VERSION, Sent, Session, Stage, Step, Stream, SummaryRequest, Transcript, Unpaired,
-    WrapUp,
+    PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState, QueueWatch, Queued, RecoveryAttempt,
+    Repeat, Repeats, Resources, Run, RunClock, STATE_VERSION, Sent, Session, Stage, Step, Stream, SummaryRequest,
+    Transcript, Unpaired, WrapUp,
 };
-pub use tables::budget::{Allowance, AtLimit, Budget, Charged, Limit, Resource, Scope, ScopeBudget, Spent};
+pub use tables::budget::{
+    Allowance, AtLimit, Budget, Charged, Limit, Reserve, Reserves, Resource, Scope, ScopeBudget, Spent,
+};
 pub use tables::compaction::{CompactionStep, Window};
 pub use views::Touched;

@@ -46,6 +46,17 @@ pub enum ResumeMode {
     Continue,
 }
 
+/// Who repairs a session that is held because its run could not continue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recover {
+    /// A human does.
+    #[default]
+    Ask,
+    /// The session tries by itself a few times, unless its run is held as poison.
+    Auto,
+}
+
 /// A tool as the model receives it, with its class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -160,6 +171,11 @@ fn is_default(budget: &Budget) -> bool {
     *budget == Budget::default()
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_asked(recover: &Recover) -> bool {
+    *recover == Recover::Ask
+}
+
 fn as_estimated() -> u32 {
     1_000
 }
@@ -266,6 +282,9 @@ pub struct Settings {
     pub limits: Limits,
     /// What happens to an interrupted stream.
     pub resume: ResumeMode,
+    /// Who repairs the session if the run is held. Older stored settings leave it to a human.
+    #[serde(default, skip_serializing_if = "is_asked")]
+    pub recover: Recover,
     /// The policy for commands.
     pub exec: Policy,
     /// The policy for paths outside the workspace.

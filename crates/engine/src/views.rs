@@ -166,7 +166,8 @@ fn session_row(session: &Session) -> SessionRow {
         | Lifecycle::Recovering { .. }
         | Lifecycle::Terminated => None,
     };
-    let goes_on = session.is_active() || session.head().is_some();
+    let recovers = session.is_recovering() || session.next_recovery().is_some();
+    let goes_on = session.is_active() || session.head().is_some() || recovers;
     let ends = session.processes.iter().any(Process::is_ending);
     SessionRow {
         session: session.id,

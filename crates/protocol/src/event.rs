@@ -508,6 +508,14 @@ pub enum StateLine {
         reason: Option<String>,
         /// The command that repairs it.
         remedy: Option<String>,
+        /// For `error`: which attempt Limulus makes by itself next (`runs.recover`); for `recovering`: which of them
+        /// this is, and none if a human asked for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
+        /// For `error`: when it makes that attempt, milliseconds since 1970 UTC.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
+        retry_at: Option<Timestamp>,
     },
     /// The subscriber has received lines that are no longer in the journal. It must discard all lines after this line's
     /// cursor.

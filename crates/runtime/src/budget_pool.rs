@@ -17,7 +17,7 @@ use tokio::sync::futures::Notified;
 
 use crate::runtime::Shared;
 
-/// What was spent today, according to the rows of the home.
+/// What was spent, according to the rows of the home.
 pub fn budget_pool(journal: &dyn Read, now: Timestamp) -> Result<BudgetPool, journal::Error> {
     let agents: HashMap<SessionId, String> =
         journal.sessions()?.into_iter().map(|row| (row.session, row.agent)).collect();
@@ -130,12 +130,8 @@ impl Shared {
     fn ask_pool(&self, request: &BudgetRequest, resident: u64) -> Result<Grant, journal::Error> {
         let now = self.clock.now();
         let configured = self.resolver.shared_budget(&request.agent);
-        let budget = SharedBudget {
-            agent: self.ledger.allowance(Some(&request.agent)).or(configured.agent),
-            day: self.ledger.allowance(None).or(configured.day),
-            resident,
-            ..configured
-        };
+        let set = configured.with(&request.agent, |of| self.ledger.allowance(of));
+        let budget = SharedBudget { resident, ..set };
         let mut inside = self.budget_pool.lock();
         let budget_pool = match &mut *inside {
             Some(budget_pool) => budget_pool,

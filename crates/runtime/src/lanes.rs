@@ -142,8 +142,9 @@ impl Shared {
     /// Takes a slot for a run that a human resumed; it does not wait.
     pub(crate) fn keep_lane(&self, run: RunId, of: Of<'_>) {
         let mut inside = self.lanes.lock();
-        inside.lanes.take_again(of.request(run));
+        let entered = inside.lanes.take_again(of.request(run));
         inside.admit(&[run]);
+        inside.admit(&entered);
     }
 
     /// The lanes with the current limits of the configuration.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{
     Allowance, Batch, BranchId, Candidate, CooldownSet, Decide as _, Do, Event, Hash, Ledger, LedgerAnswer,
-    LedgerInput, LedgerUpdate, Pump, RunId, Seq, Thinking, ThinkingLowered, Timestamp,
+    LedgerInput, LedgerUpdate, Pump, RunId, Seq, SharedScope, Thinking, ThinkingLowered, Timestamp,
 };
 use journal::{Append, Read, StoredLineage};
 use tokio::sync::{oneshot, watch};
@@ -138,9 +138,9 @@ impl HomeLedger {
         self.cleared.subscribe()
     }
 
-    /// The daily limits that were set.
-    pub(crate) fn allowance(&self, agent: Option<&str>) -> Allowance {
-        self.lock().recorded.allowance(agent)
+    /// The limits that were set for a scope.
+    pub(crate) fn allowance(&self, of: &SharedScope) -> Allowance {
+        self.lock().recorded.allowance(of)
     }
 
     /// Whether a response is worth a record ([`Ledger::is_update`]).

@@ -3,7 +3,9 @@
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
-use engine::{BranchId, Command, Failure, FailureClass, Hash, Input, Lineage, Machine, Report, RunId, Settings};
+use engine::{
+    BranchId, Command, Failure, FailureClass, Hash, Input, Lineage, Machine, Repair, Report, RunId, Settings,
+};
 use futures_util::FutureExt as _;
 use journal::{Journal, Unsaved};
 
@@ -155,7 +157,9 @@ fn opening(shared: &Shared, waits: bool) -> Report {
 fn escalated(shared: &Shared, name: &Name, trouble: String) -> Option<Beginning> {
     let failure = Failure::new(FailureClass::Unknown, trouble);
     match rebuilt(shared, &name.key) {
-        Rebuilt::Machine(recovered) => Some((recovered, vec![Offer::report(Report::Escalated { failure })])),
+        Rebuilt::Machine(recovered) => {
+            Some((recovered, vec![Offer::report(Report::Escalated { failure, repair: Repair::AsConfigured })]))
+        }
         Rebuilt::Nothing | Rebuilt::Unreadable => None,
     }
 }

@@ -29,11 +29,12 @@ enum BudgetCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Limit what a session, its run, or all runs of a day may spend from now on; a run that waits for a larger budget continues
+    /// Limit what a session, its run, or all runs of a day or of the home may spend from now on; a run that waits for a larger budget continues
     Set(SetArgs),
 }
 
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "they are flags of the command line, of which one is given at most")]
 struct SetArgs {
     /// NAME, or agent:AGENT:NAME [default: agent:main:main]
     key: Option<String>,
@@ -46,6 +47,9 @@ struct SetArgs {
     /// Limit all runs of the home in a day (UTC)
     #[arg(long, conflicts_with_all = ["run", "agent"])]
     day: bool,
+    /// Limit all runs of the home, whenever they ran
+    #[arg(long, conflicts_with_all = ["run", "agent", "day"])]
+    home: bool,
     /// Limit tokens, read and written
     #[arg(long, value_name = "N|none", value_parser = whole)]
     tokens: Option<Amount>,
@@ -129,6 +133,7 @@ impl SetArgs {
             run: self.run,
             agent: self.agent,
             day: self.day,
+            home: self.home,
             tokens: some(self.tokens),
             cost_micros: some(self.cost),
             calls: some(self.calls),
@@ -185,6 +190,7 @@ fn scope_flag(scope: Scope) -> &'static str {
         Scope::Session | Scope::Process => "",
         Scope::Agent => " --agent",
         Scope::Day => " --day",
+        Scope::Home => " --home",
     }
 }
 

@@ -279,8 +279,13 @@ fn is_open(row: &SessionRow) -> bool {
 /// Whether a session that a line shows as idle continues: it still ends processes, or no longer needs a human. This is
 /// checked again at each of its lines.
 fn continues(read: &dyn Read, key: &str, idle: LifecycleKind) -> Result<bool, CliError> {
-    let is_repaired = |row: &SessionRow| idle == LifecycleKind::Error && row.lifecycle != LifecycleKind::Error;
-    Ok(read.session(key)?.is_some_and(|row| row.unfinished || is_repaired(&row)))
+    let goes_on = |row: SessionRow| match (idle, row.lifecycle) {
+        // It may try again by itself, but minutes later, and a human may want to know now.
+        (LifecycleKind::Error, LifecycleKind::Error) => false,
+        (LifecycleKind::Error, _) => true,
+        _ => row.unfinished,
+    };
+    Ok(read.session(key)?.is_some_and(goes_on))
 }
 
 /// Whether a line shows a run that waits for a larger budget.

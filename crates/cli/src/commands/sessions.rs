@@ -15,7 +15,7 @@ use crate::args::PageArgs;
 use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
-use crate::show::human::{Page, Zone, columns, count, excerpt, resources};
+use crate::show::human::{Page, Zone, columns, count, excerpt, next_recovery, resources};
 use crate::show::{json, print};
 
 /// List, show, compact, clean up and end conversations.
@@ -167,6 +167,9 @@ fn lay_out(session: &Shown, zone: &Zone) -> String {
     page.line(format!("  {last}{}", resources(&session.resources)));
     if let Some(trouble) = &session.trouble {
         page.indented("  trouble: ", trouble);
+    }
+    if let Some(next) = &session.next_recovery {
+        page.line(format!("  {}", next_recovery(next, zone)));
     }
     if let Some(at) = &session.removed_to {
         page.line(format!("the entries up to {at} were removed; their content comes from the snapshot at that entry"));

@@ -8,7 +8,7 @@ use protocol::show::{Owner, Status, Unfinished};
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
-use crate::show::human::{Zone, columns, count, printable};
+use crate::show::human::{Zone, columns, count, next_recovery, printable};
 use crate::show::{json, print};
 
 /// Show what this home is doing: its owner, its sessions by state, what the unfinished ones wait for.
@@ -32,12 +32,15 @@ pub(crate) fn run(args: StatusArgs, globals: &Globals) -> Result<(), CliError> {
 
 /// Adds until when a session waits, in the local time zone.
 fn in_words(mut status: Status, zone: &Zone) -> Status {
-    for Unfinished { waits_for, waits_until, lane_wait, .. } in &mut status.unfinished {
+    for Unfinished { waits_for, waits_until, lane_wait, next_recovery: next, .. } in &mut status.unfinished {
         if let Some(wait) = lane_wait {
             *waits_for = format!("{waits_for}, since {}", zone.time(wait.since));
         }
         if let Some(until) = waits_until.take() {
             *waits_for = format!("{waits_for}, until {}", zone.time(until));
+        }
+        if let Some(next) = next {
+            *waits_for = format!("{waits_for}; {}", next_recovery(next, zone));
         }
     }
     status

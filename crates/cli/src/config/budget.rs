@@ -2,19 +2,35 @@
 
 use std::path::Path;
 
-use engine::{Allowance, SharedBudget};
+use engine::{Allowance, Reserve, Reserves, SharedBudget};
 
-use super::declared::{AgentBudget, Budget, DayBudget, RunBudget, SessionBudget};
+use super::declared::{
+    AgentBudget, AgentReserve, Budget, DayBudget, DayReserve, HomeBudget, HomeReserve, RunBudget, RunReserve,
+    SessionBudget, SessionReserve,
+};
 use super::review::Remark;
 
 impl Budget {
     /// The budget of a run, in the units of the engine.
     pub(super) fn resolved(self) -> engine::Budget {
-        let Self { at_limit, wrap_up_percent: wrap_up, run, session, agent, day, .. } = self;
-        let memory = self.memory();
-        let (run, session) = (run.allowance(), session.allowance());
-        let (agent, day, wrap_up) = (agent.allowance(), day.allowance(), wrap_up.or_zero());
-        engine::Budget { run, session, agent, day, memory, at_limit, wrap_up }
+        let Self { at_limit, wrap_up_percent, run, session, agent, day, home, .. } = self;
+        engine::Budget {
+            run: run.allowance(),
+            session: session.allowance(),
+            agent: agent.allowance(),
+            day: day.allowance(),
+            home: home.allowance(),
+            reserves: Reserves {
+                run: run.reserve.resolved(),
+                session: session.reserve.resolved(),
+                agent: agent.reserve.resolved(),
+                day: day.reserve.resolved(),
+                home: home.reserve.resolved(),
+            },
+            memory: self.memory(),
+            at_limit,
+            wrap_up: wrap_up_percent.or_zero(),
+        }
     }
 
     /// The limit of the process's memory, bytes.
@@ -37,11 +53,14 @@ impl Budget {
         self.agent.concurrent_runs.get()
     }
 
+    /// The maximum number of agents that execute runs at once.
+    pub(super) fn agents_at_once(self) -> Option<usize> {
+        self.home.concurrent_agents.get()
+    }
+
     /// The budgets that all sessions share.
     pub(super) fn shared(self) -> SharedBudget {
-        let Self { wrap_up_percent: wrap_up, agent, day, .. } = self;
-        let (memory, wrap_up) = (self.memory(), wrap_up.or_zero());
-        SharedBudget { agent: agent.allowance(), day: day.allowance(), wrap_up, memory, resident: 0 }
+        SharedBudget::from(&self.resolved())
     }
 }
 
@@ -64,4 +83,19 @@ allowance! {
     SessionBudget: [bytes] bytes.get();
     AgentBudget: [] None;
     DayBudget: [] None;
+    HomeBudget: [] None;
 }
+
+/// Converts the reserve of a scope into that of the engine.
+macro_rules! reserve {
+    ($($scope:ty),+) => {
+        $(impl $scope {
+            fn resolved(self) -> Reserve {
+                let Self { tokens, cost, calls, wall } = self;
+                Reserve { tokens, cost, calls, wall }
+            }
+        })+
+    };
+}
+
+reserve!(RunReserve, SessionReserve, AgentReserve, DayReserve, HomeReserve);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{AtLimit, DropPolicy, Interrupt, Policy, QueueMode, ResumeMode, Thinking};
+use engine::{AtLimit, DropPolicy, Interrupt, Policy, QueueMode, Recover, ResumeMode, Thinking};
 
 use super::credentials::{self, ProfileKind};
 use super::endpoints::KeySource;
@@ -47,9 +47,15 @@ pub(super) const SECTIONS: &[Section] = &[
     Compaction::SECTION,
     Budget::SECTION,
     RunBudget::SECTION,
+    RunReserve::SECTION,
     SessionBudget::SECTION,
+    SessionReserve::SECTION,
     AgentBudget::SECTION,
+    AgentReserve::SECTION,
     DayBudget::SECTION,
+    DayReserve::SECTION,
+    HomeBudget::SECTION,
+    HomeReserve::SECTION,
     ProcessBudget::SECTION,
     Session::SECTION,
     Reset::SECTION,
@@ -90,6 +96,8 @@ section! {
             "Warn the model after this many identical calls with identical results and nothing new between them";
         loop_stop_after: Limit<u32> = 6, COUNT, "Stop the run after this many such calls";
         poison_after: Limit<u32> = 3, COUNT, "After this many crashes without progress a run waits for a human";
+        recover: Recover = "ask", Word(&["ask", "auto"]),
+            "A run that is held after a failure: ask = it waits for a human | auto = it also tries again by itself, 3 times at most";
         resume: ResumeMode = "restart", Word(&["restart", "continue"]),
             "An interrupted answer: restart = ask again from the start | continue = continue the kept text";
     }
@@ -169,6 +177,7 @@ section! {
         session: SessionBudget,
         agent: AgentBudget,
         day: DayBudget,
+        home: HomeBudget,
         process: ProcessBudget,
     }
 }
@@ -183,6 +192,9 @@ section! {
         wall_s: Limit<u64> = "off", UP_TO_A_YEAR, "Seconds that it may be at work, such as 3600";
         bytes: Limit<u64> = "off", UP_TO, "Bytes of its texts, outputs and images in the journal, such as 50000000";
     }
+    tables {
+        reserve: RunReserve,
+    }
 }
 
 section! {
@@ -193,6 +205,9 @@ section! {
         calls: Limit<u64> = "off", UP_TO, "Calls of tools that they may start, such as 2000";
         wall_s: Limit<u64> = "off", UP_TO_A_YEAR, "Seconds that they may be at work, such as 36000";
         bytes: Limit<u64> = "off", UP_TO, "Bytes of texts, outputs and images in the journal, such as 500000000";
+    }
+    tables {
+        reserve: SessionReserve,
     }
 }
 
@@ -206,6 +221,9 @@ section! {
         calls: Limit<u64> = "off", UP_TO, "Calls of tools that they may start, such as 10000";
         wall_s: Limit<u64> = "off", UP_TO_A_YEAR, "Seconds that they may be at work, all together, such as 86400";
     }
+    tables {
+        reserve: AgentReserve,
+    }
 }
 
 section! {
@@ -215,6 +233,74 @@ section! {
         cost: Limit<f64> = "off", MoneyLimit, "US dollars that they may cost, such as 50.0";
         calls: Limit<u64> = "off", UP_TO, "Calls of tools that they may start, such as 20000";
         wall_s: Limit<u64> = "off", UP_TO_A_YEAR, "Seconds that they may be at work, all together, such as 200000";
+    }
+    tables {
+        reserve: DayReserve,
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    HomeBudget ["budget", "home"] "what all runs of the home may spend, whenever they ran" from Run {
+        concurrent_agents: Limit<usize> = "off", Kind::Limit(1, 10_000),
+            "How many agents execute runs at once, such as 2, within those of `lanes`; runs of further agents queue";
+        tokens: Limit<u64> = "off", UP_TO, "Tokens that they may read and write, such as 1000000000";
+        cost: Limit<f64> = "off", MoneyLimit, "US dollars that they may cost, such as 1000.0";
+        calls: Limit<u64> = "off", UP_TO, "Calls of tools that they may start, such as 500000";
+        wall_s: Limit<u64> = "off", UP_TO, "Seconds that they may be at work, all together, such as 5000000";
+    }
+    tables {
+        reserve: HomeReserve,
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    RunReserve ["budget", "run", "reserve"] "the percentage of the limits of a run that is kept for recovery" from Run {
+        tokens: u32 = 5, Number(0, 90), "Percent of the tokens, rounded down";
+        cost: u32 = 5, Number(0, 90), "Percent of the cost, rounded down";
+        calls: u32 = 0, Number(0, 90), "Percent of the calls, rounded down";
+        wall: u32 = 0, Number(0, 90), "Percent of the time, rounded down";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    SessionReserve ["budget", "session", "reserve"] "the percentage of the limits of a session that is kept for recovery" from Run {
+        tokens: u32 = 5, Number(0, 90), "Percent of the tokens, rounded down";
+        cost: u32 = 5, Number(0, 90), "Percent of the cost, rounded down";
+        calls: u32 = 0, Number(0, 90), "Percent of the calls, rounded down";
+        wall: u32 = 0, Number(0, 90), "Percent of the time, rounded down";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    AgentReserve ["budget", "agent", "reserve"] "the percentage of the limits of an agent in a day that is kept for recovery" from Run {
+        tokens: u32 = 5, Number(0, 90), "Percent of the tokens, rounded down";
+        cost: u32 = 5, Number(0, 90), "Percent of the cost, rounded down";
+        calls: u32 = 0, Number(0, 90), "Percent of the calls, rounded down";
+        wall: u32 = 0, Number(0, 90), "Percent of the time, rounded down";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    DayReserve ["budget", "day", "reserve"] "the percentage of the limits of a day that is kept for recovery" from Run {
+        tokens: u32 = 5, Number(0, 90), "Percent of the tokens, rounded down";
+        cost: u32 = 5, Number(0, 90), "Percent of the cost, rounded down";
+        calls: u32 = 0, Number(0, 90), "Percent of the calls, rounded down";
+        wall: u32 = 0, Number(0, 90), "Percent of the time, rounded down";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    HomeReserve ["budget", "home", "reserve"] "the percentage of the limits of the home that is kept for recovery" from Run {
+        tokens: u32 = 5, Number(0, 90), "Percent of the tokens, rounded down";
+        cost: u32 = 5, Number(0, 90), "Percent of the cost, rounded down";
+        calls: u32 = 0, Number(0, 90), "Percent of the calls, rounded down";
+        wall: u32 = 0, Number(0, 90), "Percent of the time, rounded down";
     }
 }
 

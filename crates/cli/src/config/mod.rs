@@ -146,7 +146,8 @@ impl Config {
     pub(crate) fn lanes(&self) -> LaneBounds {
         let Lanes { main, subagent, cron } = self.values.lanes;
         let agent = self.values.budget.runs_of_agent();
-        LaneBounds { main: main.into(), subagent: subagent.into(), cron: cron.into(), agent }
+        let agents = self.values.budget.agents_at_once();
+        LaneBounds { main: main.into(), subagent: subagent.into(), cron: cron.into(), agent, agents }
     }
 
     /// The names of the configured agents.

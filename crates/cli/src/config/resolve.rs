@@ -60,6 +60,7 @@ impl Config {
             candidates,
             limits: self.limits(subject.overrides),
             resume: self.values.runs.resume,
+            recover: self.values.runs.recover,
             exec: granted(exec),
             outside: granted(self.values.tools.outside_workspace.policy.unwrap_or(exec)),
             compaction: self.compaction(agent)?,

@@ -1,5 +1,6 @@
 //! The wording of events for people: one line each, for stderr.
 
+use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{CallOutcome, FailureClass, Flags, InterruptCause, Timestamp, WaitFor};
 use protocol::event::{CompactionLine, QueueLine, StateLine, Stream, ToolLine};
@@ -143,8 +144,12 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Ending { outcome, terminate: true } => {
             format!("■ ending the run ({}), and its session for good", outcome.name())
         }
-        StateLine::Lifecycle { reason: Some(reason), remedy, .. } => {
-            format!("✗ {reason}\n  hint: {}", remedy.as_deref().unwrap_or_default())
+        StateLine::Lifecycle { reason: Some(reason), remedy, retry_at, .. } => {
+            let again = retry_at.map(|at| format!("\n  tries again by itself at {}", clock(at))).unwrap_or_default();
+            format!("✗ {reason}{again}\n  hint: {}", remedy.as_deref().unwrap_or_default())
+        }
+        StateLine::Lifecycle { to: LifecycleKind::Recovering, attempt: Some(no), .. } => {
+            format!("↻ tries again by itself (attempt {no})")
         }
         StateLine::Unreadable { reason } => format!("✗ {reason}"),
         // The command that follows the run prints the failure.

@@ -4,8 +4,14 @@ use std::fmt::Write as _;
 
 use engine::{Resources, Timestamp};
 use jiff::tz::TimeZone;
+use protocol::show::NextRecovery;
 
 pub(crate) use gateway::show::{count, excerpt, printable, tokens};
+
+/// The next attempt of a held session to continue by itself.
+pub(crate) fn next_recovery(next: &NextRecovery, zone: &Zone) -> String {
+    format!("tries again by itself at {} ({} of {})", zone.time(next.at), next.attempt, next.of)
+}
 
 /// The time zone for output.
 #[derive(Debug, Clone)]

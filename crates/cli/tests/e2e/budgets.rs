@@ -254,3 +254,33 @@ pub(crate) fn r23_a_budget_that_is_none_is_refused_with_what_to_say() {
     home.run(&["budget", "set", "nobody", "--tokens", "9"]).expect_code(4);
     home.run(&["budget", "show", "nobody"]).expect_code(4);
 }
+
+/// R23: the limit of the whole home, and the part of it that is kept for recovery.
+#[test]
+pub(crate) fn r23_the_home_has_a_limit_that_no_day_renews_and_a_reserve() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new()
+        .served_by(&server)
+        .with("LIMULUS_BUDGET__HOME__RESERVE__CALLS", "50")
+        .with("LIMULUS_BUDGET__HOME__CALLS", "2")
+        .with("LIMULUS_BUDGET__HOME__TOKENS", "1000000");
+    home.run(&["agent", "-m", "tokens=2"]).expect_code(0);
+    let line = |of: &str| {
+        let lines = budget(&home)["lines"].as_array().cloned().expect("lines");
+        lines.into_iter().find(|line| line["scope"] == "home" && line["of"] == of).expect("the line of the home")
+    };
+    let spent = home.json(&["sessions", "show"])["resources"]["token_usage"].clone();
+    assert_eq!((&line("tokens")["used"], &line("tokens")["kept"]), (&spent, &50_000.into()));
+    // Half of the calls are kept, so the second one waits.
+    let agent = home.start(&["agent", "--session", "other", "-m", WORK]);
+    until("a run that waits for more", || home.json(&["status"])["unfinished"][0]["budget"]["scope"] == "home");
+    assert_eq!(
+        (&line("calls")["used"], &line("calls")["reserved"], &line("calls")["free"]),
+        (&1.into(), &1.into(), &0.into())
+    );
+    let explained = home.run(&["runs", "explain", "--session", "other"]).expect_code(0);
+    assert!(explained.out.contains("the whole home, in all of its time,"), "{explained:?}");
+    assert!(!explained.out.contains("until"), "no day ends this wait: {explained:?}");
+    home.run(&["budget", "set", "--home", "--calls", "none"]).expect_code(0);
+    agent.finish().expect_code(0);
+}

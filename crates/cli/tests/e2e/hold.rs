@@ -107,6 +107,38 @@ fn r11_r16_a_command_that_takes_a_home_over_finishes_the_run_that_it_resumed() {
     }
 }
 
+/// R20: a session that is repaired recovers until it is known what its command did. The command ran once, and what the
+/// session did is in the trace in this order.
+#[test]
+fn r20_a_repaired_session_recovers_before_its_run_continues() {
+    let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow").with("LIMULUS_RUNS__POISON_AFTER", "1");
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    home.run(&["send", HOLD]).expect_code(0);
+    until("a command that holds", || pids(&home.file("pids")).len() == 1);
+    owner.kill();
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let session = |what: &str| home.json(&["sessions", "show"])[what].clone();
+    until("a session that needs a human", || session("lifecycle") == "error");
+    assert_eq!(session("flags")["needsRecovery"], true);
+    let resumed = home.start(&["resume", "main", "--force"]);
+    until("a run that continues", || session("run_state") == "tool_exec");
+    home.put("go", "");
+    resumed.finish().expect_code(0);
+    assert_eq!(pids(&home.file("pids")).len(), 1, "it ran once");
+    let trace = home.run(&["runs", "trace", "--json"]).expect_code(0).lines();
+    let entries = trace.iter().filter_map(|line| {
+        let to = line["fields"]["to"].as_str().map(|to| format!(" {to}")).unwrap_or_default();
+        Some(format!("{}{to}", line["event"].as_str()?)).filter(|entry| entry.contains("call_found") || !to.is_empty())
+    });
+    let entries: Vec<_> = entries.collect();
+    let at = entries.iter().position(|entry| entry.ends_with(" error")).expect("it was held");
+    let expected =
+        ["lifecycle_changed recovering", "call_found", "lifecycle_changed ready", "lifecycle_changed active"];
+    assert_eq!(entries[at + 1..at + 5], expected, "{entries:?}");
+}
+
 /// R16: `--drop` ends the run as interrupted, with its command, and the next message is answered.
 #[test]
 fn r16_a_dropped_paused_run_lets_the_next_message_run() {

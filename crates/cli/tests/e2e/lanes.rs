@@ -103,6 +103,24 @@ fn r23_a_run_past_the_bound_of_its_agent_waits_says_for_what_and_continues_by_it
     owner.finish().expect_code(0);
 }
 
+/// R23: one agent at once: a run of another agent waits until the first agent has none.
+#[test]
+fn r23_a_run_of_one_agent_too_many_waits_says_for_what_and_continues_by_itself() {
+    let home =
+        Home::new().with("LIMULUS_BUDGET__HOME__CONCURRENT_AGENTS", "1").with("LIMULUS_AGENTS__OTHER__WORKSPACE", ".");
+    let (_owner, first) = one_place(&home);
+    let second = home.start(&["agent", "--session", "agent:other:b", "--json", "-m", "Who are you?"]);
+    let wait_line = second.until_line("the wait", waits);
+    assert_eq!((&wait_line["for_agents"], &wait_line["agent"]), (&true.into(), &Value::Null), "{wait_line}");
+    let explained = home.run(&["runs", "explain", "--session", "agent:other:b"]).expect_code(0);
+    let place = "a slot for another agent in the lane main: queued behind agent:main:a";
+    assert!(explained.out.contains(place), "{explained:?}");
+    home.run(&["agent", "--session", "c", "-m", "Who are you?"]).expect_code(0);
+    home.put("go", "");
+    first.finish().expect_code(0);
+    second.finish().expect_code(0);
+}
+
 /// R15, R35: a queued run is cancelled by a command or by Ctrl-C. It never starts, and nothing else is cancelled.
 #[test]
 fn r15_r35_a_run_that_waits_for_its_place_can_be_aborted() {

@@ -1,6 +1,7 @@
 //! What sessions and users report to the ledger, and what a run receives from it.
 
 use super::{Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger};
+use crate::budget_pool::SharedScope;
 use crate::event::ThinkingLowered;
 use crate::ids::{RunId, Seq, Timestamp};
 use crate::input::Report;
@@ -37,10 +38,10 @@ pub enum LedgerInput {
         /// The profile's name; none = all profiles.
         profile: Option<String>,
     },
-    /// A user sets a daily limit.
+    /// A user sets a limit that sessions share.
     Allow {
-        /// The agent; none = all runs of the home.
-        agent: Option<String>,
+        /// What it limits.
+        of: SharedScope,
         /// The limit of each resource that is named.
         change: Allowance,
     },

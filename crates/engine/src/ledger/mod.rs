@@ -16,6 +16,7 @@ use std::convert::Infallible;
 use uuid::Uuid;
 
 use crate::batch::{Batch, Record, Views};
+use crate::budget_pool::SharedScope;
 use crate::decide::Decide;
 use crate::event::{
     AllowanceSet, Event, LedgerBegun, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred,
@@ -81,7 +82,7 @@ pub struct Ledger {
     /// The thinking levels that were refused, each with what was accepted.
     lowered: BTreeMap<AskedLevel, LoweredLevel>,
     /// The daily limits that were set, by agent or (none) for the home.
-    allowances: BTreeMap<Option<String>, Allowance>,
+    allowances: BTreeMap<SharedScope, Allowance>,
     open: Vec<Record>,
 }
 
@@ -218,15 +219,15 @@ impl Ledger {
         LedgerUpdate { cleared: self.cleared(chain), cooling: self.cooling(chain, run, now) }
     }
 
-    /// The daily limit that was set for an agent, or (none) for the home.
-    pub fn allowance(&self, agent: Option<&str>) -> Allowance {
-        self.allowances.get(&agent.map(str::to_owned)).copied().unwrap_or_default()
+    /// The limits that were set for a scope.
+    pub fn allowance(&self, of: &SharedScope) -> Allowance {
+        self.allowances.get(of).copied().unwrap_or_default()
     }
 
     /// Sets the limit of each named resource.
-    pub fn allow(&mut self, agent: Option<&str>, change: Allowance, now: Timestamp) {
-        let allowance = change.or(self.allowance(agent));
-        self.emit(AllowanceSet { agent: agent.map(str::to_owned), allowance }, now);
+    pub fn allow(&mut self, of: SharedScope, change: Allowance, now: Timestamp) {
+        let allowance = change.or(self.allowance(&of));
+        self.emit(AllowanceSet::new(of, allowance), now);
     }
 }
 
@@ -249,7 +250,7 @@ impl Decide for Ledger {
             LedgerInput::Clear { provider, profile } => {
                 return Ok(LedgerAnswer::Lifted(self.clear(provider.as_deref(), profile.as_deref(), now)));
             }
-            LedgerInput::Allow { agent, change } => self.allow(agent.as_deref(), change, now),
+            LedgerInput::Allow { of, change } => self.allow(of, change, now),
         }
         Ok(LedgerAnswer::Done)
     }
@@ -285,7 +286,7 @@ impl Decide for Ledger {
                 self.providers.entry(e.provider.clone()).or_default().preferred.clone_from(&e.profile);
             }
             Event::AllowanceSet(e) => {
-                self.allowances.insert(e.agent.clone(), e.allowance);
+                self.allowances.insert(e.of(), e.allowance);
             }
             Event::ProfileCooldownLifted(e) => {
                 self.cooldowns.retain(|account, _| (&account.provider, &account.profile) != (&e.provider, &e.profile));

@@ -9,6 +9,7 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Moment, Timestamp};
+use crate::input::Repair;
 use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::mutant;
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
@@ -27,6 +28,9 @@ impl Machine {
     /// Takes one step. Returns whether another may follow.
     fn step_once(&mut self, moment: Moment) -> bool {
         let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return false };
+        if session.is_recovering() {
+            return self.advance_recovery(moment);
+        }
         let Lifecycle::Active(run) = &session.lifecycle else {
             self.advance_queue(moment);
             return false;
@@ -166,7 +170,7 @@ impl Machine {
             Strategy::Hold => {
                 // A human who resumes it tries again.
                 self.try_again(0, TryWith::Same, moment);
-                self.escalate(failure.clone(), moment);
+                self.escalate(failure.clone(), Repair::AsConfigured, moment);
             }
             Strategy::Retry { delay_ms } => self.try_again(delay_ms, TryWith::Same, moment),
             Strategy::LowerThinking { level } => self.try_again(0, TryWith::Thinking(level), moment),
@@ -299,6 +303,7 @@ impl Machine {
             Timer::EndGrace => self.give_up_calls(moment),
             // The group at the head is completed by a step that follows from the state.
             Timer::GroupDue => {}
+            Timer::RecoveryDue => self.recover_by_itself(moment),
             Timer::ProcessLimit(process) => self.end_process(process, ProcessCause::Limit, moment),
         }
     }

@@ -203,8 +203,8 @@ impl Machine {
             (Scope::Run, Some(run)) => run.budget.allowance,
             (Scope::Run, None) => return Err(state_refusal(session, "there is no run under way")),
             (Scope::Session, _) => session.allowance,
-            (Scope::Agent | Scope::Day | Scope::Process, _) => {
-                let reason = "budgets of an agent or a day are set for the home, not for a session";
+            (Scope::Agent | Scope::Day | Scope::Home | Scope::Process, _) => {
+                let reason = "budgets of an agent, a day or the home are set for the home, not for a session";
                 return Err(state_refusal(session, reason));
             }
         };

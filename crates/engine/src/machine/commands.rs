@@ -75,12 +75,12 @@ impl Machine {
                 let reason = format!("a human is needed first: `limulus resume {key} --force`, then abort");
                 return Err(state_refusal(session, &reason));
             }
+            Lifecycle::Recovering { .. } => return Err(state_refusal(session, RECOVERING)),
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
             Lifecycle::Initializing
             | Lifecycle::Ready
             | Lifecycle::Active(_)
             | Lifecycle::Idle
-            | Lifecycle::Recovering { .. }
             | Lifecycle::Terminated => {}
         }
         if let Some(request) = request.filter(|_| mutant!(AbortFallsBack)) {
@@ -104,8 +104,8 @@ impl Machine {
             | Lifecycle::Ready
             | Lifecycle::Idle
             | Lifecycle::Error { .. }
-            | Lifecycle::Recovering { .. }
             | Lifecycle::Terminated => return Err(state_refusal(session, "there is no run to pause")),
+            Lifecycle::Recovering { .. } => return Err(state_refusal(session, RECOVERING)),
         };
         if run.ending.is_some() {
             return Err(state_refusal(session, "its run is ending"));
@@ -147,8 +147,12 @@ impl Machine {
         by: String,
         moment: Moment,
     ) -> Result<Acknowledgement, Refusal> {
-        if let Some(session) = self.session.as_ref().filter(|s| matches!(s.lifecycle, Lifecycle::Error { .. })) {
+        let session = self.session.as_ref().ok_or_else(no_session)?;
+        if matches!(session.lifecycle, Lifecycle::Error { .. }) {
             return Err(state_refusal(session, "its run needs a human; `limulus resume KEY --force` resumes it"));
+        }
+        if session.is_recovering() {
+            return Err(state_refusal(session, RECOVERING));
         }
         let asked = self.call(call);
         if !asked.is_some_and(|asked| {
@@ -161,23 +165,6 @@ impl Machine {
         if !allow {
             let output = Content::text(BodyKind::Output, &notice);
             self.settle_call(call, ToolResult::new(CallOutcome::Denied, output), moment);
-        }
-        self.advance(moment);
-        Ok(Acknowledgement::Done)
-    }
-
-    fn recover_lifecycle(&mut self, force: bool, moment: Moment) -> Result<Acknowledgement, Refusal> {
-        let session = self.session.as_ref().ok_or_else(no_session)?;
-        let Lifecycle::Error { run, remedy, .. } = &session.lifecycle else {
-            return Err(state_refusal(session, "there is nothing to repair"));
-        };
-        if !force {
-            return Err(state_refusal(session, &format!("repair it with `{remedy}`")));
-        }
-        let has_run = run.is_some();
-        self.repair(has_run, moment);
-        if has_run {
-            self.send_again(moment);
         }
         self.advance(moment);
         Ok(Acknowledgement::Done)
@@ -199,9 +186,8 @@ impl Machine {
                 self.begin_reset(moment);
             }
             Lifecycle::Active(_) => self.begin_reset(moment),
-            Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Recovering { .. } => {
-                self.emit(Reset {}, moment.now);
-            }
+            Lifecycle::Recovering { .. } => return Err(state_refusal(session, RECOVERING)),
+            Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle => self.emit(Reset {}, moment.now),
         }
         self.advance(moment);
         Ok(Acknowledgement::Done)
@@ -222,16 +208,6 @@ impl Machine {
         };
         self.emit(set, moment.now);
         Ok(Acknowledgement::Done)
-    }
-
-    /// Repairs a session and resumes its unfinished run, whose calls nobody supervised meanwhile.
-    fn repair(&mut self, has_run: bool, moment: Moment) {
-        self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
-        self.change_lifecycle(LifecycleKind::Ready, LifecycleCause::Recovered, moment);
-        if has_run {
-            self.change_lifecycle(LifecycleKind::Active, LifecycleCause::Task, moment);
-            self.lose_calls(moment);
-        }
     }
 
     fn terminate(&mut self, moment: Moment) -> Result<Acknowledgement, Refusal> {
@@ -262,12 +238,16 @@ impl Machine {
         };
         match session.lifecycle {
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
-            Lifecycle::Error { .. } => self.repair(true, moment),
+            Lifecycle::Error { .. } => {
+                self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
+                self.end_recovery(moment);
+                self.lose_calls(moment);
+            }
+            Lifecycle::Recovering { .. } => self.end_recovery(moment),
             Lifecycle::Initializing
             | Lifecycle::Ready
             | Lifecycle::Active(_)
             | Lifecycle::Idle
-            | Lifecycle::Recovering { .. }
             | Lifecycle::Terminated => {}
         }
         self.begin_terminating(moment);
@@ -276,9 +256,12 @@ impl Machine {
 
     pub(super) fn change_lifecycle(&mut self, to: LifecycleKind, cause: LifecycleCause, moment: Moment) {
         let Some(from) = self.session.as_ref().map(|session| session.lifecycle.kind()) else { return };
-        self.emit(LifecycleChanged { from, to, cause, failure: None, remedy: None }, moment.now);
+        self.emit(LifecycleChanged::by(cause, from, to), moment.now);
     }
 }
+
+/// Why a session whose calls are looked up accepts only messages and its end.
+const RECOVERING: &str = "what its calls have done is looked up first, which takes a moment; try again then";
 
 fn not_under_way(run: Option<RunId>) -> Refusal {
     let what = match run {

@@ -24,11 +24,12 @@ impl Machine {
                 wanted.extend(calls(session, run, false));
                 wanted.extend(frozen(session, run));
             }
+            Lifecycle::Recovering { run: Some(run) } => wanted.extend(calls(session, run, false)),
             Lifecycle::Initializing
             | Lifecycle::Ready
             | Lifecycle::Idle
             | Lifecycle::Error { .. }
-            | Lifecycle::Recovering { .. }
+            | Lifecycle::Recovering { run: None }
             | Lifecycle::Terminated => {}
         }
         wanted.extend(session.processes.iter().filter_map(process));
@@ -139,7 +140,7 @@ fn frozen<'a>(session: &'a Session, run: &'a Run) -> impl Iterator<Item = Effect
     })
 }
 
-/// The effects of calls. A run that is paused or queues for its lane starts and checks nothing, but effects in flight continue.
+/// The effects of calls. A run that is paused, recovered or queues for its lane starts and checks nothing, but effects in flight continue.
 fn calls(session: &Session, run: &Run, active: bool) -> Vec<Effect> {
     let calls = &run.step.calls;
     let wanted = |(at, call): (usize, &Call)| {

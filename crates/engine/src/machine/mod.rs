@@ -17,6 +17,7 @@ mod opening;
 mod processes;
 mod queue;
 mod recover;
+mod repair;
 mod reports;
 mod requests;
 pub mod timers;
@@ -113,7 +114,7 @@ impl Machine {
         self.late
     }
 
-    /// Whether nothing happens to the session until a command arrives: no run is active or paused, no effect is wanted,
+    /// Whether nothing happens to the session until a command arrives: no run is active, paused or recovered, no effect is wanted,
     /// no timer is armed. A machine that is rebuilt from its journal then equals this one.
     pub fn is_idle(&self) -> bool {
         let rests = |session: &Session| match session.lifecycle {
@@ -257,7 +258,7 @@ impl Machine {
             return self.broken(IllegalEdge { from: life.name(), event: kind, to: changed.name() });
         }
         if let Some(cause) = cause.filter(|_| !is_record) {
-            self.emit(LifecycleChanged { from: life, to: changed, cause, failure: None, remedy: None }, at);
+            self.emit(LifecycleChanged::by(cause, life, changed), at);
         }
     }
 

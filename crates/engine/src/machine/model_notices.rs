@@ -82,6 +82,7 @@ fn whose(scope: Scope) -> &'static str {
         Scope::Session => "this session",
         Scope::Agent => "this agent, in all of its sessions today,",
         Scope::Day => "the whole home today",
+        Scope::Home => "the whole home, in all of its time,",
         Scope::Process => "the process",
     }
 }
@@ -118,10 +119,15 @@ impl Limit {
         };
         let (used, limit) = (shown(self.used), shown(self.limit));
         match self.of {
-            Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory => {
+            Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory if self.reserved == 0 => {
                 format!("{used} of {limit} {unit}")
             }
-            Resource::Tokens | Resource::Cost => {
+            Resource::Tokens
+            | Resource::Cost
+            | Resource::Calls
+            | Resource::Wall
+            | Resource::Bytes
+            | Resource::Memory => {
                 let (reserved, free) = (shown(self.reserved), shown(self.free()));
                 let needs = if self.is_reached() && self.needs > 0 {
                     format!("; the next request needs {} with its answer", shown(self.needs))

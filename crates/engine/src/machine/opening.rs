@@ -2,12 +2,12 @@
 //! up or sent again, and then the same rules decide as always.
 
 use super::Machine;
-use crate::event::{Closed, InterruptCause, LifecycleChanged, Opened};
+use crate::event::{Closed, InterruptCause, Opened};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Epoch, Moment};
+use crate::input::Repair;
 use crate::ledger::CooldownSet;
 use crate::state::Session;
-use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
     pub(super) fn opened(&mut self, epoch: Epoch, cooling: &[CooldownSet], moment: Moment) {
@@ -43,28 +43,14 @@ impl Machine {
 
     fn is_poison(&self) -> bool {
         let most = self.limits().poison_after;
-        let run = self.session.as_ref().filter(|session| session.is_active()).and_then(Session::run);
+        let works = |session: &&Session| session.is_active() || session.is_recovering();
+        let run = self.session.as_ref().filter(works).and_then(Session::run);
         run.is_some_and(|run| most > 0 && run.counts.openings >= most)
     }
 
     fn escalate_poison(&mut self, moment: Moment) {
         let openings = self.session.as_ref().and_then(Session::run).map_or(0, |run| run.counts.openings);
         let message = format!("the run crashed {openings} times in a row without progress and needs a human");
-        self.escalate(Failure::new(FailureClass::Unknown, message), moment);
-    }
-
-    /// A human is needed: the run waits until it is resumed. A session without a run is not affected.
-    pub(super) fn escalate(&mut self, failure: Failure, moment: Moment) {
-        let Some(session) = self.session.as_ref().filter(|session| session.is_active()) else { return };
-        let remedy = format!("limulus resume {} --force", session.key);
-        self.interrupt_stream(InterruptCause::Crash, moment);
-        let escalated = LifecycleChanged {
-            from: LifecycleKind::Active,
-            to: LifecycleKind::Error,
-            cause: LifecycleCause::Escalated,
-            failure: Some(failure),
-            remedy: Some(remedy),
-        };
-        self.emit(escalated, moment.now);
+        self.escalate(Failure::new(FailureClass::Unknown, message), Repair::ByHuman, moment);
     }
 }

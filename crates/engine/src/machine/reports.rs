@@ -27,7 +27,7 @@ impl Machine {
             Report::OpenedToWait { epoch } => return self.opened_to_wait(epoch, moment),
             Report::Closing => return self.closing(moment),
             Report::Due => return self.expire(moment),
-            Report::Escalated { failure } => return self.escalate(failure, moment),
+            Report::Escalated { failure, repair } => return self.escalate(failure, repair, moment),
             Report::Delivered { .. }
             | Report::DeliveryFailed { .. }
             | Report::ChildEnded { .. }

@@ -18,13 +18,13 @@ pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>)
         }
         // A frozen call has no limit.
         Lifecycle::Suspended(run) if run.pause.is_some_and(|pause| pause.freeze) => {}
-        Lifecycle::Suspended(run) => armed.extend(call_times(run, limits)),
+        Lifecycle::Suspended(run) | Lifecycle::Recovering { run: Some(run) } => armed.extend(call_times(run, limits)),
         // A run that needs a human has no limit.
+        Lifecycle::Error { next, .. } => armed.extend(next.map(|next| (next.at, Timer::RecoveryDue))),
         Lifecycle::Initializing
         | Lifecycle::Ready
         | Lifecycle::Idle
-        | Lifecycle::Error { .. }
-        | Lifecycle::Recovering { .. }
+        | Lifecycle::Recovering { run: None }
         | Lifecycle::Terminated => {}
     }
     armed

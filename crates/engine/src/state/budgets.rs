@@ -25,12 +25,14 @@ impl Session {
     pub fn budgets(&self, configured: &Budget, at: Timestamp) -> Vec<ScopeBudget> {
         let of_run = self.run().map(|run| {
             let allowance = run.budget.allowance.or(configured.run);
-            ScopeBudget { scope: Scope::Run, allowance, charged: run.charged(at) }
+            let reserve = configured.reserves.run;
+            ScopeBudget { scope: Scope::Run, allowance, reserve, charged: run.charged(at) }
         });
         let before = Charged { spent: self.spent, reserved: Spent::default() };
         let charged = of_run.map_or(before, |of_run| before.and(&of_run.charged));
         let allowance = self.allowance.or(configured.session);
-        of_run.into_iter().chain([ScopeBudget { scope: Scope::Session, allowance, charged }]).collect()
+        let reserve = configured.reserves.session;
+        of_run.into_iter().chain([ScopeBudget { scope: Scope::Session, allowance, reserve, charged }]).collect()
     }
 
     /// What the next request of its run needs, its answer included. `settings` are those of the run.

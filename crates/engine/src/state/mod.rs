@@ -33,6 +33,6 @@ pub use run::{
     Asked, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, RunClock, Sent, Step, Stream,
     SummaryRequest, WrapUp,
 };
-pub use session::{Lifecycle, Session};
+pub use session::{Lifecycle, RecoveryAttempt, Session};
 pub use snapshot::{InvalidSnapshot, STATE_VERSION};
 pub use transcript::{Counted, Item, ItemAt, ItemCall, Transcript, Unpaired};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::session::Session;
 use crate::ids::Timestamp;
-use crate::tables::budget::{Allowance, Budget, Resource, Spent};
+use crate::tables::budget::{Allowance, Budget, Reserve, Resource, Spent};
 
 /// The resources of a session or of one run. Times are milliseconds since 1970 UTC.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +33,9 @@ pub struct Resources {
 impl Resources {
     /// The same with this use and these limits of tokens.
     #[must_use]
-    pub fn with_tokens(self, spent: &Spent, allowance: &Allowance) -> Self {
+    pub fn with_tokens(self, spent: &Spent, allowance: &Allowance, reserve: &Reserve) -> Self {
         let token_limit = allowance.of(Resource::Tokens);
-        let token_reserved = allowance.reserve(Resource::Tokens);
+        let token_reserved = allowance.reserved(Resource::Tokens, reserve);
         Self { token_usage: spent.tokens, token_limit, token_reserved, ..self }
     }
 }
@@ -53,6 +53,6 @@ impl Session {
             last_activity_at: self.last_activity,
             ..Resources::default()
         };
-        resources.with_tokens(&spent, &self.allowance.or(configured.session))
+        resources.with_tokens(&spent, &self.allowance.or(configured.session), &configured.reserves.session)
     }
 }

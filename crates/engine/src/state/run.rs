@@ -74,6 +74,9 @@ pub struct RunCounts {
     /// How often it queued for its lane after a wait; numbers these effects.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lane_waits: u32,
+    /// How often it was recovered without a human since one last resumed it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub recoveries: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -107,6 +110,10 @@ pub struct RunBudget {
     pub asked: Option<Asked>,
     /// How many grants it has requested; numbers these effects.
     pub asks: u32,
+    /// Whether the limit of the home denied the pending grant: no time ends that wait, and only a wait for memory keeps
+    /// its slot of the lane.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub home_reached: bool,
 }
 
 /// Where a run is to stop for its user.
@@ -355,6 +362,7 @@ impl Run {
                 openings: 0,
                 request: (0, 0, 0),
                 lane_waits: 0,
+                recoveries: 0,
             },
             compaction: RunCompactions::default(),
             trace: vec![],
@@ -392,7 +400,7 @@ impl Run {
     /// the slot: another run would only need more of it.
     pub fn frees_lane(&self) -> bool {
         match self.phase {
-            Phase::Awaiting { on: WaitFor::Budget, until: None } => self.budget.asked.is_none(),
+            Phase::Awaiting { on: WaitFor::Budget, .. } => !self.waits_for_memory(),
             Phase::Awaiting { on, .. } => on.frees_lane(),
             Phase::Preparing { .. }
             | Phase::Streaming(_)
@@ -401,6 +409,13 @@ impl Run {
             | Phase::Error { .. }
             | Phase::Retry { .. } => false,
         }
+    }
+
+    /// Whether it waits until the process has memory for it: its grant was denied, and neither a day nor a human ends
+    /// that wait.
+    pub fn waits_for_memory(&self) -> bool {
+        let is_passing = matches!(self.phase, Phase::Awaiting { on: WaitFor::Budget, until: None });
+        is_passing && self.budget.asked.is_some() && !self.budget.home_reached
     }
 
     /// Whether its wait is over, and it queues for its lane again.

@@ -95,14 +95,26 @@ pub enum Lifecycle {
         remedy: String,
         /// The unfinished run; it is resumed after the repair.
         run: Option<Box<Run>>,
+        /// The next attempt that it makes by itself; none = only a human repairs it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<RecoveryAttempt>,
     },
-    /// A human is repairing it.
+    /// Its held calls are looked up, and the repair is tried.
     Recovering {
         /// The unfinished run; it is resumed after the repair.
         run: Option<Box<Run>>,
     },
     /// The session has terminated and accepts nothing more.
     Terminated,
+}
+
+/// An attempt of a held session to continue by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct RecoveryAttempt {
+    /// Its number since a human last resumed the run, from 1.
+    pub no: u32,
+    pub at: Timestamp,
 }
 
 impl Lifecycle {
@@ -171,6 +183,16 @@ impl Session {
     /// Whether the wait of its active run is over, and the run queues for its lane again.
     pub fn waits_for_lane(&self) -> bool {
         self.goes_on() && self.run().is_some_and(Run::waits_for_lane)
+    }
+
+    /// Whether a repair of it is under way.
+    pub fn is_recovering(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Recovering { .. })
+    }
+
+    /// The next attempt that a held session makes by itself.
+    pub fn next_recovery(&self) -> Option<RecoveryAttempt> {
+        if let Lifecycle::Error { next, .. } = self.lifecycle { next } else { None }
     }
 
     /// Whether nothing runs and nothing waits: the next message starts its run at once.

@@ -35,6 +35,8 @@ named! {
         Agent = "agent",
         /// All runs of the home in a day.
         Day = "day",
+        /// All runs of the home, whenever they ran.
+        Home = "home",
         /// The memory of the owning process.
         Process = "process",
     }
@@ -74,6 +76,55 @@ pub struct Allowance {
 /// The value of a limit that is lifted.
 pub const NO_LIMIT: u64 = u64::MAX;
 
+/// The part of each limit that is kept for recovery, in percent, rounded down to whole units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct Reserve {
+    pub tokens: u32,
+    pub cost: u32,
+    pub calls: u32,
+    pub wall: u32,
+}
+
+impl Default for Reserve {
+    /// A twentieth of tokens and cost (R23). The final report needs no calls, and hardly any time.
+    fn default() -> Self {
+        Self { tokens: 5, cost: 5, calls: 0, wall: 0 }
+    }
+}
+
+impl Reserve {
+    /// The reserve of a limit, in its own unit.
+    pub fn of(&self, resource: Resource, limit: u64) -> u64 {
+        let percent = match resource {
+            Resource::Tokens => self.tokens,
+            Resource::Cost => self.cost,
+            Resource::Calls => self.calls,
+            Resource::Wall => self.wall,
+            Resource::Bytes | Resource::Memory => 0,
+        };
+        u64::try_from(u128::from(limit) * u128::from(percent) / 100).unwrap_or(limit)
+    }
+}
+
+/// The reserves of all scopes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct Reserves {
+    #[serde(skip_serializing_if = "is_default")]
+    pub run: Reserve,
+    #[serde(skip_serializing_if = "is_default")]
+    pub session: Reserve,
+    #[serde(skip_serializing_if = "is_default")]
+    pub agent: Reserve,
+    #[serde(skip_serializing_if = "is_default")]
+    pub day: Reserve,
+    #[serde(skip_serializing_if = "is_default")]
+    pub home: Reserve,
+}
+
 /// An amount of each resource that was spent or is reserved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -105,6 +156,12 @@ pub struct Budget {
     pub agent: Allowance,
     /// For all runs of the home in a day.
     pub day: Allowance,
+    /// For all runs of the home, whenever they ran.
+    #[serde(skip_serializing_if = "is_default")]
+    pub home: Allowance,
+    /// The parts of these limits that are kept for recovery.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reserves: Reserves,
     /// Resident bytes of the process above which only one run may continue; none = no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
@@ -117,7 +174,7 @@ pub struct Budget {
 impl Budget {
     /// Whether it has a limit that other runs share.
     pub fn is_shared(&self) -> bool {
-        !self.agent.is_unlimited() || !self.day.is_unlimited() || self.memory.is_some()
+        [self.agent, self.day, self.home].iter().any(|of| !of.is_unlimited()) || self.memory.is_some()
     }
 }
 
@@ -135,6 +192,8 @@ pub struct Charged {
 pub struct ScopeBudget {
     pub scope: Scope,
     pub allowance: Allowance,
+    /// The part of the limits that is kept for recovery.
+    pub reserve: Reserve,
     pub charged: Charged,
 }
 
@@ -147,9 +206,12 @@ pub struct Limit {
     pub of: Resource,
     /// What was spent.
     pub used: u64,
-    /// What is kept back for requests in flight and for the final report.
+    /// What is kept back for requests in flight and for recovery.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reserved: u64,
+    /// The part of it that is kept for recovery; none = that of [`Reserve::default`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<u64>,
     pub limit: u64,
     /// What the next request needs, its answer included; 0 = nothing, or unknown.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -173,9 +235,6 @@ const EXPECTED_OUTPUT: u64 = 4_096;
 
 /// The same for the request of the final report.
 const CLOSING_OUTPUT: u64 = 1_024;
-
-/// The part of a limit that is kept for recovery: a twentieth.
-const KEPT_BACK: u64 = 20;
 
 fn is_default<T: Default + PartialEq>(amount: &T) -> bool {
     *amount == T::default()
@@ -201,8 +260,8 @@ impl Allowance {
     }
 
     /// The part of the limit of this resource that is kept for recovery; 0 without a limit.
-    pub fn reserve(&self, resource: Resource) -> u64 {
-        self.of(resource).map_or(0, |limit| kept_back(resource, limit))
+    pub fn reserved(&self, resource: Resource, reserve: &Reserve) -> u64 {
+        self.of(resource).map_or(0, |limit| reserve.of(resource, limit))
     }
 
     /// These limits; `other` for resources without one.
@@ -330,14 +389,6 @@ pub fn can_close(of: &[ScopeBudget], next: &Spent) -> bool {
     of.iter().all(fits)
 }
 
-/// The part of a limit that is kept back for the final report. That needs no calls, and hardly any time.
-fn kept_back(of: Resource, limit: u64) -> u64 {
-    match of {
-        Resource::Tokens | Resource::Cost => limit / KEPT_BACK,
-        Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory => 0,
-    }
-}
-
 impl Charged {
     /// Both together.
     pub fn all(&self) -> Spent {
@@ -355,8 +406,11 @@ impl ScopeBudget {
     /// The figures of a limited resource, where the next request costs `next`.
     pub fn limit(&self, of: Resource, next: &Spent) -> Option<Limit> {
         let limit = self.allowance.of(of)?;
-        let reserved = self.charged.reserved.of(of).saturating_add(kept_back(of, limit));
-        Some(Limit { scope: self.scope, of, used: self.charged.spent.of(of), reserved, limit, needs: next.of(of) })
+        let kept = self.reserve.of(of, limit);
+        let reserved = self.charged.reserved.of(of).saturating_add(kept);
+        let kept = Some(kept).filter(|kept| *kept != Reserve::default().of(of, limit));
+        let used = self.charged.spent.of(of);
+        Some(Limit { scope: self.scope, of, used, reserved, kept, limit, needs: next.of(of) })
     }
 }
 
@@ -366,9 +420,14 @@ impl Limit {
         self.limit.saturating_sub(self.used).saturating_sub(self.reserved)
     }
 
+    /// What is kept for recovery.
+    pub fn kept(&self) -> u64 {
+        self.kept.unwrap_or_else(|| Reserve::default().of(self.of, self.limit))
+    }
+
     /// The share that is used or reserved for requests in flight, in hundredths of a percent.
     fn share(&self) -> u128 {
-        let charged = self.used.saturating_add(self.reserved).saturating_sub(kept_back(self.of, self.limit));
+        let charged = self.used.saturating_add(self.reserved).saturating_sub(self.kept());
         u128::from(charged) * 10_000 / u128::from(self.limit.max(1))
     }
 
@@ -378,7 +437,9 @@ impl Limit {
             Resource::Tokens | Resource::Cost => {
                 self.used.saturating_add(self.reserved).saturating_add(self.needs) > self.limit
             }
-            Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory => self.used >= self.limit,
+            Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory => {
+                self.used.saturating_add(self.reserved) >= self.limit
+            }
         }
     }
 
@@ -393,7 +454,8 @@ mod tests {
     use super::*;
 
     fn of(scope: Scope, allowance: Allowance, spent: Spent) -> ScopeBudget {
-        ScopeBudget { scope, allowance, charged: Charged { spent, ..Charged::default() } }
+        let charged = Charged { spent, ..Charged::default() };
+        ScopeBudget { scope, allowance, reserve: Reserve::default(), charged }
     }
 
     fn of_run(allowance: Allowance, spent: Spent) -> Vec<ScopeBudget> {
@@ -419,7 +481,7 @@ mod tests {
     fn r23_used_reserved_and_free_are_the_limit_and_a_request_stops_that_needs_more_than_is_free() {
         let allowance = Allowance { tokens: Some(7_000), ..Allowance::default() };
         let charged = Charged { spent: Spent { tokens: 408, ..NOTHING }, reserved: Spent { tokens: 500, ..NOTHING } };
-        let budget = ScopeBudget { scope: Scope::Run, allowance, charged };
+        let budget = ScopeBudget { scope: Scope::Run, allowance, reserve: Reserve::default(), charged };
         let limit = |needs| budget.limit(Resource::Tokens, &Spent { tokens: needs, ..NOTHING }).expect("it is limited");
         // A twentieth, 350, is for the final report.
         assert_eq!((limit(0).used, limit(0).reserved, limit(0).free(), limit(0).limit), (408, 850, 5_742, 7_000));
@@ -441,7 +503,7 @@ mod tests {
             let limits = of_run(allowance, Spent { tokens, wall_ms, ..NOTHING });
             assert_eq!(may_recover(&limits, &next), may, "{tokens} {wall_ms}");
         }
-        let reserve = |of| allowance.reserve(of);
+        let reserve = |of| allowance.reserved(of, &Reserve::default());
         assert_eq!([reserve(Resource::Tokens), reserve(Resource::Wall), reserve(Resource::Cost)], [50, 0, 0]);
     }
 
@@ -459,6 +521,38 @@ mod tests {
             );
             assert!(can_close(&of_run(allowance, spent), &NOTHING), "the final report takes neither");
         }
+    }
+
+    #[test]
+    fn r23_the_reserve_of_a_scope_is_a_setting() {
+        let reserve = Reserve { tokens: 20, cost: 0, calls: 50, wall: 10 };
+        let amounts =
+            Allowance { tokens: Some(999), cost: Some(999), calls: Some(3), wall_ms: Some(1_000), bytes: Some(9) };
+        let of = |of| amounts.reserved(of, &reserve);
+        let resources = [Resource::Tokens, Resource::Cost, Resource::Calls, Resource::Wall, Resource::Bytes];
+        assert_eq!(resources.map(of), [199, 0, 1, 100, 0], "rounded down");
+        assert_eq!(
+            Allowance { tokens: Some(u64::MAX - 1), ..amounts }.reserved(Resource::Tokens, &reserve),
+            (u64::MAX - 1) / 5
+        );
+        let default = |of| amounts.reserved(of, &Reserve::default());
+        assert_eq!(resources.map(default), [49, 49, 0, 0, 0]);
+        // Nothing but recovery may use it, of calls and time as well.
+        let is_free = |spent| {
+            let budget = ScopeBudget { reserve, ..of_scope(amounts, spent) };
+            standing(&[budget], &NOTHING, 0) == Standing::Free
+        };
+        let used = |calls, wall_ms| Spent { calls, wall_ms, ..NOTHING };
+        assert_eq!([used(1, 899), used(2, 0), used(0, 900)].map(is_free), [true, false, false]);
+        let budget = ScopeBudget { reserve, ..of_scope(amounts, used(2, 950)) };
+        assert!(may_recover(&[budget], &NOTHING));
+        assert_eq!(budget.limit(Resource::Calls, &NOTHING).map(|limit| (limit.reserved, limit.free())), Some((1, 0)));
+        // The share does not count what nobody uses.
+        assert_eq!(budget.limit(Resource::Wall, &NOTHING).map(|limit| limit.percent()), Some(95));
+    }
+
+    fn of_scope(allowance: Allowance, spent: Spent) -> ScopeBudget {
+        of(Scope::Run, allowance, spent)
     }
 
     #[test]

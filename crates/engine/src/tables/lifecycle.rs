@@ -18,7 +18,7 @@ named! {
         Suspended = "suspended",
         /// A human is needed.
         Error = "error",
-        /// A human is repairing it.
+        /// Its held calls are looked up, and the repair is tried.
         Recovering = "recovering",
         /// The session has terminated and accepts nothing more.
         Terminated = "terminated",
@@ -48,7 +48,7 @@ named! {
         IdleTimeout = "idle_timeout",
         /// The user resumes the run.
         Resume = "resume",
-        /// The user asks for a repair.
+        /// The user asks for a repair, or Limulus tries one by itself (`runs.recover`).
         Recover = "recover",
         /// The user gives up the repair. Reserved for R20.
         GivenUp = "given_up",

@@ -22,6 +22,10 @@ pub const CALLS_PER_MESSAGE: usize = 128;
 /// Milliseconds that calls get to end after an abort, before the run ends without them.
 pub const END_GRACE_MS: u64 = 5_000;
 
+/// Milliseconds after which a held session tries again by itself (`runs.recover = "auto"`), one for each attempt: long
+/// enough for an outage to end, and few, because each attempt may cost a request.
+pub const RECOVERIES_MS: [u64; 3] = [60_000, 5 * 60_000, 25 * 60_000];
+
 /// Milliseconds that a command in the background may run: a day, so that a forgotten one ends.
 pub const PROCESS_MS: u64 = 24 * 3_600_000;
 

@@ -25,4 +25,6 @@ pub enum Timer {
     ProcessLimit(EffectId),
     /// The quiet time is over: the collected messages at the head are a run.
     GroupDue,
+    /// A held session tries to continue by itself.
+    RecoveryDue,
 }

@@ -1,13 +1,13 @@
 //! R35: the global lanes. No more runs execute than the limit allows, except for runs that a human resumed; first come,
 //! first served, so that no session passes another; a run that ends lets the next one start at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, Lanes, RunId, Timestamp};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-const BOUNDS: LaneBounds = LaneBounds { main: 2, subagent: 3, cron: 1, agent: None };
+const BOUNDS: LaneBounds = LaneBounds { main: 2, subagent: 3, cron: 1, agent: None, agents: None };
 
 fn run(number: u128) -> RunId {
     RunId(Uuid::from_u128(number))
@@ -98,14 +98,14 @@ fn r35_a_resumed_run_does_not_wait_and_delays_the_next_one() {
         ask(&mut lanes, number, Lane::Main);
     }
     assert_eq!(lanes.leave(run(1)), [run(3)], "paused: the next run has its slot");
-    lanes.take_again(request(1, Lane::Main));
+    assert_eq!(lanes.take_again(request(1, Lane::Main)), []);
     assert_eq!(inside(&lanes, Lane::Main), [1, 2, 3]);
     assert_eq!(lanes.leave(run(2)), [], "the lane is full");
     assert_eq!(lanes.leave(run(3)), [run(4)]);
-    lanes.take_again(request(1, Lane::Main));
+    assert_eq!(lanes.take_again(request(1, Lane::Main)), []);
     assert_eq!(inside(&lanes, Lane::Main), [1, 4], "once");
     ask(&mut lanes, 5, Lane::Main);
-    lanes.take_again(request(5, Lane::Main));
+    assert_eq!(lanes.take_again(request(5, Lane::Main)), []);
     assert_eq!(lanes.waits(), [], "a resumed run does not wait");
 }
 
@@ -148,6 +148,24 @@ fn r23_a_run_past_the_bound_of_its_agent_waits_for_that_agent_alone() {
     assert_eq!(Lanes::new(one).ask(request(1, Lane::Main), Timestamp(0)), LaneAnswer::Entered, "it has one slot");
 }
 
+/// The agents that execute at once are limited: runs of another one wait, and runs of these pass them.
+#[test]
+fn r23_a_run_of_one_agent_too_many_waits_until_another_has_none() {
+    let mut lanes = Lanes::new(LaneBounds { main: 4, agents: Some(2), ..BOUNDS });
+    let mut of = |agent: &str, number: u128| lanes.ask(request_of(agent, number, Lane::Main), Timestamp(0));
+    let answers = [("a", 1), ("b", 2), ("c", 3), ("a", 4), ("c", 5)].map(|(agent, number)| of(agent, number));
+    let entered: Vec<_> = answers.iter().map(|answer| *answer == LaneAnswer::Entered).collect();
+    assert_eq!(entered, [true, true, false, true, false]);
+    let waits: Vec<_> = lanes.waits().iter().map(|wait| (wait.request.run, wait.bound, wait.ahead)).collect();
+    assert_eq!(waits, [(run(3), Bound::Agents, 0), (run(5), Bound::Agents, 1)]);
+    assert_eq!(lanes.wait_of(run(3)).unwrap().behind.len(), 3);
+    assert!(lanes.enter_free(&request_of("c", 6, Lane::Subagent)), "each lane has its own");
+    assert_eq!(lanes.leave(run(1)), [], "the agent a has another run");
+    assert_eq!(lanes.leave(run(4)), [run(3), run(5)]);
+    assert_eq!(lanes.ask(request_of("a", 7, Lane::Main), Timestamp(0)), LaneAnswer::Waits);
+    assert_eq!(lanes.set_bounds(LaneBounds { main: 4, ..BOUNDS }), [run(7)], "a changed limit counts at once");
+}
+
 /// An operation; there are few runs, so that each occurs in every state.
 #[derive(Debug, Clone)]
 enum Op {
@@ -157,6 +175,7 @@ enum Op {
     Leave(u8),
     Bounds(u8, u8),
     OfAgent(u8),
+    Agents(u8),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -167,6 +186,7 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (0..12_u8).prop_map(Op::Leave),
         1 => (0..4_u8, 1..5_u8).prop_map(|(lane, bound)| Op::Bounds(lane, bound)),
         1 => (0..4_u8).prop_map(Op::OfAgent),
+        1 => (0..4_u8).prop_map(Op::Agents),
     ]
 }
 
@@ -175,6 +195,7 @@ fn op() -> impl Strategy<Value = Op> {
 struct Oracle {
     bounds: BTreeMap<Lane, usize>,
     of_agent: Option<usize>,
+    agents: Option<usize>,
     inside: Vec<(Lane, u8)>,
     queue: Vec<(Lane, u8)>,
 }
@@ -198,7 +219,9 @@ impl Oracle {
     fn has_space(&self, lane: Lane, number: u8) -> bool {
         let inside: Vec<u8> = self.inside.iter().filter(|(of, _)| *of == lane).map(|(_, other)| *other).collect();
         let of_agent = inside.iter().filter(|other| agent(**other) == agent(number)).count();
-        inside.len() < self.bounds[&lane] && self.of_agent.is_none_or(|bound| of_agent < bound)
+        let agents: BTreeSet<&str> = inside.iter().map(|other| agent(*other)).collect();
+        let may_join = self.agents.is_none_or(|bound| agents.len() < bound || agents.contains(agent(number)));
+        inside.len() < self.bounds[&lane] && self.of_agent.is_none_or(|bound| of_agent < bound) && may_join
     }
 
     fn leave(&mut self, run: u8) {
@@ -247,10 +270,9 @@ fn step(
             // A run stays in its lane.
             let known = oracle.inside.iter().chain(&oracle.queue).find(|(_, other)| other == number);
             let of = known.map_or(lane(of), |(lane, _)| *lane);
-            lanes.take_again(request(*number, of));
             oracle.leave(*number);
             oracle.inside.push((of, *number));
-            (vec![], vec![])
+            (lanes.take_again(request(*number, of)), oracle.settle())
         }
         Op::Leave(number) => {
             oracle.leave(*number);
@@ -268,6 +290,11 @@ fn step(
         Op::OfAgent(bound) => {
             bounds.agent = (*bound > 0).then_some(usize::from(*bound));
             oracle.of_agent = bounds.agent;
+            (lanes.set_bounds(*bounds), oracle.settle())
+        }
+        Op::Agents(bound) => {
+            bounds.agents = (*bound > 0).then_some(usize::from(*bound));
+            oracle.agents = bounds.agents;
             (lanes.set_bounds(*bounds), oracle.settle())
         }
     }

@@ -12,8 +12,8 @@ use engine::{
     Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, CompactionResult, CompactionStep,
     Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass,
     Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Override, Overrides, Part, Phase, Policy, QueueMode,
-    QueueSettings, Report, Resource, ResumeMode, RunId, Scope, Stage, StopReason, Timestamp, ToolResult, Usage,
-    WaitFor,
+    QueueSettings, Recover, Repair, Report, Resource, ResumeMode, RunId, Scope, Stage, StopReason, Timestamp,
+    ToolResult, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -368,7 +368,8 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
 }
 
 /// A limit of all runs of a day.
-const DAY: Limit = Limit { scope: Scope::Day, of: Resource::Tokens, used: 90, reserved: 5, limit: 100, needs: 9 };
+const DAY: Limit =
+    Limit { scope: Scope::Day, of: Resource::Tokens, used: 90, reserved: 5, kept: None, limit: 100, needs: 9 };
 
 fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
     let usage = Usage { input: 5, output: 2, ..Usage::default() };
@@ -530,7 +531,8 @@ fn offer_control(world: &mut World, control: Control) {
         Control::Recover => world.offer(Command::Recover { force: true }),
         Control::Terminate => world.offer(Command::Terminate),
         Control::Escalate => {
-            world.offer(Report::Escalated { failure: Failure::new(FailureClass::Unknown, "it fell over") });
+            let failure = Failure::new(FailureClass::Unknown, "it fell over");
+            world.offer(Report::Escalated { failure, repair: Repair::AsConfigured });
         }
         Control::Override => world.offer(Command::Override(Override::Model(Some("acme/two".into())))),
         Control::Closing => world.offer(Report::Closing),
@@ -616,6 +618,7 @@ fn play(case: &Case) -> World {
     world.settings.limits.retries = case.retries;
     world.settings.limits.poison_after = case.poison;
     world.settings.limits.deadline_ms = case.deadline;
+    world.settings.recover = if case.random.is_multiple_of(2) { Recover::Auto } else { Recover::Ask };
     // In every third case the budget is shared.
     if matches!(case.start, Start::Queued) && case.random.is_multiple_of(3) {
         world.settings.budget.day.tokens = Some(1_000);

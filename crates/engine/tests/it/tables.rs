@@ -55,6 +55,7 @@ const TRANSITIONS: &str = "
     live                    | opened             | same
     live                    | escalated          | error
     error                   | recovered          | inside
+    error                   | tool_result        | error
     live, paused            | abort              | completed
     live                    | pause              | paused
     paused                  | tool_result        | paused
@@ -360,12 +361,49 @@ fn r21_the_truth_table_of_the_flags() {
     after(&format!("{STARTED}abort"), "active tool_exec [isWaiting]");
     after(&format!("{STARTED}crash"), "active tool_exec [isWaiting canInterrupt needsRecovery]");
     after("escalated \"x\"", "error error [hasError needsRecovery]");
+    after(&format!("{STARTED}escalated \"x\"\nrecover force"), "recovering error [needsRecovery]");
     after("terminate", "terminated idle []");
     // In suspended all are false but the last two.
     after("pause", "suspended paused []");
     after(&format!("{ASKED}pause"), "suspended paused []");
     after("fail network \"\"\npause", "suspended paused [hasError]");
     after(&format!("{STARTED}pause\ncrash"), "suspended paused [needsRecovery]");
+}
+
+/// The scripts `recover_*` show what happens meanwhile.
+#[test]
+fn r20_a_session_rests_in_recovering_until_its_calls_are_looked_up() {
+    let after = |rest: &str| render::state(run(&format!("{BEGUN}{rest}")).session());
+    let held = format!("{STARTED}escalated \"x\"\n");
+    assert_eq!(after(&format!("{held}recover force\ncrash")), "recovering error [needsRecovery]");
+    let found = after(&format!("{held}recover force\ncrash\nfound 0 unknown"));
+    assert_eq!(found, "active preparing [isWaiting canInterrupt]");
+    // Without a call that may have run there is nothing to look up.
+    assert_eq!(after("escalated \"x\"\nrecover force"), "active preparing [isWaiting canInterrupt]");
+}
+
+#[test]
+fn r20_a_held_session_tries_by_itself_three_times_and_never_as_poison() {
+    let next = |script: &str| {
+        let next = run(&format!("set recover auto\nset poison 2\n{BEGUN}{script}")).session().next_recovery();
+        next.map(|next| (next.no, next.at.0))
+    };
+    let (mut script, mut now) = (String::new(), 0);
+    for (no, pause) in [(1, 60_000), (2, 300_000), (3, 1_500_000)] {
+        script.push_str("escalated \"x\"\n");
+        now += pause;
+        assert_eq!(next(&script), Some((no, now)));
+        assert_eq!(next(&format!("{script}crash +9\n")), Some((no, now)), "a restart changes no time");
+        script = format!("{script}due +{pause}\n");
+        assert_eq!(next(&script), None, "it runs again");
+    }
+    script.push_str("escalated \"x\"\n");
+    assert_eq!(next(&script), None);
+    script.push_str("recover force\nescalated \"x\"\n");
+    assert_eq!(next(&script), Some((1, now + 60_000)), "a human has looked at it");
+    assert_eq!(next("escalated \"x\" human"), None);
+    assert_eq!(next("first-byte\ncrash\nfirst-byte\ncrash"), None, "poison");
+    assert_eq!(next("escalated \"x\"\nescalated \"y\" human"), None, "its attempt is withdrawn");
 }
 
 #[test]
@@ -377,6 +415,7 @@ fn r21_an_abort_is_accepted_while_a_run_is_active_and_not_ending_or_suspended() 
     };
     assert_eq!([can(""), can("first-byte"), can(ASKED), can("pause")], [true; 4]);
     assert_eq!([can("say text \"a\"\nend"), can(&format!("{STARTED}abort")), can("escalated \"x\"")], [false; 3]);
+    assert!(!can(&format!("{STARTED}escalated \"x\"\nrecover force")));
 }
 
 #[test]
@@ -418,6 +457,9 @@ fn r11_a_session_is_unfinished_as_long_as_an_owner_must_resume_it() {
     after("closing", true);
     after("pause", false);
     after("escalated \"x\"", false);
+    after(&format!("{STARTED}escalated \"x\"\nrecover force"), true);
+    check(&format!("set recover auto\n{BEGUN}escalated \"x\""), true);
+    check(&format!("set recover auto\n{BEGUN}escalated \"x\" human"), false);
     after("say text \"a\"\nend", false);
     after("message \"b\"\nsay text \"a\"\nend", true);
     after(&format!("{STARTED}terminate"), true);

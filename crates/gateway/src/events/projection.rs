@@ -409,6 +409,8 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
             cause: e.cause,
             reason: e.failure.as_ref().map(ToString::to_string),
             remedy: e.remedy.clone(),
+            attempt: e.attempt,
+            retry_at: e.retry_at,
         }),
         _ => return None,
     })

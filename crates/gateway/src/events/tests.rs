@@ -131,7 +131,7 @@ impl Session {
                 self.run += 1;
                 (self.step, self.is_over) = (1, self.run == 2);
                 let (from, to, cause) = (LifecycleKind::Active, LifecycleKind::Idle, LifecycleCause::Escalated);
-                let changed = LifecycleChanged { from, to, cause, failure: None, remedy: None };
+                let changed = LifecycleChanged::by(cause, from, to);
                 let ended = RunEnded {
                     stop_reason: None,
                     compacted: false,

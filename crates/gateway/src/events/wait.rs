@@ -16,7 +16,8 @@ pub(crate) fn shape(wait: &engine::LaneWait) -> LaneWait {
         wait.behind.iter().map(|request| LaneHolder { session: request.session.to_string(), run: request.run });
     let agent = (wait.bound == Bound::Agent).then(|| wait.request.agent.to_string());
     let (ahead, behind) = (wait.ahead as u32, behind.collect());
-    LaneWait { lane: wait.request.lane, agent, since: wait.since, ahead, behind }
+    let for_agents = wait.bound == Bound::Agents;
+    LaneWait { lane: wait.request.lane, agent, for_agents, since: wait.since, ahead, behind }
 }
 
 /// The line of a wait, for a reader at this cursor.

@@ -8,6 +8,7 @@ use engine::{
 };
 use journal::Read;
 
+use super::budget::SharedPool;
 use super::lookup::FoundRun;
 use super::{Source, owner};
 use crate::error::Error;
@@ -17,12 +18,13 @@ pub(crate) struct Beside<'a> {
     pub(crate) source: &'a Source<'a>,
     memory: Option<u64>,
     budgets: RefCell<BTreeMap<Hash, Budget>>,
+    pub(crate) pool: SharedPool,
 }
 
 impl<'a> Beside<'a> {
     pub(crate) fn new(source: &'a Source<'a>) -> Self {
         let memory = owner(source.home).and_then(|owner| owner.resident_bytes);
-        Self { source, memory, budgets: RefCell::default() }
+        Self { source, memory, budgets: RefCell::default(), pool: SharedPool::default() }
     }
 
     /// The flags of a session, of which the journal does not know that it waits for space on the disk.
@@ -55,12 +57,13 @@ impl<'a> Beside<'a> {
         let (row, configured) = (found.row.as_ref(), self.budget(found.row.as_ref())?);
         let resources = self.of_session(&found.session, Some(session), row)?;
         let started_at = row.map(|row| row.started_at);
+        let reserve = &configured.reserves.run;
         let (spent, allowance) = match (session.run().filter(|run| run.id == found.run), row) {
             (Some(run), _) => (run.taken(), run.budget.allowance.or(configured.run)),
             (None, Some(row)) => (row.spent(), configured.run),
             (None, None) => Default::default(),
         };
-        Ok(Resources { started_at, ..resources }.with_tokens(&spent, &allowance))
+        Ok(Resources { started_at, ..resources }.with_tokens(&spent, &allowance, reserve))
     }
 
     fn budget(&self, run: Option<&RunRow>) -> Result<Budget, Error> {
@@ -83,7 +86,7 @@ pub(crate) fn at_rest(row: &SessionRow, totals: &SessionTotals, configured: &Bud
         last_activity_at: row.last_activity,
         ..Resources::default()
     };
-    resources.with_tokens(&totals.spent, &totals.allowance.or(configured.session))
+    resources.with_tokens(&totals.spent, &totals.allowance.or(configured.session), &configured.reserves.session)
 }
 
 /// The configured limits of a run.

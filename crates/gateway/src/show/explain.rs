@@ -1,5 +1,6 @@
 //! Explains a run: its state and since when, what it waits for and until when, and what can be done.
 
+use engine::tables::limits::RECOVERIES_MS;
 use engine::tables::timers::Timer;
 use engine::timers::armed;
 use engine::{Lifecycle, Phase, ReceiptState, Run, Session, Settings, Timestamp, WaitFor};
@@ -60,7 +61,7 @@ fn under_way(
     let limits = settings.map(|settings| settings.limits).filter(|_| owned == Owned::Yes);
     let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().min());
     let requests = source.read.approvals(Some(session.id))?;
-    let limit = budget::awaited(source.read, session)?;
+    let limit = budget::awaited(source.read, &budget::SharedPool::default(), session)?;
     let waits = match source.lane_wait(run.id) {
         Some(wait) => format!("{}: queued behind {}", wait.place(), wait.behind_whom()),
         None => waits_for(session, &requests, limit.as_ref(), owned),
@@ -69,13 +70,13 @@ fn under_way(
         waits_for: Some(waits),
         budget: limit.map(Into::into),
         until: next.map(|(at, _)| at),
-        then: next.map(|(_, timer)| consequence(run, timer)),
+        then: next.map(|(_, timer)| consequence(session, run, timer)),
         ..bare(found, name(&session.run_state()), since, ways(session, run, owned))
     })
 }
 
 /// What happens when the timer fires.
-fn consequence(run: &Run, timer: Timer) -> String {
+fn consequence(session: &Session, run: &Run, timer: Timer) -> String {
     match timer {
         Timer::RunDeadline => "it ends as timed out".to_owned(),
         Timer::FirstByte => "the request fails: no byte arrived".to_owned(),
@@ -89,6 +90,10 @@ fn consequence(run: &Run, timer: Timer) -> String {
         Timer::QuotaReset => "a cooldown has ended, so its model is asked again".to_owned(),
         Timer::EndGrace => "it ends without waiting for the calls that could not be ended".to_owned(),
         Timer::ProcessLimit(_) => "a command in the background is ended".to_owned(),
+        Timer::RecoveryDue => {
+            let no = session.next_recovery().map_or(1, |next| next.no);
+            format!("it tries again by itself ({no} of {})", RECOVERIES_MS.len())
+        }
         Timer::GroupDue => "the collected messages become one message".to_owned(),
     }
 }
@@ -108,6 +113,7 @@ fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
             abort,
         ],
         (Lifecycle::Error { .. }, _) => vec![way("repair and resume it", format!("limulus resume {key} --force"))],
+        (Lifecycle::Recovering { .. }, Owned::Yes) => vec![watch],
         (_, Owned::No) => vec![way("resume it", format!("limulus resume {key}")), abort],
         (_, Owned::Yes) if run.ending.is_some() => vec![watch],
         (_, Owned::Yes) => {

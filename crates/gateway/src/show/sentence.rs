@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use engine::tables::limits::RECOVERIES_MS;
 use engine::{
-    Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass, Found, Item, MessageSealed,
-    Next, Opened, ProcessCause, Session, ToolClass, WaitFor,
+    Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass, Found, Item, LifecycleChanged,
+    MessageSealed, Next, Opened, ProcessCause, Session, Timestamp, ToolClass, WaitFor,
 };
 use serde::Serialize;
 
@@ -59,7 +60,8 @@ impl<'a> Narrator<'a> {
             Event::Closed(e) => format!("owner {} shut down in order", e.epoch),
             Event::LifecycleChanged(e) => {
                 let why = e.failure.as_ref().map(|failure| format!(": {failure}")).unwrap_or_default();
-                format!("session {} → {} ({}){why}", e.from, e.to, e.cause)
+                let by_itself = by_itself(e, transition.entry.at);
+                format!("session {} → {} ({}){why}{by_itself}", e.from, e.to, e.cause)
             }
             Event::CallChecked(_)
             | Event::CallAsked(_)
@@ -192,6 +194,16 @@ impl<'a> Narrator<'a> {
 
     fn quoted(&self, body: &Body) -> Result<String, Error> {
         Ok(format!("“{}”", excerpt(&(self.texts)(body)?, EXCERPT_CHARS)))
+    }
+}
+
+/// The attempt of a held session to continue without a human, if the change is about one.
+fn by_itself(e: &LifecycleChanged, at: Timestamp) -> String {
+    let most = RECOVERIES_MS.len();
+    match (e.attempt, e.retry_at) {
+        (Some(no), Some(until)) => format!("; tries again by itself in {} s ({no} of {most})", until.since(at) / 1_000),
+        (Some(no), None) => format!(", by itself ({no} of {most})"),
+        (None, _) => String::new(),
     }
 }
 

@@ -34,7 +34,9 @@ pub(crate) fn list(beside: &Beside<'_>, row: &SessionRow) -> Result<Listed, Erro
     };
     let last = lookup::last(read, row)?;
     let resources = beside.of_session(row, session.as_ref(), last.as_ref().and_then(|found| found.row.as_ref()))?;
-    summary(beside, row, (flags, resources), queue, last.as_ref().map(run::of))
+    let next_recovery = session.as_ref().and_then(Session::next_recovery).map(Into::into);
+    let summary = summary(beside, row, (flags, resources), queue, last.as_ref().map(run::of))?;
+    Ok(Listed { next_recovery, ..summary })
 }
 
 /// The flags of a session. An idle one is not read.
@@ -100,6 +102,7 @@ pub(crate) fn show(
     let mut shown = summary(&beside, row, (session.flags(), resources), queue, run)?;
     (shown.lifecycle, shown.run_state) = (session.lifecycle.kind(), session.run_state());
     (shown.removed_to, shown.transcript) = (removed_to(&line), Some(transcript));
+    shown.next_recovery = session.next_recovery().map(Into::into);
     shown.processes = Some(processes(&session, &source.home.join("calls"), texts)?);
     Ok(shown)
 }
@@ -125,6 +128,7 @@ fn summary<R, Q>(
         created_at: row.created_at,
         last_activity: row.last_activity,
         trouble: row.trouble.clone(),
+        next_recovery: None,
         queue,
         removed_to: None,
         transcript: None,

@@ -17,6 +17,9 @@ pub(crate) fn waits_for(session: &Session, requests: &[ApprovalRow], limit: Opti
     match (&session.lifecycle, owned) {
         (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; repair it with `{remedy}`"),
         (Lifecycle::Suspended(run), _) => paused(run),
+        (Lifecycle::Recovering { run: Some(run) }, Owned::Yes) => {
+            format!("its calls to be looked up: {}; then it continues", calls(&run.step.calls))
+        }
         (Lifecycle::Active(_) | Lifecycle::Recovering { .. }, Owned::No) => {
             let then = session.run().filter(|_| waits_until(session).is_some() || limit.is_some());
             let then =
@@ -24,7 +27,7 @@ pub(crate) fn waits_for(session: &Session, requests: &[ApprovalRow], limit: Opti
             format!("an owner: `limulus resume {}` continues it{then}", session.key)
         }
         (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, requests, limit),
-        (Lifecycle::Recovering { .. }, Owned::Yes) => "to be repaired".to_owned(),
+        (Lifecycle::Recovering { run: None }, Owned::Yes) => "to be repaired".to_owned(),
         (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if ends_processes(session) => match owned {
             Owned::Yes => "its background processes to end".to_owned(),
             Owned::No => format!("an owner: `limulus resume {}` ends its background processes", session.key),
@@ -68,12 +71,12 @@ fn run_waits_for(run: &Run, requests: &[ApprovalRow], limit: Option<&Limit>) -> 
         Phase::Preparing { stage: PrepareStage::Gathering | PrepareStage::Reserving } => "its next request".to_owned(),
         Phase::Preparing { stage: PrepareStage::Sent(_) } => "the first byte of an answer".to_owned(),
         Phase::Streaming(_) => "the rest of an answer".to_owned(),
-        Phase::ToolExec => calls(&run.step.calls),
+        Phase::ToolExec => format!("calls: {}", calls(&run.step.calls)),
         Phase::Awaiting { on: WaitFor::Approval, .. } => {
             let asked: Vec<&str> = requests.iter().map(|request| request.question.as_str()).collect();
             format!("approval to {}", asked.join("; and to "))
         }
-        Phase::Awaiting { on: WaitFor::Budget, until: None } if run.budget.asked.is_some() => {
+        Phase::Awaiting { on: WaitFor::Budget, .. } if run.waits_for_memory() => {
             "other runs to end: the process has reached its memory limit".to_owned()
         }
         Phase::Awaiting { on: WaitFor::Budget, .. } => {
@@ -109,5 +112,5 @@ pub(crate) fn waits_until(session: &Session) -> Option<Timestamp> {
 fn calls(calls: &[Call]) -> String {
     let open = calls.iter().filter(|call| !matches!(call.stage, Stage::Settled { .. }));
     let named: Vec<String> = open.map(|call| format!("{} ({})", call.tool, call.stage.name())).collect();
-    format!("calls: {}", named.join(", "))
+    named.join(", ")
 }

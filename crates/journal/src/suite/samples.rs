@@ -291,8 +291,12 @@ fn of_waits(body: Body) -> Vec<Event> {
         ProfileAnswered { provider: "acme".into(), profile: None, model: "one".into(), since: Timestamp(7) }.into(),
         ProfilePreferred { provider: "acme".into(), profile: Some("b".into()) }.into(),
         ProfileCooldownLifted { provider: "acme".into(), profile: Some("b".into()) }.into(),
-        AllowanceSet { agent: Some("main".into()), allowance: Allowance { cost: Some(7), ..Allowance::default() } }
-            .into(),
+        AllowanceSet {
+            scope: None,
+            agent: Some("main".into()),
+            allowance: Allowance { cost: Some(7), ..Allowance::default() },
+        }
+        .into(),
     ]
 }
 
@@ -308,7 +312,7 @@ fn of_lifecycle() -> Vec<Event> {
         BreakpointSet { run: run(), before_tool: Some("exec".to_owned()), on_state: None }.into(),
         Reset {}.into(),
         Resumed {}.into(),
-        LifecycleChanged { from, to, cause, failure, remedy }.into(),
+        LifecycleChanged { failure, remedy, ..LifecycleChanged::by(cause, from, to) }.into(),
         OverrideSet { model, thinking: None, verbose, queue_mode: None, interrupt: None }.into(),
         DeliveryStarted { delivery, epoch: Epoch(1) }.into(),
         DeliveryEnded { delivery, arrived: None }.into(),

@@ -12,6 +12,7 @@ use crate::show::names;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "one of them is given at most: they are the scopes on the wire")]
 pub struct BudgetSetParams {
     /// The session; without it agent:main:main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,6 +26,9 @@ pub struct BudgetSetParams {
     /// Limit all runs of the home in a day instead of the session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub day: bool,
+    /// Limit all runs of the home, whenever they ran, instead of the session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub home: bool,
     /// The maximum number of tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
@@ -68,8 +72,8 @@ pub struct BudgetStory {
     pub run_id: Option<RunId>,
     /// Whether that run waits for budget.
     pub waits: bool,
-    /// The use and the limit of each resource for the run and the session; for the agent and the day (UTC) only if they
-    /// are limited.
+    /// The use and the limit of each resource for the run and the session; for the agent and the day (UTC), and for the
+    /// home in all of its time, only if they are limited.
     pub lines: Vec<BudgetLine>,
 }
 
@@ -86,9 +90,12 @@ pub struct BudgetLine {
     pub of: Resource,
     /// The amount that was spent, in the unit of the resource.
     pub used: u64,
-    /// The amount that is kept back: for requests in flight, their answers included, and for the final report.
+    /// The amount that is kept back: for requests in flight, their answers included, and for recovery.
     #[serde(default)]
     pub reserved: u64,
+    /// The part of it that is kept for recovery (`budget.*.reserve`).
+    #[serde(default)]
+    pub kept: u64,
     /// The amount that a next request may need; none means no limit.
     #[serde(default)]
     pub free: Option<u64>,
@@ -101,17 +108,18 @@ pub struct BudgetLine {
 
 impl From<Limit> for BudgetLine {
     fn from(limit: Limit) -> Self {
-        let Limit { scope, of, used, reserved, limit: most, needs } = limit;
+        let Limit { scope, of, used, reserved, limit: most, needs, .. } = limit;
         let needs = Some(needs).filter(|needs| *needs > 0);
-        Self { scope, of, used, reserved, free: Some(limit.free()), limit: Some(most), needs }
+        Self { scope, of, used, reserved, kept: limit.kept(), free: Some(limit.free()), limit: Some(most), needs }
     }
 }
 
 impl BudgetLine {
     /// The limit with its figures, if there is one.
     pub fn as_limit(&self) -> Option<Limit> {
-        let Self { scope, of, used, reserved, limit, needs, .. } = *self;
-        limit.map(|limit| Limit { scope, of, used, reserved, limit, needs: needs.unwrap_or_default() })
+        let Self { scope, of, used, reserved, kept, limit, needs, .. } = *self;
+        let needs = needs.unwrap_or_default();
+        limit.map(|limit| Limit { scope, of, used, reserved, kept: Some(kept), limit, needs })
     }
 }
 

@@ -18,6 +18,9 @@ pub struct LaneWait {
     /// The agent, if the run waits because of the agent's own limit in the lane (`budget.agent.concurrent_runs`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Whether it waits because as many agents execute as may (`budget.home.concurrent_agents`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_agents: bool,
     /// Since when it waits, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub since: Timestamp,
@@ -42,7 +45,8 @@ impl LaneWait {
     /// Describes what it waits for.
     pub fn place(&self) -> String {
         let of = self.agent.as_ref().map(|agent| format!(" of the agent {agent}")).unwrap_or_default();
-        format!("a slot{of} in the lane {}", self.lane.name())
+        let another = if self.for_agents { " for another agent" } else { "" };
+        format!("a slot{of}{another} in the lane {}", self.lane.name())
     }
 
     /// Describes the runs that it waits for.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "schema")]
 use super::names;
 use super::run::{RunStory, RunSummary};
+use super::status::NextRecovery;
 
 /// A session in a list.
 pub type Listed = SessionSummary<RunSummary, QueuedSummary>;
@@ -62,6 +63,9 @@ pub struct SessionSummary<R, Q> {
     pub last_activity: Timestamp,
     /// What is wrong, and the command that repairs it.
     pub trouble: Option<String>,
+    /// The next attempt that it makes by itself, if it is held and makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_recovery: Option<NextRecovery>,
     /// The waiting messages, in order.
     pub queue: Vec<Q>,
     /// The entry up to which all entries were removed, `BRANCH@SEQ`; a snapshot replaces them.

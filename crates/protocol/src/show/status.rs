@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use engine::tables::lifecycle::LifecycleKind;
+use engine::tables::limits::RECOVERIES_MS;
 use engine::tables::transitions::RunState;
-use engine::{Flags, Outcome, Position, Resources, RunId, Timestamp};
+use engine::{Flags, Outcome, Position, RecoveryAttempt, Resources, RunId, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,25 @@ pub struct Owner {
     /// Its memory use in bytes, if the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<u64>,
+}
+
+/// The next attempt of a held session to continue by itself (`runs.recover`). An owner of the home makes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct NextRecovery {
+    /// When it is made, milliseconds since 1970 UTC.
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
+    pub at: Timestamp,
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// How many attempts are made at most.
+    pub of: u32,
+}
+
+impl From<RecoveryAttempt> for NextRecovery {
+    fn from(next: RecoveryAttempt) -> Self {
+        Self { at: next.at, attempt: next.no, of: RECOVERIES_MS.len() as u32 }
+    }
 }
 
 /// A session that must be resumed or repaired.
@@ -87,6 +107,9 @@ pub struct Unfinished {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub waits_until: Option<Timestamp>,
+    /// The next attempt that it makes by itself, if it is held and makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_recovery: Option<NextRecovery>,
     /// The limit that leaves too little for its next request, if its run waits for a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetLine>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::{
     BudgetRequest, Effect, EffectId, Failure, FailureClass, FailureReport, Grant, LedgerInput, MessageId, Overrides,
-    Report, RunId, Session, Settings, Thinking,
+    Repair, Report, RunId, Session, Settings, SharedBudget, Thinking,
 };
 
 use super::Reporter;
@@ -69,6 +69,9 @@ fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Repor
     let wants = ModelPreferences { model: request.model.as_deref(), thinking: request.thinking };
     match shared.resolver.settings(&request.agent, wants, &request.overrides) {
         Ok(mut settings) => {
+            // A limit that was set is shared like one that is configured: the run asks the pool only if it has one.
+            let set = SharedBudget::from(&settings.budget).with(&settings.agent, |of| shared.ledger.allowance(of));
+            (settings.budget.agent, settings.budget.day, settings.budget.home) = (set.agent, set.day, set.home);
             shared.ledger.order(&mut settings.candidates);
             ledger::apply_accepted_levels(shared, &mut settings.candidates);
             let cooling = shared.ledger.cooling(&settings.candidates, effect.run, shared.clock.now());
@@ -98,7 +101,7 @@ pub(super) async fn reserve(shared: Arc<Shared>, request: BudgetRequest, reporte
             }
             Err(error) => {
                 let failure = Failure::new(FailureClass::Store, error.to_string());
-                return reporter.report(Report::Escalated { failure }).await;
+                return reporter.report(Report::Escalated { failure, repair: Repair::AsConfigured }).await;
             }
         }
         // Either way the request is repeated.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Account, Allowance, Command, Cooldown, LaneWait, LedgerAnswer, LedgerInput};
+use engine::{Account, Allowance, Command, Cooldown, LaneWait, LedgerAnswer, LedgerInput, SharedScope};
 use journal::Journal;
 use tokio::sync::watch;
 
@@ -139,9 +139,9 @@ impl Runtime {
         }
     }
 
-    /// Sets the daily limit of an agent, or (with `None`) of the home; returns when it is recorded.
-    pub async fn allow(&self, agent: Option<String>, change: Allowance) -> Result<(), Error> {
-        ledger::record(&self.shared, LedgerInput::Allow { agent, change }).await?;
+    /// Sets the limits of a scope that sessions share; returns when they are recorded.
+    pub async fn allow(&self, of: SharedScope, change: Allowance) -> Result<(), Error> {
+        ledger::record(&self.shared, LedgerInput::Allow { of, change }).await?;
         self.shared.budget_pool.look_again();
         Ok(())
     }

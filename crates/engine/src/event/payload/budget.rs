@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{is_default, payload};
+use crate::budget_pool::SharedScope;
 use crate::ids::EffectId;
 use crate::tables::budget::{Allowance, Scope, Spent};
 
@@ -24,12 +25,35 @@ payload! {
         #[serde(default, skip_serializing_if = "is_default")]
         closing: bool,
     }
-    /// New daily limits of an agent or of the home replace the configured ones.
+    /// New limits that sessions share replace the configured ones.
     AllowanceSet {
-        /// The agent; none = the home.
+        /// The scope, if it is not a day: `home`, all runs of the home.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scope: Option<Scope>,
+        /// The agent whose day it is; none = the home's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent: Option<String>,
         /// All limits that were set for it, including this one.
         allowance: Allowance,
+    }
+}
+
+impl AllowanceSet {
+    /// New limits of this scope.
+    pub fn new(of: SharedScope, allowance: Allowance) -> Self {
+        match of {
+            SharedScope::Agent(agent) => Self { scope: None, agent: Some(agent), allowance },
+            SharedScope::Day => Self { scope: None, agent: None, allowance },
+            SharedScope::Home => Self { scope: Some(Scope::Home), agent: None, allowance },
+        }
+    }
+
+    /// What they limit.
+    pub fn of(&self) -> SharedScope {
+        match (self.scope, &self.agent) {
+            (Some(Scope::Home), _) => SharedScope::Home,
+            (_, Some(agent)) => SharedScope::Agent(agent.clone()),
+            (_, None) => SharedScope::Day,
+        }
     }
 }

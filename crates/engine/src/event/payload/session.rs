@@ -53,6 +53,13 @@ payload! {
         failure: Option<Failure>,
         /// For `error`: the command that repairs it.
         remedy: Option<String>,
+        /// For `error`: which attempt Limulus makes by itself next; for `recovering`: which of them this is. None = a
+        /// human repairs it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
+        /// For `error`: when Limulus makes that attempt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
     }
     /// A setting of the session changed: this holds all of them.
     OverrideSet {
@@ -73,4 +80,11 @@ payload! {
     }
     /// A new conversation starts; the session continues.
     Reset {}
+}
+
+impl LifecycleChanged {
+    /// The change from one state to another, with nothing to say beside its cause.
+    pub fn by(cause: LifecycleCause, from: LifecycleKind, to: LifecycleKind) -> Self {
+        Self { from, to, cause, failure: None, remedy: None, attempt: None, retry_at: None }
+    }
 }

@@ -6,7 +6,7 @@ mod run;
 
 use super::call::{Call, Stage};
 use super::run::{Phase, PrepareStage, Run, Sent, SummaryRequest};
-use super::session::{Lifecycle, Session};
+use super::session::{Lifecycle, RecoveryAttempt, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
     BudgetSet, CallOutcome, CallSettled, CandidateCooldownSet, Compacted, Created, Event, LifecycleChanged,
@@ -292,8 +292,16 @@ impl Session {
                     .unwrap_or_else(|| Failure::new(FailureClass::Unknown, "no reason was recorded")),
                 remedy: e.remedy.clone().unwrap_or_default(),
                 run,
+                next: e.attempt.zip(e.retry_at).map(|(no, at)| RecoveryAttempt { no, at }),
             },
-            (LifecycleKind::Recovering, run) => Lifecycle::Recovering { run },
+            (LifecycleKind::Recovering, mut run) => {
+                if let Some(run) = &mut run {
+                    run.counts.recoveries = e.attempt.unwrap_or(0);
+                    run.counts.openings = 0;
+                    run.reopened(at);
+                }
+                Lifecycle::Recovering { run }
+            }
             (LifecycleKind::Ready, run) => {
                 self.run_in_transition = run;
                 Lifecycle::Ready
@@ -309,7 +317,7 @@ impl Session {
         let Some(run) = self.run_mut() else { return };
         run.counts.request = (e.request.ordinal, e.request.try_no, e.items);
         run.counts.candidates.ask(e.candidate);
-        run.budget.asked = None;
+        (run.budget.asked, run.budget.home_reached) = (None, false);
         let (tokens, reserved) = (e.tokens, e.reserved);
         run.spend_reserved();
         let sent = Sent { request: e.request, epoch: e.epoch, at, items: e.items, tokens, reserved };
@@ -354,7 +362,7 @@ impl Session {
         let allowance = match e.scope {
             Scope::Session => Some(&mut self.allowance),
             Scope::Run => self.run_mut().map(|run| &mut run.budget.allowance),
-            Scope::Agent | Scope::Day | Scope::Process => None,
+            Scope::Agent | Scope::Day | Scope::Home | Scope::Process => None,
         };
         if let Some(allowance) = allowance {
             *allowance = e.allowance;

@@ -15,7 +15,7 @@ use crate::state::call::{Call, Stage};
 use crate::state::run::{
     Asked, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Step, Stream, WrapUp,
 };
-use crate::tables::budget::Spent;
+use crate::tables::budget::{Limit, Scope, Spent};
 
 impl Stream {
     fn call_part(&mut self, e: &CallPartAdded) -> u64 {
@@ -103,13 +103,14 @@ impl Run {
         self.spend_reserved();
         self.budget.asks += 1;
         self.budget.asked = Some(Asked { reserve, expected, closing });
+        self.budget.home_reached = false;
         self.phase = Phase::Preparing { stage: PrepareStage::Reserving };
     }
 
     pub(super) fn wait_ended(&mut self, e: &WaitEnded, at: Timestamp) {
         let has_calls = e.on == WaitFor::Lane && !self.step.calls.is_empty();
         self.phase = if has_calls { Phase::ToolExec } else { Phase::Preparing { stage: PrepareStage::Gathering } };
-        self.budget.asked = None;
+        (self.budget.asked, self.budget.home_reached) = (None, false);
         match e.on {
             WaitFor::Quota => self.counts.candidates.cooled(at),
             WaitFor::Budget => self.budget.wrap_up = WrapUp::Not,
@@ -380,6 +381,8 @@ impl Run {
             self.counts.candidates.waited_ms += until.since(at);
         }
         self.counts.lane_waits += u32::from(e.on == WaitFor::Lane);
+        let is_of_home = |limit: &Limit| limit.scope == Scope::Home;
+        self.budget.home_reached = self.budget.asked.is_some() && e.limit.as_ref().is_some_and(is_of_home);
         self.phase = Phase::Awaiting { on: e.on, until: e.until };
     }
 

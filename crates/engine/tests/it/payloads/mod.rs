@@ -41,8 +41,15 @@ const CALL: CallId = CallId { run: RUN, step: 2, index: 1 };
 const EFFECT: EffectId = EffectId { run: RUN, kind: EffectKind::Request, ordinal: 3, try_no: 2 };
 const HASH: Hash = Hash([0xa5; 32]);
 const SPENT: Spent = Spent { tokens: 9, cost: 3, calls: 1, wall_ms: 2, bytes: 7 };
-const LIMIT: Limit =
-    Limit { scope: Scope::Run, of: Resource::Tokens, used: 408, reserved: 350, limit: 7_000, needs: 6_500 };
+const LIMIT: Limit = Limit {
+    scope: Scope::Run,
+    of: Resource::Tokens,
+    used: 408,
+    reserved: 350,
+    kept: Some(700),
+    limit: 7_000,
+    needs: 6_500,
+};
 const ALLOWANCE: Allowance =
     Allowance { tokens: Some(9), cost: Some(3), calls: Some(1), wall_ms: Some(2), bytes: Some(7) };
 const BODY: Body = Body { hash: HASH, bytes: 9, tokens: 3, kind: BodyKind::Message };
@@ -237,7 +244,7 @@ fn run_samples() -> Vec<Event> {
         .into(),
         ProfilePreferred { provider: "acme".into(), profile: Some("home".into()) }.into(),
         ProfileCooldownLifted { provider: "acme".into(), profile: Some("home".into()) }.into(),
-        AllowanceSet { agent: Some("main".into()), allowance: ALLOWANCE }.into(),
+        AllowanceSet { scope: Some(Scope::Home), agent: Some("main".into()), allowance: ALLOWANCE }.into(),
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: true }.into(),
         RunEnded {
             run: RUN,
@@ -268,6 +275,8 @@ fn run_samples() -> Vec<Event> {
             cause: LifecycleCause::Escalated,
             failure: Some(failure()),
             remedy: Some("limulus resume".into()),
+            attempt: Some(2),
+            retry_at: Some(Timestamp(300_000)),
         }
         .into(),
         OverrideSet {

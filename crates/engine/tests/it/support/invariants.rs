@@ -178,13 +178,21 @@ fn check_liveness(world: &World) {
     let goes_on = |kind| matches!(kind, EffectKind::HoldProcess | EffectKind::EndProcess | EffectKind::Report);
     let effects = world.running.keys().any(|effect| !goes_on(effect.kind));
     match &session.lifecycle {
-        Lifecycle::Initializing | Lifecycle::Recovering { .. } => panic!("a session never rests so"),
+        Lifecycle::Initializing => panic!("a session never rests so"),
+        Lifecycle::Recovering { run } => {
+            let is_lost = |run: &Run| run.step.calls.iter().any(|call| call.stage == Stage::Lost);
+            let finds = world.running.keys().any(|effect| effect.kind == EffectKind::FindCall);
+            assert!(run.as_deref().is_some_and(is_lost) && finds, "it recovers until its calls are looked up");
+        }
         Lifecycle::Ready | Lifecycle::Idle => {
             let gathers = session.gathering_until().is_some_and(|until| world.armed.is_some_and(|at| at <= until));
             assert_eq!(effects || gathers, !session.queue.is_empty(), "the head gets its lane, or gathers");
         }
         Lifecycle::Active(run) => assert!(moves(world, run), "the run is stuck: {:?}", run.phase),
-        Lifecycle::Suspended(_) | Lifecycle::Error { .. } => {}
+        Lifecycle::Error { next: Some(next), .. } => {
+            assert!(world.armed.is_some_and(|at| at <= next.at), "its next attempt is armed");
+        }
+        Lifecycle::Suspended(_) | Lifecycle::Error { next: None, .. } => {}
         Lifecycle::Terminated => {
             assert!(!effects && world.armed.is_none(), "nothing is wanted of a terminated session");
         }

@@ -7,8 +7,8 @@ use engine::tables::budget::NO_LIMIT;
 use engine::{
     Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, CompactionResult, Content,
     CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Hash, Input,
-    Item, Limit, MessageId, Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId, Scope,
-    Spent, Timestamp, ToolResult, Usage,
+    Item, Limit, MessageId, Override, Overrides, Part, Policy, Price, Repair, Report, Resource, ResumeMode, RunId,
+    Scope, Spent, Timestamp, ToolResult, Usage,
 };
 use uuid::Uuid;
 
@@ -94,6 +94,7 @@ fn world_line(world: &mut World, words: &Words) -> bool {
                 "session" => &mut budget.session,
                 "agent" => &mut budget.agent,
                 "day" => &mut budget.day,
+                "home" => &mut budget.home,
                 other => panic!("no scope {other}"),
             };
             *of = allowance(words).or(*of);
@@ -185,12 +186,15 @@ fn set(world: &mut World, key: &str, value: &str) {
         "resume" => {
             world.settings.resume = if value == "continue" { ResumeMode::Continue } else { ResumeMode::Restart };
         }
+        "recover" => world.settings.recover = word(value).expect("a way"),
         "deadline" => limits.deadline_ms = number(),
         "first_byte" => limits.first_byte_timeout_ms = number(),
         "idle_timeout" => limits.idle_timeout_ms = number(),
         "call" => limits.tool_timeout_ms = number(),
         "max_wait" => limits.max_wait_ms = number(),
         "wrap_up" => world.settings.budget.wrap_up = number() as u32,
+        "reserve_calls" => world.settings.budget.reserves.run.calls = number() as u32,
+        "reserve_tokens" => world.settings.budget.reserves.run.tokens = number() as u32,
         "at_limit" => world.settings.budget.at_limit = word(value).expect("a way"),
         // Of each token, micro-dollars.
         "price" => {
@@ -364,7 +368,10 @@ fn report(world: &World, words: &Words) -> Option<Report> {
         "closing" => Report::Closing,
         "due" => Report::Due,
         "store-full" => Report::StoreFull,
-        "escalated" => Report::Escalated { failure: Failure::new(FailureClass::Unknown, words.at(1)) },
+        "escalated" => {
+            let repair = if words.at(2) == "human" { Repair::ByHuman } else { Repair::AsConfigured };
+            Report::Escalated { failure: Failure::new(FailureClass::Unknown, words.at(1)), repair }
+        }
         "lane" => lane(world, words, effect(&[EffectKind::Lane])),
         "prepared" => Report::Prepared {
             effect: effect(&[EffectKind::Prepare]),
@@ -377,6 +384,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
         "denied" => {
             let (limit, until) = match words.at(1) {
                 "memory" => (MEMORY, None),
+                "home" => (Limit { scope: Scope::Home, ..DAY }, None),
                 _ => (DAY, Some(Timestamp(86_400_000))),
             };
             Report::Denied { effect: effect(&[EffectKind::Reserve]), limit, until }
@@ -548,9 +556,17 @@ pub(crate) fn fingerprint(call: CallId) -> Hash {
 }
 
 /// The limits of shared budgets in scripts.
-const MEMORY: Limit =
-    Limit { scope: Scope::Process, of: Resource::Memory, used: 900 << 20, reserved: 0, limit: 800 << 20, needs: 0 };
-const DAY: Limit = Limit { scope: Scope::Day, of: Resource::Tokens, used: 960, reserved: 50, limit: 1_000, needs: 0 };
+const MEMORY: Limit = Limit {
+    scope: Scope::Process,
+    of: Resource::Memory,
+    used: 900 << 20,
+    reserved: 0,
+    kept: None,
+    limit: 800 << 20,
+    needs: 0,
+};
+const DAY: Limit =
+    Limit { scope: Scope::Day, of: Resource::Tokens, used: 960, reserved: 50, kept: None, limit: 1_000, needs: 0 };
 
 /// The effect of a line: the named one, else the running one, else the last one that ran.
 fn find_effect(world: &World, words: &Words, kinds: &[EffectKind], index: Option<u32>) -> EffectId {

@@ -1,14 +1,20 @@
-//! `budget.set`: sets the limits of a session, its run, an agent or a day.
+//! `budget.set`: sets the limits of a session, its run, an agent, a day or the home.
 
 use std::sync::Arc;
 
-use engine::{Allowance, Command, Resource, Scope};
+use engine::{Allowance, Command, Resource, Scope, SharedScope};
 use protocol::method::{BudgetSetParams, BudgetStory};
 
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::session_key::SessionKey;
 use crate::show::budget::{budget, shared};
+
+/// What a limit is set for.
+enum Of {
+    Session(Scope),
+    Shared(SharedScope),
+}
 
 pub(in crate::methods) async fn set_budget(
     caller: &Arc<Caller>,
@@ -25,22 +31,25 @@ pub(in crate::methods) async fn set_budget(
         return Err(Error::invalid("no limit was given", hint));
     }
     let key = SessionKey::parse(params.session_key.as_deref())?;
-    let scope = match (params.run, params.agent, params.day) {
-        (false, false, false) => Scope::Session,
-        (true, false, false) => Scope::Run,
-        (false, true, false) => Scope::Agent,
-        (false, false, true) => Scope::Day,
-        _ => return Err(Error::invalid("a budget has one scope", "give one of `run`, `agent` and `day`")),
+    let of = match (params.run, params.agent, params.day, params.home) {
+        (false, false, false, false) => Of::Session(Scope::Session),
+        (true, false, false, false) => Of::Session(Scope::Run),
+        (false, true, false, false) => Of::Shared(SharedScope::Agent(key.agent.clone())),
+        (false, false, true, false) => Of::Shared(SharedScope::Day),
+        (false, false, false, true) => Of::Shared(SharedScope::Home),
+        _ => return Err(Error::invalid("a budget has one scope", "give one of `run`, `agent`, `day` and `home`")),
     };
-    if let Scope::Agent | Scope::Day = scope {
-        if change.bytes.is_some() {
-            let hint = "limit bytes for a run or a session; `retention.journal_mb` limits the whole journal";
-            return Err(Error::invalid("bytes cannot be limited for an agent or a day", hint));
+    let scope = match of {
+        Of::Session(scope) => scope,
+        Of::Shared(of) => {
+            if change.bytes.is_some() {
+                let hint = "limit bytes for a run or a session; `retention.journal_mb` limits the whole journal";
+                return Err(Error::invalid("bytes cannot be limited for an agent, a day or the home", hint));
+            }
+            service.runtime.allow(of, change).await?;
+            return shared(service.home(), &**service.runtime.journal(), &key);
         }
-        let agent = (scope == Scope::Agent).then(|| key.agent.clone());
-        service.runtime.allow(agent, change).await?;
-        return shared(service.home(), &**service.runtime.journal(), &key);
-    }
+    };
     let row = super::session(service, &key.to_string())?;
     super::ask(service, &row, Command::Budget { scope, change }).await?;
     budget(service.home(), &**service.runtime.journal(), Some(&row.key))

@@ -54,17 +54,18 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
     let source = beside.source;
     let requests = source.read.approvals(Some(row.session))?;
     // One unreadable session must not hide the others.
-    let (waits_for, waits_until, limit, flags, resources) = match fold_branch(source.read, row) {
+    let (waits_for, waits_until, next_recovery, limit, flags, resources) = match fold_branch(source.read, row) {
         Ok(session) => {
-            let limit = budget::awaited(source.read, &session).unwrap_or_default();
+            let limit = budget::awaited(source.read, &beside.pool, &session).unwrap_or_default();
             let last = lookup::last(source.read, row)?.and_then(|found| found.row);
             let resources = beside.of_session(row, Some(&session), last.as_ref())?;
             let waits_for = waits_for(&session, &requests, limit.as_ref(), owned);
-            (waits_for, waits_until(&session), limit, session.flags(), resources)
+            let next = session.next_recovery().map(Into::into);
+            (waits_for, waits_until(&session), next, limit, session.flags(), resources)
         }
         Err(error) => {
             let why = format!("a readable journal: {}", error.shape().message);
-            (why, None, None, Flags::default(), Resources::default())
+            (why, None, None, None, Flags::default(), Resources::default())
         }
     };
     let lane_wait = source.waits.iter().find(|wait| *wait.request.session == *row.key).map(wait::shape);
@@ -81,6 +82,7 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
         last_activity: row.last_activity,
         waits_for: lane_wait.as_ref().map_or(waits_for, lane),
         waits_until: waits_until.filter(|_| lane_wait.is_none()),
+        next_recovery,
         budget: limit.map(Into::into),
         lane_wait,
     })

@@ -69,7 +69,7 @@ fn an_intact_home_has_no_findings() {
 fn r18_a_state_that_breaks_an_invariant_is_found() {
     let (_folder, home, mut scripts) = three();
     let (from, to) = (LifecycleKind::Ready, LifecycleKind::Terminated);
-    let terminated = LifecycleChanged { from, to, cause: LifecycleCause::Terminate, failure: None, remedy: None };
+    let terminated = LifecycleChanged::by(LifecycleCause::Terminate, from, to);
     add(&own(&home), scripts[1].batch(vec![terminated.into()], vec![])).unwrap();
     let finding = only(&home);
     assert_eq!((finding.what, &finding.effect), (What::State, &Consequence::Suspect(scripts[1].key.clone())));
