@@ -90,7 +90,7 @@ pub(crate) fn project(
     let is_current = session.run().is_some_and(|run| run.id == found.run);
     Ok(RunStory {
         removed_to,
-        last_outcome: last_outcome(source.read, found.session.session, None)?,
+        last_outcome: last_outcome(source.read, found.session.session)?,
         can_abort: is_current && session.flags().can_abort(session.lifecycle.kind()),
         resources: beside.of_run(found, &session)?,
         ..gathered.finish(&session, texts)?
