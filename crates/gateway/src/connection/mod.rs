@@ -53,7 +53,13 @@ pub(crate) struct Caller {
 impl Caller {
     /// Sends the response to a request.
     pub(crate) fn respond(&self, response: Response) {
-        self.buffer.put(encode(&Frame::Response(response)));
+        let id = response.id.clone();
+        let mut bytes = encode(&Frame::Response(response));
+        if bytes.len() > FRAME_BYTES {
+            // The client would close the connection.
+            bytes = encode(&Frame::Response(Response::failed(id, Error::TooLarge.shape())));
+        }
+        self.buffer.put(bytes);
     }
 
     /// Returns the number of the next subscription.

@@ -226,7 +226,7 @@ impl Gathered {
         let summaries = payloads.len();
         let text = end.text.iter().map(texts).collect::<Result<String, _>>()?;
         if !text.trim().is_empty() && text.trim() != SILENT {
-            payloads.push(Payload::Text { text });
+            payloads.push(Payload::Text { text, place: None });
         }
         payloads.extend(self.images.iter().map(|image| Payload::Media { file: AttachedFile::from(image) }));
         if let Some(failure) = end.failure.as_ref().filter(|_| end.outcome != Outcome::Completed) {

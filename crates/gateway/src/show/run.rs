@@ -71,6 +71,7 @@ pub(crate) fn story(source: &Source<'_>, found: &FoundRun, texts: Texts<'_>) -> 
     // Its texts are in the story, so they are counted already.
     let texts = super::texts(source.read);
     let reply = found.row.as_ref().map(|row| reply::reply(source.read, row, &texts)).transpose()?.flatten();
+    let reply = reply.map(|reply| reply.beside(&story.text));
     Ok(RunStory { budget, reply, ..story })
 }
 

@@ -86,6 +86,7 @@ fn of_event(journal: &dyn Journal, batch: Option<&Batch>, ended: &RunEnded, at: 
     for body in &ended.text {
         text.push_str(&String::from_utf8_lossy(&content(journal, batch, body)?));
     }
+    let reply = reply.map(|reply| reply.beside(&text));
     let error = ended.failure.as_ref().map(ToString::to_string);
     let (run_id, outcome, usage) = (ended.run, ended.outcome, ended.usage);
     let stop_reason = ended.stop_reason;
