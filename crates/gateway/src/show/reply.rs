@@ -201,7 +201,7 @@ impl Gathered {
         let payloads = self.payloads(end, texts)?;
         let last = self.attempts.iter().rfind(|attempt| attempt.kind == AttemptKind::Tried);
         let last = last.filter(|attempt| !attempt.model.is_empty());
-        let failure = end.failure.as_ref().filter(|_| end.outcome != Outcome::Completed);
+        let failure = end.failure.as_ref();
         let meta = ReplyMeta {
             session: row.session,
             provider: last.map(|attempt| attempt.provider.clone()),
@@ -229,7 +229,7 @@ impl Gathered {
             payloads.push(Payload::Text { text, place: None });
         }
         payloads.extend(self.images.iter().map(|image| Payload::Media { file: AttachedFile::from(image) }));
-        if let Some(failure) = end.failure.as_ref().filter(|_| end.outcome != Outcome::Completed) {
+        if let Some(failure) = &end.failure {
             payloads.push(Payload::Error { text: failure.message.clone() });
         }
         if payloads.len() == summaries
