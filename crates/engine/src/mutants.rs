@@ -65,8 +65,8 @@ mutants! {
     SteerLost = "queue_steer_lost";
     /// A steer that was sent still waits, and is sent with the next request as well.
     SteerTwice = "queue_steer_twice";
-    /// A steer that was in no request of its run ends with it, although its followup takes over.
-    UnsentDelivered = "queue_unsent_delivered";
+    /// A steer joins a run that starts, before a request of it holds the steer.
+    SteerEarly = "queue_steer_early";
     /// A group of collected messages takes over others that wait between them.
     GroupAcross = "queue_group_across";
     /// A steer waits for calls that have not started.

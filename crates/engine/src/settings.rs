@@ -317,6 +317,12 @@ impl Settings {
         crate::body::estimate_tokens(self.tools.iter().map(of).sum())
     }
 
+    /// The tokens of this candidate for an estimate.
+    pub(crate) fn rated(&self, candidate: u32, tokens: u64) -> u64 {
+        let rate = self.candidate(candidate).map_or(1_000, |candidate| u64::from(candidate.token_rate));
+        tokens.saturating_mul(rate) / 1_000
+    }
+
     /// The candidate with this index.
     pub fn candidate(&self, at: u32) -> Option<&Candidate> {
         self.candidates.get(at as usize)

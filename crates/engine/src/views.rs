@@ -1,7 +1,7 @@
 //! Rows of the views, made from the state: what lists and a restart need without folding a branch.
 
 use crate::batch::{ApprovalRow, ReceiptRow, RunRow, SessionRow, SessionTotals, Views};
-use crate::event::{CallAsked, Event, Outcome, ReceiptState, RunEnded};
+use crate::event::{CallAsked, Event, ReceiptState, RunEnded};
 use crate::ids::{CallId, MessageId, Timestamp};
 use crate::settings::Settings;
 use crate::state::{Lifecycle, Process, Run, Session, Stage};
@@ -98,7 +98,7 @@ impl Touched {
         row.ended_at = Some(at);
         row.stop_reason = e.stop_reason;
         row.checkpoint = e.checkpoint;
-        row.error = e.failure.as_ref().map(ToString::to_string).filter(|_| e.outcome != Outcome::Completed);
+        row.error = e.failure.as_ref().map(ToString::to_string);
         self.ended.push(row);
     }
 

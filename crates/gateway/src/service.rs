@@ -167,9 +167,18 @@ impl Service {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
+        self.serve_peer(None, read, write).await;
+    }
+
+    /// The same for the process with this id, at the other end of a socket.
+    pub(crate) async fn serve_peer<R, W>(self: Arc<Self>, peer: Option<u32>, read: R, write: W)
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
         self.open.send_modify(|open| *open += 1);
         let _open = Counted(&self.open);
-        connection::serve(&self, Box::new(read), Box::new(write)).await;
+        connection::serve(&self, peer, Box::new(read), Box::new(write)).await;
     }
 
     /// Connects a client in this process: the stream carries the same frames as the socket.

@@ -114,8 +114,9 @@ impl Listener {
             let slot = ConnectionSlot::take(&open);
             let service = Arc::clone(service);
             tokio::spawn(async move {
+                let peer = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
                 let (read, write) = stream.into_split();
-                service.serve(read, write).await;
+                service.serve_peer(peer, read, write).await;
                 drop(slot);
             });
         }

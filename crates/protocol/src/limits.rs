@@ -19,4 +19,9 @@ pub const REQUESTS: usize = 1_024;
 /// The default timeout of `agent.wait`, milliseconds.
 pub const WAIT_MS: u64 = 30_000;
 
+/// Bytes of an answer that a response may hold twice, as the text and in its reply: with every byte escaped it takes six
+/// times as many, and both copies fit into a frame.
+pub const TEXT_TWICE_BYTES: usize = 1 << 20;
+
+const _: () = assert!(2 * 6 * TEXT_TWICE_BYTES < FRAME_BYTES);
 const _: () = assert!(FIRST_FRAME_BYTES < BUFFERED_BYTES && BUFFERED_BYTES < FRAME_BYTES);

@@ -210,11 +210,21 @@ impl HomeLedger {
 /// Decides, and waits until the decision is in the journal. A caller that stops waiting does not undo it. If the ledger
 /// is damaged, the damage is the error, and the decision holds until this process ends.
 pub(crate) async fn record(shared: &Arc<Shared>, input: LedgerInput) -> Result<LedgerAnswer, journal::Error> {
+    begin_record(shared, input).await.unwrap_or(Err(journal::Error::Gone))
+}
+
+/// Decides at once. Unless another decision is being appended, the journal has this one in its queue when this returns,
+/// ahead of whatever is appended later. What is returned receives the answer, and need not be waited for.
+pub(crate) fn begin_record(
+    shared: &Arc<Shared>,
+    input: LedgerInput,
+) -> oneshot::Receiver<Result<LedgerAnswer, journal::Error>> {
     let (caller, answer) = oneshot::channel();
     if let Some(batch) = shared.ledger.offer(input, &shared.clock, caller) {
-        tokio::spawn(keep(Arc::clone(shared), batch));
+        let kept = append(shared, batch);
+        tokio::spawn(keep(Arc::clone(shared), kept));
     }
-    answer.await.unwrap_or(Err(journal::Error::Gone))
+    answer
 }
 
 /// The hash of what decides which thinking levels a model takes: its API, its address, and its levels.
@@ -234,21 +244,29 @@ pub(crate) fn apply_accepted_levels(shared: &Shared, candidates: &mut [Candidate
     }
 }
 
-/// Appends this batch and those decided meanwhile. With a damaged ledger nothing is stored.
-async fn keep(shared: Arc<Shared>, batch: Arc<Batch>) {
-    let mut next = Some(batch);
-    while let Some(batch) = next {
-        let kept = if shared.ledger.damage.is_none() { append(&shared, batch).await } else { Ok(()) };
-        next = shared.ledger.settle(kept, shared.clock.now());
+/// The answer to an append.
+type Kept = oneshot::Receiver<Result<(), journal::Error>>;
+
+/// Waits for this append, and appends what was decided meanwhile.
+async fn keep(shared: Arc<Shared>, mut kept: Kept) {
+    loop {
+        let answer = kept.await.unwrap_or(Err(journal::Error::Gone));
+        let Some(batch) = shared.ledger.settle(answer, shared.clock.now()) else { return };
+        kept = append(&shared, batch);
     }
 }
 
-async fn append(shared: &Shared, batch: Arc<Batch>) -> Result<(), journal::Error> {
+/// Puts a batch into the queue of the journal. With a damaged ledger nothing is stored.
+fn append(shared: &Shared, batch: Arc<Batch>) -> Kept {
     let (done, kept) = oneshot::channel();
+    // Where nobody waits any more, nobody needs an answer.
+    if shared.ledger.damage.is_some() {
+        drop(done.send(Ok(())));
+        return kept;
+    }
     let append = Append { batch, epoch: shared.journal.epoch() };
-    // A caller that no longer waits needs no answer.
-    shared.journal.append(append, Box::new(|answer| drop(done.send(answer))));
-    kept.await.unwrap_or(Err(journal::Error::Gone)).map(|_| ())
+    shared.journal.append(append, Box::new(|answer| drop(done.send(answer.map(|_| ())))));
+    kept
 }
 
 #[cfg(test)]

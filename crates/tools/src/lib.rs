@@ -63,4 +63,4 @@ pub use process::{HeldProcess, command_of};
 pub use schema_validator::{SchemaValidator, Violation};
 pub use size::size;
 pub use specs::specs;
-pub use supervise::supervise_main;
+pub use supervise::{is_in_call, supervise_main};

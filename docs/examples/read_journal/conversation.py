@@ -54,7 +54,7 @@ class Run:
         self.cost += self.summary
 
     def error(self):
-        if self.outcome == "completed" or not self.failures:
+        if not self.failures:
             return None
         return self.failures[-1]["message"]
 
@@ -188,8 +188,6 @@ class Session:
         meant = [one for one in waits if leg is None or (one == "steer") == bool(is_steer)]
         for one in meant or ["steer" if is_steer else "followup"]:
             self.settle(id_, one, event["state"], event["run"])
-        if not meant and self.run and id_ in self.run.inputs:
-            self.run.inputs.remove(id_)
         if event.get("told"):
             self.dropped = (self.dropped + [message["body"]])[-20:]
         if event["state"] == "steered":

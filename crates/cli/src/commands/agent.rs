@@ -335,6 +335,13 @@ pub(crate) fn quit() -> ! {
     std::process::exit(i32::from(Exit::Aborted as u8))
 }
 
+/// What is said of an answer that is incomplete, and why its rest did not come.
+pub(super) fn incomplete(reason: StopReason, failure: Option<&str>) -> String {
+    let rest = failure.and_then(|failure| failure.lines().next());
+    let rest = rest.map(|why| format!("; its rest did not come: {why}")).unwrap_or_default();
+    format!("the answer is incomplete: {}{rest}", reason.in_words())
+}
+
 /// The result of the command for this end of its run.
 pub(crate) fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
     let failed = |exit, what: String, hint: &str| Err(CliError::Failed { exit, what, hint: hint.to_owned() });
@@ -348,7 +355,7 @@ pub(crate) fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
                     }
                     StopReason::ContentFilter => "say it in other words, or use another model",
                 };
-                failed(Exit::Incomplete, format!("the answer is incomplete: {}", reason.in_words()), hint)
+                failed(Exit::Incomplete, incomplete(reason, ended.error.as_deref()), hint)
             }
         },
         Outcome::Failed => {

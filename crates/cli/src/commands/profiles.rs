@@ -1,5 +1,6 @@
 //! `limulus profiles`: lists auth profiles with their cooldowns and order, and changes both.
 
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
@@ -74,7 +75,7 @@ struct Row {
     /// Of the profile with all models, or with one.
     #[serde(rename = "left_alone")]
     cooldowns: Vec<CooldownView>,
-    /// Thinking levels that models of its provider have refused.
+    /// Thinking levels that models of its provider have refused; in the first row of the provider.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lowered: Vec<LoweredLevelView>,
 }
@@ -146,6 +147,7 @@ fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp)
         profile.is_some() && of.is_some_and(|of| name(of) == profile)
     };
     let lowered = || known.lowered.iter().filter(|level| level.until > now);
+    let mut shown = BTreeSet::new();
     let row = |(provider, profile): (String, Option<String>)| {
         let cooldowns = known.cooldown_until.iter().filter(|cooldown| {
             (&cooldown.provider, &cooldown.profile) == (&provider, &profile) && cooldown.until > now
@@ -154,7 +156,12 @@ fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp)
             preferred: is(turns(&provider), |of| &of.preferred, &profile),
             last_good: is(turns(&provider), |of| &of.last_good, &profile),
             cooldowns: cooldowns.cloned().collect(),
-            lowered: lowered().filter(|level| level.provider == provider).cloned().collect(),
+            // Levels belong to the provider: its first row has them.
+            lowered: if shown.insert(provider.clone()) {
+                lowered().filter(|level| level.provider == provider).cloned().collect()
+            } else {
+                vec![]
+            },
             provider,
             profile,
         }
@@ -174,7 +181,7 @@ fn lay_out(rows: &[Row], zone: &Zone) -> String {
         return "no profiles are configured: add [[providers.NAME.profiles]] to config.toml\n".to_owned();
     }
     let heading = ["PROVIDER", "PROFILE", "ORDER", "STATE"].map(str::to_owned);
-    let lines = rows.iter().enumerate().flat_map(|(at, row)| {
+    let lines = rows.iter().flat_map(|row| {
         let order = match (row.preferred, row.last_good) {
             (true, _) => "first",
             (false, true) => "answered last",
@@ -184,10 +191,7 @@ fn lay_out(rows: &[Row], zone: &Zone) -> String {
             [] => vec!["available".to_owned()],
             cooldowns => cooldowns.iter().map(|cooldown| state(cooldown, zone)).collect(),
         };
-        // Levels belong to the provider: its first row has them.
-        if at == 0 || rows[at - 1].provider != row.provider {
-            states.extend(row.lowered.iter().map(|level| level_state(level, zone)));
-        }
+        states.extend(row.lowered.iter().map(|level| level_state(level, zone)));
         let line = |state| [row.provider.clone(), row.profile.clone().unwrap_or_default(), order.to_owned(), state];
         states.into_iter().map(line).collect::<Vec<_>>()
     });
@@ -227,7 +231,7 @@ mod tests {
     #[test]
     fn r50_each_profile_is_listed_with_its_place_and_its_cooldown() {
         let cooldown = |profile: &str, model: Option<&str>, until| CooldownView {
-            provider: if profile.is_empty() { "local" } else { "acme" }.into(),
+            provider: if profile.is_empty() && model.is_some() { "local" } else { "acme" }.into(),
             profile: (!profile.is_empty()).then(|| profile.into()),
             model: model.map(str::to_owned),
             class: if model.is_some() { FailureClass::RateLimit } else { FailureClass::Billing },
@@ -249,6 +253,7 @@ mod tests {
                 cooldown("old", None, 9),
                 cooldown("", Some("small"), 9),
                 cooldown("", Some("large"), 90_000),
+                cooldown("", None, 70_000),
             ],
             turns: vec![ProviderOrder {
                 provider: "acme".into(),
@@ -267,6 +272,7 @@ mod tests {
              acme      home     answered last  in cooldown until 1970-01-01 00:01:00: billing\n\
              acme      home     answered last  in cooldown with large until 1970-01-01 00:01:30: rate_limit\n\
              acme      old                     available\n\
+             acme                              in cooldown until 1970-01-01 00:01:10: billing\n\
              local                             in cooldown with large until 1970-01-01 00:01:30: rate_limit\n\
              plain                             available\n\
              plain                             large refused thinking high, so low is requested until 1970-01-01 00:01:30\n"

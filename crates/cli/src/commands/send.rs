@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::routing::OnlyIf;
-use engine::{Interrupt, MessageId, ModeSource, QueueMode, ReceiptState, RunId, Timestamp};
+use engine::{Interrupt, MessageId, ModeSource, QueueMode, ReceiptRow, ReceiptState, RunId, Timestamp};
 use gateway::SessionKey;
 use gateway::show::{lookup, name};
 use journal::{Read as _, Reader};
@@ -18,7 +18,7 @@ use super::follower::{End, Follower};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals, Subject};
 use crate::error::{CliError, Exit};
-use crate::owner_client::{failed, is_gone};
+use crate::owner_client::{failed, is_gone, look};
 use crate::resolver::today;
 use crate::show::human::Page;
 use crate::show::{json, print};
@@ -167,7 +167,7 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
     closed?;
     match sent {
         SendResponse::Message(sent) => {
-            let sent = started(sent, &Reader::open(&globals.home)?).await?;
+            let sent = left(sent, globals).await?;
             print(&if args.writer.json { json(&sent) } else { lay_out(&sent) })
         }
         SendResponse::Command(text) => super::agent::say_command(&text, args.writer.json),
@@ -221,6 +221,22 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
 const START_TIMEOUT: Duration = Duration::from_millis(500);
 const START_INTERVAL: Duration = Duration::from_millis(10);
 
+/// What is true of the message when the command leaves. If this process has owned the home, it may have finished the run
+/// that answers the message, or another process may own the home by now.
+async fn left(sent: SentMessage, globals: &Globals) -> Result<SentMessage, CliError> {
+    let reader = Reader::open(&globals.home)?;
+    if sent.served {
+        return started(sent, &reader).await;
+    }
+    let served = look(&globals.home, false).await.is_some();
+    let receipt = reader.receipt(sent.message)?;
+    let Some(ReceiptRow { state, run, .. }) = receipt.filter(|receipt| receipt.state != sent.state) else {
+        return started(SentMessage { served, ..sent }, &reader).await;
+    };
+    let starts_run = state == ReceiptState::Started && run == sent.message.into();
+    Ok(SentMessage { state, run, ahead: None, starts_run, served, ..sent })
+}
+
 /// What becomes of the message at once: it is accepted before its run starts, and one that nothing comes before is not
 /// reported as one that waits.
 async fn started(mut sent: SentMessage, reader: &Reader) -> Result<SentMessage, CliError> {
@@ -270,7 +286,7 @@ fn lay_out(sent: &SentMessage) -> String {
         page.line(format!(
             "  run {paused} is paused: `limulus runs resume --session {session}` resumes it; the message follows"
         ));
-    } else if !served {
+    } else if !served && !state.is_over() {
         page.line(format!("  nobody owns this home now: `limulus resume {session}` or `limulus serve` answers it"));
     }
     page.text()

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use engine::{Outcome, ReceiptRow, RunId, StopReason};
+use engine::{Outcome, ReceiptRow, RunId};
 use gateway::show::lookup;
 use journal::{Read as _, Reader};
 use protocol::method::{AgentWait, WaitParams, WaitStatus, Waited};
 
+use super::agent::incomplete;
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::owner_client::{failed, is_gone, look};
@@ -104,8 +105,8 @@ fn outcome(waited: &Waited, ended: Option<Outcome>, say: bool) -> Result<(), Cli
             if say {
                 print(&format!("run {run} completed\n"))?;
             }
-            let incomplete = |reason: StopReason| format!("the answer is incomplete: {}", reason.in_words());
-            waited.stop_reason.map_or(Ok(()), |reason| failed(Exit::Incomplete, incomplete(reason)))
+            let incomplete = |reason| failed(Exit::Incomplete, incomplete(reason, waited.error.as_deref()));
+            waited.stop_reason.map_or(Ok(()), incomplete)
         }
         WaitStatus::Timeout if waited.ended_at.is_none() => {
             failed(Exit::TimedOut, format!("the time is over; run {run} continues"))

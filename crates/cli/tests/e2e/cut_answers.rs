@@ -75,6 +75,46 @@ pub(crate) fn r40_an_answer_that_stays_cut_is_reported() {
     assert_eq!(server.seen().len(), 4, "nothing is continued");
 }
 
+/// The rest of an answer is asked for once, and that fails.
+fn home_with_a_part(server: &Planned) -> Home {
+    home_at(server).with("LIMULUS_REQUESTS__RETRIES", "0")
+}
+
+#[test]
+pub(crate) fn r24_r40_r46_an_answer_whose_rest_fails_is_completed_with_what_came() {
+    let server = Planned::start(|number, _| match number {
+        0 => Does::Answer(cut(&["and ", "so on "], "length")),
+        _ => {
+            let body = r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#;
+            let head = "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nconnection: close\r\n";
+            Does::Answer(format!("{head}content-length: {}\r\n\r\n{body}", body.len()))
+        }
+    });
+    let home = home_with_a_part(&server);
+    let answer = home.run(&["agent", "-m", "Tell me all."]).expect_code(5);
+    assert_eq!(answer.out, "and so on \n");
+    let verdict = answer.verdict();
+    assert!(verdict.contains("output limit; its rest did not come: ") && verdict.contains("401"), "{verdict}");
+    let run = home.json(&["runs", "show"]);
+    assert_eq!((&run["outcome"], &run["stop_reason"]), (&"completed".into(), &"length".into()));
+    assert!(run["error"].as_str().is_some_and(|error| error.contains("401")), "{run}");
+    let kinds: Vec<&Value> = run["payloads"].as_array().expect("a list").iter().map(|of| &of["kind"]).collect();
+    assert_eq!((kinds, &run["meta"]["stop_reason"]), (vec![&"text".into(), &"error".into()], &"length".into()));
+    let waited = home.run(&["runs", "wait"]).expect_code(5);
+    assert!(waited.verdict().contains("its rest did not come"), "{waited:?}");
+    home.run(&["audit", "main", "--verify"]).expect_code(0);
+}
+
+#[test]
+pub(crate) fn r23_r40_an_answer_whose_rest_the_budget_forbids_is_completed_with_what_came() {
+    let server = always("length");
+    let home = home_at(&server).with("LIMULUS_BUDGET__AT_LIMIT", "end").with("LIMULUS_BUDGET__RUN__TOKENS", "9000");
+    let answer = home.run(&["agent", "-m", &"tide ".repeat(1_000)]).expect_code(5);
+    assert_eq!(answer.out, "and so on \n");
+    assert!(answer.verdict().contains("its rest did not come: what this run may spend is used up"), "{answer:?}");
+    assert_eq!(server.seen().len(), 1);
+}
+
 #[test]
 pub(crate) fn r40_a_filtered_answer_is_reported_and_not_continued() {
     let server = always("content_filter");

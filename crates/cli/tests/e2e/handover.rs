@@ -295,3 +295,22 @@ fn r02_r61_a_terminal_is_asked_again_after_a_handover() {
     assert_eq!((home.text("ledger").as_str(), runs(&home).len()), ("ran\n", 1));
     drop(service);
 }
+
+/// A command that the model runs may not take the home from the process that runs it.
+#[test]
+fn r13_r61_a_service_that_starts_inside_a_tool_call_does_not_get_the_home() {
+    let home = Home::new();
+    let service = format!("{} --home {}", env!("CARGO_BIN_EXE_limulus"), home.path().display());
+    // Once below the command, and once with the environment cleared and its parent gone.
+    let command = format!(
+        "{service} serve > first 2>&1; echo $? > code; \
+         (env -i {service} serve > second 2>&1; echo $? > again) & until test -e again; do sleep 0.02; done"
+    );
+    let agent = home.run(&["agent", "--yes", "-m", &format!("run `{command}`")]).expect_code(0);
+    assert!(!agent.err.contains("handed the home over"), "{agent:?}");
+    for (code, said) in [("code", "first"), ("again", "second")] {
+        assert_eq!(home.text(code), "75\n", "{}", home.text(said));
+        assert!(home.text(said).contains("owns"), "{}", home.text(said));
+    }
+    assert_eq!((runs(&home).len(), &runs(&home)[0]["outcome"]), (1, &Value::from("completed")));
+}

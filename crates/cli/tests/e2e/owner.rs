@@ -143,3 +143,23 @@ fn r15_abort_ends_an_unfinished_run_without_an_owner() {
     home.run(&["runs", "abort", "--session", "busy"]).expect_code(4);
     home.assert_usable("busy");
 }
+
+/// The owner is killed while a command waits for it: that command finishes what was unfinished, and reports what became of
+/// its own message.
+#[test]
+fn r11_r61_a_message_whose_sender_took_the_home_over_is_reported_as_it_is_in_the_end() {
+    let home = Home::new();
+    let agent = busy(&home);
+    agent.signal(Signal::STOP);
+    let words = ["send", "--wait", "--session", "busy", "--mode", "followup", "--json", "Who are you?"];
+    let sender = home.start(&words);
+    sender.until_err("waiting");
+    agent.kill();
+    sender.until_err("this process continues until nothing of agent:main:busy is unfinished");
+    home.put("go", "");
+    let sent = sender.finish().expect_code(0);
+    let sent: Value = serde_json::from_str(&sent.out).expect("JSON");
+    let receipt = home.json(&["receipt", sent["message"].as_str().expect("an id")]);
+    assert_eq!((&sent["state"], &sent["run"]), (&receipt["state"], &receipt["run"]), "{sent} {receipt}");
+    assert_eq!((&sent["state"], &sent["ahead"]), (&"ended".into(), &Value::Null), "{sent}");
+}

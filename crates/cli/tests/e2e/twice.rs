@@ -93,6 +93,8 @@ beside_an_owner! {
     cut_answers {
         r40_an_answer_that_is_cut_is_continued_as_one_text_on_each_wire_format,
         r40_an_answer_that_stays_cut_is_reported,
+        r24_r40_r46_an_answer_whose_rest_fails_is_completed_with_what_came,
+        r23_r40_an_answer_whose_rest_the_budget_forbids_is_completed_with_what_came,
         r40_a_filtered_answer_is_reported_and_not_continued,
         r40_a_continuation_without_content_says_that_the_answer_was_whole,
         r14_a_summary_that_is_cut_is_not_used,

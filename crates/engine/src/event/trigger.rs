@@ -105,6 +105,8 @@ fn run_ended(e: &RunEnded) -> Trigger {
         Some(_) | None if e.compacted => Trigger::CompactSuccess,
         // A limit of its own, before its next request.
         Some(failure) if matches!(failure.class, FailureClass::Loop | FailureClass::Budget) => Trigger::LimitReached,
+        // The rest of an answer did not come.
+        Some(_) if e.outcome == Outcome::Completed => Trigger::Fatal,
         Some(_) | None => ended(e.outcome),
     }
 }

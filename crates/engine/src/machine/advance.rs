@@ -165,7 +165,7 @@ impl Machine {
                 self.settle_kept(ResumeMode::Continue, moment);
                 let too_long = counters.compaction.broke && counters.compaction.history == History::TooLong;
                 let failure = if too_long { self.too_long() } else { all };
-                self.end_run(Outcome::Failed, Some(failure), moment);
+                self.fail_run(failure, moment);
             }
             Strategy::Hold => {
                 // A human who resumes it tries again.

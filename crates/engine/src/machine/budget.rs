@@ -4,7 +4,7 @@ use super::commands::{no_session, state_refusal};
 use super::failover::Pick;
 use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
-use crate::event::{BudgetAsked, BudgetSet, Note, Noted, Outcome, WaitBegan, WaitEnded, WaitFor};
+use crate::event::{BudgetAsked, BudgetSet, Note, Noted, WaitBegan, WaitEnded, WaitFor};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectKind, Moment, Timestamp};
 use crate::input::{Acknowledgement, Refusal};
@@ -26,7 +26,7 @@ impl Machine {
             Standing::Free => true,
             Standing::Near(limit) => {
                 // A note behind a piece of an answer would take the place of its rest.
-                if progress == WrapUp::Not && !self.continues() {
+                if progress == WrapUp::Not && !self.has_part() {
                     self.note(Note::WrapUp, &model_notices::wrap_up(&limit), moment);
                 }
                 true
@@ -40,15 +40,15 @@ impl Machine {
                 true
             }
             Standing::Reached(limit) if at_limit == AtLimit::End => {
-                let failure = Failure::new(FailureClass::Budget, model_notices::used_up(&limit));
-                self.end_run(Outcome::Failed, Some(failure), moment);
+                self.fail_run(Failure::new(FailureClass::Budget, model_notices::used_up(&limit)), moment);
                 false
             }
             Standing::Reached(limit) => {
                 let can_close = can_close(&budgets, &Spent::closing(&candidate, tokens));
                 match progress {
-                    // A run that has done nothing yet has nothing to report.
-                    WrapUp::Not | WrapUp::Asked if can_close && self.has_worked() => {
+                    // A run that has done nothing yet has nothing to report, and a report would take the place of the
+                    // rest of an answer.
+                    WrapUp::Not | WrapUp::Asked if can_close && self.has_worked() && !self.has_part() => {
                         self.note(Note::Closing, &model_notices::closing(&limit), moment);
                         true
                     }
@@ -104,7 +104,7 @@ impl Machine {
             // The next request may be a different one by now: then a new grant is requested.
             return self.end_wait(moment);
         }
-        if let Some(near) = near.filter(|_| progress == WrapUp::Not && !self.continues()) {
+        if let Some(near) = near.filter(|_| progress == WrapUp::Not && !self.has_part()) {
             self.note(Note::WrapUp, &model_notices::wrap_up(&near), moment);
         }
         self.begin_request(moment);
@@ -118,10 +118,10 @@ impl Machine {
         }
         // Memory is freed as soon as others have ended, so no budget is used up.
         let is_passing = limit.of == Resource::Memory;
-        let says_more = !is_passing && matches!(run.budget.wrap_up, WrapUp::Not | WrapUp::Asked) && self.has_worked();
+        let may_report = !is_passing && matches!(run.budget.wrap_up, WrapUp::Not | WrapUp::Asked);
+        let says_more = may_report && self.has_worked() && !self.has_part();
         if !is_passing && self.settings.as_ref().is_some_and(|settings| settings.budget.at_limit == AtLimit::End) {
-            let failure = Failure::new(FailureClass::Budget, model_notices::used_up(limit));
-            self.end_run(Outcome::Failed, Some(failure), moment);
+            self.fail_run(Failure::new(FailureClass::Budget, model_notices::used_up(limit)), moment);
         } else if says_more {
             self.note(Note::Closing, &model_notices::closing(limit), moment);
             self.request_grant(moment);

@@ -26,8 +26,7 @@ impl Machine {
     /// The estimated tokens of the next request to this candidate.
     pub(super) fn request_tokens(&self, candidate: u32) -> u64 {
         let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return 0 };
-        let Some(run) = session.run() else { return 0 };
-        session.transcript.request_tokens((run.settings, settings), candidate, run.prompt.as_ref())
+        session.request_tokens(settings, candidate)
     }
 
     fn window(&self, candidate: u32) -> Option<Window> {
@@ -54,7 +53,7 @@ impl Machine {
             self.emit(Failed { request: None, failure, text: None }, moment.now);
             return true;
         }
-        if !self.continues() && self.flush_wanted(run, candidate) {
+        if !self.has_part() && self.flush_wanted(run, candidate) {
             self.note(Note::MemoryFlush, model_notices::MEMORY_FLUSH, moment);
             return true;
         }

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use crate::decide::Decide as _;
-use crate::event::{CallOutcome, EndingCause, EndingSet, InterruptCause, Outcome, Reset, RunEnded};
+use crate::event::{CallOutcome, EndingCause, EndingSet, InterruptCause, Outcome, Reset, RunEnded, StopReason};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::Moment;
 use crate::mutant;
@@ -63,13 +63,21 @@ impl Machine {
         !out
     }
 
+    /// Ends the run with a failure, or because a limit leaves too little for its next request. If its answer was cut at
+    /// its output limit, only the rest is missing: what came is worth more than a failed run.
+    pub(super) fn fail_run(&mut self, failure: Failure, moment: Moment) {
+        let outcome = if self.has_part() { Outcome::Completed } else { Outcome::Failed };
+        self.end_run(outcome, Some(failure), moment);
+    }
+
     /// The one terminal event, and the session's termination with it, if that was decided.
     pub(super) fn end_run(&mut self, outcome: Outcome, failure: Option<Failure>, moment: Moment) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let terminate = run.ending.is_some_and(|ending| ending.terminate);
         let reset = run.ending.is_some_and(|ending| ending.reset);
         let failure = failure.or_else(|| unended(run).filter(|_| outcome != Outcome::Completed));
-        let stop_reason = run.step.stop_reason.filter(|_| outcome == Outcome::Completed);
+        let part = self.has_part().then_some(StopReason::Length);
+        let stop_reason = run.step.stop_reason.or(part).filter(|_| outcome == Outcome::Completed);
         let (run, text, usage) = (run.id, run.step.segments.clone(), run.usage);
         self.miss_steers(moment);
         let head = self.session.as_ref().map(|session| session.head);

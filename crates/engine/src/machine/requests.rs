@@ -13,7 +13,7 @@ use crate::input::Part;
 use crate::machine::model_notices::NOT_RUN;
 use crate::mutant;
 use crate::settings::{Candidate, ResumeMode, ToolClass};
-use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, WrapUp};
+use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Run, Session, Stream, WrapUp};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
 
 impl Machine {
@@ -34,11 +34,12 @@ impl Machine {
         if let Some(failure) = self.too_small(candidate) {
             return self.emit(Failed { request: None, failure, text: None }, moment.now);
         }
-        self.take_steers(moment);
-        let tokens = self.request_tokens(candidate);
-        if self.outgrew_grant(candidate, tokens) && self.request_grant(moment) {
+        // A steer waits for the grant with its request, so that it is in no run that then ends without that request.
+        if self.outgrew_grant(candidate, self.request_tokens(candidate)) && self.request_grant(moment) {
             return;
         }
+        self.take_steers(moment);
+        let tokens = self.request_tokens(candidate);
         let Some(session) = &self.session else { return };
         let Some(run) = session.run() else { return };
         let items = session.transcript.items().len() as u32;
@@ -63,6 +64,11 @@ impl Machine {
     /// Whether the next request asks for the rest of an answer.
     pub(super) fn continues(&self) -> bool {
         self.session.as_ref().is_some_and(Session::continues)
+    }
+
+    /// Whether the run has an answer that lacks only its rest.
+    pub(super) fn has_part(&self) -> bool {
+        self.session.as_ref().and_then(Session::run).is_some_and(Run::has_part)
     }
 
     pub(super) fn pick(&self, moment: Moment) -> Pick {

@@ -43,7 +43,6 @@ impl Session {
         }
         let at = run.counts.candidates.candidate;
         let candidate = settings.candidate(at)?;
-        let tokens = self.transcript.request_tokens((run.settings, settings), at, run.prompt.as_ref());
-        Some(Spent::expected(candidate, tokens))
+        Some(Spent::expected(candidate, self.request_tokens(settings, at)))
     }
 }

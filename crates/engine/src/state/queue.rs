@@ -9,6 +9,7 @@ use crate::body::{Attachment, Body};
 use crate::event::{Address, Leg, ModeSource, Overrides, QueueMode, ReceiptState};
 use crate::ids::{MessageId, RunId, Timestamp};
 use crate::mutant;
+use crate::settings::Settings;
 
 /// A waiting leg of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,15 +153,12 @@ impl Session {
         queued || self.run().is_some_and(|known| known.id == run)
     }
 
-    /// The messages of the head's run, in order: the head, the rest of its group, and waiting steers. Nothing joins a
-    /// run that only compacts the history: it answers nobody.
+    /// The messages of the head's run, in order: the head and the rest of its group. A steer waits for the first request.
     pub fn starting(&self) -> Vec<MessageId> {
         let Some(head) = self.head() else { return vec![] };
-        if head.overrides.compact {
-            return vec![head.message];
-        }
         let group = self.group();
-        let joins = |queued: &&Queued| queued.leg == Leg::Steer && queued.message != head.message;
+        let early = mutant!(SteerEarly);
+        let joins = |queued: &&Queued| early && queued.leg == Leg::Steer && queued.message != head.message;
         let in_group = |queued: &&Queued| queued.leg == Leg::Collect && group.contains(&queued.message);
         let taken = self.queue.iter().filter(|queued| *queued == head || joins(queued) || in_group(queued));
         taken.map(|queued| queued.message).collect()
@@ -187,30 +185,17 @@ impl Session {
         Some(behind.map_or(due, |behind| due.min(behind.accepted_at)))
     }
 
-    /// The messages whose steer leg joined the active run, and was in none of its requests.
-    pub(crate) fn unsent_steers(&self) -> impl Iterator<Item = MessageId> {
-        let inputs = self.run().into_iter().flat_map(|run| run.inputs.iter().map(move |input| (run, *input)));
-        // The steer of the message that began the run went together with its followup.
-        let joined = inputs.filter(|(run, input)| run.id != RunId::from(*input));
-        joined.filter_map(|(run, input)| {
-            let leg = self.messages.get(&input)?.steer.filter(|leg| leg.run == run.id)?;
-            let is_unsent = match leg.state {
-                ReceiptState::Merged => !run.has_sent(),
-                ReceiptState::Steered => !self.transcript.was_sent(input),
-                ReceiptState::Queued
-                | ReceiptState::Started
-                | ReceiptState::Delivered
-                | ReceiptState::Dropped
-                | ReceiptState::Cancelled
-                | ReceiptState::Refused
-                | ReceiptState::Ended => false,
-            };
-            is_unsent.then_some(input)
-        })
-    }
-
     /// The legs that wait to join the active run, in order.
     pub(crate) fn steers(&self) -> impl Iterator<Item = &Queued> {
         self.queue.iter().filter(|queued| queued.leg == Leg::Steer)
+    }
+
+    /// The estimated tokens of the next request of the active run to this candidate, with the steers that join it.
+    pub fn request_tokens(&self, settings: &Settings, candidate: u32) -> u64 {
+        let Some(run) = self.run() else { return 0 };
+        let known = self.transcript.request_tokens((run.settings, settings), candidate, run.prompt.as_ref());
+        let item = |queued: &Queued| Some(self.messages.get(&queued.message)?.item(queued.message, true, vec![]));
+        let steers = self.steers().filter_map(item).map(|item| item.tokens()).sum();
+        known.saturating_add(settings.rated(candidate, steers))
     }
 }

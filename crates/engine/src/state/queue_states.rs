@@ -1,7 +1,7 @@
 //! What each message shows (R36): derived from the state, so that it cannot disagree with it.
 
 use crate::event::{Leg, QueueMode, ReceiptState};
-use crate::ids::{MessageId, RunId};
+use crate::ids::MessageId;
 use crate::state::queue::{LegState, Message};
 use crate::state::run::{Phase, PrepareStage};
 use crate::state::session::{Lifecycle, Session};
@@ -69,17 +69,11 @@ impl Session {
             {
                 Some(QueueState::Merged)
             }
-            ReceiptState::Merged if steers && self.is_unsent(run) => Some(QueueState::Steering),
             ReceiptState::Merged | ReceiptState::Ended if steers => Some(QueueState::Delivered),
             ReceiptState::Started | ReceiptState::Merged => Some(QueueState::Executing),
             ReceiptState::Ended => Some(QueueState::Completed),
             ReceiptState::Dropped | ReceiptState::Cancelled | ReceiptState::Refused => None,
         }
-    }
-
-    /// Whether this run has sent no request yet.
-    fn is_unsent(&self, run: RunId) -> bool {
-        self.run().is_some_and(|active| active.id == run && !active.has_sent())
     }
 
     /// What a steer shows that waits.

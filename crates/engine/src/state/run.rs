@@ -377,12 +377,6 @@ impl Run {
         }
     }
 
-    /// Whether it has sent a request to its model.
-    pub(crate) fn has_sent(&self) -> bool {
-        let (ordinal, ..) = self.counts.request;
-        ordinal > 0
-    }
-
     /// The state that its phase stands for.
     pub fn state(&self) -> RunState {
         match self.phase {
@@ -442,9 +436,10 @@ impl Run {
         }
     }
 
-    /// Whether the last answer of the step was cut at its output limit, and its rest has not come.
-    pub(crate) fn continues(&self) -> bool {
-        self.step.stop_reason == Some(StopReason::Length) && !self.step.answered
+    /// Whether it has an answer that lacks only its rest: it was cut at its output limit, and its continuation has not
+    /// ended.
+    pub(crate) fn has_part(&self) -> bool {
+        self.step.continued > 0 && !self.step.answered
     }
 
     /// The request that was sent last; none when none was.

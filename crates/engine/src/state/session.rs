@@ -9,7 +9,7 @@ use super::queue::{Message, Queued};
 use super::run::Run;
 use super::transcript::{Item, Transcript};
 use crate::body::Body;
-use crate::event::QueueMode;
+use crate::event::{QueueMode, StopReason};
 use crate::failure::Failure;
 use crate::ids::{BranchId, Epoch, MessageId, Seq, SessionId, Timestamp};
 use crate::ledger::FailureReport;
@@ -158,7 +158,8 @@ impl Session {
     /// Whether the request that is out, or next, asks for the rest of an answer that was cut: nothing came behind it.
     pub fn continues(&self) -> bool {
         let is_last = matches!(self.transcript.items().last(), Some(Item::Assistant { .. }));
-        is_last && self.run().is_some_and(Run::continues)
+        let is_cut = |run: &Run| run.has_part() && run.step.stop_reason == Some(StopReason::Length);
+        is_last && self.run().is_some_and(is_cut)
     }
 
     pub(crate) fn run_mut(&mut self) -> Option<&mut Run> {

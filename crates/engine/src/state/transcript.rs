@@ -230,8 +230,7 @@ impl Transcript {
     /// less what left it since; without such a count, an estimate of everything.
     pub fn request_tokens(&self, (hash, settings): (Hash, &Settings), candidate: u32, prompt: Option<&Body>) -> u64 {
         let left_out = self.left_out_tokens(settings, self.items.len());
-        let rate = settings.candidate(candidate).map_or(1_000, |candidate| u64::from(candidate.token_rate));
-        let rated = |tokens: u64| tokens.saturating_mul(rate) / 1_000;
+        let rated = |tokens: u64| settings.rated(candidate, tokens);
         let known = |counted: &Counted| (counted.settings, counted.candidate) == (hash, candidate);
         if let Some(counted) = self.counted.filter(known) {
             let left = left_out.saturating_sub(self.left_out_tokens(settings, self.sent));
@@ -382,12 +381,6 @@ impl Transcript {
         };
         let items = self.take().map(truncate).collect();
         self.replace(items);
-    }
-
-    /// Whether the last request held this message. The history may not have been replaced since.
-    pub(crate) fn was_sent(&self, message: MessageId) -> bool {
-        let is_it = |item: &Item| matches!(item, Item::User { message: of, .. } if *of == message);
-        self.items[..self.sent].iter().any(is_it)
     }
 
     pub(crate) fn set_sent(&mut self, items: usize) {

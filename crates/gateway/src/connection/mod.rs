@@ -38,6 +38,8 @@ pub(crate) struct Caller {
     pub(crate) service: Arc<Service>,
     pub(crate) number: u64,
     pub(crate) client: ClientInfo,
+    /// The process at the other end of the socket; none in this process.
+    pub(crate) peer: Option<u32>,
     /// Whether a person can answer approval requests there.
     pub(crate) can_approve: bool,
     pub(crate) buffer: Arc<SendBuffer>,
@@ -51,7 +53,13 @@ pub(crate) struct Caller {
 impl Caller {
     /// Sends the response to a request.
     pub(crate) fn respond(&self, response: Response) {
-        self.buffer.put(encode(&Frame::Response(response)));
+        let id = response.id.clone();
+        let mut bytes = encode(&Frame::Response(response));
+        if bytes.len() > FRAME_BYTES {
+            // The client would close the connection.
+            bytes = encode(&Frame::Response(Response::failed(id, Error::TooLarge.shape())));
+        }
+        self.buffer.put(bytes);
     }
 
     /// Returns the number of the next subscription.
@@ -92,12 +100,12 @@ pub(crate) type ReadHalf = Box<dyn AsyncRead + Send + Unpin>;
 pub(crate) type WriteHalf = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Serves one client until it disconnects or the service stops.
-pub(crate) async fn serve(service: &Arc<Service>, read: ReadHalf, write: WriteHalf) {
+pub(crate) async fn serve(service: &Arc<Service>, peer: Option<u32>, read: ReadHalf, write: WriteHalf) {
     let buffer = Arc::new(SendBuffer::default());
     let writing = write_out(&buffer, write);
     let serving = async {
         let mut frames = FrameReader::new(read, FIRST_FRAME_BYTES);
-        match shake_hands(service, &mut frames, &buffer).await {
+        match shake_hands(service, peer, &mut frames, &buffer).await {
             Ok(Some(caller)) => {
                 let _admitted = Admitted(&caller);
                 frames.set_limit(FRAME_BYTES);
@@ -138,6 +146,7 @@ async fn write_out(buffer: &SendBuffer, mut write: WriteHalf) {
 /// Reads the first frame, which must request `connect`. Returns `None` if the client disconnected before it.
 async fn shake_hands(
     service: &Arc<Service>,
+    peer: Option<u32>,
     frames: &mut FrameReader<ReadHalf>,
     buffer: &Arc<SendBuffer>,
 ) -> Result<Option<Arc<Caller>>, ErrorShape> {
@@ -160,6 +169,7 @@ async fn shake_hands(
                 number,
                 can_approve: params.caps.contains(&Cap::Asks),
                 client: params.client,
+                peer,
                 buffer: Arc::clone(buffer),
                 reads: Semaphore::new(READS),
                 next_subscription: AtomicU64::new(1),
@@ -332,6 +342,7 @@ mod tests {
             number,
             can_approve: true,
             client,
+            peer: None,
             buffer: Arc::default(),
             reads: Semaphore::new(READS),
             next_subscription: AtomicU64::new(1),

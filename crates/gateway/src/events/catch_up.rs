@@ -421,7 +421,8 @@ impl Runs<'_> {
     }
 }
 
-/// Whether the record reports nothing but that the session is idle.
+/// Whether the row says all that there is to report: the session is idle, and the row knows what it has used, as that of an
+/// older version does not.
 fn is_idle(row: &SessionRow) -> bool {
-    !row.unfinished && (row.lifecycle, row.run_state) == (LifecycleKind::Idle, RunState::Idle)
+    row.totals.is_some() && !row.unfinished && (row.lifecycle, row.run_state) == (LifecycleKind::Idle, RunState::Idle)
 }

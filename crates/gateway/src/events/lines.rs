@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Compacted, Event, Flags, MessageSealed, Outcome, Record, Resources, Seq, Session, SessionId, SessionRow,
+    Compacted, Event, Flags, MessageSealed, Outcome, Record, Resources, RunRow, Seq, Session, SessionId, SessionRow,
     StateChange, StreamInterrupted, Timestamp, Usage,
 };
 use journal::Read;
@@ -18,7 +18,7 @@ use super::missed::recovered;
 use super::position::{Reached, StreamPosition};
 use super::projection::{Line, Projection, Source};
 use super::wait;
-use crate::show::beside::{at_rest, budget_of, last_outcome};
+use crate::show::beside::{ROWS, at_rest, budget_of, last_ended};
 
 /// The content of a state line.
 pub(super) type State = StateChange;
@@ -58,7 +58,7 @@ impl Lines {
         let source = source(self.store.as_ref(), published);
         resume(&mut projection, published, source);
         projection.pass(&batch.records, published.epoch);
-        projection.last_outcome = ended(published).or(projection.last_outcome);
+        projection.last = ended(published).or(projection.last);
         self.track(published, projection);
     }
 
@@ -116,8 +116,8 @@ impl Lines {
             let of_run = |now: &State| now.1 == LifecycleKind::Active;
             for now in published.passed.iter().copied().filter(of_run).chain([state_of(published)]) {
                 if before.replace(now) != Some(now) {
-                    let outcome = self.last_outcome(published, &mut projection, last.at);
-                    let what = Stream::State(changed(now, outcome, published.resources));
+                    let known = self.last_run(published, &mut projection, last.at);
+                    let what = Stream::State(changed(now, known, published.resources));
                     lines.push(projection.line(source, last.at, what));
                 }
             }
@@ -129,12 +129,17 @@ impl Lines {
         lines
     }
 
-    /// How the last run of the session ended, as far as it can be read.
-    fn last_outcome(&self, published: &Published, projection: &mut Projection, at: Timestamp) -> Option<Outcome> {
-        projection.last_outcome = ended(published).or(projection.last_outcome);
-        let read = || last_outcome(self.store.as_ref(), published.session, Some(at)).ok().flatten();
-        projection.last_outcome = projection.last_outcome.or_else(read);
-        projection.last_outcome
+    /// The last run of the session that had ended by then. It is read once, and followed from there.
+    fn last_run(&self, published: &Published, projection: &mut Projection, at: Timestamp) -> LastRun {
+        let is_new = matches!(published.batch.records.first(), Some(Record { event: Event::Created(_), .. }));
+        let new = is_new.then(LastRun::default);
+        let read = || {
+            let rows = self.store.runs_before(Some(published.session), None, ROWS).unwrap_or_default();
+            LastRun::of(last_ended(&rows, Some(at)))
+        };
+        let last = ended(published).or(projection.last).or(new).unwrap_or_else(read);
+        projection.last = Some(last);
+        last
     }
 
     /// Tracks the session, unless it is idle.
@@ -181,33 +186,50 @@ fn resume(projection: &mut Projection, published: &Published, source: Source<'_>
     }
 }
 
-fn changed((state, lifecycle, flags): State, last_outcome: Option<Outcome>, resources: Resources) -> StateLine {
+/// The last run of a session that has ended; empty if there is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct LastRun {
+    outcome: Option<Outcome>,
+    started_at: Option<Timestamp>,
+}
+
+impl LastRun {
+    fn of(row: Option<&RunRow>) -> Self {
+        row.map_or_else(Self::default, |row| Self { outcome: row.outcome, started_at: Some(row.started_at) })
+    }
+}
+
+fn changed((state, lifecycle, flags): State, last: LastRun, resources: Resources) -> StateLine {
+    let LastRun { outcome: last_outcome, started_at } = last;
+    let resources = Resources { started_at: resources.started_at.or(started_at), ..resources };
     StateLine::Changed { state, lifecycle, flags, last_outcome, can_abort: flags.can_abort(lifecycle), resources }
 }
 
-/// How the last run ended that ended in this batch, if one did.
-fn ended(published: &Published) -> Option<Outcome> {
-    published.batch.records.iter().rev().find_map(|record| match &record.event {
-        Event::RunEnded(e) => Some(e.outcome),
+/// The last run that ended in this batch, if one did.
+fn ended(published: &Published) -> Option<LastRun> {
+    let Published { batch, .. } = published;
+    let (run, outcome) = batch.records.iter().rev().find_map(|record| match &record.event {
+        Event::RunEnded(e) => Some((e.run, e.outcome)),
         _ => None,
-    })
+    })?;
+    let row = batch.views.runs.iter().rfind(|row| row.run == run);
+    Some(LastRun { outcome: Some(outcome), ..LastRun::of(row) })
 }
 
-/// The state of an idle session.
+/// The state of an idle session, whose row knows what it has used.
 pub(super) fn idle(store: &dyn Read, row: &SessionRow) -> StateLine {
     let last = store.runs_before(Some(row.session), None, 1).ok().and_then(|mut runs| runs.pop());
     let budget = last.as_ref().and_then(|run| budget_of(store, run).ok()).unwrap_or_default();
     let resources = at_rest(row, &row.totals.unwrap_or_default(), &budget);
-    changed(IDLE, last.and_then(|run| run.outcome), resources)
+    changed(IDLE, LastRun::of(last.as_ref()), resources)
 }
 
 /// The state of a session as it is in the journal.
 pub(super) fn current(store: &dyn Read, session: &Session) -> StateLine {
-    let last = store.runs_before(Some(session.id), None, 1).ok().and_then(|mut runs| runs.pop());
-    let budget = last.as_ref().and_then(|run| budget_of(store, run).ok()).unwrap_or_default();
-    let last_outcome = last_outcome(store, session.id, None).ok().flatten();
+    let rows = store.runs_before(Some(session.id), None, ROWS).unwrap_or_default();
+    let budget = rows.last().and_then(|run| budget_of(store, run).ok()).unwrap_or_default();
     let now = (session.run_state(), session.lifecycle.kind(), session.flags());
-    changed(now, last_outcome, session.resources(&budget))
+    changed(now, LastRun::of(last_ended(&rows, None)), session.resources(&budget))
 }
 
 /// The line for a subscriber of this session that has seen entries which no longer exist; `at` is the time of the

@@ -14,6 +14,7 @@ use protocol::event::{
 };
 
 use super::batch_position::{BatchPosition, LinePosition};
+use super::lines::LastRun;
 use super::position::StreamPosition;
 use super::shows::Shows;
 use crate::show::names;
@@ -53,8 +54,8 @@ pub(super) struct Projection {
     /// The end of a run, until everything recorded with it is reported.
     end: Option<Line>,
     shows: Shows,
-    /// How the last run of the session ended; none if none has, or if that was not looked up yet.
-    pub(super) last_outcome: Option<Outcome>,
+    /// The last run of the session that has ended; none if that was not looked up yet.
+    pub(super) last: Option<LastRun>,
     /// The model candidates that the run asks.
     candidates: Candidates,
 }

@@ -233,7 +233,7 @@ impl Home {
             queued: 0,
             unfinished: !is_idle,
             trouble: None,
-            totals: None,
+            totals: Some(engine::SessionTotals::default()),
         };
         let views = Views { session: Some(row), ..Views::default() };
         let batch = Batch { session: session.id(), branch: session.branch(), records, bodies, views };

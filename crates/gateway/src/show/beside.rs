@@ -95,14 +95,18 @@ pub(crate) fn budget_of(read: &dyn Read, run: &RunRow) -> Result<Budget, Error> 
     Ok(settings.map(|settings| settings.budget).unwrap_or_default())
 }
 
-/// How the last run of a session that had ended by then has ended.
-pub(crate) fn last_outcome(
-    read: &dyn Read,
-    session: SessionId,
-    until: Option<Timestamp>,
-) -> Result<Option<Outcome>, Error> {
-    // One run at most is active; the others are here for a reader that is behind.
-    let rows = read.runs_before(Some(session), None, 4)?;
+/// How the last run of a session that has ended did so.
+pub(crate) fn last_outcome(read: &dyn Read, session: SessionId) -> Result<Option<Outcome>, Error> {
+    let rows = read.runs_before(Some(session), None, ROWS)?;
+    Ok(last_ended(&rows, None).and_then(|row| row.outcome))
+}
+
+/// How many of the last runs are read for the last one that has ended: one at most is active, and the others are here for a
+/// reader that is behind.
+pub(crate) const ROWS: usize = 4;
+
+/// The last of these runs, oldest first, that had ended by then.
+pub(crate) fn last_ended(rows: &[RunRow], until: Option<Timestamp>) -> Option<&RunRow> {
     let ended = |row: &&RunRow| row.ended_at.is_some_and(|at| until.is_none_or(|until| at <= until));
-    Ok(rows.iter().rev().find(ended).and_then(|row| row.outcome))
+    rows.iter().rev().find(ended)
 }

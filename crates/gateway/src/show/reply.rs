@@ -233,7 +233,7 @@ impl Gathered {
         let payloads = self.payloads(end, texts)?;
         let last = self.attempts.iter().rfind(|attempt| attempt.kind == AttemptKind::Tried);
         let last = last.filter(|attempt| !attempt.model.is_empty());
-        let failure = end.failure.as_ref().filter(|_| end.outcome != Outcome::Completed);
+        let failure = end.failure.as_ref();
         let meta = ReplyMeta {
             session: row.session,
             provider: last.map(|attempt| attempt.provider.clone()),
@@ -258,10 +258,10 @@ impl Gathered {
         let summaries = payloads.len();
         let text = end.text.iter().map(texts).collect::<Result<String, _>>()?;
         if !text.trim().is_empty() && text.trim() != SILENT {
-            payloads.push(Payload::Text { text });
+            payloads.push(Payload::Text { text, place: None });
         }
         payloads.extend(self.images.iter().map(|image| Payload::Media { file: AttachedFile::from(image) }));
-        if let Some(failure) = end.failure.as_ref().filter(|_| end.outcome != Outcome::Completed) {
+        if let Some(failure) = &end.failure {
             payloads.push(Payload::Error { text: failure.message.clone() });
         }
         if payloads.len() == summaries

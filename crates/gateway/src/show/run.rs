@@ -71,6 +71,7 @@ pub(crate) fn story(source: &Source<'_>, found: &FoundRun, texts: Texts<'_>) -> 
     // Its texts are in the story, so they are counted already.
     let texts = super::texts(source.read);
     let reply = found.row.as_ref().map(|row| reply::reply(source.read, row, &texts)).transpose()?.flatten();
+    let reply = reply.map(|reply| reply.beside(&story.text));
     Ok(RunStory { budget, reply, ..story })
 }
 
@@ -90,7 +91,7 @@ pub(crate) fn project(
     let is_current = session.run().is_some_and(|run| run.id == found.run);
     Ok(RunStory {
         removed_to,
-        last_outcome: last_outcome(source.read, found.session.session, None)?,
+        last_outcome: last_outcome(source.read, found.session.session)?,
         can_abort: is_current && session.flags().can_abort(session.lifecycle.kind()),
         resources: beside.of_run(found, &session)?,
         ..gathered.finish(&session, texts)?

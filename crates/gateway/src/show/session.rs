@@ -122,7 +122,7 @@ fn summary<R, Q>(
         lifecycle: row.lifecycle,
         run_state: row.run_state,
         flags: beside.flags(row, flags),
-        last_outcome: last_outcome(beside.source.read, row.session, None)?,
+        last_outcome: last_outcome(beside.source.read, row.session)?,
         can_abort: flags.can_abort(row.lifecycle),
         resources,
         created_at: row.created_at,

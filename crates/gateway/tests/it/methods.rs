@@ -58,7 +58,7 @@ async fn r46_r60_r61_a_message_is_answered_when_it_is_accepted_and_when_its_run_
     assert_eq!(ended(&mut again).await, first);
     // R46: whoever asks for its end gets the same reply.
     let reply = first.reply.clone().expect("a reply");
-    assert_eq!(reply.payloads, [Payload::Text { text: first.text.clone() }]);
+    assert_eq!(reply.payloads, [Payload::Text { text: first.text.clone(), place: None }]);
     assert_eq!((reply.meta.usage, reply.meta.stop_reason), (first.usage, ReplyStop::Stop));
     assert_eq!(reply.meta.duration_ms, first.ended_at.since(first.started_at));
     let waited = client.call::<AgentWait>(WaitParams { run_id: run, timeout_ms: 0 }).await.unwrap();

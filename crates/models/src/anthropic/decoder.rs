@@ -15,6 +15,8 @@ pub(super) struct Decoder {
     answer: DecodedResponse,
     /// The open blocks whose state is needed until they end, by index.
     open: BTreeMap<u64, Open>,
+    /// The call of the last block, if that ended without any input. Only what follows says whether it has none, or was cut.
+    bare: Option<u32>,
     usage: Option<Usage>,
     refusal: Option<StopDetails>,
 }
@@ -82,8 +84,7 @@ impl Decoder {
             "content_block_stop" => self.close(index),
             "message_delta" => {
                 self.count(event.usage);
-                self.stop(event.delta.unwrap_or_default());
-                Ok(())
+                self.stop(event.delta.unwrap_or_default())
             }
             "message_stop" => {
                 self.answer.done();
@@ -103,6 +104,7 @@ impl Decoder {
     }
 
     fn begin(&mut self, index: u64, block: ContentBlock) -> Result<(), Fault> {
+        self.has_no_input()?;
         match block.r#type.as_deref().unwrap_or_default() {
             "text" => self.answer.text(block.text.unwrap_or_default()),
             "thinking" => {
@@ -157,14 +159,26 @@ impl Decoder {
     fn close(&mut self, index: u64) -> Result<(), Fault> {
         match self.open.remove(&index) {
             Some(Open::Thinking { signature }) => self.answer.signature(BlockOf::Reasoning, signature),
-            Some(Open::Call { place, input: Input::Nothing }) => self.answer.arguments(place, "{}".to_owned()),
+            Some(Open::Call { place, input: Input::Nothing }) => {
+                self.bare = Some(place);
+                Ok(())
+            }
             Some(Open::Call { .. }) | None => Ok(()),
         }
     }
 
-    fn stop(&mut self, delta: Delta) {
+    /// The answer went on behind the last call: if that has no input, its tool takes none.
+    fn has_no_input(&mut self) -> Result<(), Fault> {
+        match self.bare.take() {
+            Some(place) => self.answer.arguments(place, "{}".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    fn stop(&mut self, delta: Delta) -> Result<(), Fault> {
         match delta.stop_reason.as_deref() {
             None | Some("") => {}
+            // A block that the limit cuts ends like any other.
             Some("max_tokens") => self.answer.stop(Stop::Length),
             Some("model_context_window_exceeded") => self.answer.stop(Stop::Window),
             Some("refusal") => {
@@ -173,8 +187,12 @@ impl Decoder {
             }
             // end_turn, stop_sequence, tool_use; pause_turn comes only with the provider's own tools, which are not
             // requested.
-            Some(_) => self.answer.stop(Stop::Finished),
+            Some(_) => {
+                self.has_no_input()?;
+                self.answer.stop(Stop::Finished);
+            }
         }
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::AttachedFile;
 #[cfg(feature = "schema")]
 use super::names;
+use crate::limits::TEXT_TWICE_BYTES;
 
 /// The reply of a run that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,8 +27,12 @@ pub struct Reply {
 pub enum Payload {
     /// The answer of the model.
     Text {
-        /// The text.
+        /// The text; empty if `ref` says where it is.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
         text: String,
+        /// Where the text is, if it is long and the same response holds it already.
+        #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
+        place: Option<TextPlace>,
     },
     /// A call of a tool in one line; only in a session that shows its runs in detail.
     ToolSummary {
@@ -45,6 +50,33 @@ pub enum Payload {
         /// The text of the error, for a person.
         text: String,
     },
+}
+
+/// Where a response holds the text of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TextPlace {
+    /// In its field `text`.
+    Text,
+}
+
+impl Reply {
+    /// Refers to a long text that the response holds beside the reply: twice it may not fit into a frame.
+    #[must_use]
+    pub fn beside(mut self, answer: &str) -> Self {
+        if answer.len() <= TEXT_TWICE_BYTES {
+            return self;
+        }
+        for payload in &mut self.payloads {
+            if let Payload::Text { text, place } = payload
+                && text == answer
+            {
+                (*text, *place) = (String::new(), Some(TextPlace::Text));
+            }
+        }
+        self
+    }
 }
 
 /// How a reply came about. Times are milliseconds since 1970 UTC.
@@ -155,4 +187,36 @@ pub enum AttemptKind {
     Tried,
     /// It was passed over, because it was in cooldown.
     Skipped,
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Usage;
+
+    use super::*;
+
+    #[test]
+    fn r46_a_long_answer_is_in_a_response_once() {
+        let meta = ReplyMeta {
+            session: SessionId(uuid::Uuid::from_u128(1)),
+            provider: None,
+            model: None,
+            profile: None,
+            stop_reason: ReplyStop::Stop,
+            attempts: vec![],
+            usage: Usage::default(),
+            cost: 0,
+            duration_ms: 0,
+            error: None,
+        };
+        let reply =
+            |text: &str| Reply { payloads: vec![Payload::Text { text: text.into(), place: None }], meta: meta.clone() };
+        let long = "\u{1}".repeat(TEXT_TWICE_BYTES + 1);
+        let shown = serde_json::to_value(reply(&long).beside(&long).payloads).unwrap();
+        assert_eq!(shown, serde_json::json!([{ "kind": "text", "ref": "text" }]));
+        assert_eq!(reply(&long).beside("another"), reply(&long), "it is nowhere else");
+        assert_eq!(reply("short").beside("short"), reply("short"));
+        let old: Payload = serde_json::from_str(r#"{"kind":"text","text":"short"}"#).unwrap();
+        assert_eq!(vec![old], reply("short").payloads);
+    }
 }

@@ -63,7 +63,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
                 Ok(ModelEvent::Ended { usage, stop_reason, .. }) => {
                     // Reported at once: the effect is stopped when its end is decided.
                     answered(&shared, asked, alone, since);
-                    remember_level(&shared, lowered).await;
+                    remember_level(&shared, lowered);
                     return reporter.report(Report::RequestEnded { effect, usage, stop_reason }).await;
                 }
                 Err(failure) => {
@@ -105,23 +105,21 @@ fn lowered(candidate: &Candidate, refused: Option<Thinking>, endpoint: &Endpoint
     Some(ThinkingLowered { provider, model, asked, accepted, config })
 }
 
-/// Notifies the ledger of an accepted level that it does not know, so that later runs begin there. The run waits for the
-/// record, which is rare: the process may end with this run.
-async fn remember_level(shared: &Arc<Shared>, lowered: Option<ThinkingLowered>) {
+/// Notifies the ledger of an accepted level that it does not know, so that later runs begin there. The answer does not
+/// wait for the record, and an abort in between would lose it. The record is ahead of the end of the run in the journal,
+/// since the process may end with this run.
+fn remember_level(shared: &Arc<Shared>, lowered: Option<ThinkingLowered>) {
     let now = shared.clock.now();
     if let Some(lowered) = lowered.filter(|lowered| shared.ledger.is_lowered_anew(lowered, now)) {
         // If this report is lost, the next response repeats it.
-        let _ = ledger::record(shared, LedgerInput::Lowered(lowered)).await;
+        drop(ledger::begin_record(shared, LedgerInput::Lowered(lowered)));
     }
 }
 
 /// Notifies the ledger if that changes which candidate anyone asks.
 fn answered(shared: &Arc<Shared>, candidate: Candidate, alone: bool, since: Timestamp) {
     if shared.ledger.is_update(&candidate, alone, since) {
-        let shared = Arc::clone(shared);
-        tokio::spawn(async move {
-            // If this report is lost, the next response repeats it.
-            let _ = ledger::record(&shared, LedgerInput::Answered { candidate, alone, since }).await;
-        });
+        // If this report is lost, the next response repeats it.
+        drop(ledger::begin_record(shared, LedgerInput::Answered { candidate, alone, since }));
     }
 }

@@ -141,11 +141,14 @@ fn may_end(evidence: &Evidence<'_>, end: &RunEnded, decided: Option<Outcome>) ->
     let script = &plan.workload.runs[run];
     let limits = plan.limits();
     match end.outcome {
-        Outcome::Completed => decided.is_none(),
-        Outcome::Failed if is_of(end, FailureClass::Budget) => {
+        Outcome::Completed if end.failure.is_none() => decided.is_none(),
+        // The rest of the answer of a completed run failed: INV-ANSWER looks at what came.
+        Outcome::Completed | Outcome::Failed if is_of(end, FailureClass::Budget) => {
             decided.is_none() && plan.settings.budget.at_limit == AtLimit::End
         }
-        Outcome::Failed => decided.is_none() && plan.failures(run).is_none_or(|most| most + past.gaps > limits.retries),
+        Outcome::Completed | Outcome::Failed => {
+            decided.is_none() && plan.failures(run).is_none_or(|most| most + past.gaps > limits.retries)
+        }
         Outcome::Aborted => decided == Some(end.outcome) && script.abort.is_some(),
         Outcome::Interrupted => {
             decided == Some(end.outcome) && script.pause.is_some_and(|pause| pause.then == Then::Dropped)

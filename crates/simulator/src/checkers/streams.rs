@@ -1,28 +1,36 @@
 //! Compares what the model sent with what was recorded of it.
 
-use engine::{EffectId, Event, Next, Note, Outcome, Timestamp};
+use engine::{EffectId, Event, Next, Note, Outcome, RunEnded, StopReason, Timestamp};
 
 use super::{Evidence, SLACK_MS};
 use crate::invariant::{Invariant, Violation};
-use crate::world::{only_closes, text_of};
+use crate::world::{only_begins, only_closes, text_of};
 
-/// The final text is that of the messages of the last step, and for a completed run what the script says.
+/// The final text is that of the messages of the last step, and for a completed run what the script says. If the model
+/// was cut, and the request for the rest failed or was not allowed, the run is completed with what came, and says so.
 pub(super) fn answers_are_whole(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let journal = evidence.outside.disk.journal();
     let (mut step, mut before, mut is_raised, mut closes) = (vec![], vec![], false, false);
+    let mut is_part = false;
     for event in evidence.events() {
         match event {
-            Event::RunStarted(_) => (step, before) = (vec![], vec![]),
+            Event::RunStarted(_) => (step, before, is_part) = (vec![], vec![], false),
             // A run that has made its closing report, or then waited for more budget, only has to close.
             Event::Noted(e) if e.note == Note::Raised => is_raised = true,
             Event::Noted(e) if e.note == Note::Closing => closes = true,
             Event::StepBegun(_) => {
+                is_part = false;
                 let said = std::mem::take(&mut step);
                 before = if std::mem::take(&mut is_raised) { [before, said].concat() } else { vec![] };
             }
             Event::MessageSealed(e) => {
                 is_raised |= std::mem::take(&mut closes) && e.next == Next::Steer;
                 step.extend(e.text);
+                is_part = match e.next {
+                    Next::Continue => evidence.outside.model.cut.contains(&e.request),
+                    Next::Cut => is_part,
+                    Next::Calls | Next::Steer | Next::Finish => false,
+                };
             }
             Event::RunEnded(e) => {
                 Invariant::Answer
@@ -31,14 +39,26 @@ pub(super) fn answers_are_whole(evidence: &Evidence<'_>) -> Result<(), Violation
                     before.iter().chain(&e.text).map(|body| text_of(journal, body)).collect::<Result<String, _>>()?;
                 let plan = &evidence.outside.plan;
                 let answer = plan.script_of(e.run).map(|run| plan.answer(run)).unwrap_or_default();
-                let whole = only_closes(&answer, &text) || e.outcome != Outcome::Completed;
-                Invariant::Answer
-                    .holds(whole, || format!("run {} answers `{text}`, the model said `{answer}`", e.run))?;
+                let (says, may) = match e.outcome {
+                    Outcome::Completed if is_part => (is_incomplete(e), only_begins(&answer, &text)),
+                    Outcome::Completed => (!is_incomplete(e), only_closes(&answer, &text)),
+                    Outcome::Failed => (!is_part, true),
+                    Outcome::Aborted | Outcome::Interrupted | Outcome::TimedOut => (true, true),
+                };
+                Invariant::Answer.holds(says && may, || {
+                    let (is, why, run) = (e.outcome.name(), &e.failure, e.run);
+                    format!("run {run} is {is} ({why:?}) and answers `{text}`, the model said `{answer}`")
+                })?;
             }
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Whether the run says that its answer lacks its rest, and why.
+fn is_incomplete(e: &RunEnded) -> bool {
+    e.stop_reason == Some(StopReason::Length) && e.failure.is_some()
 }
 
 /// A message after which the run continues is the answer to a request whose end mark came.

@@ -6,8 +6,8 @@ use engine::tables::compaction::CompactionStep;
 use engine::{
     Acknowledgement, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooldownSet, CompactionBegun, CompactionCause,
     EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record,
-    RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, TextAdded, Thinking, Timestamp, ToolClass, Views,
-    WaitBegan, WaitEnded, WaitFor,
+    RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, StopReason, TextAdded, Thinking, Timestamp, ToolClass,
+    Views, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::*;
@@ -65,6 +65,10 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
     (Invariant::Answer, |outside| {
         let ended = end_of(outside);
         append(outside, RunEnded { text: vec![], ..ended }.into());
+    }),
+    (Invariant::Answer, |outside| {
+        let ended = end_of(outside);
+        append(outside, RunEnded { stop_reason: Some(StopReason::Length), ..ended }.into());
     }),
     (Invariant::EndMark, |outside| outside.model.whole.clear()),
     (Invariant::Stall, |outside| {

@@ -22,7 +22,7 @@ pub use callers::{Answered, Caller};
 pub use disk::{Disk, Medium, Recorded};
 pub use disk_file::File;
 pub use model::Model;
-pub use model::{only_closes, text_of};
+pub use model::{only_begins, only_closes, text_of};
 pub use rng::{Rng, Trace};
 pub use tools::{Start, Tools};
 pub use view::View;

@@ -26,6 +26,8 @@ pub struct Model {
     spent: BTreeMap<Cause, u32>,
     /// Requests whose answer came with its end mark.
     pub whole: BTreeSet<EffectId>,
+    /// Requests whose answer came with its end mark, at its output limit.
+    pub cut: BTreeSet<EffectId>,
     /// Requests that fell silent, and since when.
     pub silent: BTreeMap<EffectId, Timestamp>,
     /// What its summaries stand for: the run, and the position in its script.
@@ -306,6 +308,12 @@ impl ScriptPosition {
 /// Whether this text is the whole of another followed only by closing words.
 pub fn only_closes(whole: &str, text: &str) -> bool {
     text.strip_prefix(whole).is_some_and(|rest| rest.replace(NOTHING_MORE, "").is_empty())
+}
+
+/// Whether this text is the beginning of another, or is that followed by a beginning of closing words.
+pub fn only_begins(whole: &str, text: &str) -> bool {
+    let closes = |rest: &str| NOTHING_MORE.starts_with(&rest.replace(NOTHING_MORE, ""));
+    whole.starts_with(text) || text.strip_prefix(whole).is_some_and(closes)
 }
 
 /// The parts of calls, in the order and with the ids that the provider gives them.

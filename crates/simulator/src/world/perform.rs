@@ -182,6 +182,7 @@ fn says(effect: EffectId, reply: &mut Reply, outside: &mut Outside) -> Stepped {
         (Some(Report::RequestEnded { .. }), ReplyEnd::Cut(odd)) => {
             outside.model.spend(odd);
             outside.model.whole.insert(effect);
+            outside.model.cut.insert(effect);
         }
         (Some(Report::RequestEnded { .. }), _) => drop(outside.model.whole.insert(effect)),
         _ => {}

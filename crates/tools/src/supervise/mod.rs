@@ -26,6 +26,8 @@ use serde::{Deserialize, Serialize};
 use crate::folder::{CallFolder, ClaimedFolder, ExitRecord};
 use crate::supervise::processes::MARK;
 
+pub use processes::is_in_call;
+
 /// The job of a supervisor, which it reads as JSON from its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {

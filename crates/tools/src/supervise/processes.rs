@@ -69,6 +69,50 @@ pub(crate) fn kill_marked(call: &str) {
     }
 }
 
+/// Whether a process is inside a command that a supervisor runs, and this process is not inside the same one. The
+/// descendants of a command stay below its supervisor, which inherits orphans; the mark finds one whose supervisor died,
+/// unless it has cleared its environment.
+pub fn is_in_call(pid: u32) -> bool {
+    let own = ancestors(std::process::id());
+    let own_mark = mark(std::process::id());
+    let is_other = |at: &u32| is_supervisor(*at) || mark(*at).is_some_and(|of| Some(of) != own_mark);
+    ancestors(pid).iter().filter(|at| !own.contains(at)).any(is_other)
+}
+
+/// A process and those above it, the nearest first.
+fn ancestors(pid: u32) -> Vec<u32> {
+    let above = |pid: &u32| {
+        let (parent, _) = parent_and_group(Pid::from_raw(i32::try_from(*pid).ok()?)?)?;
+        u32::try_from(parent).ok().filter(|parent| *parent > 0)
+    };
+    std::iter::successors(Some(pid), above).collect()
+}
+
+/// The mark of a command in the environment that a process was started with.
+fn mark(pid: u32) -> Option<Vec<u8>> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let name = format!("{MARK}=");
+    environment.split(|byte| *byte == 0).find(|variable| variable.starts_with(name.as_bytes())).map(<[u8]>::to_vec)
+}
+
+/// Whether a process is a supervisor: this program, started as one.
+fn is_supervisor(pid: u32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).nth(1) == Some(b"supervise")
+        && program(pid).is_some_and(|of| program_here() == Some(of))
+}
+
+fn program_here() -> Option<String> {
+    program(std::process::id())
+}
+
+/// The name of the file that a process runs. The file of an older version may have been replaced.
+fn program(pid: u32) -> Option<String> {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let name = path.file_name()?.to_str()?;
+    Some(name.strip_suffix(" (deleted)").unwrap_or(name).to_owned())
+}
+
 fn descendants() -> Vec<Descendant> {
     let mut children: BTreeMap<i32, Vec<Descendant>> = BTreeMap::new();
     for pid in all_processes() {

@@ -93,7 +93,7 @@ payload! {
     RunEnded {
         run: RunId,
         outcome: Outcome,
-        /// Why, if it failed.
+        /// Why, if it failed; of a completed run, why the rest of its answer did not come.
         failure: Option<Failure>,
         /// The segments that its final text is made of.
         text: Vec<Body>,

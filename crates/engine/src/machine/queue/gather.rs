@@ -22,7 +22,7 @@ impl Machine {
         }
     }
 
-    /// The messages that the head's run starts with. Its own steer, if it has one, is included anyway.
+    /// The messages that the head's run starts with. Its own steer, if it has one, is merged into it.
     pub(in crate::machine) fn take_starting(&mut self, moment: Moment) -> Vec<MessageId> {
         let Some(session) = &self.session else { return vec![] };
         let head = session.head().map(|head| head.message);

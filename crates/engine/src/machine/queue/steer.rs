@@ -1,7 +1,7 @@
 //! Steer: a message joins the active run at its next boundary. It stays in the queue until the request that contains it
 //! is sent, in the same batch, so that it cannot be lost in between.
 
-use crate::event::{CallOutcome, InterruptCause, Leg, MessageSettled, ReceiptState, WaitEnded, WaitFor};
+use crate::event::{CallOutcome, InterruptCause, Leg, MessageSettled, ReceiptState, StepBegun, WaitEnded, WaitFor};
 use crate::ids::{MessageId, Moment};
 use crate::machine::Machine;
 use crate::machine::model_notices::SKIPPED;
@@ -48,9 +48,15 @@ impl Machine {
     /// Takes all waiting steers into the request that is about to be sent, in order of acceptance.
     pub(in crate::machine) fn take_steers(&mut self, moment: Moment) {
         let Some(session) = &self.session else { return };
-        let run = session.run().map(|run| run.id);
+        let Some(run) = session.run() else { return };
+        // What is answered is then the steer: the part of an answer before it is a message, and lacks nothing any more.
+        let next = run.prompt.filter(|_| run.has_part()).map(|prompt| StepBegun { step: run.step.no + 1, prompt });
+        let run = Some(run.id);
         let waiting: Vec<(MessageId, Option<Leg>)> =
             session.steers().map(|queued| (queued.message, queued.is_extra().then_some(Leg::Steer))).collect();
+        if let Some(next) = next.filter(|_| !waiting.is_empty()) {
+            self.emit(next, moment.now);
+        }
         for (message, leg) in waiting {
             self.emit(
                 MessageSettled { message, state: ReceiptState::Steered, run, leg, in_next_run: false },
@@ -64,13 +70,11 @@ impl Machine {
         self.interrupt_stream(InterruptCause::Steer, moment);
     }
 
-    /// The run is about to end: the followup leg of a message takes over from a steer leg that is too late for the run,
-    /// or that joined it and was in no request.
+    /// The run is about to end: the followup leg of a message takes over from a steer leg that is too late for the run.
     pub(in crate::machine) fn miss_steers(&mut self, moment: Moment) {
         let Some(session) = &self.session else { return };
-        let late = session.steers().filter(|queued| queued.is_extra()).map(|queued| queued.message);
-        let unsent = session.unsent_steers().filter(|_| !mutant!(UnsentDelivered));
-        let missed: Vec<MessageSettled> = late.chain(unsent).map(|message| missed(session, message)).collect();
+        let late = session.steers().filter(|queued| queued.is_extra());
+        let missed: Vec<MessageSettled> = late.map(|queued| missed(session, queued.message)).collect();
         for settled in missed {
             self.emit(settled, moment.now);
         }

@@ -58,10 +58,6 @@ impl Session {
         let waiting: Vec<Leg> = self.queue.iter().filter(|queued| is_meant(queued)).map(|queued| queued.leg).collect();
         let is_kept = e.state == ReceiptState::Steered && mutant!(SteerTwice);
         self.queue.retain(|queued| is_kept || !is_meant(queued));
-        // A leg that joined a run and was in no request of it is none of its inputs any more.
-        if let Some(run) = self.run_mut().filter(|_| waiting.is_empty()) {
-            run.inputs.retain(|input| *input != e.message);
-        }
         let Some(message) = self.messages.get_mut(&e.message) else { return };
         let legs = if waiting.is_empty() { vec![e.leg.unwrap_or(Leg::Followup)] } else { waiting };
         for leg in legs {

@@ -112,6 +112,7 @@ fn shape(
     text: String,
     reply: Option<Reply>,
 ) -> Ended {
+    let reply = reply.map(|reply| reply.beside(&text));
     let error = ended.failure.as_ref().map(ToString::to_string);
     let (run_id, outcome, usage) = (ended.run, ended.outcome, ended.usage);
     let stop_reason = ended.stop_reason;

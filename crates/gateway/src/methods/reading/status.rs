@@ -74,7 +74,7 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
         lifecycle: row.lifecycle,
         run_state: row.run_state,
         flags: beside.flags(row, flags),
-        last_outcome: last_outcome(source.read, row.session, None)?,
+        last_outcome: last_outcome(source.read, row.session)?,
         can_abort: flags.can_abort(row.lifecycle),
         resources,
         run: row.run,

@@ -48,6 +48,24 @@ async fn r12_thinking_text_and_parallel_calls_arrive_in_order_with_their_signatu
     assert_eq!(answer.usage(), Usage { input: 12, cached: 0, cache_written: 1800, output: 90, reasoning: 41 });
 }
 
+/// A block that the output limit cuts ends like any other. So a call without input has none, or lost it: what follows it
+/// says which.
+#[tokio::test]
+async fn r13_a_call_without_input_is_whole_unless_the_answer_was_cut_there() {
+    let cut = CALLS.replace(r#""stop_reason":"tool_use""#, r#""stop_reason":"max_tokens""#);
+    let held = |answer: &Answer, at: usize| answer.blocks[at].held.clone();
+    let answer = answer_to(&cut).await;
+    assert_eq!(held(&answer, 2), call("toolu_01A", "ls", r#"{"path":"src","x":1.0}"#));
+    assert_eq!(held(&answer, 5), call("toolu_01B", "look", ""), "the last one");
+    // Another block follows it.
+    let is_input = |line: &&str| line.starts_with(r#"data: {"type":"content_block_delta","index":2,"#);
+    let bare: String = cut.lines().filter(|line| !is_input(line)).map(|line| format!("{line}\n")).collect();
+    assert_eq!(held(&answer_to(&bare).await, 2), call("toolu_01A", "ls", "{}"));
+    // The stream broke before the provider said why the answer ends.
+    let (broken, _) = CALLS.split_once("event: message_delta").unwrap();
+    assert_eq!(held(&answer_to(broken).await, 5), call("toolu_01B", "look", ""));
+}
+
 #[tokio::test]
 async fn r66_tokens_from_the_cache_are_counted_separately() {
     let answer = answer_to(TEXT).await;

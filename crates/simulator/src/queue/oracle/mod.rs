@@ -7,8 +7,8 @@ mod said;
 mod waits;
 
 use engine::{
-    Acknowledgement, Effect, Event, Leg, MessageAccepted, MessageId, MessageSettled, Outcome, ReceiptState, Record,
-    Refusal, RunEnded, RunStarted, Session, Timestamp,
+    Acknowledgement, Effect, Event, MessageAccepted, MessageId, MessageSettled, Outcome, ReceiptState, Record, Refusal,
+    RunEnded, RunStarted, Session, Timestamp,
 };
 
 use super::legs::Legs;
@@ -166,7 +166,7 @@ impl Oracle {
     fn settled(&mut self, e: &MessageSettled, came: Option<&Came>) -> Result<(), String> {
         let legs = self.waits.legs_of(e.message, e.leg);
         if legs.is_empty() {
-            return self.taken_over(e);
+            return Err(format!("{:?} does not wait and is {:?}", e.message, e.state));
         }
         match e.state {
             ReceiptState::Steered => {
@@ -174,7 +174,7 @@ impl Oracle {
                 let run = self.run.as_mut().ok_or("a steer without a run")?;
                 same("the run of the steer", e.run, Some(run.id))?;
                 run.inputs.push(e.message);
-                run.unsent.extend(legs.contains(&true).then_some(e.message));
+                run.joined = true;
                 self.said.say(e.message, true);
             }
             ReceiptState::Dropped => {
@@ -198,19 +198,6 @@ impl Oracle {
         Ok(())
     }
 
-    /// A leg that does not wait ends only in one way: it joined a run that ends, and no request has held it. The
-    /// followup of its message takes over, if that still waits.
-    fn taken_over(&mut self, e: &MessageSettled) -> Result<(), String> {
-        let run = self.run.as_mut().filter(|run| e.leg == Some(Leg::Steer) && run.unsent.contains(&e.message));
-        let run = run.ok_or_else(|| format!("{:?} does not wait and is {:?}", e.message, e.state))?;
-        run.leave(e.message);
-        let follows = self.waits.place(e.message).is_some();
-        let expected =
-            if follows { (ReceiptState::Merged, Some(e.message.into())) } else { (ReceiptState::Cancelled, None) };
-        same("how a leg ends that no request held", (e.state, e.run), expected)?;
-        self.legs.set((e.message, true), e.state, e.run.unwrap_or(run.id))
-    }
-
     fn started(&mut self, e: &RunStarted) -> Result<(), String> {
         if self.run.is_some() {
             return Err("a second run starts".into());
@@ -231,9 +218,7 @@ impl Oracle {
                 self.said.say(*message, false);
             }
         }
-        let mut run = CurrentRun::new(e.run, starting);
-        run.unsent = run.inputs.iter().copied().filter(|input| self.legs.in_run(*input, e.run).1).collect();
-        self.run = Some(run);
+        self.run = Some(CurrentRun::new(e.run, starting));
         Ok(())
     }
 
@@ -241,7 +226,6 @@ impl Oracle {
         let run = self.run.take().ok_or("a run ends that does not exist")?;
         same("the run that ends", e.run, run.id)?;
         run.may_end(e.outcome)?;
-        same("legs that the run had in no request when it ended", run.unsent.as_slice(), &[])?;
         for message in run.inputs {
             let key = self.legs.in_run(message, e.run);
             self.legs.set(key, ReceiptState::Ended, e.run)?;

@@ -74,10 +74,8 @@ struct Pause {
 pub(super) struct CurrentRun {
     pub(super) id: RunId,
     pub(super) inputs: Vec<MessageId>,
-    /// The messages with two legs whose steer joined it, and was in none of its requests yet.
-    pub(super) unsent: Vec<MessageId>,
-    /// Whether such a steer has left it, so that it must end at once.
-    was_left: bool,
+    /// Whether a steer joined it, which the next event must send.
+    pub(super) joined: bool,
     pub(super) doing: Doing,
     pub(super) ending: Option<Outcome>,
     calls: Vec<Call>,
@@ -96,8 +94,7 @@ impl CurrentRun {
         Self {
             id,
             inputs,
-            unsent: vec![],
-            was_left: false,
+            joined: false,
             doing: Doing::Preparing,
             ending: None,
             calls: vec![],
@@ -108,13 +105,6 @@ impl CurrentRun {
             stopped: false,
             continued: 0,
         }
-    }
-
-    /// A steer that was in no request leaves it for the followup of its message.
-    pub(super) fn leave(&mut self, message: MessageId) {
-        self.unsent.retain(|unsent| *unsent != message);
-        self.inputs.retain(|input| *input != message);
-        self.was_left = true;
     }
 
     pub(super) fn is_paused(&self) -> bool {
@@ -157,8 +147,8 @@ impl CurrentRun {
     }
 
     pub(super) fn event(&mut self, event: &Event, asked: &Asked, steers: bool) -> Result<(), String> {
-        if self.was_left {
-            return Err(format!("{}: a steer has left the run, and it does not end", event.kind()));
+        if std::mem::take(&mut self.joined) && !matches!(event, Event::RequestSent(_)) {
+            return Err(format!("{}: a steer has joined the run, and no request holds it", event.kind()));
         }
         match event {
             Event::StepBegun(_) => (self.begun, self.continued) = (true, 0),
@@ -215,7 +205,6 @@ impl CurrentRun {
             return Err("a request was sent while calls have no result".into());
         }
         self.is(Doing::Sent);
-        self.unsent.clear();
         Ok(())
     }
 
@@ -235,8 +224,14 @@ impl CurrentRun {
             self.calls.push(Call { id: call.id, tool: call.tool.clone(), reads, at: At::Waiting, passed: false });
         }
         match expected {
-            Next::Calls => self.is(Doing::Calls),
-            Next::Steer => self.is(Doing::Preparing),
+            Next::Calls => {
+                self.continued = 0;
+                self.is(Doing::Calls);
+            }
+            Next::Steer => {
+                self.continued = 0;
+                self.is(Doing::Preparing);
+            }
             Next::Continue => {
                 self.continued += 1;
                 self.is(Doing::Preparing);
@@ -392,13 +387,15 @@ impl CurrentRun {
 
     /// Checks that it may end with this outcome now.
     pub(super) fn may_end(&self, outcome: Outcome) -> Result<(), String> {
-        if !self.calls.is_empty() {
-            return Err("a run ends with calls that have no result".into());
+        if !self.calls.is_empty() || self.joined {
+            return Err("a run ends with calls that have no result, or a steer that no request holds".into());
         }
         self.check_may_continue("the run ends")?;
         let expected = match (self.ending, self.doing) {
             (Some(outcome), _) => outcome,
             (None, Doing::Streaming) => Outcome::Completed,
+            // Only the rest of its answer failed.
+            (None, Doing::Deciding) if self.continued > 0 => Outcome::Completed,
             (None, Doing::Deciding) => Outcome::Failed,
             (None, doing) => return Err(format!("a run ends that is {doing:?}")),
         };

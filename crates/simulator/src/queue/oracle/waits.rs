@@ -125,15 +125,14 @@ impl Waits {
         self.head().is_some_and(|head| head.compacts)
     }
 
-    /// Takes what the next run starts with: the head, its group, and the steers for it. A run that only compacts starts
-    /// with its head alone.
+    /// Takes what the next run starts with: the head and its group. Steers wait for its first request.
     pub(super) fn take_starting(&mut self) -> Vec<MessageId> {
         let Some(head) = self.head().copied() else { return vec![] };
         let group = self.group();
         let (mut taken, mut left) = (vec![], vec![]);
         for one in &self.0 {
-            let joins = one.leg == Leg::Steer || one.leg == Leg::Collect && group.contains(&one.message);
-            if joins && !head.compacts || one.message == head.message {
+            let joins = one.leg == Leg::Collect && group.contains(&one.message);
+            if joins || one.message == head.message {
                 taken.push(one.message);
             } else {
                 left.push(*one);

@@ -10,7 +10,7 @@ fn reply(scene: &Scene) -> Reply {
 }
 
 fn text(text: &str) -> Payload {
-    Payload::Text { text: text.to_owned() }
+    Payload::Text { text: text.to_owned(), place: None }
 }
 
 /// A run that calls a tool, which ends like this, and then answers.
