@@ -8,9 +8,10 @@ use crate::change::{self, Change};
 use crate::error::ToolError;
 use crate::evidence::{Evidence, FileChange};
 use crate::files::FileState;
-use crate::hunk;
+use crate::hunk::{self, Search};
 use crate::invocation::PatchArguments;
-use crate::patch::{FileAct, parse};
+use crate::limits::{PATCH_FILES, PATCHED_BYTES};
+use crate::patch::{FileAct, Hunk, parse};
 use crate::paths::{ResolvedPath, Workspace};
 use crate::text::TextFile;
 
@@ -23,8 +24,9 @@ pub(crate) fn paths(
     let mut found: Vec<(ResolvedPath, bool)> = Vec::new();
     let mut name = |path: &str, is_deleted: bool| {
         let path = resolve(path)?;
-        match found.iter_mut().find(|(known, _)| known.real == path.real) {
-            Some((_, known)) => *known = is_deleted,
+        match found.iter().position(|(known, _)| known.real == path.real) {
+            Some(known) => found[known].1 = is_deleted,
+            None if found.len() == PATCH_FILES => return Err(too_large()),
             None => found.push((path, is_deleted)),
         }
         Ok(())
@@ -44,8 +46,13 @@ pub(crate) fn paths(
 }
 
 /// The state of each file before and after the patch. Empty if the patch does not fit: [`run`] then reports why.
-pub(crate) fn states(workspace: &Workspace, paths: &[ResolvedPath], arguments: &PatchArguments) -> Vec<FileChange> {
-    let changes = Draft::new(paths, &[]).and_then(|draft| draft.changes(workspace, arguments));
+pub(crate) fn states(
+    workspace: &Workspace,
+    paths: &[ResolvedPath],
+    arguments: &PatchArguments,
+    cancel: &Cancel,
+) -> Vec<FileChange> {
+    let changes = Draft::new(paths, &[], cancel).and_then(|draft| draft.changes(workspace, arguments));
     changes.map_or(vec![], |changes| changes.into_iter().map(|change| change.states).collect())
 }
 
@@ -57,7 +64,7 @@ pub(crate) fn run(
     cancel: &Cancel,
 ) -> Result<String, ToolError> {
     let paths = paths(arguments, |path| workspace.reach(path))?;
-    let changes = Draft::new(&paths, &evidence.files)?.changes(workspace, arguments)?;
+    let changes = Draft::new(&paths, &evidence.files, cancel)?.changes(workspace, arguments)?;
     for (number, change) in changes.iter().enumerate() {
         let Some(known) = evidence.files.get(number) else {
             return Err(ToolError::Unchecked { path: change.path.shown.clone() });
@@ -99,8 +106,10 @@ fn done(workspace: &Workspace, arguments: &PatchArguments) -> String {
 }
 
 /// The files of a patch as they will be when it is applied.
-struct Draft {
+struct Draft<'a> {
     files: Vec<DraftFile>,
+    search: Search<'a>,
+    cancel: &'a Cancel,
 }
 
 struct DraftFile {
@@ -113,24 +122,31 @@ struct DraftFile {
     made: Option<FileState>,
 }
 
-impl Draft {
-    fn new(paths: &[ResolvedPath], known: &[FileChange]) -> Result<Self, ToolError> {
+impl<'a> Draft<'a> {
+    fn new(paths: &[ResolvedPath], known: &[FileChange], cancel: &'a Cancel) -> Result<Self, ToolError> {
+        let mut bytes = 0;
         let file = |(number, path): (usize, &ResolvedPath)| {
-            let now = path.state("read")?;
+            let now = path.state("read", cancel)?;
             let known = known.get(number);
             if let Some(known) = known.filter(|known| known.after == now) {
                 let (before, made) = (known.before, Some(known.after));
                 return Ok(DraftFile { path: path.clone(), before, text: None, made });
             }
             let file = now.map(|_| TextFile::read("edit", path)).transpose()?;
+            bytes += file.as_ref().map_or(0, |file| file.text.len() as u64);
+            if bytes > PATCHED_BYTES {
+                return Err(too_large());
+            }
             let before = file.as_ref().and_then(|file| file.state);
             Ok(DraftFile { path: path.clone(), before, text: file.map(|file| file.text), made: None })
         };
-        Ok(Self { files: paths.iter().enumerate().map(file).collect::<Result<_, _>>()? })
+        let files = paths.iter().enumerate().map(file).collect::<Result<_, _>>()?;
+        Ok(Self { files, search: Search::new(cancel), cancel })
     }
 
     fn changes(mut self, workspace: &Workspace, arguments: &PatchArguments) -> Result<Vec<Change>, ToolError> {
         for act in parse(&arguments.input)? {
+            self.cancel.check()?;
             self.draft(workspace, act)?;
         }
         let change = |file: DraftFile| {
@@ -154,13 +170,7 @@ impl Draft {
             FileAct::Update { path, moved_to, hunks } => {
                 let target = moved_to.as_deref().unwrap_or(&path);
                 if self.file(workspace, target)?.made.is_none() {
-                    let file = self.file(workspace, &path)?;
-                    let text = file
-                        .text
-                        .as_deref()
-                        .ok_or_else(|| no_fit(file, "the file does not exist; use `*** Add File`"))?;
-                    let text = hunk::apply(text, &hunks).map_err(|reason| no_fit(file, &reason))?;
-                    file.text = None;
+                    let text = self.updated(workspace, &path, &hunks)?;
                     return self.add(workspace, target, text);
                 }
                 if moved_to.is_some() {
@@ -168,6 +178,19 @@ impl Draft {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Takes the text of a file and returns it with these hunks applied.
+    fn updated(&mut self, workspace: &Workspace, path: &str, hunks: &[Hunk]) -> Result<String, ToolError> {
+        let file = self.file(workspace, path)?;
+        let missing = no_fit(file, "the file does not exist; use `*** Add File`");
+        let text = file.text.take().ok_or(missing)?;
+        let updated = hunk::apply(&text, hunks, &mut self.search);
+        self.cancel.check()?;
+        match updated {
+            Ok(text) => Ok(text),
+            Err(reason) => Err(no_fit(self.file(workspace, path)?, &reason)),
         }
     }
 
@@ -189,6 +212,10 @@ impl Draft {
         // Somebody changed a link after the paths were resolved.
         file.ok_or(ToolError::Moved { path: path.shown })
     }
+}
+
+fn too_large() -> ToolError {
+    ToolError::LargePatch { files: PATCH_FILES, bytes: PATCHED_BYTES }
 }
 
 fn no_fit(file: &DraftFile, reason: &str) -> ToolError {

@@ -42,14 +42,14 @@ pub(crate) fn apply(act: &'static str, id: EffectId, changes: &[Change], cancel:
     let mut ready = Vec::new();
     for (number, change) in changes.iter().enumerate() {
         cancel.check()?;
-        if is_pending(act, change)? {
+        if is_pending(act, change, cancel)? {
             ready.push((change, Prepared::new(act, change, &temporary(id, number))?));
         }
     }
     let _commit = commit();
     cancel.check()?;
     for (change, _) in &ready {
-        is_pending(act, change)?;
+        is_pending(act, change, cancel)?;
     }
     let mut done: Vec<String> = Vec::new();
     for (change, prepared) in ready {
@@ -64,8 +64,8 @@ pub(crate) fn apply(act: &'static str, id: EffectId, changes: &[Change], cancel:
 }
 
 /// Returns whether a change is still to be made. If the file has neither state, it returns an error.
-fn is_pending(act: &'static str, change: &Change) -> Result<bool, ToolError> {
-    let now = change.path.state(act)?;
+fn is_pending(act: &'static str, change: &Change, cancel: &Cancel) -> Result<bool, ToolError> {
+    let now = change.path.state(act, cancel)?;
     match change.states {
         FileChange { after, .. } if now == after => Ok(false),
         FileChange { before, .. } if now == before => Ok(true),
@@ -89,7 +89,7 @@ pub(crate) fn find(act: &'static str, id: EffectId, files: &[(ResolvedPath, File
             // The file exists only if the call was interrupted while it wrote.
             let _ = unlinkat(&folder, temporary(id, number), AtFlags::empty());
         }
-        let now = path.state(act)?;
+        let now = path.state(act, &Cancel::default())?;
         made += usize::from(now == states.after);
         known += usize::from(now == states.after || now == states.before);
     }

@@ -13,8 +13,8 @@ use crate::paths::{ResolvedPath, Workspace};
 use crate::text::{TextFile, line_end, nearest, with_line_ends};
 
 /// The state of the file before and after the edit. Empty if the edit does not fit: [`run`] then reports why.
-pub(crate) fn states(path: &ResolvedPath, arguments: &EditArguments) -> Vec<FileChange> {
-    edited(path, arguments).map_or(vec![], |(states, _)| vec![states])
+pub(crate) fn states(path: &ResolvedPath, arguments: &EditArguments, cancel: &Cancel) -> Vec<FileChange> {
+    edited(path, arguments, cancel).map_or(vec![], |(states, _)| vec![states])
 }
 
 pub(crate) fn run(
@@ -28,11 +28,11 @@ pub(crate) fn run(
     let done = done(&path, arguments);
     let known = evidence.files.first();
     if let Some(known) = known
-        && path.state("edit")? == known.after
+        && path.state("edit", cancel)? == known.after
     {
         return Ok(done);
     }
-    let (states, content) = edited(&path, arguments)?;
+    let (states, content) = edited(&path, arguments, cancel)?;
     let known = *known.ok_or_else(|| ToolError::Unchecked { path: path.shown.clone() })?;
     if states != known {
         return Err(change::conflict(&path, known.before, states.before));
@@ -62,15 +62,16 @@ fn done(path: &ResolvedPath, arguments: &EditArguments) -> String {
 }
 
 /// The file after the edit, with both states.
-fn edited(path: &ResolvedPath, arguments: &EditArguments) -> Result<(FileChange, String), ToolError> {
+fn edited(path: &ResolvedPath, arguments: &EditArguments, cancel: &Cancel) -> Result<(FileChange, String), ToolError> {
     let file = TextFile::read("edit", path)?;
-    let text = replaced(&file.text, &arguments.old_text, &arguments.new_text);
+    let text = replaced(&file.text, &arguments.old_text, &arguments.new_text, cancel);
+    cancel.check()?;
     let text = text.map_err(|reason| ToolError::NoFit { path: path.shown.clone(), reason })?;
     Ok((FileChange::to(file.state, text.as_bytes()), text))
 }
 
 /// The text with the one occurrence of `old` replaced. The error says why there is not exactly one.
-fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
+fn replaced(text: &str, old: &str, new: &str, cancel: &Cancel) -> Result<String, String> {
     if old == new {
         return Err("`old_text` and `new_text` are the same".to_owned());
     }
@@ -88,7 +89,7 @@ fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
     }
     Err(format!(
         "`old_text` is not in the file; {}\nGive the text exactly as it is in the file, white space included",
-        nearest(text, old)
+        nearest(text, old, cancel)
     ))
 }
 
@@ -129,7 +130,7 @@ mod tests {
             ("a\nb\r\nc\n", "b\r\nc", "x", "a\nx\n"),
             ("no end", "end", "more", "no more"),
         ] {
-            assert_eq!(replaced(text, old, new).as_deref(), Ok(expected), "{text:?} {old:?}");
+            assert_eq!(replaced(text, old, new, &Cancel::default()).as_deref(), Ok(expected), "{text:?} {old:?}");
         }
     }
 
@@ -143,12 +144,13 @@ mod tests {
             ("something else entirely", &["no similar text"]),
             ("\n\n\n", &["blank"]),
         ] {
-            let reason = replaced(text, old, "new").unwrap_err();
+            let reason = replaced(text, old, "new", &Cancel::default()).unwrap_err();
             for part in parts {
                 assert!(reason.contains(part), "{old:?}: {reason}");
             }
         }
-        assert!(replaced("aaa", "aa", "b").unwrap_err().contains("2 times"), "overlapping occurrences count");
-        assert!(replaced("a", "a", "a").unwrap_err().contains("the same"));
+        let reason = |text, old, new| replaced(text, old, new, &Cancel::default()).unwrap_err();
+        assert!(reason("aaa", "aa", "b").contains("2 times"), "overlapping occurrences count");
+        assert!(reason("a", "a", "a").contains("the same"));
     }
 }

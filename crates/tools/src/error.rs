@@ -70,6 +70,9 @@ pub(crate) enum ToolError {
     /// The text file is too large to be changed in memory.
     #[error("{path} is larger than {limit} bytes; change it with a command")]
     TooLarge { path: String, limit: u64 },
+    /// The patch changes too many files, or too large ones.
+    #[error("the patch changes more than {files} files or {bytes} bytes of files; split it. Nothing was changed")]
+    LargePatch { files: usize, bytes: u64 },
     /// The patch cannot be parsed.
     #[error("the patch cannot be read at its line {line}: {reason}. Nothing was changed")]
     Patch { line: usize, reason: String },

@@ -10,8 +10,9 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, Response, StatusCode, Url, header, redirect, retry};
 
 use crate::address::is_public;
+use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
-use crate::html;
+use crate::html::{self, Page};
 use crate::kinds;
 use crate::limits::{FETCH_BYTES, FETCH_MS, REDIRECTS};
 
@@ -176,15 +177,20 @@ async fn page(mut response: Response, url: Url) -> Result<Fetched, ToolError> {
     if let Some(what) = not_text {
         return Ok(Fetched { status, head, text: format!("[not text, so it is not shown: {what}]\n") });
     }
-    let text = decode(&content_type, &bytes);
-    if !is_html(kind, &text) {
-        return Ok(Fetched { status, head, text });
-    }
-    let page = html::readable(&text, &url);
+    let kind = kind.to_owned();
+    let convert = move |cancel: &Cancel| {
+        let text = decode(&content_type, &bytes);
+        if !is_html(&kind, &text) {
+            return Ok(Page { title: String::new(), text });
+        }
+        html::readable(&text, &url, cancel).map(|page| Page { text: page.text + "\n", ..page })
+    };
+    // A page of megabytes takes a while, and whoever sends it may have made it for that.
+    let page = in_process("web_fetch", convert).await?;
     if !page.title.is_empty() {
         head.extend(["title: ", &page.title, "\n"]);
     }
-    Ok(Fetched { status, head, text: page.text + "\n" })
+    Ok(Fetched { status, head, text: page.text })
 }
 
 fn not_text(kind: &str, bytes: &[u8]) -> Option<&'static str> {

@@ -1,13 +1,15 @@
 //! Opens files and folders for the tools. It refuses pipes and devices, which could block or never end.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 
 use engine::Hash;
 use rustix::fs::{FileType, OFlags, Stat, fstat};
 
+use crate::cancel::Cancel;
 use crate::error::ToolError;
+use crate::limits::HASHED_AT_ONCE_BYTES;
 use crate::openat;
 use crate::paths::ResolvedPath;
 
@@ -42,14 +44,22 @@ impl ResolvedPath {
     }
 
     /// The current state of the file.
-    pub(crate) fn state(&self, act: &'static str) -> Result<FileState, ToolError> {
-        let mut file = match self.open_file(act) {
+    pub(crate) fn state(&self, act: &'static str, cancel: &Cancel) -> Result<FileState, ToolError> {
+        let file = match self.open_file(act) {
             Ok((file, _)) => file,
             Err(ToolError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(&mut file).map_err(ToolError::file(act, self.shown.clone()))?;
+        loop {
+            cancel.check()?;
+            let before = hasher.count();
+            let mut piece = (&file).take(HASHED_AT_ONCE_BYTES);
+            hasher.update_reader(&mut piece).map_err(ToolError::file(act, self.shown.clone()))?;
+            if hasher.count() == before {
+                break;
+            }
+        }
         Ok(Some(Hash(*hasher.finalize().as_bytes())))
     }
 

@@ -5,6 +5,10 @@
 use html5gum::{DefaultEmitter, EndTag, StartTag, Token, Tokenizer};
 use reqwest::Url;
 
+use crate::cancel::Cancel;
+use crate::error::ToolError;
+use crate::limits::{LIST_LEVELS, PAGE_TEXT_BYTES};
+
 /// Elements without readable text.
 const SKIPPED: &[&str] = &[
     "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "select", "button", "nav",
@@ -48,14 +52,18 @@ pub(crate) struct Page {
     pub(crate) text: String,
 }
 
-/// Converts a page. Links are resolved against `base`.
-pub(crate) fn readable(html: &str, base: &Url) -> Page {
+/// Converts a page. Links are resolved against `base`. The text ends where its limit is reached.
+pub(crate) fn readable(html: &str, base: &Url, cancel: &Cancel) -> Result<Page, ToolError> {
     let mut emitter = DefaultEmitter::<()>::default();
     // The content of scripts and styles is not markup.
     emitter.naively_switch_states(true);
     let mut reader = PageReader::new(base);
     for token in Tokenizer::new_with_emitter(html, emitter) {
         let Ok(token) = token;
+        cancel.check()?;
+        if reader.text.len() > PAGE_TEXT_BYTES {
+            break;
+        }
         match token {
             Token::StartTag(tag) => reader.start(&tag),
             Token::EndTag(tag) => reader.end(&tag),
@@ -64,10 +72,12 @@ pub(crate) fn readable(html: &str, base: &Url) -> Page {
         }
     }
     reader.close_link();
-    Page {
-        title: reader.title.split_whitespace().collect::<Vec<_>>().join(" "),
-        text: reader.text.trim_end().to_owned(),
+    let is_cut = reader.text.len() > PAGE_TEXT_BYTES;
+    let mut text = reader.text[..reader.text.floor_char_boundary(PAGE_TEXT_BYTES)].trim_end().to_owned();
+    if is_cut {
+        text.push_str("\n[the page is longer, and the rest was left out]");
     }
+    Ok(Page { title: reader.title.split_whitespace().collect::<Vec<_>>().join(" "), text })
 }
 
 struct PageReader<'a> {
@@ -181,7 +191,7 @@ impl<'a> PageReader<'a> {
     }
 
     fn item(&mut self) {
-        let indent = "  ".repeat(self.lists.len().saturating_sub(1));
+        let indent = "  ".repeat(self.lists.len().saturating_sub(1).min(LIST_LEVELS));
         let mark = match self.lists.last_mut() {
             Some(Some(number)) => {
                 *number += 1;
@@ -240,7 +250,8 @@ impl<'a> PageReader<'a> {
         }
         if self.lines_due > 0 && !self.text.is_empty() {
             self.text.truncate(self.text.trim_end_matches(' ').len());
-            let there = self.text.len() - self.text.trim_end_matches('\n').len();
+            // No more are looked at than are wanted: a page can end its lines with a million of them.
+            let there = self.text.bytes().rev().take(self.lines_due).take_while(|byte| *byte == b'\n').count();
             self.text.push_str(&"\n".repeat(self.lines_due.saturating_sub(there)));
         } else if self.blank_due && !self.text.ends_with([' ', '\n', '[']) && !self.text.is_empty() {
             self.text.push(' ');
@@ -254,9 +265,13 @@ impl<'a> PageReader<'a> {
 mod tests {
     use super::*;
 
+    fn read(html: &str, base: &Url) -> Page {
+        readable(html, base, &Cancel::default()).unwrap()
+    }
+
     fn check(html: &str, expected: &str) {
         let base = Url::parse("http://site.example/docs/page.html").unwrap();
-        assert_eq!(readable(html, &base).text, expected, "{html}");
+        assert_eq!(read(html, &base).text, expected, "{html}");
     }
 
     #[test]
@@ -281,8 +296,51 @@ mod tests {
         );
         check("<!-- no --><button>no</button><select><option>no</select>yes", "yes");
         let base = Url::parse("http://site.example/").unwrap();
-        let page = readable("<html><head><title> The\n crab </title><meta x></head><body>eats", &base);
+        let page = read("<html><head><title> The\n crab </title><meta x></head><body>eats", &base);
         assert_eq!(page, Page { title: "The crab".to_owned(), text: "eats".to_owned() });
+    }
+
+    /// Nested lists of 256 KB became a text of 1 GB. Each case is a page of that size.
+    #[test]
+    fn r45_no_page_becomes_a_text_of_another_order_of_size() {
+        let long = format!("http://site.example/{}/", "d".repeat(8_000));
+        let base = Url::parse(&long).unwrap();
+        for piece in [
+            "<ul><li>x",
+            "<ol><li>x",
+            "<blockquote>x",
+            "<a href=x>y</a>",
+            "<a href=x>",
+            "<h6>x",
+            "<td>x",
+            "<pre>x",
+            "<pre>\n\n\n<br>",
+            "<pre>   <br> ",
+            "<table><tr><td>",
+            "<nav>",
+            "<title>t",
+            "<img alt=x>",
+            "<a b=c d=e f=g",
+            "&amp;",
+            "x ",
+            "\n",
+        ] {
+            let html = piece.repeat((256 << 10) / piece.len());
+            let page = read(&html, &base);
+            assert!(page.text.len() <= PAGE_TEXT_BYTES + 100, "{piece}: {}", page.text.len());
+        }
+        let cancelled = readable(&"<p>x".repeat(1000), &base, &Cancel::cancelled());
+        assert!(matches!(cancelled, Err(ToolError::Cancelled)));
+    }
+
+    #[test]
+    fn lists_are_indented_to_a_limit() {
+        let html = "<ul><li>x".repeat(40) + &"</ul>".repeat(39) + "<li>last";
+        let base = Url::parse("http://site.example/").unwrap();
+        let text = read(&html, &base).text;
+        let deepest = text.lines().map(|line| line.len() - line.trim_start().len()).max();
+        assert_eq!(deepest, Some(2 * LIST_LEVELS), "{text}");
+        assert!(text.ends_with("\n- last"), "the levels are still counted: {text}");
     }
 
     #[test]
@@ -290,7 +348,7 @@ mod tests {
         for html in ["", "<", "<a href", "</p></ul></pre></a>x", "<pre><pre>", "<li><td><a href=/>", "\u{0}<p>\u{fffd}"]
         {
             let base = Url::parse("http://site.example/").unwrap();
-            readable(html, &base);
+            read(html, &base);
         }
     }
 }

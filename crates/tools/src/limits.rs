@@ -55,6 +55,12 @@ pub(crate) const ATTACHED_BYTES: u64 = 12 << 20;
 /// Bytes of a web page that are read: longer pages are not meant for reading.
 pub(crate) const FETCH_BYTES: usize = 2 << 20;
 
+/// Bytes of the text that a page becomes. Text can be longer than its page, since links are written whole.
+pub(crate) const PAGE_TEXT_BYTES: usize = 4 << 20;
+
+/// Levels of nested lists that are indented; what is deeper stands at the last level.
+pub(crate) const LIST_LEVELS: usize = 16;
+
 /// Bytes of its text that the model receives at once.
 pub(crate) const FETCH_PREVIEW_BYTES: usize = 24 << 10;
 
@@ -88,8 +94,37 @@ pub(crate) const NEAREST_LINES: usize = 6;
 /// Characters of a line that are compared for similarity: it bounds the search for the nearest line.
 pub(crate) const ALIKE_CHARS: usize = 120;
 
+/// Lines whose similarity is computed between two looks whether the call is cancelled: a few milliseconds.
+pub(crate) const LINES_PER_LOOK: usize = 1_024;
+
 /// Line numbers that an error lists.
 pub(crate) const LISTED_LINES: usize = 10;
+
+/// Bytes of a path as it is written: the kernel takes no longer one (`PATH_MAX`), and a path is resolved name by name.
+pub(crate) const PATH_BYTES: usize = 4_096;
+
+/// Bytes of arguments that are checked on the thread that asks: their check takes microseconds, less than a hop to
+/// another thread.
+pub(crate) const CHECKED_AT_ONCE_BYTES: usize = 1 << 10;
+
+/// Files that one patch may change.
+pub(crate) const PATCH_FILES: usize = 256;
+
+/// Bytes of all files that one patch changes: it holds all of them in memory.
+pub(crate) const PATCHED_BYTES: u64 = 64 << 20;
+
+/// Steps that the search for the lines of one patch may take; a step compares two lines, or 64 bytes of two lines that
+/// begin alike. A patch of a hundred hunks on a file of 20,000 lines needs two million. All of them take about a second.
+pub(crate) const PATCH_STEPS: u64 = 100_000_000;
+
+/// Steps after which a search looks whether its call is cancelled: a few milliseconds.
+pub(crate) const STEPS_PER_LOOK: u64 = 1 << 18;
+
+/// Bytes of a file that are hashed between two looks whether the call is cancelled: a millisecond.
+pub(crate) const HASHED_AT_ONCE_BYTES: u64 = 1 << 20;
+
+/// Bytes of an error that the model receives: it may repeat what the model wrote.
+pub(crate) const ERROR_BYTES: usize = 4 << 10;
 
 /// Symbolic links that one path may contain; the kernel has the same limit.
 pub(crate) const LINKS: u32 = 40;
@@ -170,7 +205,7 @@ pub(crate) const INPUT_MS: u64 = 2_000;
 /// Milliseconds that a process gets to end before the tool reports that it could not be ended.
 pub(crate) const PROCESS_END_MS: u64 = 4_000;
 
-/// Bytes shown of a command in a list.
+/// Bytes shown of a command in a list, or of a path that cannot be one.
 pub(crate) const LISTED_BYTES: usize = 200;
 
 /// Bytes kept of the supervisor's message on why it could not begin.

@@ -10,7 +10,7 @@ use std::{fs, io};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
 use crate::error::ToolError;
-use crate::limits::LINKS;
+use crate::limits::{LINKS, LISTED_BYTES, PATH_BYTES};
 
 /// A path with every link resolved.
 #[derive(Debug, Clone)]
@@ -69,9 +69,16 @@ impl Workspace {
     /// `.` and
     /// `..` are resolved as the kernel does it; names that do not exist are kept as written.
     pub(crate) fn resolve(&self, given: &str) -> Result<ResolvedPath, ToolError> {
-        let bad = |reason| ToolError::BadPath { path: given.escape_default().to_string(), reason };
+        let bad = |reason| {
+            let shown = &given[..given.floor_char_boundary(LISTED_BYTES)];
+            let rest = if shown.len() < given.len() { "…" } else { "" };
+            ToolError::BadPath { path: format!("{}{rest}", shown.escape_default()), reason }
+        };
         if given.is_empty() {
             return Err(bad("it is empty"));
+        }
+        if given.len() > PATH_BYTES {
+            return Err(bad("it is longer than 4096 bytes, and no file has such a path"));
         }
         if given.contains('\0') {
             return Err(bad("it has a zero byte in it"));

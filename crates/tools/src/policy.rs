@@ -2,17 +2,19 @@
 //! web pages and on paths outside the workspace; everything else inside the workspace is allowed.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use engine::tables::limits::RUNNING_PROCESSES;
-use engine::{Hash, Policy, Settings};
+use engine::{Hash, Policy, Settings, ToolClass};
 
 use crate::call::{CallRequest, Context};
+use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
 use crate::evidence::Evidence;
 use crate::invocation::{Invocation, ProcessArguments, ReadArguments, unknown};
-use crate::limits::QUOTED_BYTES;
+use crate::limits::{CHECKED_AT_ONCE_BYTES, QUOTED_BYTES};
 use crate::paths::{ResolvedPath, Workspace};
-use crate::{apply_patch, edit, output, process, write};
+use crate::{apply_patch, edit, output, process, tool_result, write};
 
 /// The result of a check, for the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,16 +29,34 @@ pub struct Checked {
     pub reason: Option<String>,
 }
 
-/// Checks a call. It reads the file system (for `write`, the existing file), so it may block.
-pub fn check(settings: &Settings, context: &Context, request: &CallRequest) -> Checked {
+/// Checks a call. Dropping the future ends the check.
+pub async fn check(settings: Arc<Settings>, context: Context, request: CallRequest) -> Checked {
+    let read_only = settings.tool(&request.tool).is_some_and(|tool| tool.class == ToolClass::ReadOnly);
+    // This check is a few look-ups of microseconds, less than a hop to another thread. Others may hash a file.
+    if read_only && request.arguments.len() <= CHECKED_AT_ONCE_BYTES {
+        return check_here(&settings, &context, &request, &Cancel::default());
+    }
+    let secrets = context.secrets.clone();
+    let check = move |cancel: &Cancel| Ok(check_here(&settings, &context, &request, cancel));
+    in_process("check", check)
+        .await
+        .unwrap_or_else(|error| denied(Hash::of(&[]), tool_result::message(&secrets, &error)))
+}
+
+/// Checks a call on this thread. It reads the file system (for `write`, the existing file), so it may block.
+fn check_here(settings: &Settings, context: &Context, request: &CallRequest, cancel: &Cancel) -> Checked {
     let fingerprint = fingerprint(&request.tool, &request.arguments, &context.workspace);
-    let verdict = judge(settings, context, request).unwrap_or_else(|error| Verdict {
-        decision: Policy::Deny,
-        evidence: Evidence::default(),
-        reason: Some(error.to_string()),
-    });
-    let reason = verdict.reason.map(|reason| context.secrets.mask(&reason));
-    Checked { decision: verdict.decision, fingerprint, evidence: verdict.evidence.to_text(), reason }
+    match judge(settings, context, request, cancel) {
+        Ok(Verdict { decision, evidence, reason }) => {
+            let reason = reason.map(|reason| context.secrets.mask(&reason));
+            Checked { decision, fingerprint, evidence: evidence.to_text(), reason }
+        }
+        Err(error) => denied(fingerprint, tool_result::message(&context.secrets, &error)),
+    }
+}
+
+fn denied(fingerprint: Hash, reason: String) -> Checked {
+    Checked { decision: Policy::Deny, fingerprint, evidence: None, reason: Some(reason) }
 }
 
 struct Verdict {
@@ -45,7 +65,7 @@ struct Verdict {
     reason: Option<String>,
 }
 
-fn judge(settings: &Settings, context: &Context, request: &CallRequest) -> Result<Verdict, ToolError> {
+fn judge(settings: &Settings, context: &Context, request: &CallRequest, cancel: &Cancel) -> Result<Verdict, ToolError> {
     if settings.tool(&request.tool).is_none() {
         return Err(unknown(&request.tool, settings.tools.iter().map(|spec| spec.name.as_str())));
     }
@@ -64,21 +84,22 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest) -> Resul
             let path = resolve(&arguments.path)?;
             let verdict = by_path(settings, "write", &path);
             // Do not read a file that the policy denies.
-            let files = if verdict.decision == Policy::Deny { vec![] } else { write::states(&path, &arguments)? };
+            let files =
+                if verdict.decision == Policy::Deny { vec![] } else { write::states(&path, &arguments, cancel)? };
             Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
         }
         Invocation::Find(find) => by_path(settings, "search", &resolve(&find.path)?),
         Invocation::Edit(arguments) => {
             let path = resolve(&arguments.path)?;
             let verdict = by_path(settings, "edit", &path);
-            let files = if verdict.decision == Policy::Deny { vec![] } else { edit::states(&path, &arguments) };
+            let files = if verdict.decision == Policy::Deny { vec![] } else { edit::states(&path, &arguments, cancel) };
             Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
         }
         Invocation::ApplyPatch(arguments) => {
             let paths = apply_patch::paths(&arguments, resolve)?;
             let verdict = by_paths(settings, "change", &paths);
             let denied = verdict.decision == Policy::Deny;
-            let files = if denied { vec![] } else { apply_patch::states(&workspace, &paths, &arguments) };
+            let files = if denied { vec![] } else { apply_patch::states(&workspace, &paths, &arguments, cancel) };
             Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
         }
         Invocation::Exec(exec) => {

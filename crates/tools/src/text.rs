@@ -4,9 +4,10 @@ use std::io::Read as _;
 
 use engine::Hash;
 
+use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::files::FileState;
-use crate::limits::{ALIKE_CHARS, CHANGED_BYTES, NEAREST_LINES};
+use crate::limits::{ALIKE_CHARS, CHANGED_BYTES, LINES_PER_LOOK, NEAREST_LINES};
 use crate::paths::ResolvedPath;
 
 /// The content of a text file, byte order mark and line ends included.
@@ -50,12 +51,16 @@ pub(crate) fn with_line_ends(text: &str, line_end: &str) -> String {
 
 /// Describes the lines that are most similar to the beginning of `wanted`, each with its number, or says that there are
 /// none.
-pub(crate) fn nearest(text: &str, wanted: &str) -> String {
+///
+/// It compares every line, so it ends early if the call is cancelled.
+pub(crate) fn nearest(text: &str, wanted: &str, cancel: &Cancel) -> String {
     let Some(first) = wanted.lines().map(str::trim).find(|line| !line.is_empty()) else {
         return "it is blank".to_owned();
     };
     let lines: Vec<&str> = text.lines().collect();
-    let scores = lines.iter().enumerate().map(|(at, line)| (alike(first, line.trim()), at));
+    let is_wanted = |at: usize| !at.is_multiple_of(LINES_PER_LOOK) || !cancel.is_set();
+    let compared = lines.iter().enumerate().take_while(|(at, _)| is_wanted(*at));
+    let scores = compared.map(|(at, line)| (alike(first, line.trim()), at));
     let best = scores.filter(|(score, _)| *score >= 0.5).max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
     let Some((score, at)) = best else { return "the file has no similar text".to_owned() };
     let shown = wanted.trim().lines().count().clamp(1, NEAREST_LINES);

@@ -3,6 +3,7 @@
 use engine::{Attached, BodyKind, CallOutcome, Content, ToolResult};
 
 use crate::error::ToolError;
+use crate::limits::ERROR_BYTES;
 use crate::masking::Secrets;
 
 /// The output of a tool that runs in this process.
@@ -34,5 +35,12 @@ pub(crate) fn of(secrets: &Secrets, result: Result<ToolText, ToolError>) -> Tool
 
 /// The result of a call that failed.
 pub(crate) fn failed(secrets: &Secrets, error: &ToolError) -> ToolResult {
-    text(CallOutcome::Failed, &secrets.mask(&format!("{error}\n")))
+    text(CallOutcome::Failed, &(message(secrets, error) + "\n"))
+}
+
+/// The message of an error, masked and bounded: it may repeat what the model wrote.
+pub(crate) fn message(secrets: &Secrets, error: &ToolError) -> String {
+    let whole = secrets.mask(&error.to_string());
+    let shown = whole.floor_char_boundary(ERROR_BYTES);
+    if shown == whole.len() { whole } else { format!("{}… ({} bytes more)", &whole[..shown], whole.len() - shown) }
 }

@@ -10,8 +10,12 @@ use crate::invocation::WriteArguments;
 use crate::paths::{ResolvedPath, Workspace};
 
 /// The state of the file before and after the call.
-pub(crate) fn states(path: &ResolvedPath, arguments: &WriteArguments) -> Result<Vec<FileChange>, ToolError> {
-    Ok(vec![FileChange::to(path.state("write")?, arguments.content.as_bytes())])
+pub(crate) fn states(
+    path: &ResolvedPath,
+    arguments: &WriteArguments,
+    cancel: &Cancel,
+) -> Result<Vec<FileChange>, ToolError> {
+    Ok(vec![FileChange::to(path.state("write", cancel)?, arguments.content.as_bytes())])
 }
 
 pub(crate) fn run(

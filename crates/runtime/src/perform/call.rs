@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{BodyKind, CallOutcome, Content, EffectId, EndingCause, Report, Settings, ToolClass};
+use engine::{BodyKind, CallOutcome, Content, EffectId, EndingCause, Report, Settings};
 use tokio::sync::mpsc;
-use tools::{CallRequest, Checked, Context, ProcessEnd};
+use tools::{CallRequest, Context, ProcessEnd};
 
 use super::Reporter;
 use crate::crashpoint;
@@ -17,17 +17,10 @@ const GRACE: Duration = Duration::from_secs(4);
 /// Pieces of live output that may wait; the output's file holds the rest.
 const WAITING_PIECES: usize = 64;
 
-/// `check_call`: checks whether the arguments fit and whether the call may run.
+/// `check_call`: checks whether the arguments fit and whether the call may run. When dropped, the check ends.
 pub(super) async fn check(settings: Arc<Settings>, context: Context, request: CallRequest, reporter: Reporter) {
     let effect = reporter.effect();
-    let read_only = settings.tool(&request.tool).is_some_and(|tool| tool.class == ToolClass::ReadOnly);
-    // A check of a read-only call is a few look-ups of microseconds, less than a hop to another thread; others may hash
-    // a file.
-    let checked = if read_only {
-        tools::check(&settings, &context, &request)
-    } else {
-        check_blocking(settings, context, request).await
-    };
+    let checked = tools::check(settings, context, request).await;
     let report = Report::CallChecked {
         effect,
         decision: checked.decision,
@@ -36,11 +29,6 @@ pub(super) async fn check(settings: Arc<Settings>, context: Context, request: Ca
         reason: checked.reason,
     };
     reporter.report(report).await;
-}
-
-async fn check_blocking(settings: Arc<Settings>, context: Context, request: CallRequest) -> Checked {
-    let check = tokio::task::spawn_blocking(move || tools::check(&settings, &context, &request));
-    check.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// `run_call`: runs a call, or attaches to a command that outlived its runtime. When dropped, a tool in this process

@@ -238,9 +238,7 @@ fn r45_input_needs_the_approval_of_a_command() {
     let server = request("exec", json!({ "command": "sh", "background": true }));
     hold(&mut world, &server, "sh");
     let id = server.id.process_name();
-    let check = |world: &World, tool: &str, arguments: Value| {
-        tools::check(&world.settings, &world.context, &request(tool, arguments))
-    };
+    let check = |world: &World, tool: &str, arguments: Value| world.check(&request(tool, arguments));
     for action in ["list", "poll", "end"] {
         assert_eq!(check(&world, "process", json!({ "action": action, "id": id })).decision, Policy::Allow);
     }

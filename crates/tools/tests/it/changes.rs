@@ -25,7 +25,7 @@ fn patch(lines: &str) -> Value {
 
 fn checked(world: &World, tool: &str, arguments: Value) -> CallRequest {
     let mut request = request(tool, arguments);
-    request.evidence = tools::check(&world.settings, &world.context, &request).evidence;
+    request.evidence = world.check(&request).evidence;
     request
 }
 

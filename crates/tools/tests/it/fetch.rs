@@ -141,7 +141,7 @@ fn the_settings_decide_on_fetches() {
     {
         world.settings.web_fetch = policy;
         let request = crate::support::request("web_fetch", json!({ "url": "http://site.example/" }));
-        let checked = tools::check(&world.settings, &world.context, &request);
+        let checked = world.check(&request);
         assert_eq!(checked.decision, policy);
         assert!(
             expected.is_none_or(|expected| checked.reason.as_deref().is_some_and(|reason| reason.contains(expected)))

@@ -220,7 +220,7 @@ async fn r13_an_interrupted_write_is_found_by_its_two_hashes() {
             world.put("a.txt", before);
         }
         let mut request = request("write", json!({ "path": "a.txt", "content": "after" }));
-        request.evidence = tools::check(&world.settings, &world.context, &request).evidence;
+        request.evidence = world.check(&request).evidence;
         assert!(request.evidence.is_some());
         // A crash before the rename leaves a temporary file.
         let beside = world.path(&format!(".limulus-{}.tmp", request.id.to_string().replace('/', ".")));
@@ -247,7 +247,7 @@ async fn r13_a_file_that_somebody_else_changed_is_not_overwritten() {
         let _ = fs::remove_file(world.path("a.txt"));
         before.inspect(|text| world.put("a.txt", text));
         let mut request = request("write", json!({ "path": "a.txt", "content": "after" }));
-        request.evidence = tools::check(&world.settings, &world.context, &request).evidence;
+        request.evidence = world.check(&request).evidence;
         let _ = fs::remove_file(world.path("a.txt"));
         meanwhile.inspect(|text| world.put("a.txt", text));
         let ended = world.run(&request).await;

@@ -107,7 +107,7 @@ async fn what_was_checked_inside_is_not_run_outside() {
         // No approval was requested.
         world.settings.outside = Policy::Ask;
         let mut request = request(tool, arguments);
-        let checked = tools::check(&world.settings, &world.context, &request);
+        let checked = world.check(&request);
         assert_eq!(checked.decision, Policy::Allow);
         request.evidence = checked.evidence;
         fs::rename(world.path("d"), world.path("aside")).unwrap();
@@ -128,7 +128,7 @@ async fn approval_for_one_path_outside_is_not_approval_for_another() {
     world.settings.outside = Policy::Ask;
     symlink(away.join("a.txt"), world.path("link")).unwrap();
     let mut request = request("read", json!({ "path": "link" }));
-    let checked = tools::check(&world.settings, &world.context, &request);
+    let checked = world.check(&request);
     assert_eq!(checked.decision, Policy::Ask);
     request.evidence = checked.evidence;
     assert_eq!(output(&world.run(&request).await), OUTSIDE);

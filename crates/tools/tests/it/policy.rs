@@ -5,12 +5,12 @@ use std::os::unix::fs::symlink;
 
 use engine::{CallOutcome, Policy};
 use serde_json::{Value, json};
-use tools::{Checked, check};
+use tools::Checked;
 
 use crate::support::{SECRET, World, exec, output, request};
 
 fn checked(world: &World, tool: &str, arguments: Value) -> Checked {
-    check(&world.settings, &world.context, &request(tool, arguments))
+    world.check(&request(tool, arguments))
 }
 
 fn denied(world: &World, tool: &str, arguments: Value) -> String {
@@ -93,7 +93,7 @@ fn an_invalid_call_is_denied_with_a_reason() {
     let mut world = World::new();
     let mut broken = exec("ls");
     broken.arguments = b"{\"command\": \"ls".as_slice().into();
-    let reason = check(&world.settings, &world.context, &broken).reason.unwrap();
+    let reason = world.check(&broken).reason.unwrap();
     assert!(reason.contains("not valid JSON") && reason.contains("column"), "{reason}");
     assert!(
         denied(&world, "raed", json!({}))
@@ -128,4 +128,34 @@ async fn arguments_are_checked_again_when_a_call_runs() {
     let ended = world.run(&request("write", json!({ "path": "a" }))).await;
     assert_eq!(ended.outcome, CallOutcome::Failed);
     assert!(output(&ended).contains("content"));
+}
+
+/// A path of 2 MB held the owner's only thread for a minute. What is too long is refused before it is resolved.
+#[test]
+fn r41_a_path_that_no_file_can_have_is_refused_before_it_is_resolved() {
+    let world = World::new();
+    for (tool, arguments) in [
+        ("read", json!({ "path": "x/".repeat(1 << 20) })),
+        ("ls", json!({ "path": "/".repeat(2 << 20) })),
+        ("grep", json!({ "pattern": "a", "path": "../".repeat(1 << 20) })),
+        ("find", json!({ "pattern": "*", "path": "~/".repeat(1 << 20) })),
+        ("write", json!({ "path": "é".repeat(1 << 20), "content": "" })),
+        ("edit", json!({ "path": "./".repeat(1 << 20), "old_text": "a", "new_text": "b" })),
+        (
+            "apply_patch",
+            json!({ "input": format!("*** Begin Patch\n*** Delete File: {}\n*** End Patch", "x/".repeat(1 << 20)) }),
+        ),
+    ] {
+        let reason = denied(&world, tool, arguments);
+        assert!(reason.contains("is not a path") || reason.contains("longer than 4096"), "{tool}: {reason}");
+        assert!(reason.len() < 5_000, "{tool}: the model receives {} bytes", reason.len());
+    }
+}
+
+#[test]
+fn r45_a_patch_of_many_files_is_refused() {
+    let world = World::new();
+    let files: String = (0..300).map(|number| format!("*** Add File: f{number}\n+x\n")).collect();
+    let reason = denied(&world, "apply_patch", json!({ "input": format!("*** Begin Patch\n{files}*** End Patch") }));
+    assert!(reason.contains("more than 256 files"), "{reason}");
 }

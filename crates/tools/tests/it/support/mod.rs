@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::{CallId, EffectId, EffectKind, Limits, Policy, ResumeMode, RunId, Settings, ToolResult};
 use serde_json::Value;
 use tempfile::TempDir;
-use tools::{CallRequest, Context, NetworkPolicy, Outputs, Secrets};
+use tools::{CallRequest, Checked, Context, NetworkPolicy, Outputs, Secrets};
 use uuid::Uuid;
 
 /// The secret of every world.
@@ -61,6 +61,16 @@ impl World {
         Self { home, context, settings }
     }
 
+    /// Checks a call, on a thread of its own, so that a test need not be asynchronous.
+    pub(crate) fn check(&self, request: &CallRequest) -> Checked {
+        let (settings, context) = (Arc::new(self.settings.clone()), self.context.clone());
+        let check = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(tools::check(settings, context, request.clone()))
+        };
+        std::thread::scope(|threads| threads.spawn(check).join()).unwrap()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.context.workspace.join(name)
     }
@@ -79,7 +89,7 @@ impl World {
     /// Checks, then runs, as the runtime does.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolResult {
         let mut request = request(tool, arguments);
-        request.evidence = tools::check(&self.settings, &self.context, &request).evidence;
+        request.evidence = self.check(&request).evidence;
         tools::run(&self.context, &request, |_, _| {}).await
     }
 
