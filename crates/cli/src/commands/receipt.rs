@@ -141,8 +141,7 @@ message 00000000-0000-0000-0000-000000000101 of agent:main:main (key k1) is ende
         };
         assert_eq!(shown(&scene).0, ["  steer leg: waiting", "  followup leg: blocked"]);
         scene.begin_run(engine::ResumeMode::Restart);
-        let joined = "  steer leg: steering, in run 00000000-0000-0000-0000-000000000101";
-        assert_eq!(shown(&scene).0, [joined, "  followup leg: blocked"]);
+        assert_eq!(shown(&scene).0, ["  steer leg: steering", "  followup leg: blocked"]);
         // No request of that run has held it.
         scene.offer(engine::Command::Abort { run: None });
         let over = "  steer leg: the followup leg took over: no request of another run held the message";

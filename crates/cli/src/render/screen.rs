@@ -8,7 +8,7 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{CallId, EffectId, Timestamp, WaitFor};
 use protocol::Event;
-use protocol::event::{AssistantLine, Delta, QueueLine, StateLine, Stream, ToolLine};
+use protocol::event::{AssistantLine, Delta, LifecycleLine, QueueLine, StateLine, Stream, ToolLine};
 use protocol::method::BudgetLine;
 use protocol::notice::DiskFull;
 use protocol::show::LaneWait;
@@ -253,7 +253,10 @@ impl Screen {
     /// Prints a line on stderr.
     pub(crate) fn say(&mut self, text: &str) {
         self.hide_status();
-        self.end_line();
+        // Elsewhere the two outputs do not mix, and an answer that is continued is one text.
+        if self.style == Style::Terminal {
+            self.end_line();
+        }
         let _ = output::write(stderr(), &format!("{text}\n"));
         if let Some(open) = self.open.as_mut().filter(|_| self.live) {
             open.written.push_str(text);
@@ -283,6 +286,11 @@ impl Screen {
                 self.note(event, vocabulary::REWOUND);
             }
             what => {
+                if matches!(what, Stream::Lifecycle(LifecycleLine::End(_) | LifecycleLine::Error(_))) {
+                    // The rest of an answer may never have come.
+                    self.unfinished.clear();
+                    self.end_line();
+                }
                 if let Some(note) = vocabulary::note(what) {
                     self.note(event, &note);
                 }
@@ -360,7 +368,7 @@ impl Screen {
     }
 
     fn end_line(&mut self) {
-        if !self.at_line_start {
+        if !self.at_line_start && self.style != Style::Notes {
             self.out("\n");
         }
     }

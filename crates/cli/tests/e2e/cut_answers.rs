@@ -82,19 +82,22 @@ fn home_with_a_part(server: &Planned) -> Home {
 
 #[test]
 pub(crate) fn r24_r40_r46_an_answer_whose_rest_fails_is_completed_with_what_came() {
-    let server = Planned::start(|number, _| match number {
-        0 => Does::Answer(cut(&["and ", "so on "], "length")),
-        _ => {
-            let body = r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#;
-            let head = "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nconnection: close\r\n";
-            Does::Answer(format!("{head}content-length: {}\r\n\r\n{body}", body.len()))
+    let server = Planned::start(|number, _| {
+        if number == 0 {
+            return Does::Answer(cut(&["and ", "so on "], "length"));
         }
+        let body = r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#;
+        let head = "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nconnection: close\r\n";
+        Does::Answer(format!("{head}content-length: {}\r\n\r\n{body}", body.len()))
     });
     let home = home_with_a_part(&server);
     let answer = home.run(&["agent", "-m", "Tell me all."]).expect_code(5);
     assert_eq!(answer.out, "and so on \n");
     let verdict = answer.verdict();
-    assert!(verdict.contains("output limit; its rest did not come: ") && verdict.contains("401"), "{verdict}");
+    assert!(
+        verdict.contains("output limit") && verdict.contains("; its rest did not come: ") && verdict.contains("401"),
+        "{verdict}"
+    );
     let run = home.json(&["runs", "show"]);
     assert_eq!((&run["outcome"], &run["stop_reason"]), (&"completed".into(), &"length".into()));
     assert!(run["error"].as_str().is_some_and(|error| error.contains("401")), "{run}");

@@ -300,7 +300,7 @@ fn r02_r61_a_terminal_is_asked_again_after_a_handover() {
 #[test]
 fn r13_r61_a_service_that_starts_inside_a_tool_call_does_not_get_the_home() {
     let home = Home::new();
-    let service = format!("{} --home {}", env!("CARGO_BIN_EXE_limulus"), home.path().display());
+    let service = format!("LIMULUS_HOME={} {}", home.path().display(), env!("CARGO_BIN_EXE_limulus"));
     // Once below the command, and once with the environment cleared and its parent gone.
     let command = format!(
         "{service} serve > first 2>&1; echo $? > code; \

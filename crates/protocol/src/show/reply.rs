@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn r46_a_long_answer_is_in_a_response_once() {
         let meta = ReplyMeta {
-            session: SessionId(uuid::Uuid::from_u128(1)),
+            session: "00000000-0000-0000-0000-000000000001".parse().unwrap(),
             provider: None,
             model: None,
             profile: None,

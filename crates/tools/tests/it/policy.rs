@@ -155,7 +155,8 @@ fn r41_a_path_that_no_file_can_have_is_refused_before_it_is_resolved() {
 #[test]
 fn r45_a_patch_of_many_files_is_refused() {
     let world = World::new();
-    let files: String = (0..300).map(|number| format!("*** Add File: f{number}\n+x\n")).collect();
-    let reason = denied(&world, "apply_patch", json!({ "input": format!("*** Begin Patch\n{files}*** End Patch") }));
+    let files: Vec<String> = (0..300).map(|number| format!("*** Add File: f{number}\n+x")).collect();
+    let input = format!("*** Begin Patch\n{}\n*** End Patch", files.join("\n"));
+    let reason = denied(&world, "apply_patch", json!({ "input": input }));
     assert!(reason.contains("more than 256 files"), "{reason}");
 }

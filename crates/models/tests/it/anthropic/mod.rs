@@ -59,7 +59,7 @@ async fn r13_a_call_without_input_is_whole_unless_the_answer_was_cut_there() {
     assert_eq!(held(&answer, 5), call("toolu_01B", "look", ""), "the last one");
     // Another block follows it.
     let is_input = |line: &&str| line.starts_with(r#"data: {"type":"content_block_delta","index":2,"#);
-    let bare: String = cut.lines().filter(|line| !is_input(line)).map(|line| format!("{line}\n")).collect();
+    let bare = cut.lines().filter(|line| !is_input(line)).collect::<Vec<_>>().join("\n") + "\n";
     assert_eq!(held(&answer_to(&bare).await, 2), call("toolu_01A", "ls", "{}"));
     // The stream broke before the provider said why the answer ends.
     let (broken, _) = CALLS.split_once("event: message_delta").unwrap();
