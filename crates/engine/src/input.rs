@@ -449,7 +449,7 @@ pub enum Report {
         /// Why the run is held.
         failure: Failure,
         /// Who may let it continue.
-        repair: Repair,
+        repair: RepairPolicy,
     },
     /// The store has no disk space. Reserved (R10): today the runtime waits for space by itself, and no report is sent.
     StoreFull,
@@ -459,7 +459,7 @@ pub enum Report {
 
 /// Who may let a held run continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repair {
+pub enum RepairPolicy {
     /// Whom the settings of the run name.
     AsConfigured,
     /// Only a human: to continue may do harm, for example because the journal has lost what the run did.

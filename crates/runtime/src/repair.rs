@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use engine::{
     Batch, BodyKind, BranchId, CallOutcome, Command, Content, Decide as _, EffectId, EffectKind, Epoch, Failure,
-    FailureClass, Forked, Found, Hash, Ledger, LedgerBegun, Machine, MessageId, Policy, Record, Refusal, Repair,
+    FailureClass, Forked, Found, Hash, Ledger, LedgerBegun, Machine, MessageId, Policy, Record, Refusal, RepairPolicy,
     Report, RunId, Seq, Session, SessionRow, ToolResult, Views,
 };
 use journal::{Append, Journal};
@@ -66,7 +66,7 @@ fn escalate(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) -> Res
     }
     let run = machine.session().and_then(Session::run).map(|run| run.id);
     let failure = Failure::new(FailureClass::Unknown, reason);
-    machine.handle(Report::Escalated { failure, repair: Repair::ByHuman }.into(), clock.moment())?;
+    machine.handle(Report::Escalated { failure, repair: RepairPolicy::ByHuman }.into(), clock.moment())?;
     machine.handle(Report::Closing.into(), clock.moment())?;
     Ok(HeldSession { key: key.to_owned(), run, cancelled: waiting.len() })
 }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
 use engine::{
-    BranchId, Command, Failure, FailureClass, Hash, Input, Lineage, Machine, Repair, Report, RunId, Settings,
+    BranchId, Command, Failure, FailureClass, Hash, Input, Lineage, Machine, RepairPolicy, Report, RunId, Settings,
 };
 use futures_util::FutureExt as _;
 use journal::{Journal, Unsaved};
@@ -158,7 +158,7 @@ fn escalated(shared: &Shared, name: &Name, trouble: String) -> Option<Beginning>
     let failure = Failure::new(FailureClass::Unknown, trouble);
     match rebuilt(shared, &name.key) {
         Rebuilt::Machine(recovered) => {
-            Some((recovered, vec![Offer::report(Report::Escalated { failure, repair: Repair::AsConfigured })]))
+            Some((recovered, vec![Offer::report(Report::Escalated { failure, repair: RepairPolicy::AsConfigured })]))
         }
         Rebuilt::Nothing | Rebuilt::Unreadable => None,
     }

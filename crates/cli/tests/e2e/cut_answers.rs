@@ -114,7 +114,7 @@ pub(crate) fn r23_r40_an_answer_whose_rest_the_budget_forbids_is_completed_with_
     let home = home_at(&server).with("LIMULUS_BUDGET__AT_LIMIT", "end").with("LIMULUS_BUDGET__RUN__TOKENS", "9000");
     let answer = home.run(&["agent", "-m", &"tide ".repeat(1_000)]).expect_code(5);
     assert_eq!(answer.out, "and so on \n");
-    assert!(answer.verdict().contains("its rest did not come: what this run may spend is used up"), "{answer:?}");
+    assert!(answer.verdict().contains("its rest did not come: what this run may spend is too little"), "{answer:?}");
     assert_eq!(server.seen().len(), 1);
 }
 

@@ -9,7 +9,7 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Moment, Timestamp};
-use crate::input::Repair;
+use crate::input::RepairPolicy;
 use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::mutant;
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
@@ -170,7 +170,7 @@ impl Machine {
             Strategy::Hold => {
                 // A human who resumes it tries again.
                 self.try_again(0, TryWith::Same, moment);
-                self.escalate(failure.clone(), Repair::AsConfigured, moment);
+                self.escalate(failure.clone(), RepairPolicy::AsConfigured, moment);
             }
             Strategy::Retry { delay_ms } => self.try_again(delay_ms, TryWith::Same, moment),
             Strategy::LowerThinking { level } => self.try_again(0, TryWith::Thinking(level), moment),

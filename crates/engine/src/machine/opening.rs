@@ -5,7 +5,7 @@ use super::Machine;
 use crate::event::{Closed, InterruptCause, Opened};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Epoch, Moment};
-use crate::input::Repair;
+use crate::input::RepairPolicy;
 use crate::ledger::CooldownSet;
 use crate::state::Session;
 
@@ -51,6 +51,6 @@ impl Machine {
     fn escalate_poison(&mut self, moment: Moment) {
         let openings = self.session.as_ref().and_then(Session::run).map_or(0, |run| run.counts.openings);
         let message = format!("the run crashed {openings} times in a row without progress and needs a human");
-        self.escalate(Failure::new(FailureClass::Unknown, message), Repair::ByHuman, moment);
+        self.escalate(Failure::new(FailureClass::Unknown, message), RepairPolicy::ByHuman, moment);
     }
 }

@@ -6,7 +6,7 @@ use super::commands::{no_session, state_refusal};
 use crate::event::{InterruptCause, LifecycleChanged};
 use crate::failure::Failure;
 use crate::ids::Moment;
-use crate::input::{Acknowledgement, Refusal, Repair};
+use crate::input::{Acknowledgement, Refusal, RepairPolicy};
 use crate::settings::Recover;
 use crate::state::{Lifecycle, RecoveryAttempt, Session, Stage};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
@@ -69,14 +69,14 @@ impl Machine {
     }
 
     /// The run cannot continue and is held. A session without a run is not affected.
-    pub(super) fn escalate(&mut self, failure: Failure, repair: Repair, moment: Moment) {
+    pub(super) fn escalate(&mut self, failure: Failure, repair: RepairPolicy, moment: Moment) {
         let Some(session) = &self.session else { return };
         match session.lifecycle {
             Lifecycle::Active(_) => {}
             // A run is held from `active` only: there it is again, with nothing done.
             Lifecycle::Recovering { .. } => self.end_recovery(moment),
             // From now on only a human may let it continue: its next attempt is withdrawn in the same way.
-            Lifecycle::Error { next: Some(_), .. } if repair == Repair::ByHuman => {
+            Lifecycle::Error { next: Some(_), .. } if repair == RepairPolicy::ByHuman => {
                 self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
                 self.end_recovery(moment);
             }
@@ -102,9 +102,9 @@ impl Machine {
         self.emit(escalated, moment.now);
     }
 
-    fn next_attempt(&self, repair: Repair, moment: Moment) -> Option<RecoveryAttempt> {
+    fn next_attempt(&self, repair: RepairPolicy, moment: Moment) -> Option<RecoveryAttempt> {
         let settings = self.settings.as_ref()?;
-        if (repair, settings.recover) != (Repair::AsConfigured, Recover::Auto) {
+        if (repair, settings.recover) != (RepairPolicy::AsConfigured, Recover::Auto) {
             return None;
         }
         let made = self.session.as_ref()?.run()?.counts.recoveries;

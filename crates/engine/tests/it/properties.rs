@@ -12,7 +12,7 @@ use engine::{
     Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, CompactionResult, CompactionStep,
     Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass,
     Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Override, Overrides, Part, Phase, Policy, QueueMode,
-    QueueSettings, Recover, Repair, Report, Resource, ResumeMode, RunId, Scope, Stage, StopReason, Timestamp,
+    QueueSettings, Recover, RepairPolicy, Report, Resource, ResumeMode, RunId, Scope, Stage, StopReason, Timestamp,
     ToolResult, Usage, WaitFor,
 };
 use proptest::prelude::*;
@@ -532,7 +532,7 @@ fn offer_control(world: &mut World, control: Control) {
         Control::Terminate => world.offer(Command::Terminate),
         Control::Escalate => {
             let failure = Failure::new(FailureClass::Unknown, "it fell over");
-            world.offer(Report::Escalated { failure, repair: Repair::AsConfigured });
+            world.offer(Report::Escalated { failure, repair: RepairPolicy::AsConfigured });
         }
         Control::Override => world.offer(Command::Override(Override::Model(Some("acme/two".into())))),
         Control::Closing => world.offer(Report::Closing),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::{
     BudgetRequest, Effect, EffectId, Failure, FailureClass, FailureReport, Grant, LedgerInput, MessageId, Overrides,
-    Repair, Report, RunId, Session, Settings, SharedBudget, Thinking,
+    RepairPolicy, Report, RunId, Session, Settings, SharedBudget, Thinking,
 };
 
 use super::Reporter;
@@ -101,7 +101,7 @@ pub(super) async fn reserve(shared: Arc<Shared>, request: BudgetRequest, reporte
             }
             Err(error) => {
                 let failure = Failure::new(FailureClass::Store, error.to_string());
-                return reporter.report(Report::Escalated { failure, repair: Repair::AsConfigured }).await;
+                return reporter.report(Report::Escalated { failure, repair: RepairPolicy::AsConfigured }).await;
             }
         }
         // Either way the request is repeated.

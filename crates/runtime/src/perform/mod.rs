@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use engine::{
     Body, BudgetRequest, CallId, Candidate, CompactionStep, Effect, EffectId, Failure, FailureClass, Hash,
-    ProcessState, Repair, Report, Run, RunId, Session, Settings, ToolClass,
+    ProcessState, RepairPolicy, Report, Run, RunId, Session, Settings, ToolClass,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
@@ -160,7 +160,7 @@ fn spawn(reporter: Reporter, effect: impl Future<Output = ()> + Send + 'static) 
         if AssertUnwindSafe(effect).catch_unwind().await.is_err() {
             let message = format!("effect {} panicked: this is a bug in limulus, please report it", reporter.effect);
             let failure = Failure::new(FailureClass::Unknown, message);
-            reporter.report(Report::Escalated { failure, repair: Repair::AsConfigured }).await;
+            reporter.report(Report::Escalated { failure, repair: RepairPolicy::AsConfigured }).await;
         }
     };
     tokio::spawn(task).abort_handle()

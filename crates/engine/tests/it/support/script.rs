@@ -7,8 +7,8 @@ use engine::tables::budget::NO_LIMIT;
 use engine::{
     Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, CompactionResult, Content,
     CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Hash, Input,
-    Item, Limit, MessageId, Override, Overrides, Part, Policy, Price, Repair, Report, Resource, ResumeMode, RunId,
-    Scope, Spent, Timestamp, ToolResult, Usage,
+    Item, Limit, MessageId, Override, Overrides, Part, Policy, Price, RepairPolicy, Report, Resource, ResumeMode,
+    RunId, Scope, Spent, Timestamp, ToolResult, Usage,
 };
 use uuid::Uuid;
 
@@ -369,7 +369,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
         "due" => Report::Due,
         "store-full" => Report::StoreFull,
         "escalated" => {
-            let repair = if words.at(2) == "human" { Repair::ByHuman } else { Repair::AsConfigured };
+            let repair = if words.at(2) == "human" { RepairPolicy::ByHuman } else { RepairPolicy::AsConfigured };
             Report::Escalated { failure: Failure::new(FailureClass::Unknown, words.at(1)), repair }
         }
         "lane" => lane(world, words, effect(&[EffectKind::Lane])),
