@@ -196,7 +196,11 @@ impl<M: Decide, C> Pump<M, C> {
 
     /// Returns whether the machine can continue.
     fn handle_offered(&mut self) -> bool {
+        // What waited for a slow append is decided only now: no time that it sets, such as the grace of a call that an
+        // abort ends, may be over before its effects can start.
+        let now = self.offered.iter().map(|(_, moment, _)| moment.now).max();
         while let Some((input, moment, caller)) = self.offered.pop_front() {
+            let moment = Moment { now: now.unwrap_or(moment.now), ..moment };
             if M::is_due(&input) {
                 self.armed = Armed::Spent;
             }

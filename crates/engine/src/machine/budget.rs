@@ -22,7 +22,13 @@ impl Machine {
             .settings
             .as_ref()
             .map_or((0, AtLimit::Wait), |settings| (settings.budget.wrap_up, settings.budget.at_limit));
-        match standing(&budgets, &Spent::expected(&candidate, tokens), wrap_up) {
+        let standing = standing(&budgets, &Spent::expected(&candidate, tokens), wrap_up);
+        // The limit was raised while the run made its report, so it did not wait and nothing told it.
+        if progress == WrapUp::Closed && !matches!(standing, Standing::Reached(_)) && !self.is_shared() {
+            self.note(Note::Raised, model_notices::RAISED, moment);
+            return true;
+        }
+        match standing {
             Standing::Free => true,
             Standing::Near(limit) => {
                 // A note behind a piece of an answer would take the place of its rest.
@@ -34,6 +40,8 @@ impl Machine {
             // The reserve is for recovery, and so for a request that is sent once more.
             Standing::Reached(_)
                 if self.is_sent_again()
+                    // With a steer it is another request.
+                    && !self.steer_waits()
                     && !self.has_answered()
                     && may_recover(&budgets, &Spent::expected(&candidate, tokens)) =>
             {
@@ -159,10 +167,14 @@ impl Machine {
         })
     }
 
+    /// Whether the run has a limit that other runs share.
+    fn is_shared(&self) -> bool {
+        self.settings.as_ref().is_some_and(|settings| settings.budget.is_shared())
+    }
+
     /// Whether anything that the run spends is limited.
     pub(super) fn is_limited(&self, candidate: u32, moment: Moment) -> bool {
-        let is_shared = self.settings.as_ref().is_some_and(|settings| settings.budget.is_shared());
-        is_shared || self.budgets_of_run(candidate, moment).is_some()
+        self.is_shared() || self.budgets_of_run(candidate, moment).is_some()
     }
 
     /// The limit that the reservation for a summary exceeds. The first summary of a run may use the reserve.

@@ -75,8 +75,9 @@ impl Machine {
             Lifecycle::Active(_) => {}
             // A run is held from `active` only: there it is again, with nothing done.
             Lifecycle::Recovering { .. } => self.end_recovery(moment),
-            // From now on only a human may let it continue: its next attempt is withdrawn in the same way.
-            Lifecycle::Error { next: Some(_), .. } if repair == RepairPolicy::ByHuman => {
+            // From now on only a human may let it continue: its next attempt is withdrawn in the same way. Or the attempt
+            // itself broke before it was recorded: it counts, or it would be made again at once for ever.
+            Lifecycle::Error { next: Some(next), .. } if repair == RepairPolicy::ByHuman || next.at <= moment.now => {
                 self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
                 self.end_recovery(moment);
             }

@@ -15,7 +15,8 @@ use crate::invariant::{Invariant, Violation};
 /// Tokens that Limulus itself adds to a request after estimating it.
 const NOTE_TOKENS: u64 = 200;
 
-/// An upper bound on the tokens of a scripted request: no run waits while this many are left.
+/// An upper bound on the tokens by which a scripted request is larger than the largest before it: no run waits while
+/// there is enough for such a request.
 const MOST_TOKENS: u64 = 6_000;
 
 /// The reserved part of a limit is one in this many: a twentieth. It is for recovery.
@@ -34,6 +35,8 @@ struct Account {
     out: Option<(u64, bool)>,
     /// The tokens reserved for the summary in progress.
     summary: Option<u64>,
+    /// The tokens of the largest request so far: the history of a session grows without end.
+    largest: u64,
     is_active: bool,
     started: BTreeSet<CallId>,
     closing: Closing,
@@ -120,7 +123,8 @@ impl Account {
     }
 
     fn is_needed(&self, does: &str) -> Result<(), Violation> {
-        Invariant::Budget.holds(!self.is_free(MOST_TOKENS), || format!("a run {does}, and there is enough"))
+        Invariant::Budget
+            .holds(!self.is_free(self.largest + MOST_TOKENS), || format!("a run {does}, and there is enough"))
     }
 
     fn add(&mut self, event: &Event) {
@@ -131,9 +135,11 @@ impl Account {
             }
             Event::BudgetSet(e) => self.said[usize::from(e.scope == Scope::Session)] = e.allowance,
             Event::Noted(e) if e.note == Note::Closing => self.closing = Closing::Asked,
+            Event::Noted(e) if e.note == Note::Raised => self.closing = Closing::No,
             Event::WaitEnded(e) if e.on == WaitFor::Budget => self.closing = Closing::No,
             Event::RequestSent(e) => {
                 self.lose();
+                self.largest = self.largest.max(e.tokens);
                 self.out = e.reserved.map(|reserved| (reserved.tokens, false));
             }
             Event::RequestOpened(_) => self.out = self.out.map(|(tokens, _)| (tokens, true)),

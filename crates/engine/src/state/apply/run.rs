@@ -278,7 +278,8 @@ impl Run {
             Note::Repeats => self.repeats.warned = true,
             Note::WrapUp => self.budget.wrap_up = self.budget.wrap_up.max(WrapUp::Asked),
             Note::Closing => self.budget.wrap_up = WrapUp::Closing,
-            Note::Raised | Note::MemoryFlush => {}
+            Note::Raised => self.budget.wrap_up = WrapUp::Not,
+            Note::MemoryFlush => {}
         }
     }
 
