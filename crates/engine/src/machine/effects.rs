@@ -112,8 +112,10 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
     Some(Effect::Request { id: sent.request, candidate, thinking, prompt, items: sent.items })
 }
 
+/// A call that starts once more waits for its record: that holds how often the session was opened, without which a call
+/// that ends its process would be made for ever.
 fn starts_early(call: &Call) -> bool {
-    call.class == ToolClass::ReadOnly && call.question.is_none()
+    call.class == ToolClass::ReadOnly && call.question.is_none() && call.try_no == 1
 }
 
 /// A process is followed, or ended, in any state of the session.

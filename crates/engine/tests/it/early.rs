@@ -117,3 +117,20 @@ fn r10_the_beginning_of_an_answer_may_wait_for_its_end() {
     assert!(!world.pump.waits_for_more());
     assert_eq!(kinds(world.pump.next_batch())[..3], ["request_opened", "text_added", "message_sealed"]);
 }
+
+/// What an opening counts must be recorded first: a call that ends its process would otherwise be made for ever.
+#[test]
+fn r13_a_read_only_call_that_starts_once_more_waits_for_the_record_of_the_opening() {
+    let mut world = asked_for("ls");
+    decide(&mut world);
+    run_line(&mut world, "checked 0 allow");
+    world.crash();
+    run_line(&mut world, "+ open 2");
+    assert_eq!(decide(&mut world), []);
+    let batch = kinds(world.pump.next_batch());
+    assert!(batch.contains(&"opened") && batch.contains(&"call_started"), "{batch:?}");
+    world.pump.committed(engine::Timestamp(world.now));
+    let started =
+        std::iter::from_fn(|| world.pump.poll()).any(|todo| matches!(todo, Do::Start(Effect::RunCall { .. })));
+    assert!(started);
+}
