@@ -254,55 +254,25 @@ section! {
     }
 }
 
-section! {
-    #[derive(Copy)]
-    RunReserve ["budget", "run", "reserve"] "the percentage of the limits of a run that is kept for recovery" from Run {
-        tokens: u32 = 5, Number(0, 90), "Percent of the tokens, rounded down";
-        cost: u32 = 5, Number(0, 90), "Percent of the cost, rounded down";
-        calls: u32 = 0, Number(0, 90), "Percent of the calls, rounded down";
-        wall: u32 = 0, Number(0, 90), "Percent of the time, rounded down";
-    }
+macro_rules! reserve {
+    ($Section:ident $scope:literal $about:literal) => {
+        section! {
+            #[derive(Copy)]
+            $Section ["budget", $scope, "reserve"] $about from Run {
+                tokens: u32 = 5, Number(0, 90), "Percent of the tokens, rounded down";
+                cost: u32 = 5, Number(0, 90), "Percent of the cost, rounded down";
+                calls: u32 = 0, Number(0, 90), "Percent of the calls, rounded down";
+                wall: u32 = 0, Number(0, 90), "Percent of the time, rounded down";
+            }
+        }
+    };
 }
 
-section! {
-    #[derive(Copy)]
-    SessionReserve ["budget", "session", "reserve"] "the percentage of the limits of a session that is kept for recovery" from Run {
-        tokens: u32 = 5, Number(0, 90), "Percent of the tokens, rounded down";
-        cost: u32 = 5, Number(0, 90), "Percent of the cost, rounded down";
-        calls: u32 = 0, Number(0, 90), "Percent of the calls, rounded down";
-        wall: u32 = 0, Number(0, 90), "Percent of the time, rounded down";
-    }
-}
-
-section! {
-    #[derive(Copy)]
-    AgentReserve ["budget", "agent", "reserve"] "the percentage of the limits of an agent in a day that is kept for recovery" from Run {
-        tokens: u32 = 5, Number(0, 90), "Percent of the tokens, rounded down";
-        cost: u32 = 5, Number(0, 90), "Percent of the cost, rounded down";
-        calls: u32 = 0, Number(0, 90), "Percent of the calls, rounded down";
-        wall: u32 = 0, Number(0, 90), "Percent of the time, rounded down";
-    }
-}
-
-section! {
-    #[derive(Copy)]
-    DayReserve ["budget", "day", "reserve"] "the percentage of the limits of a day that is kept for recovery" from Run {
-        tokens: u32 = 5, Number(0, 90), "Percent of the tokens, rounded down";
-        cost: u32 = 5, Number(0, 90), "Percent of the cost, rounded down";
-        calls: u32 = 0, Number(0, 90), "Percent of the calls, rounded down";
-        wall: u32 = 0, Number(0, 90), "Percent of the time, rounded down";
-    }
-}
-
-section! {
-    #[derive(Copy)]
-    HomeReserve ["budget", "home", "reserve"] "the percentage of the limits of the home that is kept for recovery" from Run {
-        tokens: u32 = 5, Number(0, 90), "Percent of the tokens, rounded down";
-        cost: u32 = 5, Number(0, 90), "Percent of the cost, rounded down";
-        calls: u32 = 0, Number(0, 90), "Percent of the calls, rounded down";
-        wall: u32 = 0, Number(0, 90), "Percent of the time, rounded down";
-    }
-}
+reserve! { RunReserve "run" "the percentage of the limits of a run that is kept for recovery" }
+reserve! { SessionReserve "session" "the percentage of the limits of a session that is kept for recovery" }
+reserve! { AgentReserve "agent" "the percentage of the limits of an agent in a day that is kept for recovery" }
+reserve! { DayReserve "day" "the percentage of the limits of a day that is kept for recovery" }
+reserve! { HomeReserve "home" "the percentage of the limits of the home that is kept for recovery" }
 
 section! {
     #[derive(Copy)]

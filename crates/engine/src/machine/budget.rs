@@ -23,7 +23,7 @@ impl Machine {
             .as_ref()
             .map_or((0, AtLimit::Wait), |settings| (settings.budget.wrap_up, settings.budget.at_limit));
         let standing = standing(&budgets, &Spent::expected(&candidate, tokens), wrap_up);
-        // The limit was raised while the run made its report, so it did not wait and nothing told it.
+        // The limit was raised while the run made its report, so it did not wait, and nothing has notified it.
         if progress == WrapUp::Closed && !matches!(standing, Standing::Reached(_)) && !self.is_shared() {
             self.note(Note::Raised, model_notices::RAISED, moment);
             return true;

@@ -343,6 +343,7 @@ impl Drop for Waiting<'_> {
                 waiting.retain(|(number, _)| *number != self.number);
                 if waiting.is_empty() {
                     subscribers.waiting.remove(&run);
+                    subscribers.short.forget(run);
                 }
             }
         }
