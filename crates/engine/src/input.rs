@@ -292,6 +292,8 @@ pub enum Report {
     /// that may do that.
     #[allow(missing_docs, reason = "the field says it itself")]
     LaneChecked { is_free: bool },
+    /// A user has set a limit that sessions share, maybe after the run began: it asks the pool before its requests.
+    BudgetShared,
     /// The head of the queue, or a run whose wait is over, has its slot of the lane.
     LaneEntered {
         /// The `lane` effect.

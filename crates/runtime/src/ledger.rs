@@ -143,6 +143,11 @@ impl HomeLedger {
         self.lock().recorded.allowance(of)
     }
 
+    /// Whether a limit that sessions share was set.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.lock().recorded.is_limited()
+    }
+
     /// Whether a response is worth a record ([`Ledger::is_update`]).
     pub(crate) fn is_update(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
         self.lock().recorded.is_update(candidate, alone, since)

@@ -313,7 +313,7 @@ fn append(file: &str, case: impl std::fmt::Display) {
 #[cfg(feature = "faults")]
 fn found_drawn(modes: &[Mode]) -> Option<(Mode, Counts, Failed)> {
     modes.iter().find_map(|&mode| {
-        let sweep = Sweep { mode, seed: 1, cases: 3_000, time: Duration::from_secs(60) };
+        let sweep = Sweep { mode, seed: 1, cases: 3_000, time: Duration::from_mins(1) };
         let (counts, failed) = random::sweep(sweep);
         failed.map(|failed| (mode, counts, failed))
     })
@@ -327,7 +327,7 @@ fn found_on_disk(name: &str) -> bool {
         Err(failed) => Some(failed),
     };
     let failed = failed.or_else(|| {
-        let sweep = Sweep { mode: Mode::Disk, seed: 1, cases: 3_000, time: Duration::from_secs(60) };
+        let sweep = Sweep { mode: Mode::Disk, seed: 1, cases: 3_000, time: Duration::from_mins(1) };
         random::sweep(sweep).1
     });
     match &failed {
@@ -340,7 +340,7 @@ fn found_on_disk(name: &str) -> bool {
 /// Whether the active mutant in the routing is found by the oracle of the queue.
 #[cfg(feature = "faults")]
 fn found_in_routing(name: &str) -> bool {
-    let (played, broken) = queue::sweep(1, 3_000, Duration::from_secs(60));
+    let (played, broken) = queue::sweep(1, 3_000, Duration::from_mins(1));
     match &broken {
         Some(broken) => say(format!("{name}: found by queue after {} cases: {broken}", played.cases)),
         None => say(format!("{name}: SURVIVED {} interleavings of the queue", played.cases)),

@@ -63,14 +63,17 @@ pub struct LedgerUpdate {
     pub cooling: Vec<CooldownSet>,
     /// The candidates that were cleared; none of the others.
     pub cleared: Vec<CooldownLifted>,
+    /// Whether a user has limited what sessions share: the run asks the pool before its requests from now on.
+    pub limited: bool,
 }
 
 impl LedgerUpdate {
     /// The reports for the session. A request may follow from the last.
     pub fn reports(self) -> impl Iterator<Item = Report> {
-        let Self { cooling, cleared } = self;
+        let Self { cooling, cleared, limited } = self;
+        let limited = limited.then_some(Report::BudgetShared);
         let cooling = (!cooling.is_empty()).then_some(Report::CooldownSet { cooling });
-        cooling.into_iter().chain((!cleared.is_empty()).then_some(Report::CooldownLifted { cleared }))
+        limited.into_iter().chain(cooling).chain((!cleared.is_empty()).then_some(Report::CooldownLifted { cleared }))
     }
 }
 

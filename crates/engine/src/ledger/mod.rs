@@ -216,7 +216,13 @@ impl Ledger {
 
     /// Everything that it reports to a run.
     pub fn standing(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> LedgerUpdate {
-        LedgerUpdate { cleared: self.cleared(chain), cooling: self.cooling(chain, run, now) }
+        let (cleared, cooling) = (self.cleared(chain), self.cooling(chain, run, now));
+        LedgerUpdate { cleared, cooling, limited: self.is_limited() }
+    }
+
+    /// Whether a user has set a limit that sessions share.
+    pub fn is_limited(&self) -> bool {
+        self.allowances.values().any(|of| !of.is_unlimited())
     }
 
     /// The limits that were set for a scope.

@@ -92,9 +92,7 @@ impl Machine {
     pub(super) fn request_grant(&mut self, moment: Moment) -> bool {
         let Pick::Ask(candidate) = self.pick(moment) else { return false };
         let tokens = self.request_tokens(candidate);
-        let Some(settings) = self.settings.as_ref().filter(|settings| settings.budget.is_shared()) else {
-            return false;
-        };
+        let Some(settings) = self.settings.as_ref().filter(|_| self.is_shared()) else { return false };
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let Some(candidate) = settings.candidate(candidate) else { return false };
         let closing = run.budget.wrap_up == WrapUp::Closing;
@@ -169,7 +167,7 @@ impl Machine {
 
     /// Whether the run has a limit that other runs share.
     fn is_shared(&self) -> bool {
-        self.settings.as_ref().is_some_and(|settings| settings.budget.is_shared())
+        self.budget_shared || self.settings.as_ref().is_some_and(|settings| settings.budget.is_shared())
     }
 
     /// Whether anything that the run spends is limited.

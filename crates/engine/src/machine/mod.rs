@@ -67,6 +67,8 @@ pub struct Machine {
     passed: Vec<StateChange>,
     /// Whether a run whose wait ends must queue for its lane, as its driver said last.
     lane_full: bool,
+    /// Whether a limit that sessions share was set by a user, as its driver said.
+    budget_shared: bool,
     late: u64,
 }
 
@@ -262,7 +264,8 @@ impl Machine {
         }
     }
 
-    /// A run whose wait for something outside is over continues once it has a slot of its lane again.
+    /// A run that held no slot of its lane while it waited for something outside, or until its session had repaired itself,
+    /// continues once it has a slot again.
     fn queue_for_lane(&mut self, waited: bool, at: Timestamp) {
         let goes_on = self.session.as_ref().is_some_and(Session::goes_on);
         if waited

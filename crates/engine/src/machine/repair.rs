@@ -53,7 +53,9 @@ impl Machine {
         let calls = self.session.as_ref().and_then(Session::run).map(|run| &run.step.calls);
         let is_over = calls.is_none_or(|calls| calls.iter().all(|call| call.stage != Stage::Lost));
         if is_over {
+            let by_itself = self.session.as_ref().is_some_and(Session::recovers_by_itself);
             self.end_recovery(moment);
+            self.queue_for_lane(by_itself, moment.now);
             self.send_again(moment);
         }
         is_over

@@ -37,6 +37,7 @@ impl Machine {
                 return;
             }
             Report::LaneChecked { is_free } => return self.lane_checked(is_free),
+            Report::BudgetShared => return self.budget_shared = true,
             Report::LaneEntered { effect, settings, cooling } => {
                 self.lane_entered(effect, &settings, moment);
                 self.learn_cooldowns(&cooling, moment);
@@ -185,6 +186,7 @@ fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
         | Report::CooldownLifted { .. }
         | Report::OpenedToWait { .. }
         | Report::LaneChecked { .. }
+        | Report::BudgetShared
         | Report::Closing
         | Report::Due
         | Report::Escalated { .. }

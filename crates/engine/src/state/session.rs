@@ -181,6 +181,25 @@ impl Session {
         self.goes_on() && self.run().is_some_and(Run::frees_lane)
     }
 
+    /// Whether its run continues without a human once what it waits for comes, and holds no slot of its lane until then.
+    pub fn is_outside_lane(&self) -> bool {
+        self.waits_outside() || self.recovers_by_itself()
+    }
+
+    /// Whether it repairs itself or will do so (`runs.recover`), with no human.
+    pub fn recovers_by_itself(&self) -> bool {
+        match &self.lifecycle {
+            Lifecycle::Error { next, .. } => next.is_some(),
+            Lifecycle::Recovering { run } => run.as_ref().is_some_and(|run| run.counts.recoveries > 0),
+            Lifecycle::Initializing
+            | Lifecycle::Ready
+            | Lifecycle::Active(_)
+            | Lifecycle::Idle
+            | Lifecycle::Suspended(_)
+            | Lifecycle::Terminated => false,
+        }
+    }
+
     /// Whether the wait of its active run is over, and the run queues for its lane again.
     pub fn waits_for_lane(&self) -> bool {
         self.goes_on() && self.run().is_some_and(Run::waits_for_lane)

@@ -1,7 +1,7 @@
 //! The lane side of an actor: the tickets that it has requested before its session decides.
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Command, EffectId, EffectKind, Input, Moment, Report, RunId, Session};
+use engine::{Command, EffectId, EffectKind, Input, LifecycleChanged, Moment, Report, RunId, Session};
 
 use super::Actor;
 use crate::lanes::{LaneAdmission, LaneTicket};
@@ -74,15 +74,15 @@ impl Actor<'_> {
     /// Comes before every input that may end the wait of the run. The run has a slot again if one is free that nobody
     /// waits for; if not, it queues for its lane when its wait ends.
     pub(super) fn look_for_slot(&mut self, moment: Moment) {
-        let Some(session) = self.pump.session().filter(|session| session.waits_outside()) else { return };
+        let Some(session) = self.pump.session().filter(|session| session.is_outside_lane()) else { return };
         let Some(run) = session.run().map(|run| run.id) else { return };
         let is_free = self.shared.enter_free_lane(run, session.into());
         self.pump.offer(Report::LaneChecked { is_free }, moment, None);
     }
 
-    /// Frees the slot of a run that waits for something outside, once no input is undecided that may end its wait.
+    /// Frees the slot of a run that waits for something outside, or whose session is to repair itself, once no input is undecided that may end its wait.
     pub(super) fn free_waiting_slot(&self) {
-        let Some(session) = self.pump.session().filter(|session| session.waits_outside()) else { return };
+        let Some(session) = self.pump.session().filter(|session| session.is_outside_lane()) else { return };
         if let Some(run) = session.run().filter(|_| self.pump.is_quiet()) {
             self.shared.lanes.leave(run.id);
         }
@@ -95,11 +95,13 @@ impl Actor<'_> {
     }
 
     /// A run that is paused or waits for a human blocks no other run; a resumed run counts again.
-    pub(super) fn move_in_lane(&mut self, to: LifecycleKind) {
+    pub(super) fn move_in_lane(&mut self, changed: &LifecycleChanged) {
         let Some(session) = self.pump.session() else { return };
-        match (session.run(), to) {
+        match (session.run(), changed.to) {
             (Some(run), LifecycleKind::Error | LifecycleKind::Suspended) => self.shared.lanes.leave(run.id),
             (Some(_), LifecycleKind::Active) if session.waits_outside() => {}
+            // It repaired itself while its lane was full, and queues.
+            (Some(_), LifecycleKind::Active) if changed.from == LifecycleKind::Ready && session.waits_for_lane() => {}
             (Some(run), LifecycleKind::Active) => {
                 if let Some(admission) = self.lane.admission {
                     // It was paused and resumed before it had the slot that it waited for, so that wait is over.

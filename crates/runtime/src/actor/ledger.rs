@@ -25,9 +25,11 @@ impl Actor<'_> {
         match input {
             Input::Report(Report::Opened { epoch, .. }) => {
                 self.ledger.seen = None;
-                let LedgerUpdate { cleared, cooling } = self.update(moment);
+                let LedgerUpdate { cleared, cooling, limited } = self.update(moment);
+                // Its run may send again as soon as it is opened.
+                self.offer_update(LedgerUpdate { limited, ..LedgerUpdate::default() }, moment);
                 self.pump.offer(Report::Opened { epoch, cooling }, moment, caller);
-                self.offer_update(LedgerUpdate { cleared, cooling: vec![] }, moment);
+                self.offer_update(LedgerUpdate { cleared, ..LedgerUpdate::default() }, moment);
             }
             Input::Report(Report::OpenedToWait { .. }) => self.pump.offer(input, moment, caller),
             input => {

@@ -54,7 +54,7 @@ impl Actor<'_> {
             // A background process keeps its record.
             Event::CallSettled(e) if e.effect.is_some_and(|effect| session.process(effect).is_some()) => {}
             Event::CallSettled(settled) => self.shared.forget(settled),
-            Event::LifecycleChanged(changed) => self.move_in_lane(changed.to),
+            Event::LifecycleChanged(changed) => self.move_in_lane(changed),
             Event::ProcessForgotten(forgotten) => self.shared.forget_process(forgotten.process),
             _ => {}
         }

@@ -202,7 +202,8 @@ fn compaction(
     let (transcript, focus) = (job.session.transcript.clone(), focus.map(|focus| focus.to_string()));
     let agent = job.session.agent.clone();
     let request = |run: &Run| BudgetRequest { run: run.id, agent, expected: run.summary_out(), closing: false };
-    let grant = job.session.run().filter(|_| settings.budget.is_shared()).map(request);
+    let is_shared = settings.budget.is_shared() || job.shared.ledger.is_limited();
+    let grant = job.session.run().filter(|_| is_shared).map(request);
     Ok(compact::Order { compaction_step, items, transcript, candidate, focus, grant })
 }
 

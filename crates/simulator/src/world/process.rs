@@ -295,7 +295,7 @@ impl Process {
     fn offer(&mut self, input: Input, caller: Option<Caller>, outside: &mut Outside) {
         let moment = outside.moment();
         // Now and then no slot of the lane is free when a wait ends.
-        if self.pump.session().is_some_and(Session::waits_outside) {
+        if self.pump.session().is_some_and(Session::is_outside_lane) {
             let is_free = !moment.random.is_multiple_of(3);
             self.pump.offer(Report::LaneChecked { is_free }, moment, None);
         }

@@ -362,6 +362,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             cooling: cooling(words.option("cooling").unwrap_or_default()),
         },
         "open-to-wait" => Report::OpenedToWait { epoch: Epoch(words.number(1)) },
+        "budget-shared" => Report::BudgetShared,
         "lane-checked" => Report::LaneChecked { is_free: words.at(1) == "free" },
         "cooldown-set" => Report::CooldownSet { cooling: cooling(words.at(1)) },
         "cooldown-lifted" => Report::CooldownLifted { cleared: lifted(words.at(1)) },

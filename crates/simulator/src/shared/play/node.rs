@@ -84,10 +84,10 @@ impl Node {
     }
 
     fn open(&mut self, epoch: Epoch, ledger: &Ledger, now: Timestamp) {
-        let LedgerUpdate { cleared, cooling } = self.ledger_state(ledger, now);
+        let LedgerUpdate { cleared, cooling, .. } = self.ledger_state(ledger, now);
         self.reported_cooldowns = Some(cooling.clone());
         self.pump.offer(Report::Opened { epoch, cooling }, Moment { now, random: 0 }, None);
-        self.offer_update(LedgerUpdate { cleared, cooling: vec![] }, Moment { now, random: 0 });
+        self.offer_update(LedgerUpdate { cleared, ..LedgerUpdate::default() }, Moment { now, random: 0 });
         self.decide();
     }
 
