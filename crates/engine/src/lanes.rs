@@ -2,7 +2,7 @@
 //! own queue: it requests one slot here at a time, so that first come, first served is fair between sessions. Lanes are
 //! not journaled: after a restart, runs request slots again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,8 @@ pub enum Bound {
     Lane,
     /// Those of its agent in the lane: other agents pass it until one of them is free.
     Agent,
-    /// As many agents execute in the lane as may: runs of these agents pass it until one of them has none.
+    /// As many agents execute in the lane as may. Whatever comes later waits behind it, so it starts as soon as one of these
+    /// agents has no run left.
     Agents,
 }
 
@@ -164,8 +165,10 @@ impl Lanes {
         if self.inside.contains_key(&request.run) {
             return true;
         }
-        let is_free =
-            !self.keys.contains_key(&request.run) && self.has_space(request.lane) && self.has_space_of(request);
+        let is_free = !self.keys.contains_key(&request.run)
+            && self.has_space(request.lane)
+            && self.has_space_of(request)
+            && !self.waiting_in(request.lane).any(|(_, waiting)| !self.has_space_for_agent(waiting));
         if is_free {
             self.let_in(request.clone());
         }
@@ -183,7 +186,10 @@ impl Lanes {
 
     /// A run no longer needs or waits for a slot. Returns the runs that start because of it.
     pub fn leave(&mut self, run: RunId) -> Vec<RunId> {
-        self.forget_ticket(run);
+        if let Some(lane) = self.forget_ticket(run) {
+            // Others may have waited behind it.
+            return self.fill(lane);
+        }
         let Some(left) = self.inside.remove(&run) else { return vec![] };
         let taken = self.taken.entry(left.lane).or_default();
         debug_assert!(*taken > 0, "a run that is inside holds a slot of its lane");
@@ -215,10 +221,14 @@ impl Lanes {
     /// A waiting run: since when, for what, and how many before it wait for the same.
     fn walk(&self) -> impl Iterator<Item = (&LaneRequest, Timestamp, Bound, usize)> {
         let mut before: BTreeMap<(Lane, Bound, Option<&str>), usize> = BTreeMap::new();
+        let mut behind: BTreeSet<Lane> = BTreeSet::new();
         self.waiting.values().map(move |(request, since)| {
+            if !self.has_space_for_agent(request) {
+                behind.insert(request.lane);
+            }
             let bound = if !self.has_space_of_agent(request) {
                 Bound::Agent
-            } else if !self.has_space_for_agent(request) {
+            } else if behind.contains(&request.lane) {
                 Bound::Agents
             } else {
                 Bound::Lane
@@ -266,16 +276,23 @@ impl Lanes {
         }
     }
 
-    /// The first run in this lane that waits for more than other runs of its agent, or for an agent fewer.
+    /// The first run in this lane that waits for more than other runs of its agent.
     fn next_ticket(&self, lane: Lane) -> Option<WaitKey> {
-        let mut waiting = self.waiting.range((lane, 0)..=(lane, u64::MAX));
-        waiting.find(|(_, (request, _))| self.has_space_of(request)).map(|(key, _)| *key)
+        // A run of one agent too many lets nobody pass: the agents that execute could keep it out for ever.
+        let mut waiting = self.waiting_in(lane).take_while(|(_, request)| self.has_space_for_agent(request));
+        waiting.find(|(_, request)| self.has_space_of_agent(request)).map(|(key, _)| key)
     }
 
-    fn forget_ticket(&mut self, run: RunId) {
-        if let Some(key) = self.keys.remove(&run) {
-            self.waiting.remove(&key);
-        }
+    fn waiting_in(&self, lane: Lane) -> impl Iterator<Item = (WaitKey, &LaneRequest)> {
+        let waiting = self.waiting.range((lane, 0)..=(lane, u64::MAX));
+        waiting.map(|(key, (request, _))| (*key, request))
+    }
+
+    /// Returns the lane in which the run waited, if it did.
+    fn forget_ticket(&mut self, run: RunId) -> Option<Lane> {
+        let key = self.keys.remove(&run)?;
+        self.waiting.remove(&key);
+        Some(key.0)
     }
 
     /// Starts waiting runs as long as there is space.

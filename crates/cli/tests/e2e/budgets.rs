@@ -284,3 +284,20 @@ pub(crate) fn r23_the_home_has_a_limit_that_no_day_renews_and_a_reserve() {
     home.run(&["budget", "set", "--home", "--calls", "none"]).expect_code(0);
     agent.finish().expect_code(0);
 }
+
+/// R23: a limit of all runs that is set while a run is at work, which began when there was none, holds for its next request.
+#[test]
+pub(crate) fn r23_a_limit_of_the_day_that_is_set_later_holds_for_a_run_at_work() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let work = "tokens=2\nexec: touch at-work; until test -e go; do sleep 0.02; done\nexec: true";
+    let agent = home.start(&["agent", "--yes", "-m", work]);
+    until("its command", || home.file("at-work").exists());
+    home.run(&["budget", "set", "--day", "--calls", "1"]).expect_code(0);
+    home.put("go", "");
+    until_it_waits(&home);
+    let explained = home.run(&["runs", "explain"]).expect_code(0);
+    assert!(explained.out.contains("1 of 1 calls"), "{explained:?}");
+    home.run(&["budget", "set", "--day", "--calls", "none"]).expect_code(0);
+    agent.finish().expect_code(0);
+}

@@ -103,7 +103,8 @@ fn r23_a_run_past_the_bound_of_its_agent_waits_says_for_what_and_continues_by_it
     owner.finish().expect_code(0);
 }
 
-/// R23: one agent at once: a run of another agent waits until the first agent has none.
+/// R23: one agent at once: a run of another agent waits until the first agent has none, and later runs of the first wait
+/// behind it.
 #[test]
 fn r23_a_run_of_one_agent_too_many_waits_says_for_what_and_continues_by_itself() {
     let home =
@@ -115,10 +116,12 @@ fn r23_a_run_of_one_agent_too_many_waits_says_for_what_and_continues_by_itself()
     let explained = home.run(&["runs", "explain", "--session", "agent:other:b"]).expect_code(0);
     let place = "a slot for another agent in the lane main: queued behind agent:main:a";
     assert!(explained.out.contains(place), "{explained:?}");
-    home.run(&["agent", "--session", "c", "-m", "Who are you?"]).expect_code(0);
+    let third = home.start(&["agent", "--session", "c", "--json", "-m", "Who are you?"]);
+    assert_eq!(third.until_line("its wait", waits)["for_agents"], true);
     home.put("go", "");
-    first.finish().expect_code(0);
-    second.finish().expect_code(0);
+    for run in [first, second, third] {
+        run.finish().expect_code(0);
+    }
 }
 
 /// R15, R35: a queued run is cancelled by a command or by Ctrl-C. It never starts, and nothing else is cancelled.

@@ -63,6 +63,7 @@ beside_an_owner! {
         r23_a_session_that_has_spent_its_money_sends_nothing_until_it_has_more,
         r23_a_budget_that_is_none_is_refused_with_what_to_say,
         r23_the_home_has_a_limit_that_no_day_renews_and_a_reserve,
+        r23_a_limit_of_the_day_that_is_set_later_holds_for_a_run_at_work,
     }
     chat {
         r62_commands_are_answered_without_a_model_and_hold_for_the_next_run,

@@ -148,22 +148,23 @@ fn r23_a_run_past_the_bound_of_its_agent_waits_for_that_agent_alone() {
     assert_eq!(Lanes::new(one).ask(request(1, Lane::Main), Timestamp(0)), LaneAnswer::Entered, "it has one slot");
 }
 
-/// The agents that execute at once are limited: runs of another one wait, and runs of these pass them.
+/// The agents that execute at once are limited: a run of another one waits until one of them has none, and what comes
+/// later waits behind it, or busy agents could keep it out for ever.
 #[test]
 fn r23_a_run_of_one_agent_too_many_waits_until_another_has_none() {
     let mut lanes = Lanes::new(LaneBounds { main: 4, agents: Some(2), ..BOUNDS });
     let mut of = |agent: &str, number: u128| lanes.ask(request_of(agent, number, Lane::Main), Timestamp(0));
-    let answers = [("a", 1), ("b", 2), ("c", 3), ("a", 4), ("c", 5)].map(|(agent, number)| of(agent, number));
+    let answers = [("a", 1), ("a", 2), ("b", 3), ("c", 4), ("a", 5)].map(|(agent, number)| of(agent, number));
     let entered: Vec<_> = answers.iter().map(|answer| *answer == LaneAnswer::Entered).collect();
-    assert_eq!(entered, [true, true, false, true, false]);
+    assert_eq!(entered, [true, true, true, false, false]);
     let waits: Vec<_> = lanes.waits().iter().map(|wait| (wait.request.run, wait.bound, wait.ahead)).collect();
-    assert_eq!(waits, [(run(3), Bound::Agents, 0), (run(5), Bound::Agents, 1)]);
-    assert_eq!(lanes.wait_of(run(3)).unwrap().behind.len(), 3);
-    assert!(lanes.enter_free(&request_of("c", 6, Lane::Subagent)), "each lane has its own");
+    assert_eq!(waits, [(run(4), Bound::Agents, 0), (run(5), Bound::Agents, 1)]);
+    assert_eq!(lanes.wait_of(run(4)).unwrap().behind.len(), 3);
+    assert!(!lanes.enter_free(&request_of("b", 6, Lane::Main)), "nothing passes the run that waits");
+    assert!(lanes.enter_free(&request_of("c", 7, Lane::Subagent)), "each lane has its own");
     assert_eq!(lanes.leave(run(1)), [], "the agent a has another run");
-    assert_eq!(lanes.leave(run(4)), [run(3), run(5)]);
-    assert_eq!(lanes.ask(request_of("a", 7, Lane::Main), Timestamp(0)), LaneAnswer::Waits);
-    assert_eq!(lanes.set_bounds(LaneBounds { main: 4, ..BOUNDS }), [run(7)], "a changed limit counts at once");
+    assert_eq!(lanes.leave(run(2)), [run(4)], "the agents b and c execute now, and a waits");
+    assert_eq!(lanes.set_bounds(LaneBounds { main: 4, ..BOUNDS }), [run(5)], "a changed limit counts at once");
 }
 
 /// An operation; there are few runs, so that each occurs in every state.
@@ -208,7 +209,11 @@ impl Oracle {
     /// Starts the runs that may start, and returns them.
     fn settle(&mut self) -> Vec<RunId> {
         let mut entered = vec![];
-        while let Some(at) = self.queue.iter().position(|(lane, number)| self.has_space(*lane, *number)) {
+        let may_start = |queue: &Self, at: usize| {
+            let (lane, number) = queue.queue[at];
+            queue.has_space(lane, number) && queue.nobody_is_one_too_many(lane, at)
+        };
+        while let Some(at) = (0..self.queue.len()).find(|at| may_start(self, *at)) {
             let next = self.queue.remove(at);
             entered.push(run(next.1.into()));
             self.inside.push(next);
@@ -216,12 +221,25 @@ impl Oracle {
         entered
     }
 
+    fn inside_of(&self, lane: Lane) -> Vec<u8> {
+        self.inside.iter().filter(|(of, _)| *of == lane).map(|(_, other)| *other).collect()
+    }
+
     fn has_space(&self, lane: Lane, number: u8) -> bool {
-        let inside: Vec<u8> = self.inside.iter().filter(|(of, _)| *of == lane).map(|(_, other)| *other).collect();
+        let inside = self.inside_of(lane);
         let of_agent = inside.iter().filter(|other| agent(**other) == agent(number)).count();
-        let agents: BTreeSet<&str> = inside.iter().map(|other| agent(*other)).collect();
-        let may_join = self.agents.is_none_or(|bound| agents.len() < bound || agents.contains(agent(number)));
-        inside.len() < self.bounds[&lane] && self.of_agent.is_none_or(|bound| of_agent < bound) && may_join
+        let is_free = inside.len() < self.bounds[&lane] && self.of_agent.is_none_or(|bound| of_agent < bound);
+        is_free && self.may_join(lane, number)
+    }
+
+    fn may_join(&self, lane: Lane, number: u8) -> bool {
+        let agents: BTreeSet<&str> = self.inside_of(lane).iter().map(|other| agent(*other)).collect();
+        self.agents.is_none_or(|bound| agents.len() < bound || agents.contains(agent(number)))
+    }
+
+    /// Whether none of the first `before` in the queue waits in this lane because its agent is one too many.
+    fn nobody_is_one_too_many(&self, lane: Lane, before: usize) -> bool {
+        self.queue[..before].iter().all(|(of, number)| *of != lane || self.may_join(lane, *number))
     }
 
     fn leave(&mut self, run: u8) {
@@ -259,7 +277,8 @@ fn step(
         }
         Op::EnterFree(number, of) => {
             let is_in = oracle.inside.iter().any(|(_, other)| other == number);
-            let is_free = oracle.has_space(lane(of), *number) && !oracle.knows(*number);
+            let is_next = oracle.nobody_is_one_too_many(lane(of), oracle.queue.len());
+            let is_free = is_next && oracle.has_space(lane(of), *number) && !oracle.knows(*number);
             assert_eq!(lanes.enter_free(&request(*number, lane(of))), is_in || is_free);
             if is_free {
                 oracle.inside.push((lane(of), *number));
@@ -312,7 +331,8 @@ fn check(lanes: &Lanes, oracle: &Oracle, over: &BTreeMap<Lane, usize>) {
             lanes.waits().iter().filter(|wait| wait.request.lane == lane).map(|wait| wait.request.run).collect();
         let queue: Vec<u8> = oracle.queue.iter().filter(|(of, _)| *of == lane).map(|(_, number)| *number).collect();
         assert_eq!(waits, queue.iter().map(|number| run((*number).into())).collect::<Vec<_>>());
-        assert!(!queue.iter().any(|number| oracle.has_space(lane, *number)), "a slot is free for a waiting run");
+        let mut in_order = queue.iter().take_while(|number| oracle.may_join(lane, **number));
+        assert!(!in_order.any(|number| oracle.has_space(lane, *number)), "a slot is free for a waiting run");
     }
 }
 
