@@ -11,6 +11,8 @@ from blake3 import blake3
 from zstandard import ZstdCompressionDict, ZstdDecompressor, ZstdError, get_frame_parameters
 
 APPLICATION_ID, FORMATS, EVENT_VERSION, SNAPSHOT_VERSION = 0x4C494D55, (1, 2), 1, 12
+# The lengths of a stored chain: its beginning, or the whole.
+CHAIN_BYTES = (4, 32)
 MAGIC = b"\x28\xb5\x2f\xfd"
 KINDS = set("""
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed
@@ -140,6 +142,13 @@ class Home:
     def payload(self, row):
         """The text of a payload; None if it was removed."""
         return self.json(row, "payload")
+
+    def payload_hash(self, row):
+        """The hash of a payload: the stored one, or else that of the payload; empty if there is neither."""
+        if row["payload_hash"]:
+            return row["payload_hash"]
+        payload = self.payload(row)
+        return b"" if payload is None else digest(payload.encode("utf-8", "surrogateescape"))
 
     def is_removed(self, row):
         """Whether the payload of an entry was removed."""

@@ -11,6 +11,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
+use engine::{Hash, Seq};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row};
 use uuid::Uuid;
@@ -18,7 +19,7 @@ use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 use zstd::zstd_safe;
 
-use super::{failed, rows, schema};
+use super::{failed, rows, schema, stored};
 use crate::Error;
 
 /// No dictionary; also the place of its contexts below, as for the others.
@@ -191,9 +192,7 @@ impl Dictionaries {
     /// The same from two columns of a row.
     pub(super) fn json_of(&self, row: &Row<'_>, text: usize, packed: usize) -> rusqlite::Result<Option<Vec<u8>>> {
         let bytes = |column| row.get_ref(column)?.as_bytes_or_null().map_err(rusqlite::Error::from);
-        let json = self
-            .json(bytes(text)?, bytes(packed)?)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(packed, Type::Blob, Box::new(error)))?;
+        let json = self.json(bytes(text)?, bytes(packed)?).map_err(|error| unreadable(packed, error))?;
         Ok(json.map(Cow::into_owned))
     }
 
@@ -257,7 +256,8 @@ fn own(id: u32) -> Option<&'static Own> {
     PREPARED.iter().find(|own| own.id == id)
 }
 
-/// Stores everything but snapshots uncompressed, as a journal may. It is for tests that search or change a journal.
+/// Stores everything but snapshots uncompressed, and entries with the hashes of their payloads and whole chain values, as
+/// older homes do. It is for tests that search or change a journal.
 #[doc(hidden)]
 pub fn store_uncompressed(database: &Path) -> Result<(), Error> {
     let store = || {
@@ -265,12 +265,22 @@ pub fn store_uncompressed(database: &Path) -> Result<(), Error> {
         connection.busy_timeout(schema::BUSY)?;
         let dictionaries = Dictionaries::read(&connection);
         let transaction = connection.transaction()?;
-        let sql = "SELECT position, payload, packed FROM entries WHERE packed IS NOT NULL";
+        let sql = "SELECT position, payload, packed FROM entries WHERE coalesce(packed, payload) IS NOT NULL";
         let json = |row: &Row<'_>| Ok((row.get(0)?, dictionaries.json_of(row, 1, 2)?.unwrap_or_default()));
         let entries: Vec<(i64, Vec<u8>)> = transaction.prepare(sql)?.query_map([], json)?.collect::<Result<_, _>>()?;
         for (position, json) in entries {
-            let sql = "UPDATE entries SET payload = CAST(?2 AS TEXT), packed = NULL WHERE position = ?1";
-            transaction.execute(sql, (position, json))?;
+            let sql =
+                "UPDATE entries SET payload = CAST(?2 AS TEXT), packed = NULL, payload_hash = ?3 WHERE position = ?1";
+            transaction.execute(sql, (position, &json, Hash::of(&json).0))?;
+        }
+        let sql = "SELECT branch, seq FROM entries WHERE length(chain) < 32 ORDER BY position";
+        let of = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?));
+        let short: Vec<(i64, i64)> = transaction.prepare(sql)?.query_map([], of)?.collect::<Result<_, _>>()?;
+        for (branch, seq) in short {
+            if let Some(head) = stored::head_at(&transaction, branch, Seq(seq as u64))? {
+                let sql = "UPDATE entries SET chain = ?3 WHERE branch = ?1 AND seq = ?2";
+                transaction.execute(sql, (branch, seq, head.chain.0))?;
+            }
         }
         rows::store_uncompressed(&transaction, &dictionaries)?;
         let sql = "SELECT rowid, encoding, size, content FROM bodies WHERE content IS NOT NULL";
@@ -288,7 +298,7 @@ pub fn store_uncompressed(database: &Path) -> Result<(), Error> {
     store().map_err(failed(database))
 }
 
-fn unreadable(column: usize, error: Unpackable) -> rusqlite::Error {
+pub(super) fn unreadable(column: usize, error: Unpackable) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(error))
 }
 
