@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import struct
 import urllib.parse
@@ -11,7 +12,9 @@ from blake3 import blake3
 from zstandard import ZstdCompressionDict, ZstdDecompressor, ZstdError, get_frame_parameters
 
 APPLICATION_ID, FORMATS, EVENT_VERSION, SNAPSHOT_VERSION = 0x4C494D55, (1, 2), 1, 12
-MAGIC = b"\x28\xb5\x2f\xfd"
+# The lengths of a stored chain: its beginning, or the whole.
+CHAIN_BYTES = (4, 32)
+MAGIC, DICTIONARY = b"\x28\xb5\x2f\xfd", b"\x37\xa4\x30\xec"
 KINDS = set("""
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed
     call_asked ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set
@@ -57,6 +60,43 @@ def bodies_in(value):
             yield from bodies_in(inner)
 
 
+class Values:
+    """The values of a template, one after the other."""
+
+    def __init__(self, data):
+        self.data, self.at, self.id = data, 0, None
+
+    def left(self):
+        return len(self.data) - self.at
+
+    def take(self, length):
+        if length > self.left():
+            raise IndexError
+        self.at += length
+        return self.data[self.at - length : self.at]
+
+    def number(self):
+        number, shift = 0, 0
+        while True:
+            byte = self.take(1)[0]
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return number
+
+    def next(self, kind):
+        if kind == 4:
+            self.id = str(uuid.UUID(bytes=self.take(16))).encode()
+        if kind in (4, 7):
+            if self.id is None:
+                raise IndexError
+            return self.id
+        if kind == 5:
+            return self.take(32).hex().encode()
+        number = self.number()
+        return str(number).encode() if kind == 6 else self.take(number)
+
+
 class Home:
     """The open journal, as rows."""
 
@@ -80,11 +120,13 @@ class Home:
         if numbers[1] not in FORMATS:
             raise NothingToRead(f"{file} has format {numbers[1]}; this reads the formats {FORMATS}")
         self.format = numbers[1]
-        # Dictionaries by id, and what decompresses with each; 0 is none.
-        self.dictionaries = {0: None}
-        if self.format > 1:
-            rows = self.rows("SELECT id, bytes FROM dictionaries")
-            self.dictionaries.update({row["id"]: ZstdCompressionDict(row["bytes"]) for row in rows})
+        # Dictionaries by id, and what decompresses with each; 0 is none. Lists of templates by id.
+        self.dictionaries, self.templates = {0: None}, {}
+        for row in self.rows("SELECT id, bytes FROM dictionaries") if self.format > 1 else ():
+            if row["bytes"].startswith(DICTIONARY):
+                self.dictionaries[row["id"]] = ZstdCompressionDict(row["bytes"])
+            else:
+                self.templates[row["id"]] = row["bytes"].split(b"\n")[:-1]
         self.unpackers = {}
         self.branches = {row["id"]: row for row in self.rows("SELECT * FROM branches")}
         self.ids = {row["uuid"]: row["id"] for row in self.branches.values()}
@@ -135,11 +177,33 @@ class Home:
             return row[column]
         if row[column]:
             raise Damage("it is there twice")
-        return self.unpack(MAGIC + packed).decode("utf-8", "surrogateescape")
+        is_values = packed[:1] and packed[0] & 0xF8 == 8
+        text = self.filled(packed[0] & 7, Values(packed[1:])) if is_values else self.unpack(MAGIC + packed)
+        return text.decode("utf-8", "surrogateescape")
+
+    def filled(self, id_, values):
+        """The text of a template with these values."""
+        if id_ not in self.templates:
+            raise Damage(f"it needs the templates {id_}, which are missing")
+        try:
+            template = self.templates[id_][values.number()]
+            text = re.sub(rb"[\x04-\x08]", lambda found: values.next(found[0][0]), template)
+        except IndexError as error:
+            raise Damage("no values of a template") from error
+        if values.left():
+            raise Damage("more values than its template has")
+        return text
 
     def payload(self, row):
         """The text of a payload; None if it was removed."""
         return self.json(row, "payload")
+
+    def payload_hash(self, row):
+        """The hash of a payload: the stored one, or else that of the payload; empty if there is neither."""
+        if row["payload_hash"]:
+            return row["payload_hash"]
+        payload = self.payload(row)
+        return b"" if payload is None else digest(payload.encode("utf-8", "surrogateescape"))
 
     def is_removed(self, row):
         """Whether the payload of an entry was removed."""

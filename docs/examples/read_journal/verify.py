@@ -5,7 +5,7 @@ import sqlite3
 import struct
 
 from conversation import Session
-from home import EVENT_VERSION, FOREIGN, KINDS, Damage, bodies_in, chain_after, digest, id_of
+from home import CHAIN_BYTES, EVENT_VERSION, FOREIGN, KINDS, Damage, bodies_in, chain_after, digest, id_of
 from views import compare_views
 
 
@@ -17,6 +17,8 @@ class Verifier:
         self.checked = dict.fromkeys(("branches", "entries", "bodies", "snapshots", "progress", "views"), 0)
         # Per branch: its head (seq, chain), and the seqs of entries that cannot be folded.
         self.heads, self.bad = {}, {}
+        # The chain of each entry, by branch and seq; None if it is not known.
+        self.chains = {}
         self.sessions = []
 
     def finding(self, what, detail, **where):
@@ -70,37 +72,48 @@ class Verifier:
             self.branch(id_, branch)
 
     def branch(self, id_, branch):
-        """Compares one branch with its chain. After a mismatch the check continues from the stored chain."""
+        """Compares one branch with its chain. After a mismatch the check continues from the next whole chain."""
+        # `before` is the chain of the entry before; None if it is not known.
         before, expected, epoch, position = None, 1, 0, 0
         for row in self.home.entries(id_):
             self.checked["entries"] += 1
             where = {**self.place(row), "position": row["position"]}
-            anchored = before is None and self.is_anchor(row)
+            anchored = expected == 1 and self.is_anchor(row)
+            chain, is_changed = None, False
             if row["seq"] != expected and not anchored:
                 self.finding("gap", f"entries {expected} to {row['seq'] - 1} are missing", **where)
                 self.bad[id_].add(row["seq"])
             elif not (anchored and row["seq"] > 1):
-                if before is None:
+                if expected == 1:
                     before = self.beginning(row, branch, where)
-                try:
-                    numbers = [row[name] for name in ("seq", "epoch", "at", "kind", "version", "payload_hash")]
-                    fits = chain_after(before, branch["uuid"], *numbers) == row["chain"]
-                except (*FOREIGN, struct.error):
-                    fits = False
-                if not fits:
+                chain = self.continued(before, branch, row)
+                is_changed = chain is None and before is not None
+                if is_changed:
                     self.finding("chain", "the entry does not match its chain", **where)
                     self.bad[id_].add(row["seq"])
             if row["epoch"] < epoch or row["position"] <= position:
                 self.finding("order", "its epoch or position is lower than that of the entry before", **where)
-            before, expected = row["chain"], row["seq"] + 1
+            before, expected = chain or whole(row["chain"]), row["seq"] + 1
+            self.chains[id_, row["seq"]] = before
             epoch, position = row["epoch"], row["position"]
-            self.payload(id_, row, where)
+            # What a changed payload says is no finding of its own.
+            if not is_changed or row["payload_hash"]:
+                self.payload(id_, row, where)
         self.row_of(branch)
         if expected == 1:
             self.finding("gap", "the branch has no entry", branch=id_of(branch["uuid"]))
         if epoch > (self.home.one("SELECT epoch FROM owner") or 0):
             self.finding("order", f"epoch {epoch} has had no owner yet", branch=id_of(branch["uuid"]))
         self.heads[id_] = (expected - 1, before)
+
+    def continued(self, before, branch, row):
+        """The chain of an entry; None if it is not the stored one, as far as that is stored."""
+        try:
+            numbers = [row[name] for name in ("seq", "epoch", "at", "kind", "version")]
+            chain = chain_after(before, branch["uuid"], *numbers, self.home.payload_hash(row))
+            return chain if len(row["chain"]) in CHAIN_BYTES and chain.startswith(row["chain"]) else None
+        except (Damage, *FOREIGN, struct.error):
+            return None
 
     def row_of(self, branch):
         """Compares the row of a branch with its entries."""
@@ -116,22 +129,22 @@ class Verifier:
         """The chain before the first entry of a branch, from its parent."""
         if branch["parent"] is None:
             return bytes(32)
-        sql = "SELECT chain FROM entries WHERE branch = ? AND seq = ?"
-        chain = self.home.one(sql, branch["parent"], branch["parent_seq"])
+        at = (branch["parent"], branch["parent_seq"])
+        chain = self.chains.get(at)
         named = None
         try:
             payload = self.home.payload(row)
             named = bytes.fromhex(json.loads(payload)["hash"]) if payload is not None else None
         except (Damage, *FOREIGN):
             pass
-        if chain is None:
+        if at not in self.chains:
             first = self.home.rows("SELECT * FROM entries WHERE branch = ? ORDER BY seq LIMIT 1", branch["parent"])
             first = first.fetchone()
             if not (first and first["seq"] > branch["parent_seq"] and self.is_anchor(first)):
                 self.finding("fork", "the parent's entry that it continues is missing", **where)
-        elif named is not None and named != chain:
+        elif None not in (named, chain) and named != chain:
             self.finding("fork", "the parent's chain does not match the one that it names", **where)
-        return named or chain or bytes(32)
+        return named or chain
 
     def payload(self, id_, row, where):
         """Checks a payload against its hash, and everything that it refers to."""
@@ -144,7 +157,8 @@ class Verifier:
         if payload is None:
             self.bad[id_].add(row["seq"])
             return
-        if digest(payload.encode("utf-8", "surrogateescape")) != row["payload_hash"]:
+        hash_ = row["payload_hash"]
+        if hash_ and digest(payload.encode("utf-8", "surrogateescape")) != hash_:
             self.finding("payload", "the payload does not match its hash", **where)
             self.bad[id_].add(row["seq"])
             return
@@ -261,6 +275,11 @@ class Verifier:
             if row["offset"] != reached:
                 self.finding("progress", f"{reached} is missing before it", effect=row["effect"], offset=row["offset"])
             reached = row["offset"] + length
+
+
+def whole(chain):
+    """A stored chain, unless it is only the beginning of one."""
+    return chain if isinstance(chain, bytes) and len(chain) == max(CHAIN_BYTES) else None
 
 
 def length_of(row):

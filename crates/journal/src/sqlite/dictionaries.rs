@@ -1,6 +1,7 @@
-//! Compression, with the dictionaries that make it pay for a few hundred bytes, and the reverse.
+//! Compression, with the dictionaries that make it pay for a few hundred bytes, and the reverse. JSON of the most usual
+//! shapes is stored as values of a template instead.
 //!
-//! A dictionary is known by its id, which each frame names. A home holds every dictionary that it needs in the table
+//! A dictionary, or a list of templates, is known by its id, which whatever needs it names. A home holds every dictionary that it needs in the table
 //! `dictionaries`, so that a reader needs nothing else. This program has its own in the binary and reads those of a
 //! newer one from the table. An id never gets other bytes.
 
@@ -11,6 +12,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
+use engine::{Hash, Seq};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row};
 use uuid::Uuid;
@@ -18,7 +20,7 @@ use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 use zstd::zstd_safe;
 
-use super::{failed, rows, schema};
+use super::{failed, rows, schema, stored, templates};
 use crate::Error;
 
 /// No dictionary; also the place of its contexts below, as for the others.
@@ -27,11 +29,19 @@ const NONE: u32 = 0;
 const OF_JSON: u32 = 1;
 /// The dictionary of bodies.
 const OF_TEXT: u32 = 2;
-/// The dictionaries of this program; `crates/journal/dictionaries/README.md` says how they were made.
-const OWN: [(u32, &[u8]); 2] = [
+/// The templates of payloads and of rows of views.
+const OF_TEMPLATES: u32 = 3;
+/// The dictionaries and templates of this program; `crates/journal/dictionaries/README.md` says how they were made.
+const OWN: [(u32, &[u8]); 3] = [
     (OF_JSON, include_bytes!("../../dictionaries/1-json.zdict")),
     (OF_TEXT, include_bytes!("../../dictionaries/2-text.zdict")),
+    (OF_TEMPLATES, templates::OWN),
 ];
+/// The first byte of packed JSON that is values of a template has this bit, and below it the id of the templates. No frame
+/// has it: there it is reserved.
+const IS_TEMPLATE: u8 = 0x08;
+/// A dictionary begins with these bytes, a list of templates never.
+const DICTIONARY: [u8; 4] = [0x37, 0xa4, 0x30, 0xec];
 /// This level compresses transcripts about five times, at 300 MB/s.
 const LEVEL: i32 = 3;
 /// Longer bodies are compressed without a dictionary: they are their own.
@@ -48,7 +58,7 @@ struct Own {
 }
 
 static PREPARED: LazyLock<[Own; 2]> = LazyLock::new(|| {
-    OWN.map(|(id, bytes)| Own {
+    [OWN[0], OWN[1]].map(|(id, bytes)| Own {
         id,
         encoder: EncoderDictionary::copy(bytes, LEVEL),
         decoder: DecoderDictionary::copy(bytes),
@@ -69,6 +79,9 @@ pub(super) enum Json {
 
 impl Json {
     pub(super) fn of(text: String) -> Self {
+        if let Some(packed) = templates::pack(IS_TEMPLATE | OF_TEMPLATES as u8, &text) {
+            return Self::Packed(packed);
+        }
         let frame = compress_with(OF_JSON, text.as_bytes()).filter(|_| text.len() <= MAX_JSON_BYTES);
         let packed = frame.filter(|frame| frame.len() - MAGIC.len() < text.len());
         packed.map_or(Self::Text(text), |frame| Self::Packed(frame[MAGIC.len()..].to_vec()))
@@ -128,7 +141,7 @@ impl Columns {
 /// Why something cannot be unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unpackable {
-    /// It is no frame of Zstandard, or not one of what it says.
+    /// It is neither a frame of Zstandard nor values of a template, or not one of what it says.
     Frame,
     /// The journal lacks the dictionary with this id.
     Dictionary(u32),
@@ -151,7 +164,13 @@ impl std::error::Error for Unpackable {}
 
 /// The dictionaries of a home beside those of this program.
 #[derive(Clone, Default)]
-pub(super) struct Dictionaries(Arc<BTreeMap<u32, DecoderDictionary<'static>>>);
+pub(super) struct Dictionaries(Arc<BTreeMap<u32, Other>>);
+
+/// A dictionary that this program does not have.
+enum Other {
+    Zstd(DecoderDictionary<'static>),
+    Templates(Vec<u8>),
+}
 
 impl fmt::Debug for Dictionaries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -167,9 +186,14 @@ impl Dictionaries {
             let mut statement = connection.prepare("SELECT id, bytes FROM dictionaries")?;
             statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
-        let other = rows().unwrap_or_default().into_iter().filter(|(id, _)| own(*id).is_none());
-        let decoder = |(id, bytes): (u32, Vec<u8>)| Some((id, DecoderDictionary::try_copy(&bytes).ok()?));
-        Self(Arc::new(other.filter_map(decoder).collect()))
+        let other = rows().unwrap_or_default().into_iter().filter(|(id, _)| OWN.iter().all(|(own, _)| own != id));
+        let known = |(id, bytes): (u32, Vec<u8>)| {
+            let is_templates = !bytes.starts_with(&DICTIONARY);
+            let zstd = || Some(Other::Zstd(DecoderDictionary::try_copy(&bytes).ok()?));
+            let known = if is_templates { Some(Other::Templates(bytes.clone())) } else { zstd() };
+            Some((id, known?))
+        };
+        Self(Arc::new(other.filter_map(known).collect()))
     }
 
     /// The JSON of a row that holds it as text, packed, or (`None`) not any more. A row never holds both.
@@ -182,6 +206,19 @@ impl Dictionaries {
         if text.is_some_and(|text| !text.is_empty()) {
             return Err(Unpackable::Frame);
         }
+        if let [first, values @ ..] = packed
+            && first & !7 == IS_TEMPLATE
+        {
+            let id = u32::from(first & 7);
+            let templates = match self.0.get(&id) {
+                _ if id == OF_TEMPLATES => templates::OWN,
+                Some(Other::Templates(templates)) => templates,
+                Some(Other::Zstd(_)) => return Err(Unpackable::Frame),
+                None if own(id).is_some() || id == NONE => return Err(Unpackable::Frame),
+                None => return Err(Unpackable::Dictionary(id)),
+            };
+            return templates::unpack(templates, values).map(|json| Some(json.into())).ok_or(Unpackable::Frame);
+        }
         let frame = [&MAGIC, packed].concat();
         let size = zstd_safe::get_frame_content_size(&frame).ok().flatten().and_then(|size| usize::try_from(size).ok());
         let size = size.filter(|size| *size <= MAX_JSON_BYTES).ok_or(Unpackable::Frame)?;
@@ -191,9 +228,7 @@ impl Dictionaries {
     /// The same from two columns of a row.
     pub(super) fn json_of(&self, row: &Row<'_>, text: usize, packed: usize) -> rusqlite::Result<Option<Vec<u8>>> {
         let bytes = |column| row.get_ref(column)?.as_bytes_or_null().map_err(rusqlite::Error::from);
-        let json = self
-            .json(bytes(text)?, bytes(packed)?)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(packed, Type::Blob, Box::new(error)))?;
+        let json = self.json(bytes(text)?, bytes(packed)?).map_err(|error| unreadable(packed, error))?;
         Ok(json.map(Cow::into_owned))
     }
 
@@ -209,7 +244,7 @@ impl Dictionaries {
     /// Decompresses a frame of at most `size` bytes.
     fn unpack(&self, frame: &[u8], size: usize) -> Result<Vec<u8>, Unpackable> {
         let id = zstd_safe::get_dict_id_from_frame(frame).map_or(NONE, u32::from);
-        if let Some(dictionary) = self.0.get(&id) {
+        if let Some(Other::Zstd(dictionary)) = self.0.get(&id) {
             let unpacker = Decompressor::with_prepared_dictionary(dictionary);
             return unpacker.and_then(|mut it| it.decompress(frame, size)).map_err(|_| Unpackable::Frame);
         }
@@ -257,7 +292,8 @@ fn own(id: u32) -> Option<&'static Own> {
     PREPARED.iter().find(|own| own.id == id)
 }
 
-/// Stores everything but snapshots uncompressed, as a journal may. It is for tests that search or change a journal.
+/// Stores everything but snapshots uncompressed, and entries with the hashes of their payloads and whole chain values, as
+/// older homes do. It is for tests that search or change a journal.
 #[doc(hidden)]
 pub fn store_uncompressed(database: &Path) -> Result<(), Error> {
     let store = || {
@@ -265,12 +301,22 @@ pub fn store_uncompressed(database: &Path) -> Result<(), Error> {
         connection.busy_timeout(schema::BUSY)?;
         let dictionaries = Dictionaries::read(&connection);
         let transaction = connection.transaction()?;
-        let sql = "SELECT position, payload, packed FROM entries WHERE packed IS NOT NULL";
+        let sql = "SELECT position, payload, packed FROM entries WHERE coalesce(packed, payload) IS NOT NULL";
         let json = |row: &Row<'_>| Ok((row.get(0)?, dictionaries.json_of(row, 1, 2)?.unwrap_or_default()));
         let entries: Vec<(i64, Vec<u8>)> = transaction.prepare(sql)?.query_map([], json)?.collect::<Result<_, _>>()?;
         for (position, json) in entries {
-            let sql = "UPDATE entries SET payload = CAST(?2 AS TEXT), packed = NULL WHERE position = ?1";
-            transaction.execute(sql, (position, json))?;
+            let sql =
+                "UPDATE entries SET payload = CAST(?2 AS TEXT), packed = NULL, payload_hash = ?3 WHERE position = ?1";
+            transaction.execute(sql, (position, &json, Hash::of(&json).0))?;
+        }
+        let sql = "SELECT branch, seq FROM entries WHERE length(chain) < 32 ORDER BY position";
+        let of = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?));
+        let short: Vec<(i64, i64)> = transaction.prepare(sql)?.query_map([], of)?.collect::<Result<_, _>>()?;
+        for (branch, seq) in short {
+            if let Some(head) = stored::head_at(&transaction, branch, Seq(seq as u64))? {
+                let sql = "UPDATE entries SET chain = ?3 WHERE branch = ?1 AND seq = ?2";
+                transaction.execute(sql, (branch, seq, head.chain.0))?;
+            }
         }
         rows::store_uncompressed(&transaction, &dictionaries)?;
         let sql = "SELECT rowid, encoding, size, content FROM bodies WHERE content IS NOT NULL";
@@ -288,7 +334,7 @@ pub fn store_uncompressed(database: &Path) -> Result<(), Error> {
     store().map_err(failed(database))
 }
 
-fn unreadable(column: usize, error: Unpackable) -> rusqlite::Error {
+pub(super) fn unreadable(column: usize, error: Unpackable) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(error))
 }
 
@@ -303,6 +349,19 @@ pub(super) fn missing(connection: &Connection) -> rusqlite::Result<Vec<u32>> {
         }
     }
     Ok(missing)
+}
+
+/// The same without templates that nothing in the home needs: the home may be older than they are.
+pub(super) fn lost(connection: &Connection) -> rusqlite::Result<Vec<u32>> {
+    let exists = |sql: &str| connection.prepare(sql)?.exists([]);
+    let mut lost = missing(connection)?;
+    if lost.contains(&OF_TEMPLATES) && !exists("SELECT 1 FROM dictionaries WHERE id = 3")? {
+        let needs =
+            |table| exists(&format!("SELECT 1 FROM {table} WHERE substr(packed, 1, 1) = x'0b'")).unwrap_or(false);
+        let is_needed = ["entries", "view_runs", "view_receipts"].into_iter().any(needs);
+        lost.retain(|id| is_needed || *id != OF_TEMPLATES);
+    }
+    Ok(lost)
 }
 
 /// Writes the dictionaries of this program where they are missing or have other bytes.

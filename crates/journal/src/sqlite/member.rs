@@ -9,6 +9,7 @@ use super::dictionaries::Json;
 use super::encode::{Bytes, Encoded, Packed};
 use super::rows;
 use super::statements::Statements;
+use super::stored::{StoredChain, head_at};
 use crate::Error;
 use crate::chain::{self, Head, Link};
 
@@ -94,17 +95,16 @@ impl Ends {
         if let Some(branch) = self.branches.get(&id) {
             return Ok(Some(*branch));
         }
-        let sql = "SELECT b.id, e.seq, e.chain FROM branches b JOIN entries e ON e.branch = b.id \
+        let sql = "SELECT b.id, e.seq FROM branches b JOIN entries e ON e.branch = b.id \
                    WHERE b.uuid = ?1 ORDER BY e.seq DESC LIMIT 1";
-        let columns = |row: &Row<'_>| {
-            let head = Head { seq: Seq(row.get::<_, i64>(1)? as u64), chain: Hash(row.get(2)?) };
-            Ok(Branch { id: row.get(0)?, head })
-        };
-        let branch = statements.with(sql, |statement| statement.query_row([id.0.as_bytes()], columns).optional())?;
-        if let Some(branch) = branch {
-            self.branches.insert(id, branch);
-        }
-        Ok(branch)
+        let columns = |row: &Row<'_>| Ok((row.get(0)?, Seq(row.get::<_, i64>(1)? as u64)));
+        let last = statements.with(sql, |statement| statement.query_row([id.0.as_bytes()], columns).optional())?;
+        let Some((row, seq)) = last else { return Ok(None) };
+        // A branch whose end cannot be verified takes no entry.
+        let Some(head) = head_at(statements.connection(), row, seq)? else { return Ok(None) };
+        let branch = Branch { id: row, head };
+        self.branches.insert(id, branch);
+        Ok(Some(branch))
     }
 }
 
@@ -116,14 +116,15 @@ pub(super) fn write(statements: &Statements<'_>, ends: &mut Ends, encoded: &Enco
         member.body(body)?;
     }
     let mut branch = ends.branch(statements, batch.branch)?;
-    for (record, bytes) in batch.records.iter().zip(&encoded.records) {
+    let last = encoded.records.iter().rposition(|bytes| matches!(bytes, Bytes::Entry { .. }));
+    for (at, (record, bytes)) in batch.records.iter().zip(&encoded.records).enumerate() {
         chain::admit(batch, branch.map(|branch| branch.head), record)?;
         member.check_bodies(&record.event)?;
         let open = match branch {
             Some(branch) => branch,
             None => member.begin(ends, record)?,
         };
-        branch = Some(member.record(ends, open, record, bytes)?);
+        branch = Some(member.record(ends, open, record, (bytes, last == Some(at)))?);
     }
     rows::write(statements, &batch.views, &encoded.views)?;
     Ok(ends.last.0)
@@ -190,16 +191,20 @@ impl Member<'_, '_> {
     fn parent(&self, ends: &mut Ends, forked: &Forked) -> Result<(i64, Head), Fault> {
         let unknown = || Error::UnknownParent { parent: forked.parent, at: forked.at };
         let parent = ends.branch(self.statements, forked.parent)?.ok_or_else(unknown)?;
-        let sql = "SELECT 1 FROM entries WHERE branch = ?1 AND seq = ?2 AND chain = ?3";
-        let known = params![parent.id, forked.at.0 as i64, forked.hash.0];
-        if !self.statements.with(sql, |statement| statement.exists(known))? {
-            return Err(unknown().into());
+        match head_at(self.statements.connection(), parent.id, forked.at)? {
+            Some(head) if head.chain == forked.hash => Ok((parent.id, Head::forked(forked.hash))),
+            _ => Err(unknown().into()),
         }
-        Ok((parent.id, Head::forked(forked.hash)))
     }
 
-    /// Writes one record and returns the branch after it.
-    fn record(&self, ends: &mut Ends, branch: Branch, record: &Record, bytes: &Bytes) -> rusqlite::Result<Branch> {
+    /// Writes one record, which may be the last entry of the append, and returns the branch after it.
+    fn record(
+        &self,
+        ends: &mut Ends,
+        branch: Branch,
+        record: &Record,
+        (bytes, is_last): (&Bytes, bool),
+    ) -> rusqlite::Result<Branch> {
         match bytes {
             Bytes::Sealed => Ok(branch),
             Bytes::Progress { effect, offset, bytes } => {
@@ -209,7 +214,7 @@ impl Member<'_, '_> {
                 self.execute(sql, params![branch.id, effect, *offset as i64, record.at.0, kind, bytes])?;
                 Ok(branch)
             }
-            Bytes::Entry { payload, hash } => self.entry(ends, branch, record, (payload, *hash)),
+            Bytes::Entry { payload, hash } => self.entry(ends, branch, record, (payload, *hash, is_last)),
         }
     }
 
@@ -218,14 +223,15 @@ impl Member<'_, '_> {
         ends: &mut Ends,
         branch: Branch,
         record: &Record,
-        (payload, payload_hash): (&Json, Hash),
+        (payload, payload_hash, is_last): (&Json, Hash, bool),
     ) -> rusqlite::Result<Branch> {
         let (id, epoch) = (self.encoded.append.batch.branch, self.encoded.append.epoch);
         let link = Link { epoch, at: record.at, kind: record.event.kind(), version: VERSION, payload_hash };
         let branch = Branch { head: branch.head.next(id, &link), ..branch };
         let position = Position(ends.last.0.0 + 1);
+        let chain = &branch.head.chain.0;
         let sql = "INSERT INTO entries(position, branch, seq, epoch, at, kind, version, payload, packed, payload_hash, \
-                   chain) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+                   chain) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, x'', ?10)";
         self.execute(
             sql,
             params![
@@ -238,8 +244,7 @@ impl Member<'_, '_> {
                 link.version,
                 payload.text(),
                 payload.packed(),
-                payload_hash.0,
-                branch.head.chain.0
+                if is_last { &chain[..] } else { &chain[..StoredChain::SHORT] }
             ],
         )?;
         if let Some(sealed) = record.event.seals() {

@@ -30,6 +30,7 @@ mod space;
 mod statements;
 mod stored;
 mod tail;
+mod templates;
 #[cfg(test)]
 mod tests;
 mod writer;

@@ -54,9 +54,14 @@ fn checked(
         Some(head) => Some(*head),
         None => reader.head_before(branch, row.seq)?,
     };
-    heads.insert(branch, Head { seq: row.seq, chain: row.chain });
     let missing = || reader.damaged(format!("the entry before {branch}@{} is missing", row.seq));
-    row.entry(branch, head.ok_or_else(missing)?, reader)
+    let entry = head.ok_or_else(missing).and_then(|head| row.entry(branch, head, reader));
+    // After a damaged entry the check continues from the stored chain value.
+    match row.chain.whole().or(entry.as_ref().ok().map(|entry| entry.chain)) {
+        Some(chain) => heads.insert(branch, Head { seq: row.seq, chain }),
+        None => heads.remove(&branch),
+    };
+    entry
 }
 
 fn entries(connection: &Connection, behind: Position, limit: usize) -> rusqlite::Result<Vec<(BranchId, StoredEntry)>> {

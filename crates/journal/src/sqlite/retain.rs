@@ -9,7 +9,7 @@ use engine::{BranchId, Epoch, Hash, Seq};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::collect::transaction;
-use super::{failed, home, schema};
+use super::{failed, home, schema, stored};
 use crate::Error;
 
 /// Makes an entry of a branch its anchor; returns how many entries before it were removed.
@@ -30,8 +30,7 @@ pub(super) fn anchor(home: &Path, epoch: Epoch, branch: BranchId, seq: Seq) -> R
     let removed = transaction(&connection, epoch, &path, || {
         let Some(id) = removable(&connection, branch, seq)? else { return Ok(None) };
         let before = (id, seq.0 as i64);
-        let sql = "UPDATE entries SET payload = NULL, packed = NULL WHERE branch = ?1 AND seq = ?2";
-        connection.execute(sql, before)?;
+        stored::erase(&connection, id, seq)?;
         connection.execute("DELETE FROM snapshots WHERE branch = ?1 AND seq < ?2", before)?;
         connection.execute("DELETE FROM entries WHERE branch = ?1 AND seq < ?2", before).map(|rows| Some(rows as u64))
     })?;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use engine::mutant;
 use engine::{Epoch, Hash, Position, Timestamp};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::{dictionaries, failed, home};
+use super::{dictionaries, failed, home, stored};
 use crate::Error;
 
 /// The application id in the header of `journal.db`: `LIMU`.
@@ -220,14 +220,9 @@ pub(super) fn trust_wal(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map(|_| ())
 }
 
-fn place(row: &Row<'_>) -> rusqlite::Result<(Position, Hash)> {
-    Ok((Position(row.get::<_, i64>(0)? as u64), Hash(row.get(1)?)))
-}
-
 /// The last position, and the chain value of the entry there.
 pub(super) fn last(connection: &Connection) -> rusqlite::Result<Option<(Position, Hash)>> {
-    let sql = "SELECT position, chain FROM entries ORDER BY position DESC LIMIT 1";
-    connection.query_row(sql, [], place).optional()
+    stored::place(connection, "ORDER BY position DESC LIMIT 1", [])
 }
 
 /// Reads the last entry and checks that the acknowledged entry exists and is the same.
@@ -242,8 +237,7 @@ pub(super) fn check_head(
     if head.0 < position {
         return Err(Error::Regression { path: path.to_owned(), head: head.0, mark: position });
     }
-    let sql = "SELECT position, chain FROM entries WHERE position = ?1";
-    let kept = connection.query_row(sql, [position.0 as i64], place).optional().map_err(failed(path))?;
+    let kept = stored::place(connection, "WHERE position = ?1", [position.0 as i64]).map_err(failed(path))?;
     match kept {
         Some(kept) if kept == (position, chain) => Ok(head),
         _ => Err(Error::Damaged {

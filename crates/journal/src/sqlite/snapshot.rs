@@ -26,21 +26,23 @@ impl Packed {
         Some(Self { branch, seq, state_hash, content })
     }
 
-    /// Writes it and removes the older ones, if its branch has come as far as it.
+    /// Writes it over the older ones, if its branch has come as far as it.
     pub(super) fn write(&self, statements: &Statements<'_>) -> rusqlite::Result<()> {
         let Self { branch, seq, state_hash, content } = self;
         let (branch, seq) = (branch.0.as_bytes(), seq.0 as i64);
-        let sql = "INSERT OR REPLACE INTO snapshots(branch, seq, state_hash, content) \
-                   SELECT b.id, e.seq, ?3, ?4 FROM branches b JOIN entries e ON e.branch = b.id \
-                   WHERE b.uuid = ?1 AND e.seq = ?2";
-        if statements.execute(sql, params![branch, seq, state_hash.0, content])? == 0 {
+        let is_there = "SELECT 1 FROM branches b JOIN entries e ON e.branch = b.id WHERE b.uuid = ?1 AND e.seq = ?2";
+        if !statements.with(is_there, |statement| statement.exists(params![branch, seq]))? {
             return Ok(());
         }
-        // The first entry of a branch has no payload only if those before it were removed.
-        let sql = "DELETE FROM snapshots WHERE branch = (SELECT id FROM branches WHERE uuid = ?1) AND seq < ?2 \
+        // The older ones go first: it takes their pages. The first entry of a branch has no payload only if those before
+        // it were removed.
+        let sql = "DELETE FROM snapshots WHERE branch = (SELECT id FROM branches WHERE uuid = ?1) AND seq <= ?2 \
                    AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.branch = snapshots.branch AND e.seq = snapshots.seq \
                    AND e.payload IS NULL AND e.packed IS NULL AND e.seq = (SELECT min(seq) FROM entries WHERE branch = e.branch))";
-        statements.execute(sql, params![branch, seq]).map(|_| ())
+        statements.execute(sql, params![branch, seq])?;
+        let sql = "INSERT OR REPLACE INTO snapshots(branch, seq, state_hash, content) \
+                   SELECT id, ?2, ?3, ?4 FROM branches WHERE uuid = ?1";
+        statements.execute(sql, params![branch, seq, state_hash.0, content]).map(|_| ())
     }
 }
 

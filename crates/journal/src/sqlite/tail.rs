@@ -5,11 +5,11 @@ use std::panic::resume_unwind;
 use std::sync::mpsc;
 use std::thread;
 
-use engine::{BranchId, Hash, Record, Seq};
+use engine::{BranchId, Record, Seq};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::reader::Reader;
-use super::stored::{StoredEntry, StoredProgress};
+use super::stored::{self, StoredEntry, StoredProgress};
 use crate::chain::Head;
 use crate::lineage::drop_sealed;
 use crate::{Entry, Error, LAST, Segment, Tail};
@@ -54,10 +54,9 @@ pub(super) fn records(reader: &Reader, stored: &[StoredProgress]) -> Result<Vec<
 /// The chain value of a branch before the entry `from`; `None` when there is no entry before it.
 pub(super) fn head_before(connection: &Connection, branch: BranchId, from: Seq) -> rusqlite::Result<Option<Head>> {
     let Some(seq) = from.0.checked_sub(1).filter(|seq| *seq > 0) else { return Ok(Some(Head::EMPTY)) };
-    let sql = "SELECT e.chain FROM entries e JOIN branches b ON b.id = e.branch WHERE b.uuid = ?1 AND e.seq = ?2";
-    let mut statement = connection.prepare_cached(sql)?;
-    let chain = statement.query_row((branch.0.as_bytes(), seq as i64), |row| row.get(0)).optional()?;
-    Ok(chain.map(|chain| Head { seq: Seq(seq), chain: Hash(chain) }))
+    let sql = "SELECT id FROM branches WHERE uuid = ?1";
+    let id = connection.prepare_cached(sql)?.query_row([branch.0.as_bytes()], |row| row.get(0)).optional()?;
+    id.map_or(Ok(None), |id| stored::head_at(connection, id, Seq(seq)))
 }
 
 /// These entries of a branch, if they continue its chain. A second thread checks them while more are read, if there are

@@ -386,6 +386,7 @@ impl Finding {
             Defect::BodyMissing { hash } | Defect::Body { hash } => Some(*hash),
             Defect::Missing { .. }
             | Defect::Payload
+            | Defect::Unhashed
             | Defect::Dictionary { .. }
             | Defect::Chain
             | Defect::Unreadable { .. }

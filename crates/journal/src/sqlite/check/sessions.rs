@@ -150,6 +150,7 @@ fn is_newer(defect: &Defect) -> bool {
         Defect::Dictionary { .. } => true,
         Defect::Missing { .. }
         | Defect::Payload
+        | Defect::Unhashed
         | Defect::Chain
         | Defect::Row { .. }
         | Defect::BodyMissing { .. }

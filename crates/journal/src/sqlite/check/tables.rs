@@ -55,7 +55,7 @@ impl Check {
 
     /// Whether the journal has the dictionaries of this program. Without them other programs cannot read it.
     fn dictionaries(&mut self, view: &View) {
-        let Ok(missing) = view.reader.query(dictionaries::missing) else { return };
+        let Ok(missing) = view.reader.query(dictionaries::lost) else { return };
         for id in missing {
             let detail =
                 format!("dictionary {id} is missing or was changed: other programs cannot read what it packed");

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use engine::{Hash, Position};
-use rusqlite::OptionalExtension as _;
 
 use super::files::Mark;
 use crate::Error;
 use crate::sqlite::reader::{Reader, Sees};
+use crate::sqlite::{schema, stored};
 
 /// A journal that is being checked.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl View {
             connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
         };
         let is_intact = reader.query(quick).is_ok_and(|answer| answer == "ok");
-        let head = entry(&reader, "SELECT position, chain FROM entries ORDER BY position DESC LIMIT 1", &[]);
+        let head = reader.query(schema::last);
         let head = head.ok().map(|head| head.unwrap_or((Position(0), Hash([0; 32]))));
         Ok(Self { reader, is_intact, head })
     }
@@ -46,19 +46,13 @@ impl View {
 
     /// Whether it has this entry.
     pub(super) fn holds(&self, (position, chain): (Position, Hash)) -> bool {
-        let sql = "SELECT position, chain FROM entries WHERE position = ?1";
-        entry(&self.reader, sql, &[&(position.0 as i64)]).is_ok_and(|kept| kept == Some((position, chain)))
+        let at = [position.0 as i64];
+        let kept = self.reader.query(|connection| stored::place(connection, "WHERE position = ?1", at));
+        kept.is_ok_and(|kept| kept == Some((position, chain)))
     }
 
     /// Whether it contains the last entry of `other`.
     pub(super) fn continues(&self, other: &Self) -> bool {
         other.head.is_none_or(|head| head.0.0 == 0 || self.holds(head))
     }
-}
-
-fn entry(reader: &Reader, sql: &str, parameters: &[&dyn rusqlite::ToSql]) -> Result<Option<(Position, Hash)>, Error> {
-    reader.query(|connection| {
-        let place = |row: &rusqlite::Row<'_>| Ok((Position(row.get::<_, i64>(0)? as u64), Hash(row.get(1)?)));
-        connection.query_row(sql, parameters, place).optional()
-    })
 }

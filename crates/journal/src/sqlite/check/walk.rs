@@ -1,11 +1,12 @@
 //! Reads a branch entry by entry and checks each by itself: it reports corrupt entries and continues after them.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use engine::{BranchId, Epoch, Event, Hash, Position, Seq, Timestamp, UnreadableEvent};
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
-use crate::chain::{Head, Link};
+use crate::chain::Head;
 use crate::sqlite::dictionaries::{Dictionaries, Unpackable};
 use crate::sqlite::reader::Reader;
 use crate::sqlite::stored::StoredEntry;
@@ -69,8 +70,14 @@ pub enum Defect {
         /// Which one, and what to do.
         detail: String,
     },
+    /// Its payload was removed, and no hash is there instead.
+    #[error("its payload was removed without leaving its hash")]
+    Unhashed,
     /// It does not continue the chain of its branch.
-    #[error("it does not continue the chain: it, or a column beside its payload, was changed after it was recorded")]
+    #[error(
+        "it does not continue the chain: its payload or a column beside it was changed after it was recorded; \
+         entries behind it that were recorded together with it are not checked"
+    )]
     Chain,
     /// This version does not know it, or its payload is no event.
     #[error("{error}")]
@@ -116,9 +123,9 @@ pub struct Audited {
     pub at: Timestamp,
     /// Its kind as stored.
     pub kind: String,
-    /// The hash of its payload, as stored.
+    /// The hash of its payload; 32 zero bytes if it is not known.
     pub payload_hash: Hash,
-    /// The chain value, as stored.
+    /// The chain value; 32 zero bytes if it is not known.
     pub chain: Hash,
     pub content: EntryContent,
     /// What is wrong with it; empty for a good entry.
@@ -212,12 +219,9 @@ impl Reader {
     /// that event may have been removed.
     fn first(&self, branch: BranchId) -> Result<Expected, Error> {
         let Some((parent, at)) = self.parent(branch)? else { return Ok(Expected::FIRST) };
-        let sql = "SELECT e.chain FROM entries e JOIN branches b ON b.id = e.branch WHERE b.uuid = ?1 AND e.seq = ?2";
-        let chain: Option<[u8; 32]> = self.query(|connection| {
-            let at = (parent.0.as_bytes(), at.0 as i64);
-            connection.prepare_cached(sql)?.query_row(at, |row| row.get(0)).optional()
-        })?;
-        Ok(Expected { chains: chain.map(|chain| [Hash(chain); 2]), ..Expected::FIRST })
+        // A value that cannot be computed is not known: the entries of the parent say why.
+        let head = self.head_before(parent, Seq(at.0 + 1)).ok().flatten();
+        Ok(Expected { chains: head.map(|head| [head.chain; 2]), ..Expected::FIRST })
     }
 
     fn branch_id(&self, branch: BranchId) -> Result<Option<i64>, Error> {
@@ -269,7 +273,7 @@ fn page(connection: &Connection, branch: i64, (after, to): (i64, i64), most: usi
 struct Expected {
     seq: Seq,
     /// The chain values that it may continue. After a changed entry these are the stored and the computed one; `None`
-    /// after an unreadable entry.
+    /// after an unreadable entry, and after a changed one that has not its whole value.
     chains: Option<[Hash; 2]>,
 }
 
@@ -307,30 +311,49 @@ impl Walk {
         mut defects: Vec<Defect>,
         is_known_before: bool,
     ) -> Audited {
-        let StoredEntry { position, epoch, at, version, payload_hash, chain, .. } = *stored;
-        let content = self.content(stored, &mut defects);
+        let StoredEntry { position, epoch, at, .. } = *stored;
+        let payload = stored.payload(&self.dictionaries);
+        let known = stored.hash_of(payload.as_ref().ok().and_then(Option::as_deref));
+        let content = self.content(stored, payload, &mut defects);
+        let payload_hash = known.unwrap_or(Hash([0; 32]));
         let starts = match content.event() {
             Some(Event::Forked(forked)) if seq == Seq(1) => Some([forked.hash; 2]),
             _ => self.expected.chains,
         };
-        let link = Link { epoch, at, kind: &stored.kind, version, payload_hash };
+        let link = stored.link(payload_hash);
         let before = Seq(seq.0.saturating_sub(1));
         let next = |chain| Head { seq: before, chain }.next(self.branch, &link).chain;
-        let computed = starts.map(|chains| chains.map(next));
-        if is_known_before && computed.is_some_and(|computed| !computed.contains(&chain)) {
+        let computed = known.and(starts).filter(|_| is_known_before).map(|chains| chains.map(next));
+        let fitting = computed.and_then(|chains| chains.into_iter().find(|chain| stored.chain.fits(*chain)));
+        if computed.is_some() && fitting.is_none() {
+            // What a changed payload says is no defect of its own.
+            if stored.payload_hash.is_none() {
+                defects.clear();
+            }
             defects.push(Defect::Chain);
         }
-        let or = computed.map_or(chain, |computed| computed[0]);
-        self.expected = Expected { seq: Seq(seq.0 + 1), chains: Some([chain, or]) };
+        let whole = stored.chain.whole();
+        let chains = whole.map(|chain| [chain, computed.map_or(chain, |computed| computed[0])]);
+        let chains = chains.or(fitting.map(|chain| [chain; 2]));
+        self.expected = Expected { seq: Seq(seq.0 + 1), chains };
+        let chain = whole.or(fitting).unwrap_or(Hash([0; 32]));
         let content = if defects.is_empty() { content } else { EntryContent::Lost };
         let kind = stored.kind.clone();
         Audited { branch: self.branch, seq, position, epoch, at, kind, payload_hash, chain, content, defects }
     }
 
-    fn content(&self, stored: &StoredEntry, defects: &mut Vec<Defect>) -> EntryContent {
-        let payload = match stored.payload(&self.dictionaries) {
-            Ok(None) => return EntryContent::Removed,
-            Ok(Some(payload)) if Hash::of(&payload) == stored.payload_hash => payload,
+    fn content(
+        &self,
+        stored: &StoredEntry,
+        payload: Result<Option<Cow<'_, [u8]>>, Unpackable>,
+        defects: &mut Vec<Defect>,
+    ) -> EntryContent {
+        let payload = match payload {
+            Ok(None) => {
+                defects.extend(stored.payload_hash.is_none().then_some(Defect::Unhashed));
+                return EntryContent::Removed;
+            }
+            Ok(Some(payload)) if stored.payload_hash.is_none_or(|stored| stored == Hash::of(&payload)) => payload,
             Ok(Some(_)) | Err(Unpackable::Frame) => {
                 defects.push(Defect::Payload);
                 return EntryContent::Lost;

@@ -7,7 +7,7 @@ use engine::{BranchId, Event, Forked, Seq, Session};
 use rusqlite::{Connection, params};
 
 use super::check::{look, three};
-use super::{add, own};
+use super::{add, own, redact};
 use crate::check::{Checkpoint, Defect, Repair, Verified, What};
 use crate::suite::samples::retracted;
 use crate::suite::{Script, id};
@@ -58,10 +58,9 @@ fn anchored() -> (tempfile::TempDir, PathBuf, Script) {
 }
 
 /// The same, with these payloads removed.
-fn redacted(seqs: &str) -> (tempfile::TempDir, PathBuf, Script) {
+fn redacted(seqs: &[u64]) -> (tempfile::TempDir, PathBuf, Script) {
     let (folder, home, script) = kept();
-    let sql = format!("UPDATE entries SET payload = NULL, packed = NULL WHERE branch = 1 AND seq IN ({seqs})");
-    assert!(database(&home).execute(&sql, []).unwrap() > 0);
+    redact(&home, 1, seqs);
     (folder, home, script)
 }
 
@@ -86,7 +85,7 @@ pub(super) fn fork(home: &Path, script: &Script, at: Seq) -> Script {
 
 #[test]
 fn r10_r17_r18_removed_entries_are_verified_and_folded_from_their_snapshot() {
-    for (name, make) in [("anchored", anchored as fn() -> _), ("redacted", || redacted("2, 3"))] {
+    for (name, make) in [("anchored", anchored as fn() -> _), ("redacted", || redacted(&[2, 3]))] {
         let (_folder, home, script): (_, PathBuf, Script) = make();
         let before = state(&home, script.branch, Seq(8));
         assert_eq!(look(&home).findings, vec![], "{name}");
@@ -104,7 +103,7 @@ fn r10_r17_r18_removed_entries_are_verified_and_folded_from_their_snapshot() {
 
 #[test]
 fn r18_the_chain_is_verified_across_removed_entries() {
-    let (_folder, home, script) = redacted("2, 3");
+    let (_folder, home, script) = redacted(&[2, 3]);
     database(&home).execute("UPDATE entries SET at = at + 1 WHERE branch = 1 AND seq = 2", []).unwrap();
     let verified = verify(&home, script.branch);
     assert_eq!((verified.faults[0].place.checkpoint.seq, &verified.faults[0].defect), (Seq(2), &Defect::Chain));
@@ -119,8 +118,7 @@ fn r18_the_chain_is_verified_across_removed_entries() {
     let child = fork(&home, &script, Seq(6));
     let content = state(&home, child.branch, Seq(2)).to_snapshot();
     own(&home).keep_snapshot(Snapshot::new(child.branch, Seq(2), content));
-    let redact = "UPDATE entries SET payload = NULL, packed = NULL WHERE branch = 4 AND seq = 1";
-    assert_eq!(database(&home).execute(redact, []).unwrap(), 1);
+    redact(&home, 4, &[1]);
     assert_eq!(verify(&home, child.branch).faults, vec![]);
     database(&home).execute("UPDATE entries SET chain = zeroblob(32) WHERE branch = 4 AND seq = 1", []).unwrap();
     assert_eq!(verify(&home, child.branch).faults[0].defect, Defect::Chain);
@@ -141,7 +139,7 @@ fn r10_no_salvage_is_offered_into_removed_entries() {
     assert!(finding.detail.contains(&format!("good up to {}@6", script.branch)), "{}", finding.detail);
     assert_eq!(finding.repair, salvage(&script));
     // Between a removed entry and its snapshot the state is unknown: the last good entry is the one before.
-    let (_folder, home, script) = redacted("2");
+    let (_folder, home, script) = redacted(&[2]);
     flip(&home, 3);
     let finding = look(&home).findings.remove(0);
     assert!(finding.detail.contains(&format!("good up to {}@1", script.branch)), "{}", finding.detail);
@@ -149,7 +147,7 @@ fn r10_no_salvage_is_offered_into_removed_entries() {
 
 #[test]
 fn r10_entries_removed_without_a_snapshot_are_reported() {
-    let (_folder, home, script) = redacted("6");
+    let (_folder, home, script) = redacted(&[6]);
     let findings = look(&home).findings;
     assert_eq!((findings.len(), findings[0].what), (1, What::Entry), "{findings:#?}");
     assert!(findings[0].detail.contains("no snapshot covers it"), "{}", findings[0].detail);
@@ -169,8 +167,7 @@ fn r17_a_line_is_read_from_the_snapshots_of_its_own_where_its_parents_are_gone()
     let child = fork(&home, &script, Seq(6));
     let state = state(&home, child.branch, Seq(2));
     own(&home).keep_snapshot(Snapshot::new(child.branch, Seq(2), state.to_snapshot()));
-    let redact = "UPDATE entries SET payload = NULL, packed = NULL WHERE branch = 1 AND seq = 5";
-    assert_eq!(database(&home).execute(redact, []).unwrap(), 1);
+    redact(&home, 1, &[5]);
     let line = Reader::open(&home).unwrap().history(child.branch).unwrap();
     assert_eq!((line.start.map(|start| start.session), line.segments[0].entries.len()), (Some(state.clone()), 0));
     assert_eq!(verify(&home, child.branch).session(), Some(&state));

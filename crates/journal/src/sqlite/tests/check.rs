@@ -116,6 +116,51 @@ fn r18_a_changed_entry_is_located_and_the_others_are_not_doubted() {
     }
 }
 
+/// R18: a row without the hash of its payload and without its whole chain value is found by four bytes of it. The rest of
+/// its append is not judged, the next one is.
+#[test]
+fn r18_a_changed_row_whose_hashes_are_not_stored_is_located() {
+    type Case = (&'static str, fn(&Defect) -> bool);
+    let chain = |defect: &Defect| *defect == Defect::Chain;
+    let cases: [Case; 9] = [
+        ("payload = replace(payload, 'request', 'requesT')", chain),
+        ("payload = '{}'", chain),
+        ("payload = NULL", |defect| *defect == Defect::Unhashed),
+        ("at = at + 1", chain),
+        ("epoch = 9", chain),
+        ("kind = 'paused'", chain),
+        ("chain = x'00000000'", chain),
+        ("chain = zeroblob(32)", chain),
+        ("chain = x''", |defect| matches!(defect, Defect::Row { .. })),
+    ];
+    for (name, is_it) in cases {
+        let (_folder, home, mut scripts) = three();
+        add(&own(&home), scripts[1].batch(vec![retracted(3), retracted(4)], vec![])).unwrap();
+        super::as_short_text(&home);
+        let change = |change: &str, seq: i64| {
+            let sql = format!("UPDATE entries SET {change} WHERE branch = 2 AND seq = ?1");
+            assert_eq!(database(&home).execute(&sql, [seq]).unwrap(), 1, "{sql}");
+        };
+        let defects = || {
+            let reader = Reader::open(&home).unwrap();
+            let segment = reader.lineage(scripts[1].branch).unwrap()[0];
+            let mut defects = vec![];
+            reader
+                .walk(&segment, |audited| defects.extend(audited.defects.iter().map(|it| (audited.seq, it.clone()))))
+                .unwrap();
+            defects
+        };
+        change(name, 3);
+        assert_eq!(own(&home).read(scripts[1].branch, Seq(1)).unwrap_err().kind(), crate::Kind::Damaged, "{name}");
+        assert!(only(&home).detail.contains(&format!("good up to {}@2", scripts[1].branch)), "{name}");
+        let found = defects();
+        assert!(found.len() == 1 && found[0].0 == Seq(3) && is_it(&found[0].1), "{name}: {found:?}");
+        change("at = at + 1", 5);
+        let found = defects();
+        assert!(found.len() == 2 && found[1] == (Seq(5), Defect::Chain), "{name}: {found:?}");
+    }
+}
+
 #[test]
 fn a_damaged_body_is_reported_for_the_sessions_that_name_it() {
     for (sql, defect) in [("UPDATE bodies SET content = x'00'", "does not match"), ("DELETE FROM bodies", "is missing")]
@@ -174,9 +219,7 @@ fn r18_a_forked_line_is_walked_through_its_parent() {
 #[test]
 fn a_removed_payload_leaves_the_chain_whole() {
     let (_folder, home, scripts) = three();
-    database(&home)
-        .execute("UPDATE entries SET payload = NULL, packed = NULL WHERE branch = 3 AND seq = 3", [])
-        .unwrap();
+    super::redact(&home, 3, &[3]);
     let reader = Reader::open(&home).unwrap();
     let mut contents = vec![];
     let segment = reader.lineage(scripts[2].branch).unwrap()[0];

@@ -115,9 +115,10 @@ fn r18_any_change_in_an_entry_is_found() {
         "kind = 'paused'",
         "seq = 900",
     ];
-    for change in changes {
+    let shapes: [fn(&Path); 2] = [super::as_text, super::as_short_text];
+    for (change, shape) in changes.into_iter().flat_map(|change| shapes.map(|shape| (change, shape))) {
         let (_folder, home, script) = filled();
-        super::as_text(&home);
+        shape(&home);
         let sql = format!("UPDATE entries SET {change} WHERE kind = 'override_set'");
         assert_eq!(database(&home).execute(&sql, []).unwrap(), 1);
         let error = own(&home).read(script.branch, Seq(1)).unwrap_err();

@@ -1,6 +1,7 @@
 //! Tests of files, processes and groups, which only the SQLite journal has. Tests of both journals are in `suite`.
 
 mod anchored;
+mod chains;
 mod check;
 mod damage;
 mod group;
@@ -34,6 +35,28 @@ fn home() -> (TempDir, PathBuf) {
 /// Stores everything uncompressed, so that SQL can change it.
 fn as_text(home: &std::path::Path) {
     super::store_uncompressed(&home.join("journal.db")).unwrap();
+}
+
+/// The same, with hashes and chain values as they are written: not those that can be computed.
+fn as_short_text(home: &std::path::Path) {
+    let connection = rusqlite::Connection::open(home.join("journal.db")).unwrap();
+    let sql = "SELECT position FROM entries WHERE length(chain) < 32";
+    let short: Vec<i64> = connection.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().flatten().collect();
+    assert!(!short.is_empty());
+    as_text(home);
+    connection.execute("UPDATE entries SET payload_hash = x''", []).unwrap();
+    for position in short {
+        let sql = "UPDATE entries SET chain = substr(chain, 1, 4) WHERE position = ?1";
+        connection.execute(sql, [position]).unwrap();
+    }
+}
+
+/// Removes these payloads of a branch, as retention does.
+fn redact(home: &std::path::Path, branch: i64, seqs: &[u64]) {
+    let connection = rusqlite::Connection::open(home.join("journal.db")).unwrap();
+    for seq in seqs {
+        super::stored::erase(&connection, branch, engine::Seq(*seq)).unwrap();
+    }
 }
 
 fn own(home: &std::path::Path) -> Sqlite {

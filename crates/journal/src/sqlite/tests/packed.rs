@@ -129,37 +129,52 @@ fn r10_r11_a_kill_at_any_operation_of_the_migration_from_the_first_format_change
     assert!(old > 0 && new > 0, "{old} old, {new} new");
 }
 
+/// R18: in values of a template and in a frame of Zstandard.
 #[test]
 fn r18_any_flipped_bit_in_a_packed_payload_is_found() {
     let (_folder, home, scripts) = three();
-    let sql = "SELECT packed FROM entries WHERE branch = 2 AND seq = 3";
-    let packed: Vec<u8> = database(&home).query_row(sql, [], |row| row.get(0)).unwrap();
     let (before, mut meaningless) = (Reader::open(&home).unwrap().read(scripts[1].branch, Seq(1)).unwrap(), 0);
-    for bit in 0..packed.len() * 8 {
-        let mut flipped = packed.clone();
-        flipped[bit / 8] ^= 1 << (bit % 8);
-        let sql = "UPDATE entries SET packed = ?1 WHERE branch = 2 AND seq = 3";
-        assert_eq!(database(&home).execute(sql, [flipped]).unwrap(), 1);
-        let reader = Reader::open(&home).unwrap();
-        let error = match reader.read(scripts[1].branch, Seq(1)) {
-            // A few bits of a frame have no meaning.
-            Ok(same) if same == before => {
-                meaningless += 1;
-                continue;
-            }
-            other => other.unwrap_err(),
-        };
-        assert!(matches!(error, Error::Damaged { .. }), "bit {bit}: {error}");
-        let verified = reader.verify(&reader.lineage(scripts[1].branch).unwrap());
-        let defects: Vec<_> = verified.faults.iter().map(|fault| &fault.defect).collect();
-        let is_it = |defect: &Defect| matches!(defect, Defect::Payload | Defect::Dictionary { .. });
-        assert!(defects.len() == 1 && is_it(defects[0]), "bit {bit}: {defects:?}");
-        assert!(reader.read(scripts[0].branch, Seq(1)).is_ok(), "the others are intact");
+    let put = |seq: u64, packed: &[u8]| {
+        let sql = "UPDATE entries SET packed = ?1 WHERE branch = 2 AND seq = ?2";
+        assert_eq!(database(&home).execute(sql, (packed, seq as i64)).unwrap(), 1);
+    };
+    let sql = "SELECT packed FROM entries WHERE branch = 2 ORDER BY seq";
+    let mut rows = vec![];
+    for packed in database(&home).prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap() {
+        let packed: Vec<u8> = packed.unwrap();
+        rows.push((rows.len() as u64 + 1, packed));
+    }
+    let templates = rows.iter().filter(|(_, packed)| packed[0] == 11).count();
+    assert!((1..rows.len()).contains(&templates), "both kinds: {templates}");
+    for (seq, packed) in rows {
+        for bit in 0..packed.len() * 8 {
+            let mut flipped = packed.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            put(seq, &flipped);
+            let reader = Reader::open(&home).unwrap();
+            let error = match reader.read(scripts[1].branch, Seq(1)) {
+                // A few bits of a frame have no meaning.
+                Ok(same) if same == before => {
+                    meaningless += 1;
+                    continue;
+                }
+                other => other.unwrap_err(),
+            };
+            assert!(matches!(error, Error::Damaged { .. }), "{seq}, bit {bit}: {error}");
+            let verified = reader.verify(&reader.lineage(scripts[1].branch).unwrap());
+            let defects: Vec<_> =
+                verified.faults.iter().map(|fault| (fault.place.checkpoint.seq, &fault.defect)).collect();
+            let is_it = |defect: &Defect| matches!(defect, Defect::Payload | Defect::Chain | Defect::Dictionary { .. });
+            assert!(
+                defects.len() == 1 && defects[0].0 == Seq(seq) && is_it(defects[0].1),
+                "{seq}, bit {bit}: {defects:?}"
+            );
+            assert!(reader.read(scripts[0].branch, Seq(1)).is_ok(), "the others are intact");
+        }
+        put(seq, &packed);
     }
     assert!(meaningless < 8, "{meaningless}");
     // Nor is a text beside it believed.
-    let sql = "UPDATE entries SET packed = ?1 WHERE branch = 2 AND seq = 3";
-    database(&home).execute(sql, [packed]).unwrap();
     database(&home).execute("UPDATE entries SET payload = '{}' WHERE branch = 2 AND seq = 2", []).unwrap();
     let reader = Reader::open(&home).unwrap();
     let verified = reader.verify(&reader.lineage(scripts[1].branch).unwrap());
@@ -171,9 +186,11 @@ fn r18_any_flipped_bit_in_a_packed_payload_is_found() {
 /// once the home has an owner.
 #[test]
 fn r10_a_lost_dictionary_is_found_and_put_back() {
-    for sql in
-        ["DELETE FROM dictionaries WHERE id = 1", "UPDATE dictionaries SET bytes = x'00'", "DROP TABLE dictionaries"]
-    {
+    for sql in [
+        "DELETE FROM dictionaries WHERE id IN (1, 3)",
+        "UPDATE dictionaries SET bytes = x'00'",
+        "DROP TABLE dictionaries",
+    ] {
         let (_folder, home, scripts) = three();
         let change = || database(&home).execute_batch(sql).unwrap();
         change();
@@ -192,6 +209,47 @@ fn r10_a_lost_dictionary_is_found_and_put_back() {
         Repairs::take(&home).unwrap().dictionaries().unwrap();
         assert_eq!(look(&home).findings, vec![], "{sql}");
         assert_eq!(own(&home).read(scripts[1].branch, Seq(1)).unwrap().len(), 4, "{sql}");
+    }
+}
+
+/// R10: a home that is older than the templates needs none until its next owner writes them.
+#[test]
+fn r10_only_templates_that_something_needs_are_missing() {
+    let (_folder, home, _) = three();
+    database(&home).execute("DELETE FROM dictionaries WHERE id = 3", []).unwrap();
+    assert_eq!(look(&home).findings.len(), 1);
+    super::as_text(&home);
+    assert_eq!(look(&home).findings, vec![]);
+    drop(own(&home));
+    assert_eq!(number(&home, "SELECT count(*) FROM dictionaries"), 3);
+    database(&home).execute("UPDATE dictionaries SET bytes = x'7b7d0a' WHERE id = 3", []).unwrap();
+    assert_eq!(look(&home).findings.len(), 1, "changed, whoever needs it");
+}
+
+/// R10: a home with templates of a later version is read with those, and their absence is reported as such.
+#[test]
+fn r10_templates_that_this_program_does_not_have_come_from_the_home() {
+    let (_folder, home, scripts) = three();
+    let before = Reader::open(&home).unwrap().read(scripts[1].branch, Seq(1)).unwrap();
+    let connection = database(&home);
+    let at = "WHERE branch = 2 AND seq = 3";
+    let template = [b"{}\n", &before[2].event.payload()[..], b"\n"].concat();
+    connection.execute("INSERT INTO dictionaries VALUES (5, ?1)", [&template]).unwrap();
+    connection.execute(&format!("UPDATE entries SET packed = x'0d01' {at}"), []).unwrap();
+    assert_eq!(Reader::open(&home).unwrap().read(scripts[1].branch, Seq(1)).unwrap(), before);
+    assert_eq!(look(&home).findings, vec![]);
+    connection.execute("DELETE FROM dictionaries WHERE id = 5", []).unwrap();
+    let error = own(&home).read(scripts[1].branch, Seq(1)).unwrap_err();
+    assert!(error.to_string().contains("dictionary 5"), "{error}");
+    let finding = look(&home).findings.remove(0);
+    assert!(finding.detail.contains("dictionary 5") && finding.repair.is_none(), "{finding:?}");
+    // Neither a dictionary nor a missing row is a list of templates.
+    for packed in ["x'0801'", "x'0901'", "x'0b'", "x'0bff7f'"] {
+        connection.execute(&format!("UPDATE entries SET packed = {packed} {at}"), []).unwrap();
+        assert_eq!(own(&home).read(scripts[1].branch, Seq(1)).unwrap_err().kind(), crate::Kind::Damaged, "{packed}");
+        let verified = Reader::open(&home).unwrap();
+        let verified = verified.verify(&verified.lineage(scripts[1].branch).unwrap());
+        assert_eq!(verified.faults[0].defect, Defect::Payload, "{packed}");
     }
 }
 
@@ -224,8 +282,10 @@ fn r10_a_dictionary_that_this_program_does_not_have_comes_from_the_home() {
 #[test]
 fn r10_a_packed_payload_is_erased_by_two_nulls() {
     let (_folder, home, scripts) = three();
-    let sql = "UPDATE entries SET payload = NULL, packed = NULL WHERE branch = 2 AND seq = 3";
-    database(&home).execute(sql, []).unwrap();
+    let hashes = "SELECT count(*) FROM entries WHERE payload_hash <> x''";
+    assert_eq!(number(&home, hashes), 0, "the payload says its hash");
+    super::redact(&home, 2, &[3]);
+    assert_eq!(number(&home, hashes), 1);
     let reader = Reader::open(&home).unwrap();
     assert!(matches!(reader.read(scripts[1].branch, Seq(1)), Err(Error::Erased { seq: Seq(3), .. })));
     let verified = reader.verify(&reader.lineage(scripts[1].branch).unwrap());

@@ -5,7 +5,7 @@ use std::path::Path;
 use engine::{Event, Seq, Session, Timestamp};
 use rusqlite::Connection;
 
-use super::{add, filled, own};
+use super::{add, filled, own, redact};
 use crate::suite::Script;
 use crate::suite::samples::retracted;
 use crate::{Error, Journal as _, Kind, Read as _, Snapshot, Sqlite};
@@ -52,7 +52,8 @@ fn r18_after_removed_entries_the_line_starts_at_their_snapshot_which_stays() {
     keep(&sqlite, &script, 9);
     settle(&sqlite, &mut script);
     drop(sqlite);
-    change(&home, "DELETE FROM entries WHERE seq < 9; UPDATE entries SET payload = NULL, packed = NULL WHERE seq = 9");
+    redact(&home, 1, &[9]);
+    change(&home, "DELETE FROM entries WHERE seq < 9");
 
     let sqlite = own(&home);
     let whole = sqlite.history(script.branch).unwrap();
@@ -77,14 +78,14 @@ fn r18_an_erased_entry_needs_a_snapshot_behind_it() {
     keep(&sqlite, &script, 9);
     settle(&sqlite, &mut script);
     drop(sqlite);
-    change(&home, "UPDATE entries SET payload = NULL, packed = NULL WHERE seq = 5");
+    redact(&home, 1, &[5]);
     let sqlite = own(&home);
     assert_eq!(sqlite.line(script.branch).unwrap().entries().count() as u64, script.seq - 9);
     let whole = sqlite.history(script.branch).unwrap();
     assert_eq!(whole.start.as_ref().map(|start| start.session.head), Some(Seq(9)));
     drop(sqlite);
 
-    change(&home, "UPDATE entries SET payload = NULL, packed = NULL WHERE seq = 11");
+    redact(&home, 1, &[11]);
     let sqlite = own(&home);
     let erased = |seq| Err(Error::Erased { branch: script.branch, seq: Seq(seq) });
     assert_eq!(sqlite.line(script.branch), erased(11));
