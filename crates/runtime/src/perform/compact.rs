@@ -7,10 +7,10 @@ use engine::{
     BodyKind, BudgetRequest, Candidate, CompactionResult, CompactionStep, Content, Failure, FailureClass, Grant, Item,
     Part, Report, Transcript, Usage,
 };
-use futures_util::StreamExt as _;
-use models::{Cached, Message, Model as _, ModelEvent, Request};
+use models::{Cached, Message, ModelEvent, Request};
 
 use super::Reporter;
+use super::masked_answer::MaskedAnswer;
 use crate::conversation::{self, Conversation};
 use crate::runtime::Shared;
 use crate::summary::{self, HistoryItem, PieceRequest};
@@ -122,7 +122,7 @@ fn results(shared: &Shared, transcript: &Transcript) -> Result<CompactionResult,
 
 /// Asks a model for a summary, piece by piece if the history is too large for one request.
 async fn ask(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     candidate: Candidate,
     endpoint: models::Endpoint,
     history: Vec<HistoryItem>,
@@ -173,8 +173,8 @@ fn named(failure: Failure, candidate: &Candidate) -> Failure {
 }
 
 /// The text of a complete response, and its usage.
-async fn answer(shared: &Shared, request: Request) -> Result<(String, Usage), Failed> {
-    let mut stream = shared.models.stream(request);
+async fn answer(shared: &Arc<Shared>, request: Request) -> Result<(String, Usage), Failed> {
+    let mut stream = MaskedAnswer::new(shared, request);
     let mut text = String::new();
     while let Some(event) = stream.next().await {
         match event? {

@@ -4,6 +4,7 @@ mod call;
 mod compact;
 mod freeze_call;
 pub(crate) mod home;
+mod masked_answer;
 mod prepare;
 mod request;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use engine::{Candidate, Failure, FailureClass, LedgerInput, Report, Thinking, ThinkingLowered, Timestamp, ToolSpec};
-use futures_util::stream::Fuse;
-use futures_util::{FutureExt as _, StreamExt as _};
-use models::{Cached, Endpoint, Message, Model as _, ModelEvent, Request, ResponseStream};
+use futures_util::FutureExt as _;
+use models::{Cached, Endpoint, Message, ModelEvent, Request};
 
 use super::Reporter;
+use super::masked_answer::{MaskedAnswer, StreamEvent};
 use crate::crashpoint;
 use crate::ledger;
 use crate::runtime::Shared;
@@ -17,9 +17,6 @@ const PIECES: usize = 64;
 
 /// How often another task may run while nothing comes: the chunks that end an answer carry no event until the last one.
 const YIELDS: u32 = 4;
-
-/// An item of a stream.
-type StreamEvent = Result<ModelEvent, Failure>;
 
 /// A request without its endpoint: keys are resolved when it is sent and are in no record.
 pub(super) struct Order {
@@ -53,7 +50,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
     let lowered = lowered(&candidate, refused, &endpoint);
     let cache_key = Some(cache_key);
     let request = Request { candidate, system, messages, tools, endpoint, continues, cache_key };
-    let mut stream = shared.models.stream(request).fuse();
+    let mut stream = MaskedAnswer::new(&shared, request);
     crashpoint::hit("request_sent");
     while let Some(first) = stream.next().await {
         for event in ready_now(first, &mut stream).await {
@@ -79,7 +76,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
 
 /// The events that are there, beginning with this one. Each chunk of a body passes through the task of its connection, so
 /// whatever arrived together is only seen together if that task runs in between; else each piece costs a commit.
-async fn ready_now(first: StreamEvent, stream: &mut Fuse<ResponseStream>) -> Vec<StreamEvent> {
+async fn ready_now(first: StreamEvent, stream: &mut MaskedAnswer) -> Vec<StreamEvent> {
     let (mut events, mut yields) = (vec![first], 0);
     while events.len() < PIECES {
         match stream.next().now_or_never() {
