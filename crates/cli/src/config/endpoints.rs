@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use engine::{Candidate, Hash, ProviderAddress};
 use models::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 use serde::{Deserialize, Deserializer};
 
@@ -257,6 +258,35 @@ impl Config {
             }
         }
         Ok(endpoint)
+    }
+
+    /// Where the credentials of these candidates are sent now, each profile once.
+    pub(super) fn addresses_of<'a>(&self, candidates: impl Iterator<Item = &'a Candidate>) -> Vec<ProviderAddress> {
+        let mut addresses: Vec<ProviderAddress> = vec![];
+        for Candidate { provider, profile, .. } in candidates {
+            let is_known = |known: &ProviderAddress| known.provider == *provider && known.profile == *profile;
+            if addresses.iter().any(is_known) {
+                continue;
+            }
+            let address = self.address(provider, profile.as_deref());
+            addresses.extend(address.map(|address| ProviderAddress {
+                provider: provider.clone(),
+                profile: profile.clone(),
+                address,
+            }));
+        }
+        addresses
+    }
+
+    /// The address of a profile's requests, without reading its key; none for the built-in model.
+    fn address(&self, provider: &str, profile: Option<&str>) -> Option<Hash> {
+        let route = self.route(provider).filter(|route| !route.base_url.is_empty())?;
+        let mut endpoint = Endpoint::new(Api::from_name(route.api)?, route.base_url, None);
+        endpoint.proxy = self.values.providers.get(provider).and_then(|configured| configured.proxy.clone());
+        if let Some(profile) = profile {
+            endpoint.login = self.login(provider, profile, credential(provider, &route, profile).ok()?).ok()?;
+        }
+        Some(endpoint.address())
     }
 
     /// The key of a profile; none for a login.

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, BudgetRequest, Candidate, CompactionResult, CompactionStep, Content, Failure, FailureClass, Grant, Item,
-    Part, Report, Transcript, Usage,
+    BodyKind, BudgetRequest, Candidate, CompactionResult, CompactionStep, Content, Failure, FailureClass, Grant, Hash,
+    Item, Part, Report, Transcript, Usage,
 };
 use models::{Cached, Message, ModelEvent, Request};
 
-use super::Reporter;
 use super::masked_answer::MaskedAnswer;
+use super::{Reporter, request};
 use crate::conversation::{self, Conversation};
 use crate::runtime::Shared;
 use crate::summary::{self, HistoryItem, PieceRequest};
@@ -28,6 +28,8 @@ pub(super) struct Order {
     pub(super) items: usize,
     pub(super) transcript: Transcript,
     pub(super) candidate: Candidate,
+    /// The address that belongs to its credentials in this run.
+    pub(super) address: Option<Hash>,
     pub(super) focus: Option<String>,
     /// The grant that a model's summary needs from the budgets of its run.
     pub(super) grant: Option<BudgetRequest>,
@@ -55,13 +57,16 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
 }
 
 async fn compact(shared: &Arc<Shared>, order: Order) -> Result<CompactionResult, Failed> {
-    let Order { compaction_step, items, transcript, candidate, focus, grant } = order;
+    let Order { compaction_step, items, transcript, candidate, address, focus, grant } = order;
     let of = Arc::clone(shared);
     if compaction_step == CompactionStep::Truncate {
         return Ok(blocking(move || results(&of, &transcript)).await?);
     }
-    let endpoint =
-        if compaction_step == CompactionStep::Summarise { Some(shared.resolver.endpoint(&candidate)?) } else { None };
+    let endpoint = if compaction_step == CompactionStep::Summarise {
+        Some(request::endpoint(shared, &candidate, address)?)
+    } else {
+        None
+    };
     if let Some(endpoint) = endpoint.filter(|endpoint| endpoint.api != models::Api::Offline) {
         let history = blocking(move || history(&of, &transcript, items)).await?;
         if let Some(request) = grant {

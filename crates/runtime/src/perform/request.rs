@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use engine::{Candidate, Failure, FailureClass, LedgerInput, Report, Thinking, ThinkingLowered, Timestamp, ToolSpec};
+use engine::{
+    Candidate, Failure, FailureClass, Hash, LedgerInput, Report, Thinking, ThinkingLowered, Timestamp, ToolSpec,
+};
 use futures_util::FutureExt as _;
 use models::{Cached, Endpoint, Message, ModelEvent, Request};
 
@@ -21,6 +23,8 @@ const YIELDS: u32 = 4;
 /// A request without its endpoint: keys are resolved when it is sent and are in no record.
 pub(super) struct Order {
     pub(super) candidate: Candidate,
+    /// The address that belongs to its credentials in this run.
+    pub(super) address: Option<Hash>,
     /// The thinking level of the settings, if the model has refused it in this run.
     pub(super) refused: Option<Thinking>,
     /// Whether its provider has no other profile in the run's settings.
@@ -34,7 +38,7 @@ pub(super) struct Order {
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
-    let Order { candidate, refused, alone, system, messages, tools, continues, cache_key } = order;
+    let Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key } = order;
     let (asked, since) = (candidate.clone(), shared.clock.now());
     // Every failure names its candidate, whatever its source.
     let named = |mut failure: Failure| {
@@ -43,7 +47,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
         failure.profile.clone_from(&asked.profile);
         failure
     };
-    let endpoint = match shared.resolver.endpoint(&candidate) {
+    let endpoint = match endpoint(&shared, &candidate, address) {
         Ok(endpoint) => endpoint,
         Err(failure) => return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await,
     };
@@ -72,6 +76,23 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
     }
     let failure = Failure::new(FailureClass::Network, "the response ended before its end mark");
     reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await;
+}
+
+/// Where the request goes now. Credentials only go where they went when the run began: whoever changes an address in the
+/// configuration must not get the key that is used with it.
+pub(super) fn endpoint(shared: &Shared, candidate: &Candidate, address: Option<Hash>) -> Result<Endpoint, Failure> {
+    let endpoint = shared.resolver.endpoint(candidate)?;
+    if !endpoint.has_credentials() || address.is_none_or(|address| address == endpoint.address()) {
+        return Ok(endpoint);
+    }
+    let message = format!(
+        "{} was not asked: its address, its proxy or its token server has changed since this run began (it is at {} now), and \
+         its credentials only go where they went then\nSend the message again: a new run uses the new address. Or restore \
+         the old one in config.toml.",
+        candidate.provider,
+        endpoint.host()
+    );
+    Err(Failure::new(FailureClass::Refused, message))
 }
 
 /// The events that are there, beginning with this one. Each chunk of a body passes through the task of its connection, so

@@ -93,6 +93,7 @@ impl runtime::Resolver for Local {
             outside: Policy::Deny,
             budget: engine::Budget::default(),
             history_turns: None,
+            addresses: vec![],
             recover: engine::Recover::Ask,
             web_fetch: Policy::Deny,
             tools: tools::specs(),
