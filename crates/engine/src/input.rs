@@ -166,6 +166,8 @@ pub struct SenderOptions {
     pub origin: Option<Box<Address>>,
     /// Where its answer goes, if not to its origin.
     pub reply_to: Option<Box<Address>>,
+    /// How many secrets were masked in it, which the runtime counts.
+    pub masked: u32,
 }
 
 impl SenderOptions {

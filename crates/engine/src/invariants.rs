@@ -216,6 +216,7 @@ mod tests {
             mode_by: None,
             origin: None,
             reply_to: None,
+            masked: 0,
         };
         session.apply(&accepted.into(), Timestamp(2));
     }

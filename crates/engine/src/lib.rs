@@ -51,7 +51,8 @@ pub use machine::{failover, timers};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use settings::{
-    Candidate, Compaction, Limits, Policy, Price, Recover, ResumeMode, Settings, Thinking, ToolClass, ToolSpec,
+    Candidate, Compaction, Limits, Policy, Price, ProviderAddress, Recover, ResumeMode, Settings, Thinking, ToolClass,
+    ToolSpec,
 };
 pub use state::{
     Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Cooling, Counted, Counters, Ending,

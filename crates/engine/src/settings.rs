@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::body::{BodyKind, Content};
 use crate::event::Usage;
+use crate::ids::Hash;
 use crate::tables::budget::Budget;
 
 /// How a call may be repeated (design: tool classes).
@@ -301,11 +302,33 @@ pub struct Settings {
     /// The turns of the history that a request holds at most (R41); none = all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history_turns: Option<u32>,
+    /// Where the credentials of its candidates may be sent; older stored settings do not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<ProviderAddress>,
     /// The tools, in the order in which the model receives them.
     pub tools: Arc<[ToolSpec]>,
 }
 
+/// The address that belongs to the credentials of a profile for a whole run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderAddress {
+    /// The provider's name in the configuration.
+    pub provider: String,
+    /// The auth profile's name.
+    pub profile: Option<String>,
+    /// The hash of the address: an address may itself hold a secret.
+    pub address: Hash,
+}
+
 impl Settings {
+    /// The address that belongs to the credentials of this candidate; none if the settings do not say.
+    pub fn address(&self, candidate: &Candidate) -> Option<Hash> {
+        let is_of =
+            |known: &&ProviderAddress| known.provider == candidate.provider && known.profile == candidate.profile;
+        self.addresses.iter().find(is_of).map(|known| known.address)
+    }
+
     /// The tool of this name.
     pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
         self.tools.iter().find(|tool| tool.name == name)

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use engine::Hash;
+use reqwest::Url;
+
 use crate::login::Login;
 
 /// The wire formats with an adapter.
@@ -96,11 +99,53 @@ impl Endpoint {
     pub fn new(api: Api, base_url: impl Into<String>, key: Option<Secret>) -> Self {
         Self { api, base_url: base_url.into(), key, headers: vec![], proxy: None, login: None }
     }
+
+    /// Identifies the hosts that receive what is sent: that of the API, the proxy, and the token server. Paths on them do
+    /// not count.
+    pub fn address(&self) -> Hash {
+        let token_url = self.login.as_ref().map(|login| &login.token_url);
+        let hosts = [Some(&self.base_url), self.proxy.as_ref(), token_url];
+        let hosts: Vec<String> =
+            hosts.iter().map(|address| address.map(|address| origin(address)).unwrap_or_default()).collect();
+        Hash::of(hosts.join("\n").as_bytes())
+    }
+
+    /// Whether requests to it hold anything that only it may receive.
+    pub fn has_credentials(&self) -> bool {
+        self.key.is_some() || self.login.is_some() || !self.headers.is_empty()
+    }
+
+    /// The host of the API for a message, without anything secret.
+    pub fn host(&self) -> String {
+        Url::parse(self.base_url.trim())
+            .map_or_else(|_| "an invalid address".to_owned(), |url| url.origin().ascii_serialization())
+    }
+}
+
+/// Scheme, host and port.
+fn origin(address: &str) -> String {
+    Url::parse(address.trim()).map_or_else(|_| address.to_owned(), |url| url.origin().ascii_serialization())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn r50_an_address_is_its_hosts() {
+        let endpoint = |base_url: &str| Endpoint::new(Api::OpenAiChat, base_url, None);
+        let address = |base_url: &str| endpoint(base_url).address();
+        let same = address("https://h/v1");
+        for base_url in ["https://h:443/v2", "https://H/v1/", " https://me:pass@h?x=y"] {
+            assert_eq!(address(base_url), same, "{base_url}");
+        }
+        for base_url in ["http://h/v1", "https://h:444/v1", "https://h.evil.dev/v1", "https://h@evil.dev/v1", "h"] {
+            assert_ne!(address(base_url), same, "{base_url}");
+        }
+        let proxied = Endpoint { proxy: Some("http://p:1".to_owned()), ..endpoint("https://h/v1") };
+        assert_ne!(proxied.address(), same);
+        assert!(!proxied.has_credentials());
+    }
 
     #[test]
     fn every_name_leads_back_to_its_format() {

@@ -6,6 +6,7 @@ use engine::{Candidate, Failure, FailureClass};
 use crate::classify::ErrorBody;
 use crate::endpoint::{Endpoint, SECRET_HEADER_BYTES, Secret};
 use crate::limits::DETAIL_CHARS;
+use crate::secret_parts::{secrets_of_address, secrets_of_header};
 use crate::wait::Asked;
 
 /// An error before the endpoint that it concerns is known.
@@ -185,8 +186,11 @@ impl Subject {
     fn mask(&self, text: &str) -> String {
         let headers = self.endpoint.headers.iter().map(|(_, value)| value);
         let headers = headers.filter(|value| value.reveal().len() >= SECRET_HEADER_BYTES);
-        let secrets = self.endpoint.key.iter().chain(headers).map(Secret::reveal);
-        let secrets = secrets.filter(|secret| !secret.is_empty());
+        let sent: Vec<&str> = self.endpoint.key.iter().chain(headers).map(Secret::reveal).collect();
+        let parts = sent.iter().flat_map(|value| secrets_of_header(value));
+        let addresses = [Some(&self.endpoint.base_url), self.endpoint.proxy.as_ref()].into_iter().flatten();
+        let parts: Vec<String> = parts.chain(addresses.flat_map(|address| secrets_of_address(address))).collect();
+        let secrets = sent.into_iter().chain(parts.iter().map(String::as_str)).filter(|secret| !secret.is_empty());
         let text = secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "[key]"));
         let mut masked = String::with_capacity(text.len());
         let mut rest = text.as_str();
@@ -253,6 +257,21 @@ mod tests {
         );
         assert_eq!(failure.code.as_deref(), Some("[key]"));
         assert!(!format!("{failure:?}").contains("top-secret"));
+    }
+
+    #[test]
+    fn r50_the_parts_of_a_secret_that_a_provider_repeats_are_masked() {
+        let mut subject = subject(None);
+        let header = |name: &str, value: &str| (name.to_owned(), Secret::new(value));
+        subject.endpoint.headers = vec![header("authorization", "Bearer tok-12345"), header("cookie", "s=cookie-1")];
+        subject.endpoint.base_url = "http://me:hunter2@h/v1?api_key=query-key".to_owned();
+        subject.endpoint.proxy = Some("http://me:proxy-pass@h".to_owned());
+        let body = b"tok-12345 cookie-1 hunter2 query-key proxy-pass Bearer";
+        let failure = subject.failure(Fault::of_status(400, body, Asked::default()));
+        assert!(
+            failure.message.starts_with("acme answered HTTP 400: [key] [key] [key] [key] [key] Bearer\n"),
+            "{failure}"
+        );
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod ollama;
 mod openai_chat;
 mod openai_responses;
 mod rendering;
+mod secret_parts;
 mod wait;
 mod wire;
 
@@ -39,3 +40,4 @@ pub use model_set::ModelSet;
 pub use offline::Offline;
 pub use ollama::local_models;
 pub use rendering::Cached;
+pub use secret_parts::{secrets_of_address, secrets_of_header};

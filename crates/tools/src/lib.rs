@@ -55,7 +55,7 @@ pub use attach::{AttachError, attach, attach_sent};
 pub use background::{ProcessEnd, end_process, forget_process, hold_process, process_end};
 pub use call::{CallRequest, Context, FoundCall, end, find, forget, freeze, run, thaw};
 pub use fetch::NetworkPolicy;
-pub use masking::Secrets;
+pub use masking::{Flush, MaskedText, Secrets};
 pub use orphan::{Orphans, orphans};
 pub use output::Outputs;
 pub use policy::{Checked, check};

@@ -214,6 +214,14 @@ pub(crate) const REASON_BYTES: usize = 1 << 10;
 /// Bytes below which a value is not masked: it is hardly a secret, and masking it would garble ordinary text.
 pub(crate) const SECRET_BYTES: usize = 6;
 
+/// Bytes below which only a value itself is masked, not its other forms.
+pub(crate) const SECRET_FORM_BYTES: usize = 8;
+
+/// At the end of a text, half of a secret is masked as a part of it, but nothing shorter than the least, which is an
+/// ordinary word, and everything from the most on, which no public prefix of keys reaches (`sk-ant-api03-`).
+pub(crate) const SECRET_START_LEAST_BYTES: usize = 8;
+pub(crate) const SECRET_START_MOST_BYTES: usize = 16;
+
 /// Bytes of a command that an approval request quotes: whoever approves it must see what it does.
 pub(crate) const QUOTED_BYTES: usize = 8 << 10;
 

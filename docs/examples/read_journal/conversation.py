@@ -9,7 +9,7 @@ UNKNOWN = ("timeout", "stalled", "network", "malformed", "unknown")
 # The final states of a leg.
 OVER = ("dropped", "cancelled", "refused", "ended")
 # Fields of an accepted message that its row in a list does not have.
-BESIDE = {"attachments", "mode_by", "ends", "origin", "reply_to"}
+BESIDE = {"attachments", "mode_by", "ends", "origin", "reply_to", "masked"}
 
 
 class Run:

@@ -66,6 +66,9 @@ fn lay_out(receipt: &ReceiptStory, zone: &Zone) -> String {
             page.line(format!("  {what} {}", printable(&address.to_string())));
         }
     }
+    if receipt.masked > 0 {
+        page.line(format!("  secrets that were masked in it: {}", receipt.masked));
+    }
     if let Some(ends) = receipt.ends_run {
         page.line(format!("  run {ends} ends as interrupted for it"));
     }

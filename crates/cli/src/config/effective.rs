@@ -74,6 +74,7 @@ resume = \"continue\"
 [providers.acme]
 api = \"openai-chat\"
 base_url = \"http://me:sk-password@127.0.0.1:1/v1\"
+proxy = \"http://127.0.0.1:2/?api_key=sk-query-key\"
 headers.x-team = \"sk-header\"
 [[providers.acme.profiles]]
 key = \"sk-literal-key\"
@@ -109,9 +110,10 @@ name = \"other\"
         check("runs.resume", "\"restart\"", "variable", Some("LIMULUS_RUNS__RESUME"));
         check("agents.main.workspace", "\"there\"", "flag", Some("--workspace"));
         check("providers.acme.base_url", "\"http://…@127.0.0.1:1/v1\"", "file", Some("HOME/config.toml:6"));
-        check("providers.acme.headers.x-team", "\"…\"", "file", Some("HOME/config.toml:7"));
-        check("providers.acme.profiles.0.key", "\"…\"", "file", Some("HOME/config.toml:9"));
-        check("providers.acme.profiles.1.key", "\"env:ACME_KEY\"", "file", Some("HOME/config.toml:11"));
+        check("providers.acme.headers.x-team", "\"…\"", "file", Some("HOME/config.toml:8"));
+        check("providers.acme.proxy", "\"http://127.0.0.1:2/?api_key=…\"", "file", Some("HOME/config.toml:7"));
+        check("providers.acme.profiles.0.key", "\"…\"", "file", Some("HOME/config.toml:10"));
+        check("providers.acme.profiles.1.key", "\"env:ACME_KEY\"", "file", Some("HOME/config.toml:12"));
         check("providers.openai.base_url", "\"https://api.openai.com/v1\"", "defaults", None);
         check("providers.openai.profiles.0.key", "\"env:OPENAI_API_KEY\"", "variable", Some("OPENAI_API_KEY"));
         assert!(

@@ -3,10 +3,12 @@
 
 use std::fmt;
 
+use engine::{Candidate, Hash, ProviderAddress};
 use models::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 use serde::{Deserialize, Deserializer};
 
 use super::Config;
+use super::concealed::{self, HIDDEN};
 use super::credentials::Credential;
 use super::declared::Profile;
 use super::error::{ConfigError, Origin};
@@ -61,6 +63,9 @@ pub(crate) fn key_variables() -> Vec<&'static str> {
     variables
 }
 
+/// The variables that name the proxies of the environment.
+const PROXIES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+
 /// The name of the profile that a variable provides.
 pub(super) const BY_VARIABLE: &str = "env";
 
@@ -75,8 +80,7 @@ pub(crate) enum KeySource {
 impl fmt::Debug for KeySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Variable(name) => write!(f, "env:{name}"),
-            Self::File(path) => write!(f, "file:{path}"),
+            Self::Variable(_) | Self::File(_) => f.write_str(&self.shown()),
             Self::Literal(_) => f.write_str("a literal"),
         }
     }
@@ -97,6 +101,26 @@ impl KeySource {
         match self {
             Self::Variable(_) | Self::File(_) => true,
             Self::Literal(_) => false,
+        }
+    }
+
+    /// Whether a reference is one and not a key after `env:` or `file:`.
+    pub(super) fn is_plausible(&self) -> bool {
+        match self {
+            Self::Variable(name) => concealed::is_variable(name),
+            Self::File(path) => concealed::is_path(path),
+            Self::Literal(_) => true,
+        }
+    }
+
+    /// The reference as `config show` and messages show it; a key is not shown, wherever it stands.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Self::Variable(name) if self.is_plausible() => format!("env:{name}"),
+            Self::Variable(_) => format!("env:{HIDDEN}"),
+            Self::File(path) if self.is_plausible() => format!("file:{path}"),
+            Self::File(_) => format!("file:{HIDDEN}"),
+            Self::Literal(_) => HIDDEN.to_owned(),
         }
     }
 }
@@ -236,6 +260,35 @@ impl Config {
         Ok(endpoint)
     }
 
+    /// Where the credentials of these candidates are sent now, each profile once.
+    pub(super) fn addresses_of<'a>(&self, candidates: impl Iterator<Item = &'a Candidate>) -> Vec<ProviderAddress> {
+        let mut addresses: Vec<ProviderAddress> = vec![];
+        for Candidate { provider, profile, .. } in candidates {
+            let is_known = |known: &ProviderAddress| known.provider == *provider && known.profile == *profile;
+            if addresses.iter().any(is_known) {
+                continue;
+            }
+            let address = self.address(provider, profile.as_deref());
+            addresses.extend(address.map(|address| ProviderAddress {
+                provider: provider.clone(),
+                profile: profile.clone(),
+                address,
+            }));
+        }
+        addresses
+    }
+
+    /// The address of a profile's requests, without reading its key; none for the built-in model.
+    fn address(&self, provider: &str, profile: Option<&str>) -> Option<Hash> {
+        let route = self.route(provider).filter(|route| !route.base_url.is_empty())?;
+        let mut endpoint = Endpoint::new(Api::from_name(route.api)?, route.base_url, None);
+        endpoint.proxy = self.values.providers.get(provider).and_then(|configured| configured.proxy.clone());
+        if let Some(profile) = profile {
+            endpoint.login = self.login(provider, profile, credential(provider, &route, profile).ok()?).ok()?;
+        }
+        Some(endpoint.address())
+    }
+
     /// The key of a profile; none for a login.
     fn key(&self, provider: &str, profile: &str, credential: &Credential<'_>) -> Result<Option<Secret>, ConfigError> {
         let Credential::Key(source) = credential else { return Ok(None) };
@@ -265,7 +318,22 @@ impl Config {
         let headers = self.header_sources().filter_map(|source| self.read_key(source).ok());
         let headers = headers.filter(|value| value.reveal().len() >= SECRET_HEADER_BYTES);
         let built_in = key_variables().into_iter().filter_map(|name| self.environment.get(name)).map(Secret::new);
-        configured.chain(headers).chain(built_in).map(|key| key.reveal().to_owned()).collect()
+        let whole: Vec<String> = configured.chain(headers).chain(built_in).map(|key| key.reveal().to_owned()).collect();
+        // The token alone is as secret as the header that it is sent in.
+        let parts: Vec<String> = whole.iter().flat_map(|value| models::secrets_of_header(value)).collect();
+        let addresses = self.addresses().flat_map(models::secrets_of_address);
+        whole.into_iter().chain(parts).chain(addresses).collect()
+    }
+
+    /// Every address that may hold a password or a key, including those of the environment's proxies.
+    fn addresses(&self) -> impl Iterator<Item = &str> {
+        let providers = self.values.providers.values();
+        let configured = providers.flat_map(|provider| {
+            let tokens = provider.profiles.iter().filter_map(|profile| profile.token_url.as_ref());
+            provider.base_url.iter().chain(&provider.proxy).chain(tokens)
+        });
+        let proxies = PROXIES.iter().filter_map(|name| self.environment.get(name));
+        configured.map(String::as_str).chain(proxies)
     }
 
     /// The addresses from which pages may be fetched.

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::concealed::without_keys;
 use super::endpoints::{BuiltIn, built_in};
 
 /// The layer that a value comes from.
@@ -79,6 +80,9 @@ pub(crate) enum ConfigError {
     UnknownKey { origin: Origin, key: String, nearest: String },
     #[error("unknown variable {name}")]
     UnknownVariable { name: String, nearest: String },
+    /// A key of a provider where a name belongs.
+    #[error("{origin}: `{key}` has a key of a provider in the place of a name")]
+    KeyAsName { origin: Origin, key: String },
     /// A value that its key does not take.
     #[error("{origin}: `{key}` cannot be {found}")]
     Value {
@@ -113,10 +117,14 @@ pub(crate) enum ConfigError {
         known: Vec<String>,
     },
     /// A model of a flag or of a session that is not `PROVIDER/MODEL`.
-    #[error("`{model}` is not a model")]
+    #[error("`{}` is not a model", without_keys(model))]
     NotAModel { model: String },
     /// A model of a provider that is not configured.
-    #[error("the model `{model}` names the provider `{provider}`, which is not configured")]
+    #[error(
+        "the model `{}` names the provider `{}`, which is not configured",
+        without_keys(model),
+        without_keys(provider)
+    )]
     UnknownProvider {
         model: String,
         provider: String,
@@ -154,6 +162,10 @@ impl ConfigError {
             Self::Unreadable { .. } => "make it readable, or set LIMULUS_HOME to another folder".to_owned(),
             Self::Syntax { .. } => "fix that line; https://toml.io shows the format".to_owned(),
             Self::UnknownKey { nearest, .. } => format!("the nearest known key is `{nearest}`"),
+            Self::KeyAsName { .. } => {
+                "give it a name; the key belongs under [[providers.NAME.profiles]] as key = \"env:NAME\" or \"file:PATH\""
+                    .to_owned()
+            }
             Self::UnknownVariable { nearest, .. } => format!("the nearest known one is {nearest}"),
             Self::Value { expected, .. } => format!("it takes {expected}"),
             Self::Missing { expected, .. } => format!("add it to config.toml: it takes {expected}"),
@@ -173,7 +185,8 @@ impl ConfigError {
                     format!("set {key}, or add [[providers.{provider}.profiles]] with a key to config.toml")
                 }
                 _ => format!(
-                    "add [providers.{provider}] with api and base_url to config.toml; there are: {}",
+                    "add [providers.{}] with api and base_url to config.toml; there are: {}",
+                    without_keys(provider),
                     known.join(", ")
                 ),
             },

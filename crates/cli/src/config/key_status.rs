@@ -53,7 +53,7 @@ impl Config {
         };
         let Some((_, credential)) = route.profiles.first() else { return KeyStatus::NotNeeded };
         let source = credential.source();
-        let shown = if source.is_reference() { format!("{source:?}") } else { "in the configuration".to_owned() };
+        let shown = if source.is_reference() { source.shown() } else { "in the configuration".to_owned() };
         match self.read_key(source) {
             Ok(_) => KeyStatus::There { source: shown },
             Err(why) => KeyStatus::Missing { source: shown, why },

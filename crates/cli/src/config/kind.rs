@@ -2,6 +2,7 @@
 
 use toml::Value;
 
+use super::concealed::{self, HIDDEN};
 use super::endpoints::KeySource;
 
 /// The values that a key takes.
@@ -47,8 +48,9 @@ impl Kind {
     /// Whether a value is of this kind.
     pub(super) fn fits(self, value: &Value) -> bool {
         match (self, value) {
-            (Self::Text | Self::Secret, Value::String(text)) => !text.trim().is_empty(),
-            (Self::Model, Value::String(text)) => is_model(text),
+            (Self::Text, Value::String(text)) => !text.trim().is_empty() && !concealed::has_key(text),
+            (Self::Secret, Value::String(text)) => !text.trim().is_empty() && KeySource::of(text).is_plausible(),
+            (Self::Model, Value::String(text)) => is_model(text) && !concealed::has_key(text),
             (Self::Models, Value::Array(values)) => values.iter().all(|value| Self::Model.fits(value)),
             (Self::Number(least, most) | Self::Limit(least, most), Value::Integer(number)) => {
                 (least..=most).contains(number)
@@ -69,7 +71,7 @@ impl Kind {
     /// Describes the values of this kind, for a message.
     pub(super) fn expected(self) -> String {
         match self {
-            Self::Text => "text that is not empty".to_owned(),
+            Self::Text => "text that is not empty and no key".to_owned(),
             Self::Secret => "env:NAME, file:PATH or the key itself, as text".to_owned(),
             Self::Model => "PROVIDER/MODEL, such as \"acme/some-model\"".to_owned(),
             Self::Models => "a list of PROVIDER/MODEL, such as [\"acme/some-model\"]".to_owned(),
@@ -110,42 +112,43 @@ impl Kind {
         }
     }
 
-    /// The value with secrets masked: a literal key, or a password in an address.
+    /// The value with secrets masked: a literal key, or a password or a key in an address.
     pub(super) fn masked(self, value: &Value) -> Value {
         match (self, value) {
-            (Self::Secret, Value::String(text)) if KeySource::of(text).is_reference() => value.clone(),
-            (Self::SecretFile, Value::String(text)) if is_file(text) => value.clone(),
-            (Self::Secret | Self::SecretFile, _) => Value::String(MASK.to_owned()),
-            (Self::Address | Self::SafeAddress, Value::String(text)) => Value::String(without_password(text)),
+            (Self::Secret | Self::SecretFile, Value::String(text)) => Value::String(KeySource::of(text).shown()),
+            (Self::Secret | Self::SecretFile, _) => Value::String(HIDDEN.to_owned()),
+            (Self::Address | Self::SafeAddress, Value::String(text)) => Value::String(concealed::address(text)),
             _ => value.clone(),
         }
     }
 
     /// The value as a message quotes it.
     pub(super) fn shown(self, value: &Value) -> String {
-        const MOST_CHARS: usize = 60;
-        if matches!(self, Self::Secret | Self::SecretFile) {
-            return "what it holds".to_owned();
+        // A message quotes no text in which a key may be, whatever its name is.
+        let hidden = || "what it holds".to_owned();
+        match (self, &self.masked(value)) {
+            (Self::Secret | Self::SecretFile, _) => hidden(),
+            (_, Value::Table(_)) => "a table".to_owned(),
+            // A word of the list has no digit in it.
+            (Self::Word(_) | Self::Words(_), value)
+                if value.to_string().contains(|c: char| c.is_ascii_digit() && value.is_str()) =>
+            {
+                hidden()
+            }
+            (Self::Address | Self::SafeAddress, Value::String(text)) if !text.contains(['.', ':', '/']) => hidden(),
+            (_, Value::String(text)) => concealed::quoted(text).unwrap_or_else(hidden),
+            (_, Value::Array(_)) if concealed::may_have_key(&value.to_string()) => hidden(),
+            (_, value) => value.to_string().chars().take(60).collect(),
         }
-        let text = match &self.masked(value) {
-            Value::Table(_) => return "a table".to_owned(),
-            Value::String(text) => format!("{text:?}"),
-            other => other.to_string(),
-        };
-        if text.chars().count() <= MOST_CHARS { text } else { text.chars().take(MOST_CHARS).chain(['…']).collect() }
     }
-}
 
-/// Replaces a secret.
-const MASK: &str = "…";
-
-fn without_password(address: &str) -> String {
-    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
-    let (host, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    match host.rsplit_once('@') {
-        Some((_, host)) if !scheme.is_empty() => format!("{scheme}://{MASK}@{host}{path}"),
-        Some((_, host)) => format!("{MASK}@{host}{path}"),
-        None => address.to_owned(),
+    /// The value as a message quotes it where a table belongs.
+    pub(super) fn shown_for_table(value: &Value) -> String {
+        match value {
+            Value::String(_) => "text".to_owned(),
+            Value::Array(_) => "a list".to_owned(),
+            other => other.to_string(),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
+use super::concealed::{self, shown_path, shown_unknown};
 use super::deprecated::{renamed, revalued, warning};
 use super::environment::Environment;
 use super::error::{ConfigError, Origin};
@@ -92,7 +93,7 @@ impl Layers {
         let syntax = |error: toml::de::Error| ConfigError::Syntax {
             origin: source.origin(error.span().map_or(0, |span| span.start)),
             // Only its message: the full error would quote the line, which may hold a key.
-            detail: error.message().to_owned(),
+            detail: concealed::without_keys(error.message()),
         };
         let spans = DeTable::parse(text).map_err(syntax);
         let values: Result<Table, _> = toml::from_str(text).map_err(syntax);
@@ -126,8 +127,8 @@ impl Layers {
         let origin = source.origin(at.0);
         match (settings::at(&renamed(path).0), at.1.get_ref(), value) {
             (Entry::Unknown, ..) => {
-                let nearest = dotted(&nearest(path, Among::All));
-                self.wrong.push(ConfigError::UnknownKey { origin, key: dotted(path), nearest });
+                let nearest = shown_unknown(&nearest(path, Among::All));
+                self.wrong.push(ConfigError::UnknownKey { origin, key: shown_unknown(path), nearest });
             }
             (Entry::Key(kind), ..) => self.put(path, kind, value.clone(), origin),
             (Entry::Table, DeValue::Table(spans), Value::Table(values)) => self.put_table(source, path, spans, values),
@@ -140,10 +141,10 @@ impl Layers {
             }
             (Entry::Table, ..) => self.wrong.push(ConfigError::Value {
                 origin,
-                key: dotted(path),
-                found: Kind::Text.shown(value),
+                key: shown_path(path),
+                found: Kind::shown_for_table(value),
                 expected: if is_list(path) {
-                    format!("tables, each as [[{}]]", dotted(path))
+                    format!("tables, each as [[{}]]", shown_path(path))
                 } else {
                     "a table".to_owned()
                 },
@@ -178,10 +179,12 @@ impl Layers {
         if old_name.is_some() && self.values.get(&path).is_some_and(is_same_layer) {
             return;
         }
-        if kind.fits(&value) {
+        if path.iter().any(|part| concealed::has_key(part)) {
+            self.wrong.push(ConfigError::KeyAsName { origin, key: shown_path(&path) });
+        } else if kind.fits(&value) {
             self.values.insert(path, (value, origin));
         } else {
-            let (key, found, expected) = (dotted(&path), kind.shown(&value), kind.expected());
+            let (key, found, expected) = (shown_path(&path), kind.shown(&value), kind.expected());
             self.wrong.push(ConfigError::Value { origin, key, found, expected });
         }
     }

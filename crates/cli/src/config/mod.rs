@@ -4,6 +4,7 @@
 //! `reload` notices a changed file. What may not live here: reading or writing of anything but configuration.
 
 mod budget;
+mod concealed;
 mod credentials;
 mod declared;
 mod deprecated;

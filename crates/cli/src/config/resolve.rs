@@ -51,6 +51,8 @@ impl Config {
         let sent_from = subject.overrides.workspace.as_ref();
         let workspace = sent_from.or(self.flags.workspace.as_ref()).or(agent.workspace.as_ref());
         let workspace = self.environment.absolute(workspace.map_or(".", String::as_str))?;
+        let compaction = self.compaction(agent)?;
+        let addresses = self.addresses_of(candidates.iter().chain(&compaction.by));
         let granted = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
         let exec = self.values.tools.exec.policy;
         let settings = Settings {
@@ -63,10 +65,11 @@ impl Config {
             recover: self.values.runs.recover,
             exec: granted(exec),
             outside: granted(self.values.tools.outside_workspace.policy.unwrap_or(exec)),
-            compaction: self.compaction(agent)?,
+            compaction,
             budget: self.values.budget.resolved(),
             web_fetch: granted(self.values.tools.web_fetch.policy.unwrap_or(exec)),
             history_turns: agent.history_turns,
+            addresses,
             tools: tools::specs(),
         };
         Ok(Resolved { settings, notes })

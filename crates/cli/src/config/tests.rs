@@ -419,7 +419,7 @@ fn every_error_has_its_place_and_a_hint() {
     check("runs = 3", "HOME/config.toml:1: `runs` cannot be 3", "it takes a table");
     check(
         "[providers.acme]\nprofiles = \"x\"",
-        "HOME/config.toml:2: `providers.acme.profiles` cannot be \"x\"",
+        "HOME/config.toml:2: `providers.acme.profiles` cannot be text",
         "it takes tables, each as [[providers.acme.profiles]]",
     );
     check(
@@ -447,6 +447,72 @@ fn invalid_toml_is_reported_with_its_line_and_never_quoted() {
     assert!(hint.starts_with("fix that line"), "{hint}");
     let (what, _) = wrong("[[providers.acme.profiles]]\nkey = [\"sk-secret-key\"]", &[]);
     assert_eq!(what, "HOME/config.toml:2: `providers.acme.profiles.0.key` cannot be what it holds");
+}
+
+#[test]
+fn r50_a_key_in_the_wrong_place_is_an_error_that_does_not_show_it() {
+    let acme = "[providers.acme]\napi = \"openai-chat\"\nbase_url = \"http://h\"\n";
+    let profile = "[[providers.acme.profiles]]\n";
+    for key in ["sk-literal-0123456789", "AIzaSyB0123456789abcdef", "0123456789abcdef0123456789abcdef", "hunter2-tide"]
+    {
+        for file in [
+            format!("{acme}profiles = \"{key}\""),
+            format!("{acme}profiles = [\"{key}\"]"),
+            format!("{acme}headers = \"Bearer {key}\""),
+            format!("{acme}headers = [\"{key}\"]"),
+            format!("{acme}{profile}kind = \"{key}\""),
+            format!("{acme}{profile}key = [\"{key}\"]"),
+            format!("{acme}{profile}key = \"file:\"\nrefresh = \"{key}\""),
+            format!("[providers.acme]\napi = \"{key}\"\nbase_url = \"http://h\""),
+            format!("[providers.acme]\napi = \"gemini\"\nbase_url = \"{key}\""),
+            format!("[providers.acme]\napi = \"gemini\"\nbase_url = \"ftp://me:{key}@h/?k={key}\""),
+            format!("{acme}proxy = \"{key}\""),
+            format!("providers = \"{key}\""),
+            format!("[providers]\nacme = \"{key}\""),
+            format!("[tools.exec]\npolicy = \"{key}\""),
+            format!("[runs]\nresume = \"{key}\""),
+        ] {
+            let (what, hint) = wrong(&file, &[]);
+            assert!(!what.contains(key) && !hint.contains(key), "{file}: {what} ({hint})");
+        }
+    }
+    // In the place of a name, of a model or after `env:`, only what is known as a key is refused.
+    for key in ["sk-literal-0123456789", "AIzaSyB0123456789abcdef", "ghp_0123456789abcdef"] {
+        for file in [
+            format!("{acme}{profile}name = \"{key}\"\nkey = \"env:K\""),
+            format!("{acme}{profile}key = \"env:{key}\""),
+            format!("{acme}{profile}key = \"file:{key}\""),
+            format!("{acme}headers.x-team = \"env:{key}\""),
+            format!("{acme}headers.{key} = \"x\""),
+            format!("{acme}{key} = \"x\""),
+            format!("{acme}{profile}{key} = \"x\""),
+            format!("[providers.{key}]\napi = \"gemini\"\nbase_url = \"http://h\""),
+            format!("[agents.main]\nmodel = \"acme/{key}\""),
+            format!("[agents.main]\nfallbacks = [\"{key}\"]"),
+            format!("[agents.{key}]\nmodel = \"acme/m\""),
+            format!("[queue]\nsteer_prefix = \"{key}\""),
+        ] {
+            let (what, hint) = wrong(&file, &[]);
+            assert!(!what.contains(key) && !hint.contains(key), "{file}: {what} ({hint})");
+        }
+        let variable = ("LIMULUS_AGENTS__MAIN__MODEL", key);
+        let (what, hint) = wrong("", &[variable]);
+        assert!(!what.contains(key) && !hint.contains(key), "{what} ({hint})");
+    }
+}
+
+#[test]
+fn r50_the_secrets_of_headers_and_addresses_are_masked_alone() {
+    let file = "[providers.acme]\napi = \"openai-chat\"\nbase_url = \"http://me:hunter2@h/v1?api_key=query-key\"\n\
+                proxy = \"http://me:proxy-pass@p\"\nheaders.authorization = \"Bearer tok-12345\"\n\
+                [[providers.acme.profiles]]\nkey = \"Bearer tok-67890\"\n";
+    let config =
+        load(file, &[("HTTPS_PROXY", "http://me:env-proxy@p"), ("http_proxy", "http://me:small-proxy@p")]).unwrap();
+    let secrets = config.secrets();
+    for secret in ["hunter2", "query-key", "proxy-pass", "tok-12345", "tok-67890", "env-proxy", "small-proxy"] {
+        assert!(secrets.iter().any(|known| known == secret), "{secret}: {secrets:?}");
+    }
+    assert!(!secrets.iter().any(|known| ["Bearer", "me", "h", "p"].contains(&known.as_str())), "{secrets:?}");
 }
 
 #[test]

@@ -40,6 +40,7 @@ mod reading;
 mod reading_owned;
 mod receipts;
 mod reload;
+mod secrets;
 mod serve;
 mod served;
 mod setup;

@@ -114,6 +114,7 @@ fn settings() -> Settings {
         compaction: engine::Compaction::default(),
         budget: engine::Budget::default(),
         history_turns: None,
+        addresses: vec![],
         recover: engine::Recover::Ask,
         web_fetch: Policy::Ask,
         tools: [].into(),

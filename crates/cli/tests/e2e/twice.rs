@@ -127,6 +127,10 @@ beside_an_owner! {
         a3_r61_other_content_under_the_same_key_is_a_conflict_and_changes_nothing,
         r31_a_message_for_another_state_is_refused_and_leaves_nothing,
     }
+    secrets {
+        r50_a_key_in_the_answer_of_a_model_is_in_no_event_no_file_and_no_output,
+        r50_a_key_in_the_message_of_a_user_is_masked_before_it_is_recorded_and_the_receipt_says_so,
+    }
     show {
         r06_the_path_of_a_run_is_in_its_drawing,
     }
@@ -147,6 +151,23 @@ beside_an_owner! {
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
     ("anchored", "*", "removes entries of a home that nobody owns"),
+    (
+        "secrets",
+        "r50_a_key_does_not_go_to_an_address_that_changed_after_its_run_began",
+        "changes the file before there is an owner",
+    ),
+    ("secrets", "r50_a_resumed_run_sends_its_key_to_no_other_address_either", "kills the owner"),
+    ("secrets", "r50_a_provider_without_a_key_may_change_its_address_during_a_run", "kills the owner"),
+    (
+        "secrets",
+        "r50_a_proxy_of_the_environment_receives_nothing_that_is_for_this_machine",
+        "gives its commands other variables than the owner has",
+    ),
+    (
+        "secrets",
+        "r50_a_key_in_the_wrong_place_of_the_configuration_is_shown_nowhere",
+        "an owner cannot start with such a file",
+    ),
     (
         "asking",
         "r11_after_a_kill_the_next_terminal_is_asked_again",

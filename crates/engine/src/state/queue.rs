@@ -31,6 +31,11 @@ pub struct Queued {
     pub is_gathered: bool,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 /// The state of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -59,6 +64,9 @@ pub struct Message {
     /// Where its answer goes, if not to its origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<Box<Address>>,
+    /// How many secrets were masked in it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub masked: u32,
     /// The other leg of one that is steered and follows up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<LegState>,

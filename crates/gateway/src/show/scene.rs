@@ -220,6 +220,7 @@ fn settings(resume: ResumeMode) -> Settings {
         outside: Policy::Ask,
         budget: engine::Budget::default(),
         history_turns: None,
+        addresses: vec![],
         recover: engine::Recover::Ask,
         web_fetch: Policy::Ask,
         tools: tools::specs(),

@@ -71,6 +71,7 @@ pub(crate) fn accepted(body: Body) -> Event {
         mode_by: None,
         origin: None,
         reply_to: None,
+        masked: 0,
     }
     .into()
 }

@@ -337,6 +337,7 @@ impl Script {
             mode_by: None,
             origin: None,
             reply_to: None,
+            masked: 0,
         }
         .into()
     }

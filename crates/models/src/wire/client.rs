@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use engine::FailureClass;
@@ -18,24 +19,22 @@ use crate::wait;
 
 const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
 
-/// The HTTP clients. The first request that needs one creates it; later ones share its connections. The client for
-/// plain HTTP loads no root certificates, which would take longer than a whole local request.
+/// The HTTP clients. The first request that needs one creates it; later ones share its connections. A client for plain
+/// HTTP loads no root certificates, which would take longer than a whole local request. A client for this machine uses no
+/// proxy of the environment: the proxy would receive the key and the conversation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clients {
-    plain: Arc<OnceLock<Client>>,
-    secure: Arc<OnceLock<Client>>,
+    /// By whether they are for plain HTTP, and for this machine.
+    direct: Arc<[[OnceLock<Client>; 2]; 2]>,
     /// By the address of the proxy.
     proxied: Arc<Mutex<BTreeMap<String, Arc<OnceLock<Client>>>>>,
 }
 
 impl Clients {
     pub(crate) fn client(&self, url: &Url, proxy: Option<&str>) -> Result<Client, Fault> {
-        let is_secure = url.scheme() == "https" || proxy.is_some();
-        let place = match (proxy, is_secure) {
-            (Some(proxy), _) => self.place_of(proxy),
-            (None, true) => Arc::clone(&self.secure),
-            (None, false) => Arc::clone(&self.plain),
-        };
+        let (is_secure, is_here) = (url.scheme() == "https" || proxy.is_some(), is_this_machine(url));
+        let proxied = proxy.map(|proxy| self.place_of(proxy));
+        let place = proxied.as_deref().unwrap_or(&self.direct[usize::from(!is_secure)][usize::from(is_here)]);
         if let Some(client) = place.get() {
             return Ok(client.clone());
         }
@@ -49,6 +48,7 @@ impl Clients {
         let builder = if is_secure { builder } else { builder.tls_certs_only([]) };
         let builder = match proxy {
             Some(address) => builder.proxy(Proxy::all(address).map_err(|error| no_proxy(&error))?),
+            None if is_here => builder.no_proxy(),
             None => builder,
         };
         let client = builder.build().map_err(|error| unsent(&error))?;
@@ -77,6 +77,13 @@ impl Clients {
             None => Ok(response),
         }
     }
+}
+
+/// Whether the host of an address names this machine by itself; a name that merely resolves to it does not.
+fn is_this_machine(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().map(|ip| ip.to_canonical());
+    host == "localhost" || host.ends_with(".localhost") || ip.is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified())
 }
 
 /// The address of the call: the base with its query, if it has one (Azure), and the path.
@@ -172,7 +179,8 @@ pub(crate) fn broken(error: &reqwest::Error) -> Fault {
 /// The innermost cause is the most specific (`Connection refused`); the outer ones repeat the address.
 fn causes(error: &reqwest::Error) -> String {
     let mut cause = error.source();
-    let mut text = error.to_string();
+    // Without a cause only the error itself is left; it names the address with its query.
+    let mut text = if cause.is_some() { String::new() } else { "the request failed".to_owned() };
     while let Some(next) = cause {
         text = next.to_string();
         cause = next.source();
@@ -234,6 +242,34 @@ mod tests {
                 FailureClass::InvalidRequest,
                 "{base_url}"
             );
+        }
+    }
+
+    #[test]
+    fn r50_this_machine_is_known_in_every_spelling() {
+        for host in [
+            "localhost",
+            "LOCALHOST",
+            "localhost.",
+            "a.localhost",
+            "127.0.0.1",
+            "127.9.8.7",
+            "127.1",
+            "0x7f.1",
+            "2130706433",
+            "[::1]",
+            "[0:0:0:0:0:0:0:1]",
+            "[::ffff:127.0.0.1]",
+            "0.0.0.0",
+            "[::]",
+            "me:pass@127.0.0.1",
+        ] {
+            assert!(is_this_machine(&Url::parse(&format!("http://{host}:1/v1")).unwrap()), "{host}");
+        }
+        for host in
+            ["127.0.0.1.evil.dev", "localhost.evil.dev", "notlocalhost", "10.0.0.1", "[::2]", "127.0.0.1@evil.dev"]
+        {
+            assert!(!is_this_machine(&Url::parse(&format!("http://{host}:1/v1")).unwrap()), "{host}");
         }
     }
 

@@ -35,6 +35,9 @@ pub struct ReceiptStory {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::ModeSourceName>"))]
     pub mode_by: Option<ModeSource>,
+    /// How many secrets were masked in its text before it was recorded.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub masked: u32,
     /// Its queue state, one of the states of its mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
@@ -97,4 +100,9 @@ pub struct SteerLeg {
     pub run: RunId,
     /// Whether the followup leg took over, because no request of another run held the message.
     pub taken_over: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, BudgetRequest, Candidate, CompactionResult, CompactionStep, Content, Failure, FailureClass, Grant, Item,
-    Part, Report, Transcript, Usage,
+    BodyKind, BudgetRequest, Candidate, CompactionResult, CompactionStep, Content, Failure, FailureClass, Grant, Hash,
+    Item, Part, Report, Transcript, Usage,
 };
-use futures_util::StreamExt as _;
-use models::{Cached, Message, Model as _, ModelEvent, Request};
+use models::{Cached, Message, ModelEvent, Request};
 
-use super::Reporter;
+use super::masked_answer::MaskedAnswer;
+use super::{Reporter, request};
 use crate::conversation::{self, Conversation};
 use crate::runtime::Shared;
 use crate::summary::{self, HistoryItem, PieceRequest};
@@ -28,6 +28,8 @@ pub(super) struct Order {
     pub(super) items: usize,
     pub(super) transcript: Transcript,
     pub(super) candidate: Candidate,
+    /// The address that belongs to its credentials in this run.
+    pub(super) address: Option<Hash>,
     pub(super) focus: Option<String>,
     /// The grant that a model's summary needs from the budgets of its run.
     pub(super) grant: Option<BudgetRequest>,
@@ -55,13 +57,16 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
 }
 
 async fn compact(shared: &Arc<Shared>, order: Order) -> Result<CompactionResult, Failed> {
-    let Order { compaction_step, items, transcript, candidate, focus, grant } = order;
+    let Order { compaction_step, items, transcript, candidate, address, focus, grant } = order;
     let of = Arc::clone(shared);
     if compaction_step == CompactionStep::Truncate {
         return Ok(blocking(move || results(&of, &transcript)).await?);
     }
-    let endpoint =
-        if compaction_step == CompactionStep::Summarise { Some(shared.resolver.endpoint(&candidate)?) } else { None };
+    let endpoint = if compaction_step == CompactionStep::Summarise {
+        Some(request::endpoint(shared, &candidate, address)?)
+    } else {
+        None
+    };
     if let Some(endpoint) = endpoint.filter(|endpoint| endpoint.api != models::Api::Offline) {
         let history = blocking(move || history(&of, &transcript, items)).await?;
         if let Some(request) = grant {
@@ -122,7 +127,7 @@ fn results(shared: &Shared, transcript: &Transcript) -> Result<CompactionResult,
 
 /// Asks a model for a summary, piece by piece if the history is too large for one request.
 async fn ask(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     candidate: Candidate,
     endpoint: models::Endpoint,
     history: Vec<HistoryItem>,
@@ -173,8 +178,8 @@ fn named(failure: Failure, candidate: &Candidate) -> Failure {
 }
 
 /// The text of a complete response, and its usage.
-async fn answer(shared: &Shared, request: Request) -> Result<(String, Usage), Failed> {
-    let mut stream = shared.models.stream(request);
+async fn answer(shared: &Arc<Shared>, request: Request) -> Result<(String, Usage), Failed> {
+    let mut stream = MaskedAnswer::new(shared, request);
     let mut text = String::new();
     while let Some(event) = stream.next().await {
         match event? {

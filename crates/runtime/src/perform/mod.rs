@@ -4,6 +4,7 @@ mod call;
 mod compact;
 mod freeze_call;
 pub(crate) mod home;
+mod masked_answer;
 mod prepare;
 mod request;
 
@@ -185,7 +186,8 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
     let alone = !settings.candidates.iter().any(other);
     let continues = job.session.continues();
     let cache_key = cache_key(job.session);
-    Ok(request::Order { candidate, refused: None, alone, system, messages, tools, continues, cache_key })
+    let address = settings.address(&candidate);
+    Ok(request::Order { candidate, address, refused: None, alone, system, messages, tools, continues, cache_key })
 }
 
 fn compaction(
@@ -204,7 +206,8 @@ fn compaction(
     let request = |run: &Run| BudgetRequest { run: run.id, agent, expected: run.summary_out(), closing: false };
     let is_shared = settings.budget.is_shared() || job.shared.ledger.is_limited();
     let grant = job.session.run().filter(|_| is_shared).map(request);
-    Ok(compact::Order { compaction_step, items, transcript, candidate, focus, grant })
+    let address = settings.address(&candidate);
+    Ok(compact::Order { compaction_step, items, transcript, candidate, address, focus, grant })
 }
 
 /// The cache key: the same for every request of a session, and it reveals nothing.

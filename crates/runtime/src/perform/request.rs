@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use engine::{Candidate, Failure, FailureClass, LedgerInput, Report, Thinking, ThinkingLowered, Timestamp, ToolSpec};
-use futures_util::stream::Fuse;
-use futures_util::{FutureExt as _, StreamExt as _};
-use models::{Cached, Endpoint, Message, Model as _, ModelEvent, Request, ResponseStream};
+use engine::{
+    Candidate, Failure, FailureClass, Hash, LedgerInput, Report, Thinking, ThinkingLowered, Timestamp, ToolSpec,
+};
+use futures_util::FutureExt as _;
+use models::{Cached, Endpoint, Message, ModelEvent, Request};
 
 use super::Reporter;
+use super::masked_answer::{MaskedAnswer, StreamEvent};
 use crate::crashpoint;
 use crate::ledger;
 use crate::runtime::Shared;
@@ -18,12 +20,11 @@ const PIECES: usize = 64;
 /// How often another task may run while nothing comes: the chunks that end an answer carry no event until the last one.
 const YIELDS: u32 = 4;
 
-/// An item of a stream.
-type StreamEvent = Result<ModelEvent, Failure>;
-
 /// A request without its endpoint: keys are resolved when it is sent and are in no record.
 pub(super) struct Order {
     pub(super) candidate: Candidate,
+    /// The address that belongs to its credentials in this run.
+    pub(super) address: Option<Hash>,
     /// The thinking level of the settings, if the model has refused it in this run.
     pub(super) refused: Option<Thinking>,
     /// Whether its provider has no other profile in the run's settings.
@@ -37,7 +38,7 @@ pub(super) struct Order {
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
-    let Order { candidate, refused, alone, system, messages, tools, continues, cache_key } = order;
+    let Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key } = order;
     let (asked, since) = (candidate.clone(), shared.clock.now());
     // Every failure names its candidate, whatever its source.
     let named = |mut failure: Failure| {
@@ -46,14 +47,14 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
         failure.profile.clone_from(&asked.profile);
         failure
     };
-    let endpoint = match shared.resolver.endpoint(&candidate) {
+    let endpoint = match endpoint(&shared, &candidate, address) {
         Ok(endpoint) => endpoint,
         Err(failure) => return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await,
     };
     let lowered = lowered(&candidate, refused, &endpoint);
     let cache_key = Some(cache_key);
     let request = Request { candidate, system, messages, tools, endpoint, continues, cache_key };
-    let mut stream = shared.models.stream(request).fuse();
+    let mut stream = MaskedAnswer::new(&shared, request);
     crashpoint::hit("request_sent");
     while let Some(first) = stream.next().await {
         for event in ready_now(first, &mut stream).await {
@@ -77,9 +78,26 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
     reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await;
 }
 
+/// Where the request goes now. Credentials only go where they went when the run began: whoever changes an address in the
+/// configuration must not get the key that is used with it.
+pub(super) fn endpoint(shared: &Shared, candidate: &Candidate, address: Option<Hash>) -> Result<Endpoint, Failure> {
+    let endpoint = shared.resolver.endpoint(candidate)?;
+    if !endpoint.has_credentials() || address.is_none_or(|address| address == endpoint.address()) {
+        return Ok(endpoint);
+    }
+    let message = format!(
+        "{} was not asked: its address, its proxy or its token server has changed since this run began (it is at {} now), and \
+         its credentials only go where they went then\nSend the message again: a new run uses the new address. Or restore \
+         the old one in config.toml.",
+        candidate.provider,
+        endpoint.host()
+    );
+    Err(Failure::new(FailureClass::Refused, message))
+}
+
 /// The events that are there, beginning with this one. Each chunk of a body passes through the task of its connection, so
 /// whatever arrived together is only seen together if that task runs in between; else each piece costs a commit.
-async fn ready_now(first: StreamEvent, stream: &mut Fuse<ResponseStream>) -> Vec<StreamEvent> {
+async fn ready_now(first: StreamEvent, stream: &mut MaskedAnswer) -> Vec<StreamEvent> {
     let (mut events, mut yields) = (vec![first], 0);
     while events.len() < PIECES {
         match stream.next().now_or_never() {

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use engine::{Acknowledgement, BranchId, Command, Refusal, SessionId};
+use engine::tables::limits::MESSAGE_BYTES;
+use engine::{Acknowledgement, BranchId, Command, Content, Refusal, SessionId};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -36,7 +37,7 @@ impl Handle {
         agent: &str,
         first: Vec<Command>,
     ) -> Result<(Self, Acknowledgements), Error> {
-        let (offers, answers) = offers(first);
+        let (offers, answers) = offers(first.into_iter().map(|command| masked(shared, command)));
         read(enter(shared, key, agent, offers)?).await?;
         let handle = Self { key: key.to_owned(), agent: agent.to_owned(), shared: Arc::downgrade(shared) };
         Ok((handle, answers))
@@ -50,9 +51,11 @@ impl Handle {
     /// Sends a command at once; the answer can be awaited later.
     pub fn send(&self, command: Command) -> impl Future<Output = Result<Acknowledgement, Refusal>> + use<> {
         let (caller, answer) = oneshot::channel();
-        let offer = Offer::command(command, Some(caller));
         let sent = match self.shared.upgrade() {
-            Some(shared) => enter(&shared, &self.key, &self.agent, vec![offer]),
+            Some(shared) => {
+                let offer = Offer::command(masked(&shared, command), Some(caller));
+                enter(&shared, &self.key, &self.agent, vec![offer])
+            }
             None => Err(Error::Leaving),
         };
         async move {
@@ -60,6 +63,24 @@ impl Handle {
             answer.await.map_err(|_| gone())?
         }
     }
+}
+
+/// The command without the secrets of the configuration in its texts: they are masked before anything is recorded. The
+/// message says how many there were.
+fn masked(shared: &Shared, mut command: Command) -> Command {
+    let mask = |content: &mut Content| {
+        // A text that is too long is refused.
+        let text = std::str::from_utf8(&content.bytes).ok().filter(|text| text.len() as u64 <= MESSAGE_BYTES)?;
+        let (text, count) = shared.resolver.redaction().secrets.mask_counted(text)?;
+        *content = Content::text(content.body.kind, &text);
+        Some(count)
+    };
+    match &mut command {
+        Command::Message { content, options, .. } => options.masked = mask(content).unwrap_or_default(),
+        Command::Compact { focus, .. } => drop(mask(focus)),
+        _ => {}
+    }
+    command
 }
 
 /// Sends these to the session, which is opened if it has no actor.
@@ -99,8 +120,8 @@ pub(crate) fn create(key: &str, agent: &str) -> Offer {
 /// One answer for each command that was sent with the opening, in order.
 pub type Acknowledgements = Vec<oneshot::Receiver<Result<Acknowledgement, Refusal>>>;
 
-fn offers(commands: Vec<Command>) -> (Vec<Offer>, Acknowledgements) {
-    let pairs = commands.into_iter().map(|command| {
+fn offers(commands: impl Iterator<Item = Command>) -> (Vec<Offer>, Acknowledgements) {
+    let pairs = commands.map(|command| {
         let (caller, answer) = oneshot::channel();
         (Offer::command(command, Some(caller)), answer)
     });

@@ -166,6 +166,7 @@ fn settings(model: &str) -> Settings {
         exec: Policy::Deny,
         outside: Policy::Deny,
         history_turns: None,
+        addresses: vec![],
         recover: engine::Recover::Ask,
         web_fetch: Policy::Deny,
         compaction: Compaction::default(),

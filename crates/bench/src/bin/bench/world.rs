@@ -390,6 +390,7 @@ pub(super) fn settings() -> Settings {
         outside: Policy::Ask,
         budget: engine::Budget::default(),
         history_turns: None,
+        addresses: vec![],
         recover: engine::Recover::Ask,
         web_fetch: Policy::Ask,
         tools: [tool("look", ToolClass::ReadOnly), tool("change", ToolClass::Once)].into(),

@@ -162,6 +162,7 @@ impl Script {
                     mode_by: None,
                     origin: None,
                     reply_to: None,
+                    masked: 0,
                 };
                 (vec![accepted.into()], vec![body])
             }

@@ -40,6 +40,9 @@ payload! {
         /// Where its answer goes, if not to its origin.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reply_to: Option<Box<Address>>,
+        /// How many secrets were masked in it before it was recorded.
+        #[serde(default, skip_serializing_if = "is_default")]
+        masked: u32,
     }
     /// A message, or one leg of it, no longer waits: it has ended, or a run takes it that it did not start.
     #[allow(missing_docs, reason = "the fields say it themselves")]

@@ -61,7 +61,7 @@ impl Machine {
         let attachments = self.keep_attached(attachments);
         let debounce_ms = (place == QueuePlace::Gather).then_some(queue.debounce_ms);
         let ends = self.ended_for(route, &queue);
-        let SenderOptions { origin, reply_to, .. } = options;
+        let SenderOptions { origin, reply_to, masked, .. } = options;
         self.emit(
             MessageAccepted {
                 message,
@@ -76,6 +76,7 @@ impl Machine {
                 ends,
                 origin,
                 reply_to,
+                masked,
             },
             moment.now,
         );

@@ -27,6 +27,7 @@ impl Session {
             ends: e.ends,
             origin: e.origin.clone(),
             reply_to: e.reply_to.clone(),
+            masked: e.masked,
             accepted_at: at,
         };
         self.messages.insert(e.message, message);

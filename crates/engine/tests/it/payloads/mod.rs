@@ -108,6 +108,7 @@ fn session_samples() -> Vec<Event> {
             mode_by: Some(engine::ModeSource::Session),
             origin: Some(Box::new(address())),
             reply_to: Some(Box::new(address())),
+            masked: 2,
         }
         .into(),
         MessageSettled {

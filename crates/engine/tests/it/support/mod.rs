@@ -282,6 +282,7 @@ pub(crate) fn settings() -> Settings {
         compaction: Compaction::default(),
         budget: engine::Budget::default(),
         history_turns: None,
+        addresses: vec![],
         recover: engine::Recover::Ask,
         web_fetch: Policy::Ask,
         tools: [

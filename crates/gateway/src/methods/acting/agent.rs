@@ -85,7 +85,8 @@ async fn command(
     if params.idempotency_key.is_empty() {
         return Err(Error::invalid("the idempotency key is empty", "make one for each message, for example a UUID"));
     }
-    let options = SenderOptions { only_if: params.only_if, origin: params.origin, reply_to: params.reply_to };
+    let options =
+        SenderOptions { only_if: params.only_if, origin: params.origin, reply_to: params.reply_to, masked: 0 };
     options.check().map_err(|what| Error::invalid(what, "docs/protocol.md describes addresses"))?;
     let overrides = Overrides {
         compact: false,

@@ -81,6 +81,7 @@ fn story(read: &dyn Read, row: SessionRow, receipt: ReceiptRow) -> Result<Receip
         reply_to,
         mode: receipt.mode,
         mode_by: message.and_then(|message| message.mode_by),
+        masked: message.map_or(0, |message| message.masked),
         queue_state: state.queue_state(receipt.message),
         steer_state: state.steer_state(receipt.message),
         steer: receipt.steer.map(|leg| SteerLeg {

@@ -43,6 +43,7 @@ impl World {
             outside: Policy::Deny,
             budget: engine::Budget::default(),
             history_turns: None,
+            addresses: vec![],
             recover: engine::Recover::Ask,
             web_fetch: Policy::Deny,
             tools: tools::specs(),
