@@ -351,4 +351,73 @@ mod tests {
             read(html, &base);
         }
     }
+    /// What pages are made of, so that most of the random ones are nearly HTML.
+    const PIECES: &[&str] = &[
+        "<ul>",
+        "</ul>",
+        "<ol>",
+        "<li>",
+        "<table>",
+        "<tr>",
+        "<td>",
+        "<p>",
+        "<br>",
+        "<pre>",
+        "</pre>",
+        "<a href=x>",
+        "<a href='http://[",
+        "</a>",
+        "<img alt='a\u{301}'>",
+        "<h1>",
+        "</h6>",
+        "<nav>",
+        "</nav>",
+        "<script>",
+        "</script>",
+        "<title>",
+        "</title>",
+        "<blockquote>",
+        "<!--",
+        "-->",
+        "<![CDATA[",
+        "<!DOCTYPE",
+        "&amp;",
+        "&#x110000;",
+        "&#0;",
+        "&",
+        "<",
+        ">",
+        "'",
+        "\"",
+        "=",
+        "/",
+        " ",
+        "\n",
+        "\n\n",
+        "   ",
+        "x",
+        "é",
+        "\u{2028}",
+        "\u{0}",
+        "word",
+    ];
+
+    /// No page panics, becomes more than the limit, or keeps space at the end of its text.
+    #[test]
+    fn fuzz_html_becomes_bounded_text() {
+        let base = Url::parse("http://site.example/docs/page.html").unwrap();
+        let case = |bytes: &[u8]| {
+            let html = if bytes.first().is_some_and(|byte| byte % 4 == 0) {
+                String::from_utf8_lossy(bytes).into_owned()
+            } else {
+                bytes.iter().map(|byte| PIECES[usize::from(*byte) % PIECES.len()]).collect()
+            };
+            let page = read(&html, &base);
+            // Each piece writes at most a link of its own, a list's indent or an image's description.
+            assert!(page.text.len() <= 64 * (bytes.len() + 1), "{html}: {}", page.text.len());
+            assert_eq!(page.text, page.text.trim_end(), "{html}");
+        };
+        let time = std::time::Duration::from_secs(1);
+        bolero::check!().with_max_len(1_024).with_test_time(time).for_each(case);
+    }
 }

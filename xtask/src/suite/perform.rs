@@ -13,6 +13,11 @@ pub(super) fn perform(action: &Action, root: &Path, out: &mut dyn Write) -> io::
         Action::Tidy => tidy::run(root, out),
         Action::Requirements => requirements::run(root, requirements::Output::Check, out).map(Tally::of),
         Action::CargoTest(arguments) => follow(cargo_test(root).args(*arguments), out),
+        Action::Fuzz { seconds } => {
+            let mut cargo = cargo_test(root);
+            cargo.args(["--no-fail-fast", "--lib", "--bins", "--test", "it", "fuzz_"]);
+            follow(cargo.env("BOLERO_RANDOM_TEST_TIME_MS", (u64::from(*seconds) * 1_000).to_string()), out)
+        }
         Action::Program { program, arguments } => {
             let folder = programs_folder()?;
             let Some(path) = built(&folder, program, out)? else { return Ok(Tally::of(false)) };

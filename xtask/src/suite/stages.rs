@@ -23,6 +23,10 @@ pub(crate) enum Action {
     Requirements,
     /// Run `cargo test` for the whole workspace with these arguments.
     CargoTest(&'static [&'static str]),
+    /// Run every test `fuzz_…` of the workspace, each for so many seconds.
+    Fuzz {
+        seconds: u32,
+    },
     /// Run a program that the stage `build` has built. `{ci}` in an argument is the folder of the program.
     Program {
         program: &'static str,
@@ -213,6 +217,12 @@ pub(crate) const SOAKS: &[Stage] = &[
         cores: Cores::All,
         action: Action::Program { program: "serve-kills", arguments: &["--seconds", "600"] },
     },
+    Stage {
+        name: "fuzz",
+        about: "every test `fuzz_…` with random bytes, for two minutes each",
+        cores: Cores::All,
+        action: Action::Fuzz { seconds: 120 },
+    },
 ];
 
 /// The stages and the long forms, for the help text.
@@ -265,10 +275,10 @@ mod tests {
         targets.filter(is_program).map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
     }
 
-    /// Each long form has a short form of the same name in the proof.
+    /// Each long form has a short form of the same name in the proof; that of `fuzz` is a second within `tests`.
     #[test]
     fn every_long_form_has_a_stage() {
-        for soak in SOAKS {
+        for soak in SOAKS.iter().filter(|soak| soak.name != "fuzz") {
             assert!(STAGES.iter().any(|stage| stage.name == soak.name), "{}", soak.name);
         }
     }

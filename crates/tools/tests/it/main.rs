@@ -8,6 +8,7 @@ mod changes;
 mod commands;
 mod fetch;
 mod files;
+mod fuzz;
 mod images;
 mod links;
 mod orphans;
