@@ -80,8 +80,7 @@ fn usage() -> Usage {
     Usage { input: 1, cached: 2, cache_written: 3, output: 4, reasoning: 5 }
 }
 
-fn session_samples() -> Vec<Event> {
-    let message = MessageId(ID);
+fn accepted(message: MessageId) -> MessageAccepted {
     let overrides = Overrides {
         workspace: Some("/w".into()),
         model: Some("acme/two".into()),
@@ -89,28 +88,32 @@ fn session_samples() -> Vec<Event> {
         allow: true,
         compact: true,
     };
+    MessageAccepted {
+        message,
+        body: BODY,
+        mode: QueueMode::SteerBacklog,
+        key: Some("k".into()),
+        overrides,
+        attachments: vec![attachment()],
+        place: QueuePlace::Both,
+        debounce_ms: Some(1_000),
+        ends: Some(RUN),
+        mode_by: Some(engine::ModeSource::Session),
+        origin: Some(Box::new(address())),
+        reply_to: Some(Box::new(address())),
+        masked: 2,
+    }
+}
+
+fn session_samples() -> Vec<Event> {
+    let message = MessageId(ID);
     vec![
         Created { session: SessionId(ID), key: "agent:main:main".into(), agent: "main".into(), branch: BranchId(ID) }
             .into(),
         Forked { parent: BranchId(ID), at: Seq(4), hash: HASH }.into(),
         Opened { epoch: Epoch(2), last_activity: Timestamp(9) }.into(),
         Closed { epoch: Epoch(2) }.into(),
-        MessageAccepted {
-            message,
-            body: BODY,
-            mode: QueueMode::SteerBacklog,
-            key: Some("k".into()),
-            overrides,
-            attachments: vec![attachment()],
-            place: QueuePlace::Both,
-            debounce_ms: Some(1_000),
-            ends: Some(RUN),
-            mode_by: Some(engine::ModeSource::Session),
-            origin: Some(Box::new(address())),
-            reply_to: Some(Box::new(address())),
-            masked: 2,
-        }
-        .into(),
+        accepted(message).into(),
         MessageSettled {
             message,
             state: ReceiptState::Cancelled,
