@@ -1,9 +1,14 @@
 //! The definition of the command line with its help. `commands/` implements the commands.
 
+use std::process::ExitCode;
+
+use clap::error::ContextValue;
 use clap::{Args, Parser, Subcommand};
+use gateway::show::printable_line;
 
 use crate::commands;
 use crate::config::Flags;
+use crate::output;
 
 /// Run durable AI agents: a run survives kill -9.
 #[derive(Debug, Parser)]
@@ -68,6 +73,33 @@ pub(crate) enum Command {
     Demo(commands::demo::DemoArgs),
 }
 
+/// Prints the help, or the error of a command line. An error repeats arguments, so it has no colours: all of it is escaped.
+pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
+    let exit = error.exit_code();
+    if error.use_stderr() {
+        let texts = error.context().filter_map(|(kind, value)| Some((kind, one_line(value)?))).collect::<Vec<_>>();
+        for (kind, value) in texts {
+            error.insert(kind, value);
+        }
+        output::say_text(&error.render().to_string());
+    } else {
+        // Nothing of the command line is in the help. A closed stdout is not an error.
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(exit).unwrap_or(2))
+}
+
+/// A text in an error, so that it does not look like another line of it.
+fn one_line(value: &ContextValue) -> Option<ContextValue> {
+    Some(match value {
+        ContextValue::String(text) => ContextValue::String(printable_line(text).into_owned()),
+        ContextValue::Strings(texts) => {
+            ContextValue::Strings(texts.iter().map(|text| printable_line(text).into_owned()).collect())
+        }
+        _ => return None,
+    })
+}
+
 /// Arguments of every command that writes to the home.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct WriterArgs {
@@ -113,7 +145,7 @@ impl PageArgs {
         let limit = self.limit.map(|limit| format!(" --limit {limit}")).unwrap_or_default();
         let more = format!("older ones: limulus {command}{limit} --after {next}\n");
         if as_json {
-            eprint!("{more}");
+            output::say_text(&more);
             return list;
         }
         list + &more

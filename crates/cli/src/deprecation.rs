@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use protocol::deprecated::{Deprecated, Surface};
 
+use crate::output::say;
+
 static GIVEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Those of the warnings that this process has not given yet.
@@ -17,13 +19,16 @@ pub(crate) fn fresh(warnings: &[String]) -> Vec<String> {
 /// Prints them on stderr, each once.
 pub(crate) fn warn(warnings: &[String]) {
     for warning in fresh(warnings) {
-        eprintln!("limulus: {warning}");
+        say!("limulus: {warning}");
     }
 }
 
 /// The words of this process by the names of today; warns about each old name among them.
 pub(crate) fn arguments() -> Vec<OsString> {
-    let (words, old) = renamed(std::env::args_os().collect());
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    // The help repeats the name of the program, which is any text that whoever started it wrote.
+    words.splice(..words.len().min(1), [OsString::from("limulus")]);
+    let (words, old) = renamed(words);
     warn(&old.iter().map(ToString::to_string).collect::<Vec<_>>());
     words
 }

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use protocol::{ErrorCode, ErrorShape};
 
 use crate::config::ConfigError;
+use crate::output;
+use crate::show::human::printable_line;
 
 /// The exit codes of all commands, except 0 for success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,12 +144,16 @@ impl CliError {
 
     /// Prints the error on stderr.
     pub(crate) fn print(&self) {
-        eprint!("{}", self.report());
+        output::say_text(&self.report());
     }
 
     /// The error and its hint, a line each. If `what` has two lines, the second one becomes part of the hint.
     fn report(&self) -> String {
-        let text = self.to_string();
+        let mut text = self.to_string();
+        if let Self::Usage { .. } | Self::Refused { exit: Exit::NotFound, .. } = self {
+            // It repeats an argument, which must not look like another line of the report.
+            text = printable_line(&text).into_owned();
+        }
         // With more than two lines, `what` is a list.
         let two = text.split_once('\n').filter(|(_, rest)| !rest.contains('\n'));
         let (what, advice) = two.unwrap_or((&text, ""));
@@ -232,6 +238,8 @@ mod tests {
         let error = CliError::not_found("no run `x`", "`limulus runs list` shows them");
         assert_eq!(error.report(), "limulus: no run `x`\n  hint: `limulus runs list` shows them\n");
         assert_eq!(error.exit() as u8, 4);
+        let error = CliError::not_found("no run `x\nAll is well`", "`limulus runs list` shows them");
+        assert!(error.report().starts_with("limulus: no run `x\\nAll is well`\n"), "r22: {}", error.report());
         let (what, hint) = ("acme does not answer\nIs it running?".to_owned(), "`limulus runs trace`".to_owned());
         let failed = CliError::Failed { exit: Exit::RunFailed, what, hint };
         assert_eq!(failed.report(), "limulus: acme does not answer\n  hint: Is it running? `limulus runs trace`\n");

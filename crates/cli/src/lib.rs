@@ -1,7 +1,7 @@
 //! The program `limulus`: parses the command line, runs one command and ends with its exit code. It is a library so that it
 //! is compiled beside the crates that it names; `main.rs` only links it.
 
-#![allow(clippy::print_stdout, reason = "commands print their results on stdout")]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod claim;
@@ -14,6 +14,7 @@ mod idle;
 mod output;
 mod owner_client;
 mod probes;
+mod prompt;
 mod reading;
 mod render;
 mod resolver;
@@ -45,7 +46,12 @@ pub fn main() -> ExitCode {
         return tools::supervise_main(words);
     }
     plant_mutant();
-    match run(Cli::parse_from(deprecation::arguments()).command) {
+    output::escape_panics();
+    let cli = match Cli::try_parse_from(deprecation::arguments()) {
+        Ok(cli) => cli,
+        Err(error) => return args::refused(error),
+    };
+    match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             error.print();

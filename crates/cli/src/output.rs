@@ -1,12 +1,18 @@
-//! Writes to stdout and stderr, and detects a stuck write: a full pipe that nobody reads blocks its writer forever, and
-//! a signal must still end such a command.
+//! The only way to stdout and stderr. A terminal gets every text escaped: what it is to obey is a [`Control`] of our own. A
+//! pipe gets the text as it is. A write can get stuck: a full pipe that nobody reads blocks its writer forever, and a signal
+//! must still end such a command.
 
-use std::io::{self, Write};
+#![allow(clippy::disallowed_methods, reason = "this is the one place that writes to the process's streams")]
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use gateway::Service;
+use gateway::show::{AnswerText, PrintableAnswer};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::{CliError, Exit};
@@ -29,12 +35,148 @@ fn now_ms() -> u64 {
     u64::try_from(first.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
-/// Writes the whole text.
-pub(crate) fn write(mut to: impl Write, text: &str) -> io::Result<()> {
-    WRITING.store(now_ms(), Ordering::Relaxed);
-    let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());
-    WRITING.store(0, Ordering::Relaxed);
-    written
+/// A stream of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Results.
+    Stdout,
+    /// Notes, questions and errors.
+    Stderr,
+}
+
+/// What a terminal is told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Control {
+    /// Go to the beginning of the line and erase it.
+    EraseLine,
+    /// Go up so many lines, to the beginning, and erase what is below.
+    EraseLines(usize),
+    /// What follows is dim.
+    Dim,
+    /// What follows is plain again.
+    Plain,
+}
+
+/// A part of what is written to a terminal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part<'a> {
+    /// Any text: it is escaped.
+    Text(&'a str),
+    Control(Control),
+}
+
+impl Output {
+    /// Whether it is a terminal.
+    pub(crate) fn is_terminal(self) -> bool {
+        static TERMINALS: OnceLock<[bool; 2]> = OnceLock::new();
+        let terminals = TERMINALS.get_or_init(|| [io::stdout().is_terminal(), io::stderr().is_terminal()]);
+        terminals[usize::from(self == Self::Stderr)]
+    }
+
+    /// The cells of its rows.
+    pub(crate) fn width(self) -> usize {
+        let size = match self {
+            Self::Stdout => rustix::termios::tcgetwinsize(io::stdout()),
+            Self::Stderr => rustix::termios::tcgetwinsize(io::stderr()),
+        };
+        size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
+    }
+
+    /// The text as this stream gets it.
+    pub(crate) fn shown(self, text: &str) -> Cow<'_, str> {
+        if self.is_terminal() { for_terminal(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// Writes the whole text.
+    pub(crate) fn write(self, text: &str) -> io::Result<()> {
+        self.write_all(&self.shown(text))
+    }
+
+    /// Writes a part of an answer.
+    pub(crate) fn write_answer(self, text: &PrintableAnswer) -> io::Result<()> {
+        self.write_all(text.as_str())
+    }
+
+    /// Writes to a terminal: texts, and what the terminal is told to do.
+    pub(crate) fn draw(self, parts: &[Part<'_>]) -> io::Result<()> {
+        self.write_all(&drawn(parts))
+    }
+
+    fn write_all(self, text: &str) -> io::Result<()> {
+        WRITING.store(now_ms(), Ordering::Relaxed);
+        let write = |to: &mut dyn Write| to.write_all(text.as_bytes()).and_then(|()| to.flush());
+        let written = match self {
+            Self::Stdout => write(&mut io::stdout().lock()),
+            Self::Stderr => write(&mut io::stderr().lock()),
+        };
+        WRITING.store(0, Ordering::Relaxed);
+        written
+    }
+}
+
+/// A text as a terminal gets it. Emoji stay whole.
+fn for_terminal(text: &str) -> Cow<'_, str> {
+    if !text.contains(gateway::show::is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut whole = AnswerText::default();
+    let shown = whole.push(text);
+    Cow::Owned(shown.as_str().to_owned() + whole.finish().as_str())
+}
+
+fn drawn(parts: &[Part<'_>]) -> String {
+    let mut drawn = String::new();
+    for part in parts {
+        match part {
+            Part::Text(text) => drawn.push_str(&for_terminal(text)),
+            Part::Control(Control::EraseLine) => drawn.push_str("\r\x1b[2K"),
+            Part::Control(Control::EraseLines(0)) => drawn.push_str("\r\x1b[J"),
+            Part::Control(Control::EraseLines(rows)) => {
+                // Writing to a String cannot fail.
+                let _ = write!(drawn, "\r\x1b[{rows}A\x1b[J");
+            }
+            Part::Control(Control::Dim) => drawn.push_str("\x1b[2m"),
+            Part::Control(Control::Plain) => drawn.push_str("\x1b[0m"),
+        }
+    }
+    drawn
+}
+
+/// Writes a text to stderr. A closed stderr is not an error.
+pub(crate) fn say_text(text: &str) {
+    let _ = Output::Stderr.write(text);
+}
+
+/// Redraws the line of a step that takes time, if stderr is a terminal.
+pub(crate) fn say_step(step: &str) {
+    if Output::Stderr.is_terminal() {
+        let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLine), Part::Text(step)]);
+    }
+}
+
+/// Writes a line to stderr, as `eprintln!` does.
+macro_rules! say {
+    ($($arg:tt)*) => {
+        $crate::output::say_text(&(format!($($arg)*) + "\n"))
+    };
+}
+
+pub(crate) use say;
+
+/// A panic may quote any text.
+pub(crate) fn escape_panics() {
+    if !Output::Stderr.is_terminal() {
+        return;
+    }
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let backtrace = std::backtrace::Backtrace::capture();
+        let backtrace = match backtrace.status() {
+            std::backtrace::BacktraceStatus::Captured => format!("{backtrace}\n"),
+            _ => String::new(),
+        };
+        say_text(&format!("thread '{}' {panic}\n{backtrace}", thread.name().unwrap_or("?")));
+    }));
 }
 
 /// Whether the current write is stuck.

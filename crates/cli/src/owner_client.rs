@@ -20,7 +20,7 @@ use crate::claim::Claim;
 use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
 use crate::here::Here;
-use crate::output;
+use crate::output::{self, say};
 use crate::resolver::ConfigResolver;
 
 /// Timeout of the handshake: long enough for a busy machine; a stopped owner never responds.
@@ -81,7 +81,7 @@ impl Opening<'_> {
             }
             let is_claimed = is_away && Claim::is_held(home);
             if is_claimed && began.elapsed() > SILENT && !std::mem::replace(&mut reported, true) {
-                eprintln!("limulus: a service is about to take {}; waiting for it", home.display());
+                say!("limulus: a service is about to take {}; waiting for it", home.display());
             }
             if is_claimed && began.elapsed() < PRECEDENCE {
                 tokio::time::sleep(LOOK).await;
@@ -99,7 +99,7 @@ impl Opening<'_> {
                         return Err(error.into());
                     }
                     if self.wait && !is_changing && !std::mem::replace(&mut reported, true) {
-                        eprintln!("limulus: {error}; waiting");
+                        say!("limulus: {error}; waiting");
                     }
                     tokio::time::sleep(LOOK).await;
                 }
@@ -146,7 +146,7 @@ impl Opening<'_> {
 /// Warns if the ledger is corrupt. The owner continues without it.
 pub(crate) fn say_damage(service: &Service) {
     if let Some(damage) = service.runtime().ledger_damage() {
-        eprintln!(
+        say!(
             "limulus: the ledger of this home is damaged ({damage})\n  \
              entries before the damage are used; new cooldowns are kept in memory only; runs continue\n  \
              hint: `limulus doctor` shows what can be done"

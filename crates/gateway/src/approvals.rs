@@ -1,6 +1,7 @@
-//! Open approval requests and the clients that can resolve them. A client that connects later receives the requests
-//! that are still open. The first answer counts, and the other clients are notified. The engine decides whether an
-//! answer is accepted.
+//! Open approval requests and the clients that can resolve them. A client that follows sessions receives the requests of
+//! these, each behind the lines that were recorded before it; one that follows none receives all. A client that comes later
+//! receives the requests that are still open. The first answer counts, and the other clients are notified. The engine
+//! decides whether an answer is accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,31 +9,117 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use engine::{CallId, Event};
 use protocol::notice::{Answered, Asked, Notice};
 use runtime::{ApprovalRequest, Approver, Published};
+use tokio::sync::mpsc;
 
 use crate::connection::Caller;
+use crate::events::Target;
 
 /// The clients with a person who can answer, and the open approval requests.
-#[derive(Default)]
-pub(crate) struct Approvals(Mutex<Open>);
+pub(crate) struct Approvals {
+    open: Mutex<Open>,
+    /// The requests on their way to the clients, behind the lines of their sessions.
+    made: mpsc::UnboundedSender<CallId>,
+}
 
 #[derive(Default)]
 struct Open {
-    approvers: BTreeMap<u64, Weak<Caller>>,
-    requests: BTreeMap<CallId, ApprovalRequest>,
+    approvers: BTreeMap<u64, Client>,
+    requests: BTreeMap<CallId, OpenRequest>,
     /// The sessions that this owner resumed, while their terminals may still be on the way from the owner before it.
     awaited: BTreeSet<String>,
 }
 
+/// A client with a person who can answer.
+struct Client {
+    caller: Weak<Caller>,
+    /// What it follows, by the number of the subscription.
+    follows: BTreeMap<u64, Follow>,
+}
+
+struct Follow {
+    target: Target,
+    /// Whether it has received the missed lines.
+    is_live: bool,
+}
+
+struct OpenRequest {
+    request: ApprovalRequest,
+    /// Whether the lines before it were delivered.
+    is_due: bool,
+}
+
+impl Client {
+    fn new(caller: &Arc<Caller>) -> Self {
+        Self { caller: Arc::downgrade(caller), follows: BTreeMap::new() }
+    }
+
+    /// Whether the requests of this session are for it.
+    fn wants(&self, key: &str) -> bool {
+        self.follows.is_empty() || self.follows.values().any(|follow| follow.has(key))
+    }
+
+    /// The client, if it has received the missed lines of this session.
+    fn is_due(&self, key: &str) -> Option<Arc<Caller>> {
+        let is_live = self.follows.is_empty() || self.follows.values().any(|follow| follow.is_live && follow.has(key));
+        self.caller.upgrade().filter(|_| is_live)
+    }
+}
+
+impl Follow {
+    fn has(&self, key: &str) -> bool {
+        self.target.key().is_none_or(|own| own == key)
+    }
+}
+
 impl Approvals {
+    /// No clients and no requests; the channel has the requests that are made.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<CallId>) {
+        let (made, requests) = mpsc::unbounded_channel();
+        (Self { open: Mutex::default(), made }, requests)
+    }
+
     /// Registers a client on which a person can answer, and sends it the open requests.
     pub(crate) fn attach(&self, caller: &Arc<Caller>) {
         if !caller.can_approve {
             return;
         }
         let mut open = self.lock();
-        open.approvers.insert(caller.number, Arc::downgrade(caller));
-        for request in open.requests.values() {
-            caller.notify(&asked(request));
+        open.approvers.insert(caller.number, Client::new(caller));
+        open.send_due(caller, |_| true);
+    }
+
+    /// A client follows a session, a run or the home from here on.
+    pub(crate) fn follow(&self, caller: u64, number: u64, target: Target) {
+        if let Some(client) = self.lock().approvers.get_mut(&caller) {
+            client.follows.insert(number, Follow { target, is_live: false });
+        }
+    }
+
+    /// The client has received the missed lines: sends it the open requests.
+    pub(crate) fn go_live(&self, caller: &Caller, number: u64) {
+        let mut open = self.lock();
+        let client = open.approvers.get_mut(&caller.number);
+        let Some(follow) = client.and_then(|client| client.follows.get_mut(&number)) else { return };
+        follow.is_live = true;
+        let target = follow.target.clone();
+        open.send_due(caller, |key| target.key().is_none_or(|own| own == key));
+    }
+
+    /// The client no longer follows this.
+    pub(crate) fn unfollow(&self, caller: u64, number: u64) {
+        if let Some(client) = self.lock().approvers.get_mut(&caller) {
+            client.follows.remove(&number);
+        }
+    }
+
+    /// Sends a request: all lines that were recorded before it were delivered.
+    pub(crate) fn deliver(&self, call: CallId) {
+        let mut open = self.lock();
+        let Some(made) = open.requests.get_mut(&call) else { return };
+        made.is_due = true;
+        let request = asked(&made.request);
+        for caller in open.approvers.values().filter_map(|client| client.is_due(&request.session)) {
+            caller.notify(&request);
         }
     }
 
@@ -45,7 +132,8 @@ impl Approvals {
     pub(crate) fn stop_awaiting(&self) -> Vec<ApprovalRequest> {
         let mut open = self.lock();
         open.awaited.clear();
-        if open.approvers.is_empty() { open.requests.values().cloned().collect() } else { vec![] }
+        let unanswerable = open.requests.values().filter(|made| !open.has_approver(&made.request.key));
+        unanswerable.map(|made| made.request.clone()).collect()
     }
 
     /// Removes a client that can no longer answer. Open requests stay open for the next client.
@@ -55,7 +143,7 @@ impl Approvals {
 
     /// The key of the session in which this call waits for approval.
     pub(crate) fn session_of(&self, call: CallId) -> Option<String> {
-        self.lock().requests.get(&call).map(|request| request.key.clone())
+        self.lock().requests.get(&call).map(|made| made.request.key.clone())
     }
 
     /// Closes the requests that a committed batch has resolved.
@@ -88,27 +176,41 @@ impl Approvals {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Open {
     fn notify<N: Notice>(&mut self, notice: &N) {
-        self.approvers.retain(|_, caller| {
-            let Some(caller) = caller.upgrade() else { return false };
+        self.approvers.retain(|_, client| {
+            let Some(caller) = client.caller.upgrade() else { return false };
             caller.notify(notice);
             true
         });
+    }
+
+    /// Sends a client the open requests of these sessions.
+    fn send_due(&self, caller: &Caller, wants: impl Fn(&str) -> bool) {
+        for made in self.requests.values().filter(|made| made.is_due && wants(&made.request.key)) {
+            caller.notify(&asked(&made.request));
+        }
+    }
+
+    /// Whether there is a client for the requests of this session.
+    fn has_approver(&self, key: &str) -> bool {
+        self.approvers.values().any(|client| client.caller.strong_count() > 0 && client.wants(key))
     }
 }
 
 impl Approver for Approvals {
     fn ask(&self, request: ApprovalRequest) -> bool {
         let mut open = self.lock();
-        open.notify(&asked(&request));
-        let may_be_answered = !open.approvers.is_empty() || open.awaited.contains(&request.key);
+        let may_be_answered = open.has_approver(&request.key) || open.awaited.contains(&request.key);
         if may_be_answered {
-            open.requests.insert(request.call, request);
+            let call = request.call;
+            open.requests.insert(call, OpenRequest { request, is_due: false });
+            // Nobody delivers it any more when the owner shuts down: the next one asks again.
+            let _ = self.made.send(call);
         }
         may_be_answered
     }

@@ -7,6 +7,8 @@ use journal::Kind;
 use protocol::limits::FRAME_BYTES;
 use protocol::{Details, ErrorCode, ErrorShape};
 
+use crate::show::printable_line;
+
 /// The hint for a bug in this program.
 pub const REPORT: &str = "this is a bug in limulus: please report it with the output of `limulus status --json`";
 
@@ -101,7 +103,11 @@ impl Error {
 
     /// Maps the error to its shape on the wire.
     pub fn shape(&self) -> ErrorShape {
-        let what = self.to_string();
+        let mut what = self.to_string();
+        if let Self::SessionKey { .. } | Self::Invalid { .. } | Self::NotFound { .. } = self {
+            // It repeats what a caller sent, which must not look like another line of the report.
+            what = printable_line(&what).into_owned();
+        }
         match self {
             Self::Journal(error) | Self::Runtime(runtime::Error::Journal(error)) => of_journal(error),
             Self::Refusal(refusal) | Self::Runtime(runtime::Error::Refused(refusal)) => of_refusal(refusal),
@@ -286,6 +292,9 @@ mod tests {
         check(Error::invalid("this", "do that"), ErrorCode::InvalidRequest, 2, "this", "do that");
         let key = Error::SessionKey { key: "a b".to_owned() };
         check(key, ErrorCode::InvalidRequest, 2, "`a b` is not a session key", "agent:AGENT:NAME");
+        let key = Error::SessionKey { key: "a\n\u{1b}[2J".to_owned() };
+        let what_of_key = r"`a\n\u001b[2J` is not a session key";
+        check(key, ErrorCode::InvalidRequest, 2, what_of_key, "agent:AGENT:NAME");
         let unavailable = Error::Unavailable { what: what.clone(), hint: hint.clone() };
         check(unavailable, ErrorCode::Unavailable, 75, "this", "do that");
         check(Error::Config { what: what.clone(), hint: hint.clone() }, ErrorCode::Config, 78, "this", "do that");

@@ -106,7 +106,8 @@ impl Service {
         let (waits, waiting) = mpsc::unbounded_channel();
         let (hub, ending) = Hub::new();
         let hub = Arc::new(hub);
-        let approvals = Arc::new(Approvals::default());
+        let (approvals, requests) = Approvals::new();
+        let approvals = Arc::new(approvals);
         let runtime = Runtime::new(
             journal,
             Options {
@@ -122,7 +123,7 @@ impl Service {
         );
         let lines = Lines::new(Arc::<dyn Journal>::clone(runtime.journal()));
         let waiting = (waiting, runtime.disk_full_waits());
-        tokio::spawn(Arc::clone(&hub).run((published, ending), waiting, lines, Arc::clone(&approvals)));
+        tokio::spawn(Arc::clone(&hub).run((published, ending), waiting, lines, (Arc::clone(&approvals), requests)));
         Arc::new(Self {
             started_at: runtime.clock().now(),
             runtime,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::Error;
+use crate::show::is_unsafe;
 
 /// The key of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +22,7 @@ impl SessionKey {
             Some(("agent", rest)) => rest.split_once(':').unwrap_or(("", "")),
             Some(_) => ("", ""),
         };
-        let shows = |part: &str| !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || c.is_control());
+        let shows = |part: &str| !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || is_unsafe(c));
         if !shows(agent) || !shows(name) {
             return Err(Error::SessionKey { key: text.to_owned() });
         }
@@ -49,8 +50,22 @@ mod tests {
         check(Some("agent:helper:work"), "agent:helper:work");
         check(Some("agent:main:chat:42"), "agent:main:chat:42");
         for wrong in ["", "a b", "agent:", "agent:x", "agent::x", "agent:x:", "chat:42", "a\nb"] {
-            let refused = SessionKey::parse(Some(wrong));
-            assert!(matches!(&refused, Err(Error::SessionKey { key }) if key == wrong), "{wrong}: {refused:?}");
+            refused(wrong);
         }
+    }
+
+    #[test]
+    fn r21_a_key_that_reads_as_another_is_refused() {
+        for wrong in
+            ["\u{202e}niam", "ma\u{200b}in", "\u{feff}main", "main\u{7f}", "a\u{9b}b", "a\u{61c}", "a\u{e0041}"]
+        {
+            refused(wrong);
+            refused(&format!("agent:{wrong}:x"));
+        }
+    }
+
+    fn refused(wrong: &str) {
+        let refused = SessionKey::parse(Some(wrong));
+        assert!(matches!(&refused, Err(Error::SessionKey { key }) if key == wrong), "{wrong}: {refused:?}");
     }
 }

@@ -37,7 +37,8 @@ notices! {
     ErrorShape = "closed",
 }
 
-/// A call needs approval. Sent to every client with the cap `asks`, also to one that connects later.
+/// A call needs approval. Sent to clients with the cap `asks`: to one that follows sessions for these only, behind their
+/// lines; to one that follows none for all. Also sent to one that connects or begins to follow later, so it may come twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Asked {

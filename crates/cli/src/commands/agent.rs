@@ -1,6 +1,5 @@
 //! `limulus agent`: sends a message and follows its run to the end.
 
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,6 +21,7 @@ use crate::args::WriterArgs;
 use crate::config::{Config, Globals, Resolved, Subject};
 use crate::error::{CliError, Exit};
 use crate::owner_client::{failed, is_gone};
+use crate::prompt;
 use crate::resolver::today;
 use crate::show::{json_line, print};
 
@@ -105,6 +105,10 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         ..AgentParams::default()
     };
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    if args.yes {
+        // No question will show them.
+        follower.screen.show_whole_calls();
+    }
     for note in &notes {
         follower.screen.say(note);
     }
@@ -392,8 +396,7 @@ fn report_others(follower: &mut Follower<'_>, key: &str, globals: &Globals) -> R
 
 pub(super) fn text(message: &str) -> Result<String, CliError> {
     let text = if message == "-" {
-        let mut bytes = vec![];
-        std::io::stdin().read_to_end(&mut bytes).map_err(|error| CliError::Usage {
+        let bytes = prompt::whole_input().map_err(|error| CliError::Usage {
             what: format!("stdin cannot be read: {error}"),
             hint: "give the message with -m TEXT".into(),
         })?;

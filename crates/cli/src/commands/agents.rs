@@ -7,6 +7,7 @@ use protocol::show::AgentSummary;
 
 use crate::config::{Config, Flags, Globals};
 use crate::error::{CliError, Exit};
+use crate::output::say;
 use crate::reading::ask_among;
 use crate::show::human::{Zone, columns, printable};
 use crate::show::{json, print};
@@ -48,7 +49,7 @@ fn configured(globals: &Globals) -> Vec<String> {
     match Config::load(&globals.home, &globals.environment, Flags::default()) {
         Ok(config) => config.agents(),
         Err(error) => {
-            eprintln!("limulus: {error}; only agents with a session are listed");
+            say!("limulus: {error}; only agents with a session are listed");
             vec![]
         }
     }

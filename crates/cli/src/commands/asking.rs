@@ -1,35 +1,24 @@
-//! Approval requests on the terminal, one at a time.
+//! Approval requests on the terminal, one at a time. A terminal asks for the sessions that it follows, and for no other.
 
 use std::collections::VecDeque;
 
 use protocol::notice::{Answered, Asked};
-use tokio::sync::mpsc;
 
+use crate::prompt::{self, Answer};
 use crate::render::Screen;
 
 /// The approval requests of this terminal.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Asking {
     open: VecDeque<Asked>,
-    lines: (mpsc::UnboundedSender<String>, mpsc::UnboundedReceiver<String>),
-    reads: bool,
+    answer: Answer,
 }
 
 impl Asking {
-    pub(crate) fn new() -> Self {
-        Self { open: VecDeque::new(), lines: mpsc::unbounded_channel(), reads: false }
-    }
-
-    /// Shows a request, or queues it behind the one that is shown.
-    pub(crate) fn put(&mut self, request: Asked, own: bool, screen: &mut Screen) {
-        if self.open.iter().any(|open| open.call == request.call) {
-            return;
-        }
-        let session = if own { String::new() } else { format!("[{}] ", request.session) };
-        let request = Asked { question: format!("{session}{}", request.question), ..request };
-        self.open.push_back(request);
-        if self.open.len() == 1 {
-            self.ask(screen);
+    /// Queues a request.
+    pub(crate) fn put(&mut self, request: Asked) {
+        if !self.open.iter().any(|open| open.call == request.call) {
+            self.open.push_back(request);
         }
     }
 
@@ -37,45 +26,30 @@ impl Asking {
     pub(crate) fn close(&mut self, answered: &Answered, screen: &mut Screen) {
         let is_first = self.open.front().is_some_and(|request| closes(answered, request));
         self.open.retain(|request| !closes(answered, request));
-        if is_first {
-            screen.answered();
-            // End the line of the request.
-            screen.say("");
+        if is_first && screen.is_asking() {
             screen.say(&words(answered));
-            self.ask(screen);
         }
     }
 
-    /// The next answer. Cancel-safe.
-    pub(crate) async fn answer(&mut self) -> (Asked, bool) {
-        loop {
-            // `self` holds a sender, so the channel never closes.
-            let Some(line) = self.lines.1.recv().await else { return std::future::pending().await };
-            // Ignore what was typed while no request was open.
-            if let Some(request) = self.open.pop_front() {
-                let allow = matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "是" | "好");
-                return (request, allow);
-            }
-        }
-    }
-
-    /// Shows the first request.
-    pub(crate) fn ask(&mut self, screen: &mut Screen) {
+    /// Shows the first request, unless it is the last thing on the screen.
+    pub(crate) fn show(&mut self, screen: &mut Screen) {
         let Some(request) = self.open.front() else { return };
-        screen.ask(&format!("? allow: {} [y/N]", request.question));
-        if !std::mem::replace(&mut self.reads, true) {
-            let lines = self.lines.0.clone();
-            // Reading a terminal blocks, so it has a thread of its own.
-            std::thread::spawn(move || {
-                loop {
-                    let mut line = String::new();
-                    // The end of the input counts as no.
-                    let is_end = !matches!(std::io::stdin().read_line(&mut line), Ok(1..));
-                    if lines.send(line).is_err() || is_end {
-                        return;
-                    }
-                }
-            });
+        if !screen.is_asking() {
+            screen.ask(&request.session, &request.question);
+            self.answer.discard();
+        }
+    }
+
+    /// The answer to the request that is shown. Cancel-safe.
+    pub(crate) async fn answer(&mut self, is_shown: bool) -> (Asked, bool) {
+        if !is_shown || self.open.is_empty() {
+            return std::future::pending().await;
+        }
+        // The end of the input counts as no.
+        let allow = self.answer.line().await.is_some_and(|line| prompt::is_yes(&line));
+        match self.open.pop_front() {
+            Some(request) => (request, allow),
+            None => std::future::pending().await,
         }
     }
 }

@@ -130,7 +130,7 @@ fn lay_out(shown: &Shown, with_origin: bool) -> String {
     let rows = shown.settings.iter().map(|setting| {
         let from = setting.at.as_deref().unwrap_or(setting.layer);
         let comment = if with_origin { format!("# {from}") } else { String::new() };
-        [printable(&format!("{} = {}", setting.key, setting.value)), printable(&comment)]
+        [format!("{} = {}", setting.key, setting.value), comment].map(|cell| printable(&cell).into_owned())
     });
     let mut text = columns(&rows.collect::<Vec<_>>());
     for note in &shown.notes {

@@ -10,6 +10,8 @@ use clap::Args;
 use serde_json::json;
 
 use crate::error::{CliError, Exit};
+use crate::output::say;
+use crate::show::{json_line, print};
 use proof::Check;
 use scene::Stage;
 
@@ -31,19 +33,19 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), CliError> {
     let checks = play(folder.path(), args.json)?;
     let bad = checks.iter().filter(|check| !check.holds).count();
     if args.json {
-        println!("{}", json!({ "passed": checks.len() - bad, "failed": bad, "checks": checks }));
+        print(&json_line(&json!({ "passed": checks.len() - bad, "failed": bad, "checks": checks })))?;
     } else {
-        println!("\nwhat the journal and the file say");
+        print("\nwhat the journal and the file say\n")?;
         for check in &checks {
-            println!("  {} {}: {}", if check.holds { "✓" } else { "✗" }, check.what, check.found);
+            print(&format!("  {} {}: {}\n", if check.holds { "✓" } else { "✗" }, check.what, check.found))?;
         }
     }
     if args.keep || bad > 0 {
-        eprintln!("kept: {}", folder.keep().display());
+        say!("kept: {}", folder.keep().display());
     }
     match bad {
         0 => {
-            eprintln!("green: killed twice, nothing lost, nothing done twice");
+            say!("green: killed twice, nothing lost, nothing done twice");
             Ok(())
         }
         bad => Err(failed(format!("{bad} of {} checks do not hold", checks.len()))),

@@ -4,7 +4,6 @@ mod quarantine;
 mod repair;
 mod rest;
 
-use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -13,6 +12,7 @@ use journal::check::{self, CheckReport, Progress, Repair};
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
+use crate::output::say_step;
 use crate::show::doctor::{Shown, lay_out};
 use crate::show::human::Zone;
 use crate::show::{json, print};
@@ -96,29 +96,26 @@ fn verdict(report: &CheckReport) -> Result<(), CliError> {
 struct Line {
     began: Instant,
     drawn: Option<Instant>,
-    is_terminal: bool,
 }
 
 impl Line {
     fn new() -> Self {
-        Self { began: Instant::now(), drawn: None, is_terminal: std::io::stderr().is_terminal() }
+        Self { began: Instant::now(), drawn: None }
     }
 
     fn show(&mut self, Progress { step, done, of }: Progress) {
         let is_due = self.began.elapsed() > SILENCE && self.drawn.is_none_or(|drawn| drawn.elapsed() > TICK);
-        if !self.is_terminal || !is_due {
+        if !is_due {
             return;
         }
         self.drawn = Some(Instant::now());
         let far = if of > 0 { format!(" {done} of {of}") } else { String::new() };
-        eprint!("\r\x1b[Kchecking {step}{far} …");
-        // If stderr is closed, nobody sees the progress.
-        let _ = std::io::stderr().flush();
+        say_step(&format!("checking {step}{far} …"));
     }
 
     fn clear(&mut self) {
         if self.drawn.take().is_some() {
-            eprint!("\r\x1b[K");
+            say_step("");
         }
     }
 }

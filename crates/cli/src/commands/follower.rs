@@ -4,7 +4,6 @@
 mod reopening;
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +26,7 @@ use crate::error::{CliError, Exit};
 use crate::here::Here;
 use crate::output;
 use crate::owner_client::{Opening, OwnerClient, failed, is_gone};
+use crate::prompt;
 use crate::render::{Screen, Style};
 
 /// Interval of the spinner.
@@ -112,7 +112,7 @@ impl<'a> Follower<'a> {
             opening: None,
             owner_client,
             screen,
-            asking: Asking::new(),
+            asking: Asking::default(),
             followed: BTreeMap::new(),
             trouble: mpsc::unbounded_channel(),
             signals,
@@ -172,6 +172,8 @@ impl<'a> Follower<'a> {
     /// Waits for the next thing that matters; draws lines and shows approval requests meanwhile. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Happening, CliError> {
         loop {
+            self.asking.show(&mut self.screen);
+            let is_asking = self.screen.is_asking();
             tokio::select! {
                 biased;
                 frame = self.owner_client.events.recv() => match frame {
@@ -183,11 +185,10 @@ impl<'a> Follower<'a> {
                     None => return Ok(Happening::Gone),
                 },
                 Some(trouble) = self.trouble.1.recv() => self.screen.say(&format!("limulus: {trouble}")),
-                (request, allow) = self.asking.answer() => {
+                (request, allow) = self.asking.answer(is_asking) => {
                     let Asked { call, fingerprint, .. } = request;
                     self.screen.answered();
                     self.send::<ApprovalsResolve>(AnswerParams { call, fingerprint, allow });
-                    self.asking.ask(&mut self.screen);
                 }
                 trouble = here(&mut self.owner_client.here, &mut self.screen) => {
                     self.screen.hide_status();
@@ -303,9 +304,11 @@ impl<'a> Follower<'a> {
                 return Some(event);
             }
             Asked::NAME => {
-                if let Some(asked) = notice::<Asked>(frame) {
-                    let own = self.followed.contains_key(&asked.session);
-                    self.asking.put(asked, own, &mut self.screen);
+                let asked = notice::<Asked>(frame);
+                // A question of another session is not this terminal's, whatever the owner sends.
+                let own = |asked: &Asked| self.follows_home() || self.followed.contains_key(&asked.session);
+                if let Some(asked) = asked.filter(own) {
+                    self.asking.put(asked);
                 }
             }
             Answered::NAME => {
@@ -440,7 +443,7 @@ pub(crate) async fn change<T: Changed>(
 
 /// Whether this terminal can answer approval requests.
 pub(crate) fn can_approve() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    prompt::is_possible()
 }
 
 /// A line of a session; None if this version does not know it.

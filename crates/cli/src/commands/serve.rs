@@ -20,8 +20,10 @@ use tokio::sync::mpsc;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
+use crate::output::say;
 use crate::owner_client::{NOTES, hang_up, say_damage};
 use crate::resolver::ConfigResolver;
+use crate::show::print;
 use crate::{idle, retention};
 use taking::Taken;
 
@@ -59,8 +61,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let program =
         std::env::current_exe().map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?;
     if let Some(system) = args.unit {
-        print!("{}", unit::unit(system, &program, &globals.home, drain)?);
-        return Ok(());
+        return print(&unit::unit(system, &program, &globals.home, drain)?);
     }
     // Installed before the home is owned, so that an early signal stops in order too.
     let mut signals = Signals::new()?;
@@ -100,8 +101,8 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
                 return Err(CliError::from(error.clone().expect("waited for")));
             }
             () = reporter.notes(&mut notes) => {}
-            () = idle::supervise(&service, globals, |note| eprintln!("limulus: {note}")) => {}
-            () = retention::supervise(erase, globals, |note| eprintln!("limulus: {note}")) => {}
+            () = idle::supervise(&service, globals, |note| say!("limulus: {note}")) => {}
+            () = retention::supervise(erase, globals, |note| say!("limulus: {note}")) => {}
         }
         Ok::<(), CliError>(())
     };
@@ -169,7 +170,7 @@ struct Reporter {
 impl Reporter {
     /// A command owns the home and hands it over. `most` is the longest time that this takes.
     fn waiting(&self, pid: u32, most: Duration) {
-        eprintln!("limulus: pid {pid} owns the home and hands it over; waiting for it");
+        say!("limulus: pid {pid} owns the home and hands it over; waiting for it");
         self.line(&json!({ "type": "waiting", "pid": pid }));
         // The manager's limit for a start would end before a long drain.
         let extended = most.saturating_add(START).as_micros();
@@ -186,9 +187,9 @@ impl Reporter {
         for (key, error) in &taken.unreadable {
             let shape = error.shape();
             let hint = shape.details.map(|details| details.hint).unwrap_or_default();
-            eprintln!("limulus: {key} is not resumed: {}\n  hint: {hint}", shape.message);
+            say!("limulus: {key} is not resumed: {}\n  hint: {hint}", shape.message);
         }
-        eprintln!("limulus: serving {home} at {}, pid {pid}{up}", socket.display());
+        say!("limulus: serving {home} at {}, pid {pid}{up}", socket.display());
         self.line(&json!({
             "type": "ready", "home": globals.home, "socket": socket, "pid": pid, "epoch": epoch,
             "sessions": taken.sessions, "unreadable": taken.unreadable.iter().map(|(key, _)| key).collect::<Vec<_>>(),
@@ -198,7 +199,7 @@ impl Reporter {
     fn stopping(&self, drain: Duration, in_order: bool) {
         if in_order {
             let seconds = drain.as_secs();
-            eprintln!(
+            say!(
                 "limulus: stopping; answers may finish within {seconds} s, commands continue; a second signal quits at once"
             );
         }
@@ -208,14 +209,15 @@ impl Reporter {
     /// Prints notes about a changed configuration for as long as the future is polled.
     async fn notes(&self, notes: &mut mpsc::Receiver<String>) {
         while let Some(note) = notes.recv().await {
-            eprintln!("limulus: {note}");
+            say!("limulus: {note}");
         }
         std::future::pending::<()>().await;
     }
 
     fn line(&self, line: &Value) {
         if self.json {
-            println!("{line}");
+            // The service does not end because nobody reads its lines.
+            let _ = print(&format!("{line}\n"));
         }
     }
 }

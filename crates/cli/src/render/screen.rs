@@ -1,12 +1,12 @@
 //! The screen of commands that follow sessions: draws their lines for a terminal, for a pipe, or as JSON.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal as _, Write as _, stderr, stdout};
 use std::time::{Duration, Instant};
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{CallId, EffectId, Timestamp, WaitFor};
+use gateway::show::{AnswerText, PrintableAnswer};
 use protocol::Event;
 use protocol::event::{AssistantLine, Delta, LifecycleLine, QueueLine, StateLine, Stream, ToolLine};
 use protocol::method::BudgetLine;
@@ -15,9 +15,9 @@ use protocol::show::LaneWait;
 use serde_json::json;
 use unicode_width::UnicodeWidthChar as _;
 
-use super::vocabulary;
-use crate::output;
-use crate::show::human::printable;
+use super::{rows, vocabulary};
+use crate::output::{Control, Output, Part};
+use crate::show::human::excerpt;
 
 /// How lines are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) enum Style {
 impl Style {
     /// The mode for this stdout. The texts of several sessions are never streamed into one another.
     pub(crate) fn of_stdout(json: bool, sessions: usize) -> Self {
-        match (json, stdout().is_terminal() && sessions < 2) {
+        match (json, Output::Stdout.is_terminal() && sessions < 2) {
             (true, _) => Self::Json,
             (false, true) => Self::Terminal,
             (false, false) => Self::Plain,
@@ -46,8 +46,12 @@ impl Style {
 /// The frames of the spinner.
 pub(crate) const SPINNER: [char; 8] = ['⣾', '⣽', '⣻', '⢿', '⡿', '⣟', '⣯', '⣷'];
 
-/// Maximum characters of the arguments of a call in a line.
+/// Maximum characters of the arguments of a call in a line, where a question shows what matters.
 const ARGUMENT_CHARS: usize = 100;
+/// The same if no question shows the call: as many as a question quotes.
+const WHOLE_ARGUMENT_CHARS: usize = 8 << 10;
+/// Maximum characters of the name of a tool, which a model may have made up.
+const TOOL_CHARS: usize = 80;
 /// Maximum lines of the output of a call that a verbose session shows.
 const DETAIL_LINES: usize = 12;
 
@@ -86,6 +90,8 @@ pub(crate) struct Screen {
     ticks: usize,
     /// Text on the screen that may still be retracted.
     open: Option<OpenText>,
+    /// What is on its way to the screen.
+    answer: AnswerText,
     /// The last line of a message that the next one continues.
     unfinished: String,
     at_line_start: bool,
@@ -94,13 +100,15 @@ pub(crate) struct Screen {
     sessions: usize,
     /// Whether the output of calls is shown.
     verbose: bool,
+    /// Maximum characters of the arguments of a call in a line.
+    argument_chars: usize,
 }
 
 impl Screen {
     pub(crate) fn new(style: Style, sessions: usize) -> Self {
         Self {
             style,
-            live: stderr().is_terminal(),
+            live: Output::Stderr.is_terminal(),
             status: None,
             waits_for: None,
             disk_full: None,
@@ -108,11 +116,13 @@ impl Screen {
             last_line: LastLine::Free,
             ticks: 0,
             open: None,
+            answer: AnswerText::default(),
             unfinished: String::new(),
             at_line_start: true,
             started: BTreeMap::new(),
             sessions,
             verbose: false,
+            argument_chars: ARGUMENT_CHARS,
         }
     }
 
@@ -194,15 +204,17 @@ impl Screen {
         if !self.live
             || self.last_line == LastLine::Prompt
             || busy_text
-            || self.style == Style::Json && stdout().is_terminal()
+            || self.style == Style::Json && Output::Stdout.is_terminal()
         {
             return;
         }
         if let Some(status) = self.status() {
             let spinner = SPINNER[self.ticks % SPINNER.len()];
             self.ticks += 1;
-            let _ = write!(stderr(), "\r\x1b[2K\x1b[2m{spinner} {status}\x1b[0m");
-            let _ = stderr().flush();
+            let line = rows::cut(&format!("{spinner} {status}"), Output::Stderr.width().saturating_sub(1));
+            let (erase, dim, plain) = (Control::EraseLine, Control::Dim, Control::Plain);
+            let parts = [Part::Control(erase), Part::Control(dim), Part::Text(&line), Part::Control(plain)];
+            let _ = Output::Stderr.draw(&parts);
             self.last_line = LastLine::Status;
         }
     }
@@ -231,18 +243,31 @@ impl Screen {
     pub(crate) fn hide_status(&mut self) {
         if self.last_line == LastLine::Status {
             self.last_line = LastLine::Free;
-            let _ = write!(stderr(), "\r\x1b[2K");
-            let _ = stderr().flush();
+            let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLine)]);
+        }
+    }
+
+    /// Leaves the line of a question that is not answered: it is asked again below what follows.
+    fn leave_prompt(&mut self) {
+        if self.last_line == LastLine::Prompt {
+            self.last_line = LastLine::Free;
+            let _ = Output::Stderr.write("\n");
         }
     }
 
     /// Prints a question on stderr; the user types the answer after it.
-    pub(crate) fn ask(&mut self, question: &str) {
+    pub(crate) fn ask(&mut self, session: &str, question: &str) {
         self.hide_status();
         self.end_line();
-        let _ = write!(stderr(), "{question} ");
-        let _ = stderr().flush();
+        let whose = if self.sessions > 1 { format!("[{session}] ") } else { String::new() };
+        let rows = rows::question(&format!("{whose}{question}"), Output::Stderr.width());
+        let _ = Output::Stderr.write(&rows.join("\n"));
         self.last_line = LastLine::Prompt;
+    }
+
+    /// Whether a question is the last thing on the screen.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.last_line == LastLine::Prompt
     }
 
     /// Marks the question as resolved, here or elsewhere.
@@ -253,14 +278,15 @@ impl Screen {
     /// Prints a line on stderr.
     pub(crate) fn say(&mut self, text: &str) {
         self.hide_status();
+        self.leave_prompt();
         // Elsewhere the two outputs do not mix, and an answer that is continued is one text.
         if self.style == Style::Terminal {
             self.end_line();
         }
-        let _ = output::write(stderr(), &format!("{text}\n"));
+        let line = if self.live { marked(text) } else { text.to_owned() } + "\n";
+        let _ = Output::Stderr.write(&line);
         if let Some(open) = self.open.as_mut().filter(|_| self.live) {
-            open.written.push_str(text);
-            open.written.push('\n');
+            open.written.push_str(&Output::Stderr.shown(&line));
             open.notes.push(text.to_owned());
         }
     }
@@ -270,12 +296,13 @@ impl Screen {
             Stream::Assistant(line) => self.draw_answer(event, line),
             Stream::Tool(ToolLine::Start { call, tool, arguments, .. }) => {
                 self.started.insert(*call, event.at);
-                self.note(event, &format!("▸ {}", call_line(tool, arguments)));
+                self.call(event, tool, arguments);
             }
             Stream::Tool(ToolLine::End { call, tool, outcome, bytes, output }) => {
                 let started = self.started.remove(call);
                 let time = started.map(|started| format!(" · {} ms", event.at.since(started))).unwrap_or_default();
                 let (mark, outcome) = (vocabulary::mark(*outcome), vocabulary::plain(outcome));
+                let tool = excerpt(tool, TOOL_CHARS);
                 self.note(event, &format!("{mark} {tool} {outcome}{time} · {bytes} bytes"));
                 for line in if self.verbose { detail(output) } else { vec![] } {
                     self.note(event, &line);
@@ -330,6 +357,22 @@ impl Screen {
         self.verbose = verbose;
     }
 
+    /// Sets that the line of a call shows all of a command.
+    pub(crate) fn show_whole_calls(&mut self) {
+        self.argument_chars = WHOLE_ARGUMENT_CHARS;
+    }
+
+    /// The line of a call. What does not fit is counted, and on a terminal its further rows are marked.
+    fn call(&mut self, event: &Event, tool: &str, arguments: &str) {
+        let line = format!("{} {}", excerpt(tool, TOOL_CHARS), cut_arguments(arguments, self.argument_chars));
+        if !self.live {
+            return self.note(event, &format!("▸ {line}"));
+        }
+        let whose = if self.sessions > 1 { format!("[{}] ", event.session) } else { String::new() };
+        let rows = rows::rows(&format!("{whose}▸ "), &line, Output::Stderr.width());
+        self.say(&rows.join("\n"));
+    }
+
     fn note(&mut self, event: &Event, note: &str) {
         if self.sessions > 1 {
             self.say(&format!("[{}] {note}", event.session));
@@ -340,13 +383,23 @@ impl Screen {
 
     fn stream(&mut self, effect: EffectId, text: &str) {
         if self.open.as_ref().is_none_or(|open| open.effect != effect) {
+            self.release_answer();
             let before = if self.at_line_start { String::new() } else { self.unfinished.clone() };
-            self.open = Some(OpenText { effect, written: before.clone(), before, notes: vec![] });
+            self.open =
+                Some(OpenText { effect, written: Output::Stdout.shown(&before).into_owned(), before, notes: vec![] });
         }
-        self.out(text);
+        let shown = self.answer.push(text);
+        self.out_answer(&shown);
+    }
+
+    /// Shows what of a streamed text waited for its next part.
+    fn release_answer(&mut self) {
+        let rest = self.answer.finish();
+        self.out_answer(&rest);
     }
 
     fn sealed(&mut self, effect: EffectId, text: Option<&str>) {
+        self.release_answer();
         let streamed = self.open.take().is_some_and(|open| open.effect == effect);
         if let Some(text) = text.filter(|_| !streamed) {
             self.out(text);
@@ -355,11 +408,11 @@ impl Screen {
 
     /// Erases the open text if it is still on the screen, and prints the notes below it again.
     fn retract(&mut self) {
+        self.answer = AnswerText::default();
         let Some(open) = self.open.take() else { return };
-        match rows_of(&open.written, width()) {
-            0 => self.out("\r\x1b[J"),
-            rows => self.out(&format!("\r\x1b[{rows}A\x1b[J")),
-        }
+        self.leave_prompt();
+        let rows = rows_of(&open.written, Output::Stdout.width());
+        let _ = Output::Stdout.draw(&[Part::Control(Control::EraseLines(rows))]);
         self.at_line_start = true;
         self.out(&open.before);
         for note in open.notes {
@@ -377,8 +430,23 @@ impl Screen {
         if text.is_empty() {
             return;
         }
+        self.leave_prompt();
         // A closed pipe ends the process elsewhere (SIGPIPE); committed entries are durable.
-        let _ = output::write(stdout(), text);
+        let _ = Output::Stdout.write(text);
+        self.wrote(&Output::Stdout.shown(text));
+    }
+
+    fn out_answer(&mut self, text: &PrintableAnswer) {
+        if text.as_str().is_empty() {
+            return;
+        }
+        self.leave_prompt();
+        let _ = Output::Stdout.write_answer(text);
+        self.wrote(text.as_str());
+    }
+
+    /// Notes what is on the screen now.
+    fn wrote(&mut self, text: &str) {
         self.at_line_start = text.ends_with('\n');
         if let Some(open) = &mut self.open {
             open.written.push_str(text);
@@ -393,22 +461,40 @@ fn last_line(before: &str, text: &str) -> String {
 
 /// The first lines of the output of a call.
 fn detail(output: &str) -> Vec<String> {
-    let lines = output.lines().take(DETAIL_LINES).map(|line| format!("  │ {}", printable(line)));
+    let lines = output.lines().take(DETAIL_LINES).map(|line| format!("  │ {line}"));
     let more = output.lines().nth(DETAIL_LINES).map(|_| "  │ …".to_owned());
     lines.chain(more).collect()
 }
 
-fn call_line(tool: &str, arguments: &str) -> String {
-    let arguments: String = arguments.replace('\n', " ").chars().take(ARGUMENT_CHARS).collect();
-    format!("{tool} {arguments}")
+/// The beginning of the arguments of a call, and how much more there is.
+fn cut_arguments(arguments: &str, most: usize) -> String {
+    let end = arguments.char_indices().nth(most).map_or(arguments.len(), |(at, _)| at);
+    let shown = arguments[..end].replace('\n', " ");
+    match arguments[end..].chars().count() {
+        0 => shown,
+        more => format!("{shown}… ({more} characters more)"),
+    }
 }
 
-/// The number of rows between the start of a text, written from the start of a row, and the cursor.
+/// A text of several lines: each but the first is indented, so that it looks like no line of its own.
+fn marked(text: &str) -> String {
+    let mut lines = text.split('\n');
+    let mut marked = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        marked.push_str(if line.starts_with("  ") { "\n" } else { "\n  " });
+        marked.push_str(line);
+    }
+    marked
+}
+
+/// The number of rows between the start of a text, written from the start of a row, and the cursor. Where terminals differ
+/// (joined emoji), the smaller number: nothing above the text may be erased.
 fn rows_of(text: &str, width: usize) -> usize {
     let width = width.max(1);
-    let (mut rows, mut column) = (0, 0);
+    let (mut rows, mut column, mut joined) = (0, 0, false);
     for c in text.chars() {
-        match (c, c.width().unwrap_or(0)) {
+        let is_part = std::mem::replace(&mut joined, c == '\u{200D}') || ('\u{1F3FB}'..='\u{1F3FF}').contains(&c);
+        match (c, if is_part { 0 } else { c.width().unwrap_or(0) }) {
             ('\n', _) => (rows, column) = (rows + 1, 0),
             ('\t', _) => column = (column / 8 * 8 + 8).min(width - 1),
             // A wide character that does not fit moves to the next row; a full row ends only when another character
@@ -420,13 +506,21 @@ fn rows_of(text: &str, width: usize) -> usize {
     rows
 }
 
-fn width() -> usize {
-    rustix::termios::tcgetwinsize(stdout()).map_or(80, |size| usize::from(size.ws_col.max(1)))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::rows_of;
+    use super::{cut_arguments, marked, rows_of};
+
+    #[test]
+    fn r09_what_is_cut_of_a_call_is_counted() {
+        assert_eq!(cut_arguments("abc", 3), "abc");
+        assert_eq!(cut_arguments("好好好好", 3), "好好好… (1 characters more)");
+        assert_eq!(cut_arguments("a\nb", 9), "a b");
+    }
+
+    #[test]
+    fn r09_the_lines_of_a_note_are_indented() {
+        assert_eq!(marked("✗ a\n✓ read done\n  hint: b"), "✗ a\n  ✓ read done\n  hint: b");
+    }
 
     #[test]
     fn rows_count_breaks_and_wrapping() {
@@ -440,6 +534,8 @@ mod tests {
             ("好好好好好好", 10, 1),
             ("a好好好好好好好好好", 10, 1),
             ("好好好", 3, 2),
+            // Up to three emoji, or one.
+            ("👩\u{200d}👩\u{200d}👧👍🏽", 4, 0),
         ] {
             assert_eq!(rows_of(text, width), rows, "{text:?}");
         }

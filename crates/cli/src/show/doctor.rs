@@ -123,7 +123,7 @@ fn place(place: &Where, zone: &Zone) -> String {
         place.at.filter(|at| at.0 != 0).map(time),
         place.body.map(|body| format!("body {body}")),
     ];
-    printable(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    printable(&parts.into_iter().flatten().collect::<Vec<_>>().join(", ")).into_owned()
 }
 
 /// What a repair does and does not do, one line each.

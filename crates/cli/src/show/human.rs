@@ -6,7 +6,7 @@ use engine::{Resources, Timestamp};
 use jiff::tz::TimeZone;
 use protocol::show::NextRecovery;
 
-pub(crate) use gateway::show::{count, excerpt, printable, tokens};
+pub(crate) use gateway::show::{count, excerpt, printable, printable_line, tokens};
 
 /// The next attempt of a held session to continue by itself.
 pub(crate) fn next_recovery(next: &NextRecovery, zone: &Zone) -> String {
@@ -138,6 +138,6 @@ mod tests {
     fn escapes_do_not_reach_the_terminal() {
         let mut page = Page::default();
         page.indented("  ", "a\u{1b}]0;x\u{7}\n\nb");
-        assert_eq!(page.text(), "  a\u{fffd}]0;x\u{fffd}\n\n  b\n");
+        assert_eq!(page.text(), "  a\\u001b]0;x\\u0007\n\n  b\n");
     }
 }

@@ -23,13 +23,13 @@ use serde::Serialize;
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
-use crate::output;
+use crate::output::{Output, say};
 
 /// Opens the journal of the home for reading, with or without an owner. Warns on stderr if it may lack the latest entries.
 pub(crate) fn open(globals: &Globals) -> Result<Reader, CliError> {
     let reader = Reader::open(&globals.home)?;
     if reader.is_immutable() {
-        eprintln!(
+        say!(
             "limulus: {} cannot be written, so the latest entries of its owner may be missing",
             globals.home.display()
         );
@@ -39,7 +39,7 @@ pub(crate) fn open(globals: &Globals) -> Result<Reader, CliError> {
 
 /// Prints a result. A closed stdout is not an error.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
-    match output::write(io::stdout().lock(), text) {
+    match Output::Stdout.write(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Failed {
             exit: Exit::Store,
             what: format!("the answer could not be printed ({error})"),

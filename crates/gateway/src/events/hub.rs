@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use engine::{Batch, Event, MessageId, ReceiptState, RunEnded, RunId, Timestamp};
+use engine::{Batch, CallId, Event, MessageId, ReceiptState, RunEnded, RunId, Timestamp};
 use protocol::notice::{Dropped, Stand};
 use runtime::{DiskFullWait, LaneUpdate, Published};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -86,7 +86,7 @@ impl Hub {
         (mut published, mut ending): (mpsc::UnboundedReceiver<Published>, mpsc::UnboundedReceiver<Ended>),
         (mut waits, mut disk_full): (mpsc::UnboundedReceiver<LaneUpdate>, watch::Receiver<DiskFullWaits>),
         mut lines: Lines,
-        approvals: Arc<Approvals>,
+        (approvals, mut requests): (Arc<Approvals>, mpsc::UnboundedReceiver<CallId>),
     ) {
         let mut full = DiskFullWaits::new();
         loop {
@@ -102,7 +102,8 @@ impl Hub {
                     };
                     self.observe(&batch, projected);
                 }
-                // This comes after all lines that were recorded before it.
+                // These come after all lines that were recorded before them.
+                Some(call) = requests.recv() => approvals.deliver(call),
                 Some(update) = waits.recv() => {
                     let session = update.session();
                     if let Some(line) = self.has_listener(session).then(|| lines.of_wait(&update)).flatten() {

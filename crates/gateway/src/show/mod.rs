@@ -16,6 +16,7 @@ pub(crate) mod run;
 pub mod scene;
 mod sentence;
 pub(crate) mod session;
+mod terminal_text;
 mod trace;
 pub(crate) mod usage;
 mod vocabulary;
@@ -36,8 +37,9 @@ pub use reply::{reply, waited};
 pub use sentence::name;
 pub(crate) use sentence::names;
 pub use session::fold_branch;
+pub use terminal_text::{AnswerText, PrintableAnswer, is_unsafe, printable, printable_line};
 pub use trace::trace;
-pub use vocabulary::{count, excerpt, never_began, printable, tokens};
+pub use vocabulary::{count, excerpt, never_began, tokens};
 
 /// A home that is read.
 #[allow(missing_docs, reason = "the fields say it themselves")]

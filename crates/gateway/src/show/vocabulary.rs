@@ -2,10 +2,7 @@
 
 use engine::{ReceiptState, Usage};
 
-/// Removes what a terminal would obey. Newlines and tabs stay.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
-}
+use super::terminal_text::printable;
 
 /// The beginning of a text, on one line.
 pub fn excerpt(text: &str, most_chars: usize) -> String {
@@ -24,7 +21,7 @@ pub fn excerpt(text: &str, most_chars: usize) -> String {
         line.push_str(word);
         length += space + word.chars().count();
     }
-    printable(&line)
+    printable(&line).into_owned()
 }
 
 /// A number with its noun in singular or plural.
@@ -63,7 +60,7 @@ mod tests {
         assert_eq!(excerpt("one two three", 9), "one two …");
         assert_eq!(excerpt("abcdefghij", 5), "abcd…");
         assert_eq!(excerpt("列出这个文件夹里的东西", 5), "列出这个…");
-        assert_eq!(excerpt("a\u{1b}[2Jb", 10), "a\u{fffd}[2Jb");
+        assert_eq!(excerpt("a\u{1b}[2Jb", 10), r"a\u001b[2Jb");
         assert_eq!(excerpt("", 10), "");
     }
 }

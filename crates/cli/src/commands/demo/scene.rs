@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::failed;
 use crate::error::CliError;
+use crate::show::print;
 
 /// Lines that the command writes, one every 0.2 s.
 pub(super) const LINES: usize = 8;
@@ -155,7 +156,8 @@ impl Stage {
 
     fn say(&self, text: &str) {
         if !self.quiet {
-            println!("{text}");
+            // A closed stdout stops no scene.
+            let _ = print(&format!("{text}\n"));
         }
     }
 }

@@ -1,7 +1,5 @@
 //! `limulus doctor --repair`: runs one repair after asking, if the check found the damage that it is for.
 
-use std::io::{IsTerminal as _, Write as _};
-
 use journal::check::{CheckReport, Checkpoint, Repair, What};
 use journal::repair::{Did, Repairs};
 use journal::{Read as _, Reader, Sqlite};
@@ -11,6 +9,8 @@ use super::quarantine::keep_texts;
 use super::{DoctorArgs, Line, check_home, rest};
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
+use crate::output::say;
+use crate::prompt;
 use crate::show::doctor::promise;
 use crate::show::human::{Page, printable};
 
@@ -93,21 +93,16 @@ fn ask(wanted: &Repair, args: &DoctorArgs) -> Result<(), CliError> {
     }
     let refused =
         |what: String, hint: &str| Err(CliError::Refused { exit: Exit::Refused, what, hint: hint.to_owned() });
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    if !prompt::is_possible() {
         return refused(
             format!("the repair `{wanted}` needs a confirmation, and there is no terminal to ask on"),
             "add --yes",
         );
     }
     for line in promise(wanted) {
-        eprintln!("  {line}");
+        say!("  {line}");
     }
-    eprint!("? repair `{wanted}` [y/N] ");
-    // If stderr is closed, the question is not seen, and the answer is not a yes.
-    let _ = std::io::stderr().flush();
-    let mut line = String::new();
-    let read = std::io::stdin().read_line(&mut line).is_ok();
-    if read && matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "是" | "好") {
+    if prompt::ask(&format!("? repair `{wanted}` [y/N] ")).is_some_and(|line| prompt::is_yes(&line)) {
         return Ok(());
     }
     refused("nothing was changed".to_owned(), "")

@@ -1,12 +1,11 @@
 //! `limulus models check`: sends small real requests and prints a line for each.
 
-use std::io::{IsTerminal as _, Write as _, stderr};
-
 use engine::Overrides;
 use serde::Serialize;
 
 use crate::config::{Config, Flags, Globals, Resolved, Subject};
 use crate::error::{CliError, Exit};
+use crate::output::say_step;
 use crate::probes::{Asker, Finding, probe};
 use crate::resolver::today;
 use crate::show::human::printable;
@@ -43,12 +42,11 @@ pub(super) async fn run(model: Option<String>, as_json: bool, globals: &Globals)
         print(&format!("{model} ({api})\n"))?;
     }
     let mut checks = vec![];
-    let progress = Progress::new();
     probe(
         &Asker::new(candidate, endpoint, levels),
-        |what| progress.show(what),
+        |what| say_step(&format!("… {what}")),
         |finding| {
-            progress.hide();
+            say_step("");
             if !as_json {
                 // If stdout is closed, the exit code still reports the result.
                 let _ = print(&line(&finding));
@@ -57,7 +55,7 @@ pub(super) async fn run(model: Option<String>, as_json: bool, globals: &Globals)
         },
     )
     .await;
-    progress.hide();
+    say_step("");
     let failed = checks.iter().find(|finding| finding.is_fatal()).cloned();
     let checked = Checked { model: model.clone(), api, works: failed.is_none(), checks };
     if as_json {
@@ -78,29 +76,4 @@ fn line(finding: &Finding) -> String {
     let Finding { what, verdict, says, ms, .. } = finding;
     let time = if *ms == 0 { String::new() } else { format!(" · {ms} ms") };
     format!("{} {what:10}  {}{time}\n", verdict.mark(), printable(says))
-}
-
-/// Shows on a terminal which probe is running.
-struct Progress {
-    is_shown: bool,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self { is_shown: stderr().is_terminal() }
-    }
-
-    fn show(&self, what: &str) {
-        if self.is_shown {
-            eprint!("… {what}");
-            let _ = stderr().flush();
-        }
-    }
-
-    fn hide(&self) {
-        if self.is_shown {
-            eprint!("\r\x1b[K");
-            let _ = stderr().flush();
-        }
-    }
 }

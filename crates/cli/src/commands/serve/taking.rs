@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::{Reporter, notify};
 use crate::claim::Claim;
 use crate::error::CliError;
+use crate::output::say;
 use crate::owner_client::{CHANGE, GREETING, LOOK, RELEASE, look_for};
 
 /// A home that this process owns. The claim keeps commands from becoming the owner until the service listens.
@@ -110,7 +111,7 @@ impl Taking<'_> {
             return Err(owned.into());
         }
         if !std::mem::replace(&mut self.has_reported, true) {
-            eprintln!("limulus: {owned}; waiting");
+            say!("limulus: {owned}; waiting");
             notify::report("STATUS=waiting for the owner of the home");
         }
         Ok(())

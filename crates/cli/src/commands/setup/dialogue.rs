@@ -1,12 +1,12 @@
 //! The dialogue of `limulus setup`. Without a terminal, or with `--yes`, it asks nothing and takes the first model.
 
-use std::io::{self, IsTerminal as _, Write as _};
-
 use engine::Failure;
 
 use super::file::Change;
 use super::found::{By, Found};
 use crate::error::{CliError, Exit};
+use crate::output::say;
+use crate::prompt;
 use crate::show::human::printable;
 
 /// The questions of `setup` on the terminal.
@@ -16,7 +16,7 @@ pub(super) struct Dialogue {
 
 impl Dialogue {
     pub(super) fn new(is_yes: bool) -> Result<Self, CliError> {
-        let is_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        let is_terminal = prompt::is_possible();
         if !is_yes && !is_terminal {
             let what = "there is no terminal to ask on".to_owned();
             let hint = "`limulus setup --yes` takes the first model that is found".to_owned();
@@ -30,13 +30,13 @@ impl Dialogue {
         if !self.asks {
             return;
         }
-        eprintln!("There is:");
+        say!("There is:");
         for (number, found) in (1..).zip(found) {
             let by = match &found.by {
                 By::Variable(name) => format!("{name} is set"),
                 By::Address(address) => format!("at {address}"),
             };
-            eprintln!("  {number}. {} ({by})", printable(&found.model));
+            say!("  {number}. {} ({by})", printable(&found.model));
         }
     }
 
@@ -47,16 +47,17 @@ impl Dialogue {
             let number = if answer.is_empty() { Ok(1) } else { answer.parse::<usize>() };
             match number.ok().and_then(|number| found.get(number.wrapping_sub(1))) {
                 Some(found) => return Ok(found),
-                None => eprintln!("A number from 1 to {}, or Ctrl-C to change nothing.", found.len()),
+                None => say!("A number from 1 to {}, or Ctrl-C to change nothing.", found.len()),
             }
         }
     }
 
     /// Reports a chosen model that does not answer. With a terminal the user may choose another.
     pub(super) fn failed(&mut self, found: &Found, failure: &Failure) -> Result<(), CliError> {
-        let text = printable(&failure.to_string());
+        let failure = failure.to_string();
+        let text = printable(&failure);
         if self.asks {
-            eprintln!("✗ {}: {text}", found.model);
+            say!("✗ {}: {text}", found.model);
             return Ok(());
         }
         Err(CliError::Failed {
@@ -71,31 +72,23 @@ impl Dialogue {
         if !self.asks {
             return Ok(());
         }
-        eprintln!("{} gets:", change.file().display());
+        say!("{} gets:", change.file().display());
         let (added, removed) = change.lines();
         for (mark, lines) in [('-', removed), ('+', added)] {
             for line in lines {
-                eprintln!("  {mark} {}", printable(&line));
+                say!("  {mark} {}", printable(&line));
             }
         }
-        if change.is_new_file()
-            || matches!(ask("Write it? [Y/n] ")?.to_lowercase().as_str(), "" | "y" | "yes" | "是" | "好")
-        {
+        if change.is_new_file() {
             return Ok(());
         }
-        Err(unchanged())
+        let line = ask("Write it? [Y/n] ")?;
+        if line.is_empty() || prompt::is_yes(&line) { Ok(()) } else { Err(unchanged()) }
     }
 }
 
 fn ask(question: &str) -> Result<String, CliError> {
-    eprint!("{question}");
-    // With a closed stderr the question is not visible, so the answer is empty.
-    let _ = io::stderr().flush();
-    let mut line = String::new();
-    match io::stdin().read_line(&mut line) {
-        Ok(1..) => Ok(line.trim().to_owned()),
-        Ok(0) | Err(_) => Err(unchanged()),
-    }
+    prompt::ask(question).map(|line| line.trim().to_owned()).ok_or_else(unchanged)
 }
 
 fn unchanged() -> CliError {

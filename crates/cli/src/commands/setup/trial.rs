@@ -1,6 +1,5 @@
 //! Sends one tiny request to a model and waits for the first piece of its answer.
 
-use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use models::{Api, Cached, Endpoint, Message, Model as _, ModelSet, Request};
 
 use super::found::{By, Found};
 use crate::config::{Config, ConfigError};
+use crate::output::say_step;
 use crate::render::SPINNER;
 
 /// Timeout of the request: a local model may have to be loaded first.
@@ -73,26 +73,21 @@ fn order(config: &Config, found: &Found) -> Result<(Candidate, Endpoint), Config
 struct Spinner<'a> {
     model: &'a str,
     ticks: usize,
-    is_terminal: bool,
 }
 
 impl<'a> Spinner<'a> {
     fn new(model: &'a str) -> Self {
-        Self { model, ticks: 0, is_terminal: std::io::stderr().is_terminal() }
+        Self { model, ticks: 0 }
     }
 
     fn turn(&mut self) {
-        if self.is_terminal {
-            self.ticks += 1;
-            eprint!("\r\x1b[K{} asking {} …", SPINNER[self.ticks % SPINNER.len()], self.model);
-            // With a closed stderr nobody sees the spinner.
-            let _ = std::io::stderr().flush();
-        }
+        self.ticks += 1;
+        say_step(&format!("{} asking {} …", SPINNER[self.ticks % SPINNER.len()], self.model));
     }
 
     fn clear(&mut self) {
         if std::mem::take(&mut self.ticks) > 0 {
-            eprint!("\r\x1b[K");
+            say_step("");
         }
     }
 }

@@ -39,9 +39,10 @@ pub(in crate::methods) async fn subscribe(
     let (from, numbers) = from(&target, &params)?;
     let number = caller.next_subscription();
     hub.begin(caller, number, target.clone(), numbers)?;
+    caller.service.approvals.follow(caller.number, number, target.clone());
     let subscribed = Subscribing { caller, id, number, target }.subscribe(from, params.chat).await;
     if subscribed.is_err() {
-        hub.end(caller.number, number);
+        end(caller, number);
     }
     subscribed
 }
@@ -157,12 +158,19 @@ impl Subscribing<'_> {
         let hub = &self.caller.service.hub;
         if hub.send(self.caller, self.number, lines).await {
             hub.go_live(self.caller, self.number, position);
+            self.caller.service.approvals.go_live(self.caller, self.number);
         }
     }
 }
 
+/// Ends a subscription. Returns whether it existed.
+fn end(caller: &Caller, number: u64) -> bool {
+    caller.service.approvals.unfollow(caller.number, number);
+    caller.service.hub.end(caller.number, number)
+}
+
 pub(in crate::methods) fn unsubscribe(caller: &Arc<Caller>, params: &UnsubscribeParams) -> Result<NoResult, Error> {
-    if caller.service.hub.end(caller.number, params.subscription) {
+    if end(caller, params.subscription) {
         return Ok(NoResult {});
     }
     let what = format!("there is no subscription {}", params.subscription);

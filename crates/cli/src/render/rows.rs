@@ -1,0 +1,134 @@
+//! Text from outside in rows of the terminal. Each row but the first has a mark, so that nothing in the text, by a line of
+//! its own or by blanks up to the edge of the terminal, looks like a line of this program.
+
+use unicode_width::UnicodeWidthChar as _;
+
+use crate::show::human::printable_line;
+
+/// What stands before each row but the first.
+const MARK: &str = "  │ ";
+/// More empty rows than this become one that counts them: many would push the beginning off the screen.
+const EMPTY_ROWS: usize = 2;
+/// Cells of a row in a terminal that is too narrow for marks.
+const LEAST_CELLS: usize = 16;
+
+/// The rows of a text, the first after `before`.
+pub(super) fn rows(before: &str, text: &str, width: usize) -> Vec<String> {
+    let mut rows = vec![];
+    let mut empty = 0;
+    for line in text.split('\n') {
+        for row in wrapped(&printable_line(line), before, rows.is_empty(), width) {
+            if row.trim().is_empty() {
+                empty += 1;
+                continue;
+            }
+            push_empty(&mut rows, std::mem::take(&mut empty));
+            rows.push(row);
+        }
+    }
+    push_empty(&mut rows, empty);
+    let marked = rows.into_iter().enumerate();
+    marked.map(|(at, row)| if at == 0 { format!("{before}{row}") } else { format!("{MARK}{row}") }).collect()
+}
+
+/// The rows of a question, and what stands before the answer.
+pub(super) fn question(text: &str, width: usize) -> Vec<String> {
+    let mut rows = rows("? allow: ", text, width);
+    let answer = " [y/N] ";
+    match &mut rows[..] {
+        [only] if cells(only) + answer.len() < width => only.push_str(answer),
+        many => {
+            let all = format!("? allow these {} lines?{answer}", many.len());
+            rows.push(all);
+        }
+    }
+    rows
+}
+
+/// The beginning of a text on one row, for a line that is erased as a row.
+pub(super) fn cut(text: &str, width: usize) -> String {
+    let text = printable_line(text);
+    if cells(&text) <= width {
+        return text.into_owned();
+    }
+    let mut left = width.saturating_sub(1);
+    let fits = |c: &char| {
+        let cells = c.width().unwrap_or(0);
+        let fits = cells <= left;
+        left = left.saturating_sub(cells);
+        fits
+    };
+    text.chars().take_while(fits).collect::<String>() + "…"
+}
+
+fn push_empty(rows: &mut Vec<String>, number: usize) {
+    if number > EMPTY_ROWS {
+        rows.push(format!("({number} empty lines)"));
+    } else {
+        rows.extend(std::iter::repeat_n(String::new(), number));
+    }
+}
+
+/// A line without its marks, in rows that fit.
+fn wrapped(line: &str, before: &str, is_first: bool, width: usize) -> Vec<String> {
+    let width = |mark: &str| width.saturating_sub(1 + cells(mark)).max(LEAST_CELLS);
+    let mut most = width(if is_first { before } else { MARK });
+    let (mut rows, mut filled) = (vec![String::new()], 0);
+    for c in line.chars() {
+        let cells = c.width().unwrap_or(0);
+        if filled + cells > most {
+            rows.push(String::new());
+            (filled, most) = (0, width(MARK));
+        }
+        if let Some(row) = rows.last_mut() {
+            row.push(c);
+        }
+        filled += cells;
+    }
+    rows
+}
+
+fn cells(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r60_a_question_is_one_row_if_it_fits() {
+        assert_eq!(question("run `ls`", 80), ["? allow: run `ls` [y/N] "]);
+        let tight = question("run `ls`", 24);
+        assert_eq!(tight, ["? allow: run `ls`", "? allow these 1 lines? [y/N] "]);
+    }
+
+    #[test]
+    fn r60_no_line_of_a_question_looks_like_one_of_this_program() {
+        let check = |text: &str| {
+            let rows = question(text, 40);
+            let (last, rest) = rows.split_last().unwrap();
+            assert!(last.starts_with("? allow"), "{last}");
+            assert!(rest[0].starts_with("? allow: "));
+            assert!(rest[1..].iter().all(|row| row.starts_with(MARK)), "{rows:?}");
+            assert!(rest.iter().all(|row| cells(row) < 40 && !row.contains('\r')), "{rows:?}");
+            rows
+        };
+        check("run `rm -rf x\n? allow: read README.md [y/N] y\n? allow: read README.md`");
+        check(&format!("run `rm{}? allow: read README.md`", " ".repeat(36 - 12)));
+        check("run `a\r\u{1b}[2K? allow: read README.md and much more than fits`");
+        check(&format!("run `好{}`", "好".repeat(60)));
+        let rows = check(&format!("run `rm -rf x{}# read README.md`", "\n".repeat(300)));
+        assert_eq!(rows[1..], ["  │ (299 empty lines)", "  │ # read README.md`", "? allow these 3 lines? [y/N] "]);
+        check(&format!("run `rm -rf x{}# read README.md`", " ".repeat(4000)));
+        assert_eq!(question("read \u{202e}x\u{200b}", 80), [r"? allow: read \u202ex\u200b [y/N] "]);
+        assert_eq!(question("read 👩\u{200d}👩", 80), [r"? allow: read 👩\u200d👩 [y/N] "], "not even in emoji");
+    }
+
+    #[test]
+    fn r09_a_status_is_cut_to_its_row() {
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abcd\ne", 4), "abc…");
+        assert_eq!(cut("好好好", 4), "好…");
+    }
+}
