@@ -36,6 +36,13 @@ pub(super) fn read(reader: &Reader, hashes: &[Hash]) -> Result<Vec<Option<Arc<[u
     stored.into_iter().zip(hashes).map(bytes).collect()
 }
 
+/// Which dictionary a body needs that is missing.
+pub(super) fn missing_dictionary(reader: &Reader, hash: &Hash) -> Result<Option<Unpackable>, Error> {
+    let stored = reader.query(|connection| one(connection, hash))?;
+    let unpacked = stored.map(|it| reader.dictionaries().body(&it.encoding, it.size as usize, it.content));
+    Ok(unpacked.and_then(Result::err).filter(|error| matches!(error, Unpackable::Dictionary(_))))
+}
+
 fn one(connection: &Connection, hash: &Hash) -> rusqlite::Result<Option<Stored>> {
     let sql = "SELECT encoding, size, content FROM bodies WHERE hash = ?1 AND content IS NOT NULL";
     let columns = |row: &Row<'_>| Ok(Stored { encoding: row.get(0)?, size: row.get(1)?, content: row.get(2)? });

@@ -56,7 +56,8 @@ pub(super) fn run(connection: &mut Connection, path: &Path, from: i64, target: &
         path: path.to_owned(),
         detail: format!("it has format {from}, and there is no migration from it to {}", target.version),
     })?;
-    keep_copy(connection, &kept_as(path, from))?;
+    let kept = kept_as(path, from);
+    keep_copy(connection, &kept)?;
     let migrate = |connection: &mut Connection| {
         connection.pragma_update(None, "synchronous", "FULL")?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -66,7 +67,12 @@ pub(super) fn run(connection: &mut Connection, path: &Path, from: i64, target: &
         transaction.pragma_update(None, "user_version", target.version)?;
         transaction.commit()
     };
-    migrate(connection).map_err(failed(path))
+    migrate(connection).map_err(failed(path)).inspect_err(|_| {
+        // Nothing has replaced the journal, and each further attempt would leave a copy.
+        if schema::format(connection, path, target.version) == Ok(schema::Format::Older(from)) {
+            let _ = std::fs::remove_file(&kept);
+        }
+    })
 }
 
 /// The steps from a format to the target; `None` if one is missing.

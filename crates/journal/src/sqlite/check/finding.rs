@@ -383,7 +383,7 @@ impl Finding {
     pub(super) fn of_entry(key: &str, fault: &Fault, last_good: Option<Checkpoint>) -> Self {
         let Fault { place, defect } = fault;
         let body = match defect {
-            Defect::BodyMissing { hash } | Defect::Body { hash } => Some(*hash),
+            Defect::BodyMissing { hash } | Defect::Body { hash } | Defect::BodyDictionary { hash, .. } => Some(*hash),
             Defect::Missing { .. }
             | Defect::Payload
             | Defect::Unhashed

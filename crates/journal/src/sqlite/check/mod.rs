@@ -29,9 +29,11 @@ pub use replay::Replay;
 pub use session::{EntryAnchor, Fault, Verified};
 pub use walk::{Audited, BranchSpan, Checkpoint, Defect, EntryContent};
 
+use rusqlite::{Connection, OpenFlags};
+
 use super::home::DATABASE;
 use super::reader::Sees;
-use super::schema;
+use super::{failed, schema};
 use crate::{Collected, Error};
 use view::View;
 
@@ -138,7 +140,7 @@ impl Check {
         let wal_bytes = self.report.counts.wal_bytes;
         let is_sound = seen.as_ref().is_ok_and(|view| view.is_sound(mark));
         if wal_bytes == 0 || is_sound {
-            return self.opened(seen);
+            return self.opened(seen, mark);
         }
         let bare = View::open(&self.home, Sees::FileAlone);
         match bare {
@@ -152,19 +154,45 @@ impl Check {
                 self.find(Finding::stale_wal("with it, the journal lacks entries that the file alone holds"));
                 Ok(Some(bare))
             }
-            _ => self.opened(seen),
+            _ => self.opened(seen, mark),
         }
     }
 
-    fn opened(&mut self, view: Result<View, Error>) -> Result<Option<View>, Error> {
+    fn opened(&mut self, view: Result<View, Error>, mark: files::Mark) -> Result<Option<View>, Error> {
         match view {
             Ok(view) => Ok(Some(view)),
-            // An owner must migrate it first.
-            Err(error @ Error::Older { .. }) => Err(error),
+            Err(error @ Error::Older { version, .. }) => match self.unmigratable(mark) {
+                Some(cause) => {
+                    let advice = "repair it with the limulus that wrote it, or put a backup back: only an intact journal is migrated";
+                    let detail = format!("{}; it has format {version}: {advice}", cause.cause());
+                    let closed = Finding::closed(&cause);
+                    let what = if matches!(cause, Error::Regression { .. }) { What::Lost } else { closed.what };
+                    self.find(Finding { what, detail, repair: None, ..closed });
+                    Ok(None)
+                }
+                // An owner must migrate it first.
+                None => Err(error),
+            },
             Err(error) => {
                 self.find(Finding::closed(&error));
                 Ok(None)
             }
         }
+    }
+
+    /// Why no owner would migrate the journal of an older format.
+    fn unmigratable(&self, mark: files::Mark) -> Option<Error> {
+        let path = self.database();
+        let look = || {
+            let connection =
+                Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed(&path))?;
+            let sql = "PRAGMA quick_check(1)";
+            let answer: String = connection.query_row(sql, [], |row| row.get(0)).map_err(failed(&path))?;
+            if answer != "ok" {
+                return Err(Error::Damaged { path: path.clone(), detail: answer });
+            }
+            schema::check_head(&connection, &path, mark).map(|_| ())
+        };
+        look().err()
     }
 }

@@ -147,7 +147,7 @@ fn is_newer(defect: &Defect) -> bool {
             Kind { .. } | Version { .. } => true,
             Payload { .. } => false,
         },
-        Defect::Dictionary { .. } => true,
+        Defect::Dictionary { .. } | Defect::BodyDictionary { .. } => true,
         Defect::Missing { .. }
         | Defect::Payload
         | Defect::Unhashed

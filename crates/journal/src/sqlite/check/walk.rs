@@ -7,6 +7,7 @@ use engine::{BranchId, Epoch, Event, Hash, Position, Seq, Timestamp, UnreadableE
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::chain::Head;
+use crate::sqlite::bodies;
 use crate::sqlite::dictionaries::{Dictionaries, Unpackable};
 use crate::sqlite::reader::Reader;
 use crate::sqlite::stored::StoredEntry;
@@ -97,6 +98,13 @@ pub enum Defect {
     /// A body that it names does not match its hash.
     #[error("the body {hash} that it names does not match its hash")]
     Body { hash: Hash },
+    /// A body that it names was compressed with a dictionary that is missing.
+    #[error("the body {hash} that it names cannot be read: {detail}")]
+    BodyDictionary {
+        hash: Hash,
+        /// Which one, and what to do.
+        detail: String,
+    },
     /// It was removed, and no snapshot covers it.
     #[error("it was removed, and no snapshot covers it: later entries cannot be folded")]
     Unfounded,
@@ -237,7 +245,10 @@ impl Reader {
                 Ok(Some(_)) => {}
                 Ok(None) if self.is_erased(&hash)? => {}
                 Ok(None) => defects.push(Defect::BodyMissing { hash }),
-                Err(Error::Damaged { .. }) => defects.push(Defect::Body { hash }),
+                Err(Error::Damaged { .. }) => defects.push(match bodies::missing_dictionary(self, &hash)? {
+                    Some(missing) => Defect::BodyDictionary { hash, detail: missing.to_string() },
+                    None => Defect::Body { hash },
+                }),
                 Err(error) => return Err(error),
             }
         }

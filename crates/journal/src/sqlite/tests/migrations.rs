@@ -113,10 +113,27 @@ fn r10_a_step_that_fails_changes_nothing() {
     const STEPS: &[Step] = &[Step { from: 2, run: add_column }, Step { from: 3, run: fails }];
     let (_folder, home, script) = filled();
     take(&home, &Target { version: 4, steps: STEPS }).unwrap_err();
-    assert_eq!(whole(&home, &script), 2);
+    assert_eq!((whole(&home, &script), copies(&home).len()), (2, 0), "nor does it leave a copy");
     take(&home, &Target { version: 4, steps: &STEPS[..1] }).unwrap_err();
     assert_eq!(whole(&home, &script), 2);
     assert_eq!(own(&home).read(script.branch, Seq(1)).unwrap().len() as u64, script.seq);
+}
+
+/// An owner refuses it and names the doctor, so the doctor must not name an owner.
+#[test]
+fn r10_r18_a_damaged_home_of_an_older_format_is_reported_not_sent_back() {
+    let (_folder, home, _) = filled();
+    let change = |sql: &str| Connection::open(home.join("journal.db")).unwrap().execute_batch(sql).unwrap();
+    change("PRAGMA user_version = 1");
+    let check = || crate::check::check(&home, &mut |_| ());
+    assert!(matches!(check().unwrap_err(), Error::Older { .. }));
+    change("DELETE FROM entries WHERE position = (SELECT max(position) FROM entries)");
+    let findings = check().unwrap().findings;
+    let [finding] = &findings[..] else { panic!("{findings:#?}") };
+    assert_eq!((finding.what, &finding.repair), (crate::check::What::Lost, &None));
+    assert!(finding.detail.contains("the limulus that wrote it"), "{finding:#?}");
+    let refused = take(&home, &super::super::migrations::THIS).unwrap_err();
+    assert!(matches!(refused, Error::Regression { .. }), "{refused}");
 }
 
 #[test]

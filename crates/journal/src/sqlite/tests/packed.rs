@@ -277,6 +277,16 @@ fn r10_a_dictionary_that_this_program_does_not_have_comes_from_the_home() {
     assert!(error.to_string().contains("dictionary 77"), "{error}");
     let finding = look(&home).findings.remove(0);
     assert!(finding.detail.contains("dictionary 77") && finding.repair.is_none(), "{finding:?}");
+    // The same for a body.
+    connection
+        .execute("UPDATE entries SET payload = ?1, packed = NULL WHERE branch = 2 AND seq = 3", [payload])
+        .unwrap();
+    assert_eq!(look(&home).findings, vec![]);
+    let body = Compressor::with_dictionary(3, &other).unwrap().compress(b"the same for all").unwrap();
+    assert_eq!(connection.execute("UPDATE bodies SET encoding = 'zstd', content = ?1", [body]).unwrap(), 1);
+    let finding = look(&home).findings.remove(0);
+    assert_eq!((finding.what, &finding.repair), (What::Body, &None), "{finding:?}");
+    assert!(finding.detail.contains("dictionary 77"), "{finding:?}");
 }
 
 #[test]
