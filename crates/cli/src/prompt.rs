@@ -26,12 +26,13 @@ pub(crate) fn is_yes(line: &str) -> bool {
     matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "是" | "好")
 }
 
-/// Asks, and waits for the answer. None if the input is at its end.
-pub(crate) fn ask(question: &str) -> Option<String> {
+/// Asks, and waits for the answer. `mark` stands behind the question when it can be answered. None if the input is at its end.
+pub(crate) fn ask(question: &str, mark: &str) -> Option<String> {
     // With a closed stderr the question is not visible, and there is no answer.
     Output::Stderr.write(question).ok()?;
     let mut answer = Answer::default();
     answer.discard();
+    Output::Stderr.write(mark).ok()?;
     loop {
         match answer.read() {
             Ok(Some(line)) => return Some(line),
@@ -59,7 +60,7 @@ pub(crate) struct Answer {
 struct End;
 
 impl Answer {
-    /// Discards what was typed so far: the question is on the screen from here on.
+    /// Discards what was typed so far. The question is on the screen, and the mark for its answer is not.
     pub(crate) fn discard(&mut self) {
         self.typed.clear();
         // It fails only if stdin is no terminal.

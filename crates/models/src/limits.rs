@@ -21,6 +21,11 @@ pub(crate) const FILES_BYTES: usize = 12 << 20;
 /// conversation.
 pub(crate) const FILES_STEP_BYTES: usize = 4 << 20;
 
+/// Bytes of a tool's name, and of the provider's id of a call. Providers allow 64 characters of a name; some gateways put more
+/// than an id into an id.
+pub(crate) const NAME_BYTES: usize = 256;
+pub(crate) const ID_BYTES: usize = 16 << 10;
+
 /// Calls in one answer. Providers stop at 128.
 pub(crate) const CALLS: usize = 128;
 

@@ -9,7 +9,7 @@ use crate::config::{Config, Flags, Globals};
 use crate::error::{CliError, Exit};
 use crate::output::say;
 use crate::reading::ask_among;
-use crate::show::human::{Zone, columns, printable};
+use crate::show::human::{Zone, columns, printable_line};
 use crate::show::{json, print};
 
 /// List the agents, each with its state over its sessions.
@@ -60,7 +60,7 @@ fn lay_out(agents: &[AgentSummary], zone: &Zone) -> String {
     let rows = agents.iter().map(|agent| {
         let removed = if agent.configured { "" } else { " (not configured)" };
         [
-            format!("{}{removed}", printable(&agent.agent)),
+            format!("{}{removed}", printable_line(&agent.agent)),
             state(agent),
             sessions(agent),
             agent.queued.to_string(),

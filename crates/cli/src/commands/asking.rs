@@ -35,8 +35,7 @@ impl Asking {
     pub(crate) fn show(&mut self, screen: &mut Screen) {
         let Some(request) = self.open.front() else { return };
         if !screen.is_asking() {
-            screen.ask(&request.session, &request.question);
-            self.answer.discard();
+            screen.ask(&request.session, &request.question, || self.answer.discard());
         }
     }
 

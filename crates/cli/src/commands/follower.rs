@@ -94,6 +94,7 @@ impl<'a> Follower<'a> {
         args: &WriterArgs,
         sessions: usize,
     ) -> Result<Self, CliError> {
+        config.check_workspace()?;
         let opening = Opening { globals, config, wait: args.wait, can_approve: can_approve() };
         let signals = Signals::new()?;
         let owner_client = opening.open().await?;

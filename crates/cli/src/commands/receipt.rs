@@ -9,7 +9,7 @@ use protocol::show::{ReceiptStory, SteerLeg};
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
-use crate::show::human::{Page, Zone, excerpt, printable};
+use crate::show::human::{Page, Zone, excerpt, printable_line};
 use crate::show::{json, print};
 
 /// Show what became of one message.
@@ -63,7 +63,7 @@ fn lay_out(receipt: &ReceiptStory, zone: &Zone) -> String {
     }
     for (what, address) in [("came from", &receipt.origin), ("its answer goes to", &receipt.reply_to)] {
         if let Some(address) = address {
-            page.line(format!("  {what} {}", printable(&address.to_string())));
+            page.line(format!("  {what} {}", printable_line(&address.to_string())));
         }
     }
     if receipt.masked > 0 {

@@ -18,7 +18,7 @@ use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
 use crate::show::choice::RunChoice;
-use crate::show::human::{Page, Zone, columns, count, duration, excerpt, printable, resources, tokens};
+use crate::show::human::{Page, Zone, columns, count, duration, excerpt, printable, printable_line, resources, tokens};
 use crate::show::trace::lay_out as lay_out_trace;
 use crate::show::{json, json_line, print};
 
@@ -185,7 +185,7 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
     }
     for (what, address) in [("came from", &run.origin), ("answer goes to", &run.reply_to)] {
         if let Some(address) = address {
-            page.line(format!("  {what} {}", printable(&address.to_string())));
+            page.line(format!("  {what} {}", printable_line(&address.to_string())));
         }
     }
     if let Some(error) = &summary.error {
@@ -242,7 +242,7 @@ fn lay_out_call(page: &mut Page, call: &CallStory) {
     const PREVIEW_CHARS: usize = 160;
     let end = call.outcome.map_or_else(|| name(&call.stage), |outcome| name(&outcome));
     let arguments = excerpt(&call.arguments, PREVIEW_CHARS);
-    page.line(format!("  → {} {arguments} — {end} ({})", printable(&call.tool), name(&call.class)));
+    page.line(format!("  → {} {arguments} — {end} ({})", excerpt(&call.tool, PREVIEW_CHARS), name(&call.class)));
     if let Some(output) = &call.output {
         page.line(format!("    {}", excerpt(output, PREVIEW_CHARS)));
     }

@@ -57,6 +57,7 @@ pub(crate) enum UnitOf {
 
 pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    config.check_workspace()?;
     let drain = config.drain();
     let program =
         std::env::current_exe().map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?;

@@ -150,6 +150,9 @@ pub(crate) enum ConfigError {
         /// The reason; never the value.
         detail: String,
     },
+    /// `--workspace` names a folder that is not there.
+    #[error("the workspace {} is not a folder that exists", path.display())]
+    NoWorkspace { path: PathBuf },
     /// `~` or the default home is needed, and `HOME` is not set.
     #[error("the folder of this user is not known: HOME is not set")]
     NoUserFolder,
@@ -194,6 +197,7 @@ impl ConfigError {
                 format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
             }
             Self::Key { .. } | Self::Header { .. } => "fix that; the file is read again for each request".to_owned(),
+            Self::NoWorkspace { path } => format!("create it (mkdir -p '{}'), or name another folder", path.display()),
             Self::NoUserFolder => "set HOME, or LIMULUS_HOME and absolute paths".to_owned(),
         }
     }

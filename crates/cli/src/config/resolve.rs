@@ -32,6 +32,14 @@ pub(crate) struct Resolved {
 }
 
 impl Config {
+    /// Refuses a folder that `--workspace` names and that is not there: its name may be mistyped. The default folder of an
+    /// agent is made when its run begins.
+    pub(crate) fn check_workspace(&self) -> Result<(), ConfigError> {
+        let Some(named) = &self.flags.workspace else { return Ok(()) };
+        let path = self.environment.absolute(named)?;
+        if path.is_dir() { Ok(()) } else { Err(ConfigError::NoWorkspace { path }) }
+    }
+
     /// Resolves everything for a run. An error means that it cannot start.
     pub(crate) fn resolve(&self, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
         let agent = self.agent(subject.agent)?;

@@ -31,16 +31,15 @@ pub(super) fn rows(before: &str, text: &str, width: usize) -> Vec<String> {
     marked.map(|(at, row)| if at == 0 { format!("{before}{row}") } else { format!("{MARK}{row}") }).collect()
 }
 
-/// The rows of a question, and what stands before the answer.
+/// What stands before the answer to a question.
+pub(super) const ANSWER: &str = " [y/N] ";
+
+/// The rows of a question, without the mark for its answer.
 pub(super) fn question(text: &str, width: usize) -> Vec<String> {
     let mut rows = rows("? allow: ", text, width);
-    let answer = " [y/N] ";
-    match &mut rows[..] {
-        [only] if cells(only) + answer.len() < width => only.push_str(answer),
-        many => {
-            let all = format!("? allow these {} lines?{answer}", many.len());
-            rows.push(all);
-        }
+    match &rows[..] {
+        [only] if cells(only) + ANSWER.len() < width => {}
+        many => rows.push(format!("? allow these {} lines?", many.len())),
     }
     rows
 }
@@ -98,9 +97,9 @@ mod tests {
 
     #[test]
     fn r60_a_question_is_one_row_if_it_fits() {
-        assert_eq!(question("run `ls`", 80), ["? allow: run `ls` [y/N] "]);
+        assert_eq!(question("run `ls`", 80), ["? allow: run `ls`"]);
         let tight = question("run `ls`", 24);
-        assert_eq!(tight, ["? allow: run `ls`", "? allow these 1 lines? [y/N] "]);
+        assert_eq!(tight, ["? allow: run `ls`", "? allow these 1 lines?"]);
     }
 
     #[test]
@@ -119,10 +118,10 @@ mod tests {
         check("run `a\r\u{1b}[2K? allow: read README.md and much more than fits`");
         check(&format!("run `好{}`", "好".repeat(60)));
         let rows = check(&format!("run `rm -rf x{}# read README.md`", "\n".repeat(300)));
-        assert_eq!(rows[1..], ["  │ (299 empty lines)", "  │ # read README.md`", "? allow these 3 lines? [y/N] "]);
+        assert_eq!(rows[1..], ["  │ (299 empty lines)", "  │ # read README.md`", "? allow these 3 lines?"]);
         check(&format!("run `rm -rf x{}# read README.md`", " ".repeat(4000)));
-        assert_eq!(question("read \u{202e}x\u{200b}", 80), [r"? allow: read \u202ex\u200b [y/N] "]);
-        assert_eq!(question("read 👩\u{200d}👩", 80), [r"? allow: read 👩\u200d👩 [y/N] "], "not even in emoji");
+        assert_eq!(question("read \u{202e}x\u{200b}", 80), [r"? allow: read \u202ex\u200b"]);
+        assert_eq!(question("read 👩\u{200d}👩", 80), [r"? allow: read 👩\u200d👩"], "not even in emoji");
     }
 
     #[test]

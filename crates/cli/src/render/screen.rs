@@ -256,12 +256,15 @@ impl Screen {
     }
 
     /// Prints a question on stderr; the user types the answer after it.
-    pub(crate) fn ask(&mut self, session: &str, question: &str) {
+    /// What was typed until then is discarded before the mark for the answer is there.
+    pub(crate) fn ask(&mut self, session: &str, question: &str, discard_input: impl FnOnce()) {
         self.hide_status();
         self.end_line();
         let whose = if self.sessions > 1 { format!("[{session}] ") } else { String::new() };
         let rows = rows::question(&format!("{whose}{question}"), Output::Stderr.width());
         let _ = Output::Stderr.write(&rows.join("\n"));
+        discard_input();
+        let _ = Output::Stderr.write(rows::ANSWER);
         self.last_line = LastLine::Prompt;
     }
 

@@ -37,24 +37,43 @@ pub(crate) fn r46_a_file_that_is_not_text_is_reported_to_the_model() {
 }
 
 #[test]
-pub(crate) fn r41_a_workspace_that_is_not_there_is_made() {
+pub(crate) fn r41_the_workspace_of_an_agent_is_made_if_it_is_not_there() {
     let home = Home::new();
-    let workspace = home.user().join("new/place");
-    let workspace = workspace.to_str().unwrap();
-    home.run(&["agent", "--workspace", workspace, "-m", "write \"x\" to a.txt"]).expect_code(0);
+    let workspace = home.user().join("new/place").display().to_string();
+    let home = home.with("LIMULUS_AGENTS__MAIN__WORKSPACE", &workspace);
+    home.run(&["agent", "-m", "write \"x\" to a.txt"]).expect_code(0);
     assert_eq!(fs::read_to_string(home.user().join("new/place/a.txt")).unwrap(), "x");
+}
+
+#[test]
+pub(crate) fn r24_r41_a_mistyped_workspace_is_refused_and_not_made() {
+    let home = Home::new();
+    home.assert_usable("main");
+    home.put("file", "");
+    for (named, place) in
+        [("worskpace", "worskpace"), ("file", "file"), ("file/below", "below"), ("~/nowhere", "nowhere")]
+    {
+        for command in [&["agent", "-m", "ls"][..], &["send", "ls"], &["resume"]] {
+            let words: Vec<&str> = command.iter().copied().chain(["--workspace", named]).collect();
+            let verdict = home.run(&words).expect_code(78).verdict();
+            assert!(verdict.contains(place) && verdict.contains("mkdir"), "{words:?}: {verdict}");
+        }
+    }
+    assert!(!home.file("worskpace").exists() && !home.user().join("nowhere").exists());
+    assert_eq!(home.json(&["runs", "list"]).as_array().unwrap().len(), 1, "nothing was recorded");
 }
 
 #[test]
 pub(crate) fn r24_r41_a_workspace_that_cannot_be_made_fails_the_run_alone() {
     let home = Home::new();
     home.put("file", "");
-    let workspace = home.file("file/below");
-    let failed = home.run(&["agent", "--workspace", workspace.to_str().unwrap(), "-m", "ls"]).expect_code(1);
+    let workspace = home.file("file/below").display().to_string();
+    let home = home.with("LIMULUS_AGENTS__MAIN__WORKSPACE", &workspace);
+    let failed = home.run(&["agent", "-m", "ls"]).expect_code(1);
     let verdict = failed.verdict();
     assert!(verdict.contains("file/below") && verdict.contains("--workspace"), "{verdict}");
     assert!(home.run(&["runs", "trace"]).expect_code(0).out.contains("file/below"));
-    home.assert_usable("main");
+    home.without("LIMULUS_AGENTS__MAIN__WORKSPACE").assert_usable("main");
 }
 
 #[test]

@@ -48,5 +48,6 @@ mod show;
 mod signals;
 mod slow;
 mod support;
+mod terminal_text;
 mod tools;
 mod twice;

@@ -35,6 +35,10 @@ beside_an_owner! {
         r02_yes_allows_what_would_be_asked_for_that_run_alone,
         r02_yes_does_not_allow_what_is_denied,
         r02_a_terminal_is_asked_and_its_answer_holds,
+        r60_what_was_typed_before_a_question_is_not_its_answer,
+        r60_one_answer_is_for_one_question,
+        r60_a_command_cannot_forge_a_question,
+        r44_the_line_of_a_call_shows_a_whole_command_or_says_how_much_is_cut,
         r12_retracted_text_is_erased_from_a_terminal,
     }
     audit {
@@ -49,7 +53,8 @@ beside_an_owner! {
         r24_a_message_of_fifty_megabytes_is_refused_with_what_to_do,
         r24_messages_that_are_none_are_refused,
         r46_a_file_that_is_not_text_is_reported_to_the_model,
-        r41_a_workspace_that_is_not_there_is_made,
+        r41_the_workspace_of_an_agent_is_made_if_it_is_not_there,
+        r24_r41_a_mistyped_workspace_is_refused_and_not_made,
         r24_r41_a_workspace_that_cannot_be_made_fails_the_run_alone,
         r24_a_home_that_cannot_be_written_is_named,
         r24_what_is_not_there_is_not_found,
@@ -173,6 +178,9 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r11_after_a_kill_the_next_terminal_is_asked_again",
         "kills the owner as if it were the terminal's own process",
     ),
+    ("asking", "r60_a_terminal_is_not_asked_for_another_session", "starts the owner itself"),
+    ("asking", "r60_a_terminal_of_another_session_is_no_approver", "starts the owner itself"),
+    ("terminal_text", "*", "a server gives each answer once, and the owner's configuration would be another"),
     (
         "cleanup",
         "*",

@@ -10,3 +10,4 @@ mod events;
 mod methods;
 mod rewound;
 mod support;
+mod terminal_text;

@@ -334,6 +334,84 @@ async fn r60_an_approval_request_goes_to_all_approvers_and_the_first_answer_coun
     home.leave().await;
 }
 
+/// R60: a client that follows a session is asked for this session only, behind the lines that came before.
+#[tokio::test]
+async fn r60_a_client_that_follows_a_session_is_asked_for_no_other() {
+    let home = Home::new();
+    let follow = |key: &str| SubscribeParams { session: Some(key.to_owned()), ..SubscribeParams::default() };
+    let (other, _, mut other_events) = home.connect(vec![Cap::Asks]).await;
+    other.call::<EventsSubscribe>(follow("other")).await.unwrap();
+    let (client, _, mut events) = home.connect(vec![Cap::Asks]).await;
+    client.call::<EventsSubscribe>(follow("main")).await.unwrap();
+    let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
+    accepted(&mut answers).await;
+    let mut has_asked_line = false;
+    let ask = loop {
+        let event = observe(&mut events).await.unwrap();
+        if event.event == "ask" {
+            break event;
+        }
+        has_asked_line |= event.payload["stream"] == "tool" && event.payload["type"] == "asked";
+    };
+    assert!(has_asked_line, "the question comes behind its line");
+    // One that begins to follow later is asked behind the lines that it missed.
+    let (late, _, mut late_events) = home.connect(vec![Cap::Asks]).await;
+    assert_eq!(observe(&mut late_events).await.unwrap().payload, ask.payload, "it follows nothing yet");
+    late.call::<EventsSubscribe>(SubscribeParams { whole: true, ..follow("main") }).await.unwrap();
+    let mut missed = vec![];
+    while missed.last().is_none_or(|event: &protocol::EventFrame| event.event != "ask") {
+        missed.push(observe(&mut late_events).await.unwrap());
+    }
+    assert!(missed.len() > 3 && missed.last().unwrap().payload == ask.payload, "{missed:?}");
+    let answer = AnswerParams {
+        call: serde_json::from_value(ask.payload["call"].clone()).unwrap(),
+        fingerprint: serde_json::from_value(ask.payload["fingerprint"].clone()).unwrap(),
+        allow: false,
+    };
+    client.call::<ApprovalsResolve>(answer).await.unwrap();
+    ended(&mut answers).await;
+    assert_eq!(observe(&mut other_events).await.unwrap().event, "answered", "nothing was asked there");
+    home.leave().await;
+}
+
+#[tokio::test]
+async fn r60_a_client_that_follows_another_session_is_no_approver() {
+    let home = Home::new();
+    let (client, _, _events) = home.connect(vec![Cap::Asks]).await;
+    let follow = SubscribeParams { session: Some("other".to_owned()), ..SubscribeParams::default() };
+    let subscribed = client.call::<EventsSubscribe>(follow).await.unwrap();
+    let mut answers = client.ask::<Agent>(message("main", "k2", "run `echo hi > there.txt`")).unwrap();
+    accepted(&mut answers).await;
+    ended(&mut answers).await;
+    assert!(!home.path().join("../workspace/there.txt").exists());
+    // One that no longer follows it is asked for all again.
+    let end = UnsubscribeParams { subscription: subscribed.subscription };
+    client.call::<EventsUnsubscribe>(end).await.unwrap();
+    let mut answers = client.ask::<Agent>(message("main", "k3", "run `echo ho > there.txt`")).unwrap();
+    let run = accepted(&mut answers).await;
+    client.call::<RunsAbort>(AbortParams { run: Some(run.to_string()), ..AbortParams::default() }).await.unwrap();
+    assert_eq!(ended(&mut answers).await.outcome, Outcome::Aborted);
+    home.leave().await;
+}
+
+/// R41: a folder that a client names and that is not there is refused; the default one is made.
+#[tokio::test]
+async fn r41_a_workspace_that_a_client_names_and_that_is_not_there_is_refused() {
+    let home = Home::new();
+    let (client, _events) = home.client().await;
+    let missing = home.path().join("../nowhere");
+    let named =
+        |key: &str| AgentParams { workspace: Some(missing.display().to_string()), ..message("main", key, "ls") };
+    let refused = client.ask::<Agent>(named("k")).unwrap().next().await.unwrap_err();
+    assert_eq!(code(refused), ErrorCode::InvalidRequest);
+    assert!(!missing.exists());
+    std::fs::create_dir(&missing).unwrap();
+    let mut answers = client.ask::<Agent>(named("k")).unwrap();
+    accepted(&mut answers).await;
+    assert_eq!(ended(&mut answers).await.outcome, Outcome::Completed);
+    home.leave().await;
+}
+
 #[tokio::test]
 async fn r60_a_method_is_reached_by_its_old_name_and_the_owner_is_warned_once() {
     let mut home = Home::new();

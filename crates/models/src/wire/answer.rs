@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use engine::{Attached, BlockOf, FailureClass, Part, StopReason, Usage};
+use engine::{Attached, BlockOf, FailureClass, Hash, Part, StopReason, Usage};
 
 use crate::fault::Fault;
-use crate::limits::{ANSWER_BYTES, CALLS};
+use crate::limits::{ANSWER_BYTES, CALLS, ID_BYTES, NAME_BYTES};
 use crate::model::ModelEvent;
 
 /// The provider's finish reason.
@@ -94,7 +94,10 @@ impl DecodedResponse {
     /// Adds the first part of a call.
     pub(crate) fn call(&mut self, index: u32, id: &str, name: String, arguments: String) -> Result<(), Fault> {
         self.count(id.len() + name.len() + arguments.len())?;
-        let provider_id = Some(id.to_owned()).filter(|id| !id.is_empty());
+        // A longer name names no tool, and is shown and kept with each call. A longer id only has to differ from others.
+        let name = if name.len() > NAME_BYTES { bounded(&name) } else { name };
+        let id = if id.len() > ID_BYTES { Hash::of(id.as_bytes()).to_string() } else { id.to_owned() };
+        let provider_id = Some(id).filter(|id| !id.is_empty());
         self.part(Part::Call { index, provider_id, name: Some(name), arguments });
         Ok(())
     }
@@ -205,7 +208,40 @@ impl DecodedResponse {
     }
 }
 
+/// The beginning of a name.
+fn bounded(name: &str) -> String {
+    let mark = '…';
+    format!("{}{mark}", &name[..name.floor_char_boundary(NAME_BYTES - mark.len_utf8())])
+}
+
 /// The fault for data that does not match the format.
 pub(crate) fn malformed(what: impl Into<String>) -> Fault {
     Fault::new(FailureClass::Malformed, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(id: &str, name: &str) -> (String, String) {
+        let mut answer = DecodedResponse::default();
+        answer.call(0, id, name.to_owned(), "{}".to_owned()).unwrap();
+        loop {
+            if let ModelEvent::Part(Part::Call { provider_id, name, .. }) = answer.next_event().expect("a call") {
+                return (provider_id.unwrap_or_default(), name.unwrap_or_default());
+            }
+        }
+    }
+
+    #[test]
+    fn r50_the_name_and_the_id_of_a_call_are_bounded() {
+        assert_eq!(call("call_1", "exec"), ("call_1".to_owned(), "exec".to_owned()));
+        for name in ["x".repeat(5 << 20), "好".repeat(2 << 20), format!("exec{}", " ".repeat(1 << 20))] {
+            let (_, kept) = call("call_1", &name);
+            assert!(kept.len() <= NAME_BYTES && kept.ends_with('…'), "{} bytes", kept.len());
+        }
+        let long = "i".repeat(1 << 20);
+        let (kept, other) = (call(&long, "exec").0, call(&(long + "j"), "exec").0);
+        assert!(kept.len() <= ID_BYTES && kept != other, "two ids stay two");
+    }
 }

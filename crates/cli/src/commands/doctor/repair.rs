@@ -102,7 +102,7 @@ fn ask(wanted: &Repair, args: &DoctorArgs) -> Result<(), CliError> {
     for line in promise(wanted) {
         say!("  {line}");
     }
-    if prompt::ask(&format!("? repair `{wanted}` [y/N] ")).is_some_and(|line| prompt::is_yes(&line)) {
+    if prompt::ask(&format!("? repair `{wanted}`"), " [y/N] ").is_some_and(|line| prompt::is_yes(&line)) {
         return Ok(());
     }
     refused("nothing was changed".to_owned(), "")

@@ -43,7 +43,7 @@ impl Dialogue {
     /// The chosen model; the first one without a terminal.
     pub(super) fn choose<'a>(&mut self, found: &'a [Found]) -> Result<&'a Found, CliError> {
         loop {
-            let answer = if self.asks { ask("Which one? [1] ")? } else { String::new() };
+            let answer = if self.asks { ask("Which one?", " [1] ")? } else { String::new() };
             let number = if answer.is_empty() { Ok(1) } else { answer.parse::<usize>() };
             match number.ok().and_then(|number| found.get(number.wrapping_sub(1))) {
                 Some(found) => return Ok(found),
@@ -82,13 +82,13 @@ impl Dialogue {
         if change.is_new_file() {
             return Ok(());
         }
-        let line = ask("Write it? [Y/n] ")?;
+        let line = ask("Write it?", " [Y/n] ")?;
         if line.is_empty() || prompt::is_yes(&line) { Ok(()) } else { Err(unchanged()) }
     }
 }
 
-fn ask(question: &str) -> Result<String, CliError> {
-    prompt::ask(question).map(|line| line.trim().to_owned()).ok_or_else(unchanged)
+fn ask(question: &str, mark: &str) -> Result<String, CliError> {
+    prompt::ask(question, mark).map(|line| line.trim().to_owned()).ok_or_else(unchanged)
 }
 
 fn unchanged() -> CliError {

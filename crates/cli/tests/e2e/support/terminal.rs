@@ -31,21 +31,34 @@ impl<'a> Terminal<'a> {
     /// Runs limulus in a terminal of 100 by 30; after its end the screen says `exit=CODE`.
     pub(crate) fn run(home: &'a Home, words: &[&str]) -> Self {
         home.have_owner();
-        let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
-        let mut line = "env -i TERM=screen-256color".to_owned();
-        let variables = home.variables();
-        let variables = variables.iter().map(|(name, value)| format!("{name}={value}"));
-        let words = words.iter().map(|word| (*word).to_owned());
-        for word in variables.chain([PROGRAM.to_owned()]).chain(words) {
-            // Writing to a String cannot fail.
-            let _ = write!(line, " {}", quoted(&word));
+        Self::of_script(home, &format!("{}; echo exit=$?; cat", line(home, words)))
+    }
+
+    /// Runs limulus with each of these words in turn, and keeps every byte that the terminal receives in the file `recorded`
+    /// of the user's folder.
+    pub(crate) fn record(home: &'a Home, commands: &[&[&str]]) -> Self {
+        home.have_owner();
+        let mut script = "read go; ".to_owned();
+        for words in commands {
+            let _ = write!(script, "{}; echo exit=$?; ", line(home, words));
         }
-        let script = format!("{line}; echo exit=$?; cat");
+        // A script of such bytes goes into a file: no program between reads them.
+        let file = home.user().join("script");
+        std::fs::write(&file, script + "echo all=done; cat").expect("a script");
+        let terminal = Self::of_script(home, &format!("sh {}", quoted(&file.display().to_string())));
+        let recorded = home.user().join("recorded").display().to_string();
+        terminal.tmux(&["pipe-pane", "-o", &format!("cat > {}", quoted(&recorded))]);
+        until("the recording", || std::path::Path::new(&recorded).exists());
+        terminal.type_keys(&["Enter"]);
+        terminal
+    }
+
+    fn of_script(home: &'a Home, script: &str) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let terminal = Self { home, socket: home.user().join(format!("tmux-{number}")) };
         let workspace = home.file("");
         let workspace = workspace.to_str().expect("a path in UTF-8");
-        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "-c", workspace, &script]);
+        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "-c", workspace, script]);
         terminal
     }
 
@@ -83,6 +96,18 @@ impl<'a> Terminal<'a> {
         let output = Command::new("tmux").arg("-S").arg(&self.socket).args(words).env_remove("TMUX").output();
         String::from_utf8_lossy(&output.expect("tmux can be started").stdout).into_owned()
     }
+}
+
+/// The line of a shell that runs limulus with these words, and with nothing around it.
+fn line(home: &Home, words: &[&str]) -> String {
+    let variables = home.variables().into_iter().map(|(name, value)| format!("{name}={value}"));
+    let words = words.iter().map(|word| (*word).to_owned());
+    let words = variables.chain([PROGRAM.to_owned()]).chain(words).map(|word| quoted(&word));
+    format!("env -i TERM=screen-256color {}", words.collect::<Vec<_>>().join(" "))
+}
+
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 impl Drop for Terminal<'_> {

@@ -1,6 +1,7 @@
 //! `agent`: sends a message. The first response says that it is recorded, the second how its run ended. A chat command
 //! gets its response at once.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -105,6 +106,7 @@ async fn command(
             Error::Config { what: failure.to_string(), hint }
         },
     )?;
+    check_workspace(service, key, &settings.workspace, &overrides).await?;
     // The folder is fixed when the message is accepted, also if another owner resumes the run elsewhere.
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let attachments = attached(service, params.attachments).await?;
@@ -119,6 +121,29 @@ async fn command(
         attachments,
         options,
     })
+}
+
+/// Refuses a folder that a client names and that is not there: its name may be mistyped. The default folder of the agent is
+/// made when the run begins.
+async fn check_workspace(
+    service: &Arc<Service>,
+    key: &SessionKey,
+    workspace: &str,
+    overrides: &Overrides,
+) -> Result<(), Error> {
+    let folder = PathBuf::from(workspace);
+    // A folder may be on a disk that is slow.
+    let is_there = tokio::task::spawn_blocking(move || folder.is_dir()).await.unwrap_or(false);
+    if is_there || overrides.workspace.is_none() {
+        return Ok(());
+    }
+    let overrides = Overrides { workspace: None, ..overrides.clone() };
+    let default = service.runtime.resolver().settings(&key.agent, ModelPreferences::default(), &overrides);
+    if default.is_ok_and(|settings| settings.workspace == workspace) {
+        return Ok(());
+    }
+    let what = format!("the workspace {workspace} is not a folder that exists");
+    Err(Error::invalid(what, format!("create it (mkdir -p '{workspace}'), or name another folder")))
 }
 
 /// Reads the attachments on a thread that may block, because images are encoded anew.
