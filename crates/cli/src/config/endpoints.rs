@@ -63,6 +63,20 @@ pub(crate) fn key_variables() -> Vec<&'static str> {
     variables
 }
 
+/// Headers whose values are no secrets.
+const PUBLIC_HEADERS: &[&str] = &[
+    "accept",
+    "accept-language",
+    "anthropic-beta",
+    "anthropic-version",
+    "content-type",
+    "http-referer",
+    "openai-beta",
+    "referer",
+    "user-agent",
+    "x-title",
+];
+
 /// The variables that name the proxies of the environment.
 const PROXIES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 
@@ -366,8 +380,14 @@ impl Config {
         self.values.providers.values().flat_map(|provider| &provider.profiles).flat_map(Profile::sources)
     }
 
+    /// The sources of headers that may hold secrets. A literal value of a header that says what a request is holds none;
+    /// masking it would garble ordinary text.
     fn header_sources(&self) -> impl Iterator<Item = &KeySource> {
-        self.values.providers.values().flat_map(|provider| provider.headers.values())
+        let headers = self.values.providers.values().flat_map(|provider| &provider.headers);
+        let is_public = |(name, source): &(&String, &KeySource)| {
+            !source.is_reference() && PUBLIC_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known))
+        };
+        headers.filter(move |header| !is_public(header)).map(|(_, source)| source)
     }
 
     /// The names of all available providers, for messages.
