@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod asynchronous;
 mod background;
 mod changes;
 mod commands;
@@ -11,5 +12,6 @@ mod files;
 mod images;
 mod links;
 mod orphans;
+mod own;
 mod policy;
 mod support;
