@@ -1,6 +1,8 @@
 //! Resolves the configuration for the runtime: settings when a run starts, an endpoint when a request is sent, secrets
 //! to redact when a call starts. It reads the file again after a change. A started run keeps its settings.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget};
@@ -25,6 +27,8 @@ struct Current {
     seen: Option<Stamp>,
     /// Every key that this process has used: a former secret stays redacted.
     secrets: Vec<String>,
+    /// Every file that has held a key or the configuration.
+    protected: BTreeSet<PathBuf>,
     redaction: Redaction,
     /// Access tokens of logged-in profiles.
     logins: Logins,
@@ -34,8 +38,9 @@ struct Current {
 
 impl ConfigResolver {
     pub(crate) fn new(config: Arc<Config>, logins: Logins, notes: mpsc::Sender<String>) -> Self {
-        let (secrets, redaction) = (vec![], Redaction::default());
-        let mut current = Current { seen: config.stamp(), config, secrets, redaction, logins, space_note: None };
+        let (secrets, protected, redaction) = (vec![], BTreeSet::new(), Redaction::default());
+        let seen = config.stamp();
+        let mut current = Current { seen, config, secrets, protected, redaction, logins, space_note: None };
         current.withhold();
         Self { current: Mutex::new(current), notes }
     }
@@ -80,10 +85,12 @@ impl Current {
         self.secrets.extend(self.logins.secrets());
         self.secrets.sort();
         self.secrets.dedup();
+        self.protected.extend(self.config.protected_files());
         self.redaction = Redaction {
             secrets: tools::Secrets::new(&self.secrets),
             secret_env: self.config.secret_env(),
             reach: self.config.network_policy(),
+            protected: tools::Protected::files(self.protected.iter().cloned()),
         };
     }
 

@@ -11,14 +11,15 @@ use crate::error::ToolError;
 use crate::evidence::Evidence;
 use crate::fetch::{self, Fetched, NetworkPolicy};
 use crate::folder::CallFolder;
-use crate::invocation::{Invocation, ProcessArguments};
+use crate::guard::Protected;
+use crate::invocation::{ExecArguments, FetchArguments, Invocation, ProcessArguments};
 use crate::limits::FETCH_PREVIEW_BYTES;
 use crate::masking::Secrets;
 use crate::output::{self, Outputs};
 use crate::paths::Workspace;
 use crate::process::{self, HeldProcess};
 use crate::tool_result::{self, ToolText};
-use crate::{apply_patch, edit, exec, grep, ls, read, write};
+use crate::{apply_patch, edit, exec, grep, ls, read, specs, write};
 
 /// What every call of a run has in common.
 #[derive(Debug, Clone)]
@@ -30,6 +31,8 @@ pub struct Context {
     /// The limit of a call, milliseconds. The engine ends the call at this limit; the supervisor ends it 10 s later if
     /// it still runs.
     pub tool_timeout_ms: u64,
+    /// What no tool may read or write: the home, the configuration and the files of keys.
+    pub protected: Protected,
     /// Values that are masked in all output of a tool.
     pub secrets: Secrets,
     /// Where `read` finds an output that was too long to be shown in full.
@@ -77,54 +80,82 @@ pub struct FoundCall {
 /// The outcome is Done or Failed; of a command also TimedOut (the supervisor's own limit), Interrupted (the supervisor
 /// was killed) or Unended (some process could not be ended).
 pub async fn run(context: &Context, request: &CallRequest, mut progress: impl FnMut(u64, String) + Send) -> ToolResult {
-    let invocation = match Invocation::parse(&request.tool, &request.arguments) {
-        Ok(invocation) => invocation,
-        Err(error) => return tool_result::failed(&context.secrets, &error),
-    };
-    let ended = match invocation {
-        Invocation::Exec(arguments) => exec::run(context, request.id, &arguments, request.already, &mut progress).await,
-        Invocation::Process(arguments) => process::run(context, &arguments).await,
-        Invocation::WebFetch(arguments) => {
-            fetch::fetch(&arguments.url, context.reach).await.map(|fetched| fetched_page(context, &fetched))
+    let (here, asked) = (context.clone(), request.clone());
+    let begun = in_process(name(request), move |cancel| Ok(begin(&here, &asked, cancel))).await;
+    let ended = match begun {
+        Ok(Begun::Ended(result)) => return *result,
+        Ok(Begun::Command(arguments)) => {
+            exec::run(context, request.id, &arguments, request.already, &mut progress).await
         }
-        invocation => return run_blocking(context, request, invocation).await,
+        Ok(Begun::Process(arguments)) => process::run(context, &arguments).await,
+        Ok(Begun::Fetch(arguments)) => fetched_page(context, fetch::fetch(&arguments.url, context.reach).await).await,
+        Err(error) => Err(error),
     };
-    ended.unwrap_or_else(|error| tool_result::failed(&context.secrets, &error))
+    match ended {
+        Ok(result) => result,
+        Err(error) => failed(context, error).await,
+    }
+}
+
+/// The result of a call that failed. Its message may repeat all that the model sent, so it is made on another thread.
+async fn failed(context: &Context, error: ToolError) -> ToolResult {
+    let secrets = context.secrets.clone();
+    let failed = in_process("failed", move |_| Ok(tool_result::failed(&secrets, &error))).await;
+    failed.unwrap_or_else(|defect| tool_result::failed(&context.secrets, &defect))
+}
+
+/// The tool of a call, for the report of a defect.
+fn name(request: &CallRequest) -> &'static str {
+    specs::known(&request.tool).unwrap_or("unknown")
+}
+
+/// What the thread that parses the arguments leaves to others.
+enum Begun {
+    /// Nothing: the tool works in this process and has ended, or the arguments do not fit.
+    Ended(Box<ToolResult>),
+    Command(ExecArguments),
+    Process(ProcessArguments),
+    Fetch(FetchArguments),
+}
+
+/// Parses the arguments, and runs a tool that works in this process. It blocks.
+fn begin(context: &Context, request: &CallRequest, cancel: &Cancel) -> Begun {
+    let result = match Invocation::parse(&request.tool, &request.arguments) {
+        Ok(Invocation::Exec(arguments)) => return Begun::Command(arguments),
+        Ok(Invocation::Process(arguments)) => return Begun::Process(arguments),
+        Ok(Invocation::WebFetch(arguments)) => return Begun::Fetch(arguments),
+        Ok(invocation) => run_here(context, request, &invocation, cancel),
+        Err(error) => Err(error),
+    };
+    Begun::Ended(Box::new(tool_result::of(&context.secrets, result)))
 }
 
 /// The result of a fetch. If the status is not a success, the call has failed.
-fn fetched_page(context: &Context, fetched: &Fetched) -> ToolResult {
-    let (page, whole) = output::first_page(&context.secrets.mask(&fetched.text), FETCH_PREVIEW_BYTES);
-    let outcome = if fetched.status.is_success() { CallOutcome::Done } else { CallOutcome::Failed };
-    let text = context.secrets.mask(&fetched.head) + "\n" + &page;
-    ToolResult { whole, ..tool_result::text(outcome, &text) }
+async fn fetched_page(context: &Context, fetched: Result<Fetched, ToolError>) -> Result<ToolResult, ToolError> {
+    let (fetched, secrets) = (fetched?, context.secrets.clone());
+    let page = move |_: &Cancel| {
+        let (page, whole) = output::first_page(&secrets.mask(&fetched.text), FETCH_PREVIEW_BYTES);
+        let outcome = if fetched.status.is_success() { CallOutcome::Done } else { CallOutcome::Failed };
+        let text = secrets.mask(&fetched.head) + "\n" + &page;
+        Ok(ToolResult { whole, ..tool_result::text(outcome, &text) })
+    };
+    in_process("web_fetch", page).await
 }
 
-/// Runs a tool that works in this process, on a thread that may block.
-async fn run_blocking(context: &Context, request: &CallRequest, invocation: Invocation) -> ToolResult {
-    let tool = invocation.tool();
-    if let Invocation::Read(arguments) = &invocation
-        && let Some(named) = output::named(&arguments.path)
-    {
-        let (outputs, arguments) = (context.outputs.clone(), arguments.clone());
-        let read = in_process(tool, move |_| output::read(&outputs, named?, &arguments));
-        return tool_result::of(&context.secrets, read.await.map(ToolText::from));
-    }
-    let (workspace, id, evidence) =
-        (context.workspace.clone(), request.id, Evidence::parse(request.evidence.as_deref()));
-    let work = move |cancel: &Cancel| run_here(&workspace, id, &invocation, &evidence, cancel);
-    tool_result::of(&context.secrets, in_process(tool, work).await)
-}
-
-/// Runs a tool that works on files, on the current thread.
+/// Runs a tool that works on files.
 fn run_here(
-    workspace: &Path,
-    id: EffectId,
+    context: &Context,
+    request: &CallRequest,
     invocation: &Invocation,
-    evidence: &Evidence,
     cancel: &Cancel,
 ) -> Result<ToolText, ToolError> {
-    let workspace = Workspace::open(workspace)?.with(evidence.outside.clone());
+    if let Invocation::Read(arguments) = invocation
+        && let Some(named) = output::named(&arguments.path)
+    {
+        return output::read(&context.outputs, named?, arguments).map(ToolText::from);
+    }
+    let (id, evidence) = (request.id, &Evidence::parse(request.evidence.as_deref()));
+    let workspace = Workspace::open(&context.workspace, &context.protected)?.with(evidence.outside.clone());
     let text = match invocation {
         Invocation::Read(arguments) => return read::run(&workspace, arguments, cancel),
         Invocation::Ls(arguments) => ls::run(&workspace, arguments, cancel),
@@ -143,35 +174,51 @@ fn run_here(
 /// Finds out what became of a call whose runtime was killed. After `NeverStarted` the call can never start under this
 /// id: to run it again, the caller needs another id.
 pub async fn find(context: &Context, request: &CallRequest) -> FoundCall {
-    let found = match Invocation::parse(&request.tool, &request.arguments) {
-        Ok(Invocation::Exec(arguments)) => exec::find(context, request.id, &arguments).await,
-        // The process may have read the text, so it must not be written again. Reading output and ending are
-        // repeatable.
-        Ok(Invocation::Process(ProcessArguments::Write { .. })) => Ok(FoundCall { found: Found::Unknown, ended: None }),
-        Ok(invocation) if invocation.changes_files() => find_change(context, request, invocation).await,
-        // The tool changes nothing, or the call was not valid: running it again makes no difference.
-        _ => Ok(FoundCall { found: Found::NeverStarted, ended: None }),
+    let (here, asked) = (context.clone(), request.clone());
+    let found = match in_process(name(request), move |_| look(&here, &asked)).await {
+        Ok(Looked::Command(arguments)) => exec::find(context, request.id, &arguments).await,
+        Ok(Looked::Found(found)) => Ok(found),
+        Err(error) => Err(error),
     };
     found.unwrap_or(FoundCall { found: Found::Unknown, ended: None })
+}
+
+/// What a look at the files of a call gives.
+enum Looked {
+    /// It is a command: its folder shows what became of it.
+    Command(ExecArguments),
+    Found(FoundCall),
+}
+
+/// Parses the arguments, and looks at the files that the call was to change. It blocks.
+fn look(context: &Context, request: &CallRequest) -> Result<Looked, ToolError> {
+    Ok(match Invocation::parse(&request.tool, &request.arguments) {
+        Ok(Invocation::Exec(arguments)) => Looked::Command(arguments),
+        // The process may have read the text, so it must not be written again. Reading output and ending are
+        // repeatable.
+        Ok(Invocation::Process(ProcessArguments::Write { .. })) => {
+            Looked::Found(FoundCall { found: Found::Unknown, ended: None })
+        }
+        Ok(invocation) if invocation.changes_files() => Looked::Found(find_change(context, request, &invocation)?),
+        // The tool changes nothing, or the call was not valid: running it again makes no difference.
+        _ => Looked::Found(FoundCall { found: Found::NeverStarted, ended: None }),
+    })
 }
 
 /// Ends a call and every process of it. Returns its real outcome if it ends within `grace`, else `Unended`. The caller
 /// drops the future of [`run`] first.
 pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> ToolResult {
-    let cancelled = || tool_result::failed(&context.secrets, &ToolError::Cancelled);
-    match Invocation::parse(&request.tool, &request.arguments) {
-        Ok(Invocation::Exec(_)) => {
+    let (here, asked) = (context.clone(), request.clone());
+    match in_process(name(request), move |_| look(&here, &asked)).await {
+        Ok(Looked::Command(_)) => {
             // If the record cannot be read, nobody can confirm that the command ended.
             let unseen =
                 |error| ToolResult { outcome: CallOutcome::Unended, ..tool_result::failed(&context.secrets, &error) };
             exec::end(context, request.id, grace).await.unwrap_or_else(unseen)
         }
-        Ok(invocation) if invocation.changes_files() => match find_change(context, request, invocation).await {
-            Ok(FoundCall { ended: Some(ended), .. }) => ended,
-            Ok(_) => cancelled(),
-            Err(error) => tool_result::failed(&context.secrets, &error),
-        },
-        _ => cancelled(),
+        Ok(Looked::Found(FoundCall { ended: Some(ended), .. })) => ended,
+        Ok(Looked::Found(_)) => tool_result::failed(&context.secrets, &ToolError::Cancelled),
+        Err(error) => failed(context, error).await,
     }
 }
 
@@ -192,19 +239,16 @@ pub fn thaw(calls: &Path, id: EffectId) -> std::io::Result<bool> {
     CallFolder::of(calls, id).ask_to_thaw()
 }
 
-async fn find_change(context: &Context, request: &CallRequest, invocation: Invocation) -> Result<FoundCall, ToolError> {
-    let (workspace, id, tool) = (context.workspace.clone(), request.id, invocation.tool());
-    let evidence = Evidence::parse(request.evidence.as_deref());
-    let look = move || {
-        let workspace = Workspace::open(&workspace)?.with(evidence.outside.clone());
-        match &invocation {
-            Invocation::Write(arguments) => write::find(&workspace, id, arguments, &evidence),
-            Invocation::Edit(arguments) => edit::find(&workspace, id, arguments, &evidence),
-            Invocation::ApplyPatch(arguments) => apply_patch::find(&workspace, id, arguments, &evidence),
-            _ => Err(ToolError::Defect { tool }),
-        }
-    };
-    let (found, text) = tokio::task::spawn_blocking(look).await.map_err(|_| ToolError::Defect { tool })??;
+/// Finds out how far a change of files came.
+fn find_change(context: &Context, request: &CallRequest, invocation: &Invocation) -> Result<FoundCall, ToolError> {
+    let (id, evidence) = (request.id, Evidence::parse(request.evidence.as_deref()));
+    let workspace = Workspace::open(&context.workspace, &context.protected)?.with(evidence.outside.clone());
+    let (found, text) = match invocation {
+        Invocation::Write(arguments) => write::find(&workspace, id, arguments, &evidence),
+        Invocation::Edit(arguments) => edit::find(&workspace, id, arguments, &evidence),
+        Invocation::ApplyPatch(arguments) => apply_patch::find(&workspace, id, arguments, &evidence),
+        _ => Err(ToolError::Defect { tool: invocation.tool() }),
+    }?;
     let ended = (found == Found::Ended).then(|| tool_result::of(&context.secrets, Ok(text.into())));
     Ok(FoundCall { found, ended })
 }

@@ -84,8 +84,7 @@ pub(crate) fn find(act: &'static str, id: EffectId, files: &[(ResolvedPath, File
     let _commit = commit();
     let (mut made, mut known) = (0, 0);
     for (number, (path, states)) in files.iter().enumerate() {
-        let (above, _) = openat::split(&path.relative);
-        if let Ok(folder) = openat::open(&*path.base, above, OFlags::PATH | OFlags::DIRECTORY) {
+        if let Ok((folder, _)) = path.folder() {
             // The file exists only if the call was interrupted while it wrote.
             let _ = unlinkat(&folder, temporary(id, number), AtFlags::empty());
         }
@@ -121,12 +120,11 @@ impl Prepared {
     fn new(act: &'static str, change: &Change, beside: &str) -> Result<Self, ToolError> {
         let path = &change.path;
         let failed = |source| ToolError::File { act, path: path.shown.clone(), source };
-        let (above, name) = openat::split(&path.relative);
-        if name == "." {
+        if path.relative.as_os_str().is_empty() {
             return Err(ToolError::IsFolder { path: path.shown.clone() });
         }
         let existing = change.states.before.map(|_| path.stat()).transpose().map_err(failed)?;
-        let folder = openat::make(&*path.base, above).map_err(failed)?;
+        let (folder, name) = path.make_folder().map_err(failed)?;
         let mut prepared = Self { folder, name: name.to_owned(), beside: None };
         if existing.is_some() {
             // A rename would replace even a file that is not writable.

@@ -2,12 +2,17 @@
 
 use std::io;
 
+use crate::guard;
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ToolError {
     /// There is no tool of that name.
     #[error("there is no tool `{name}`; there are: {known}")]
     UnknownTool { name: String, known: String },
+    /// The arguments are too long to be parsed.
+    #[error("the arguments have {bytes} bytes, at most {most} are taken; split the call")]
+    LargeArguments { bytes: usize, most: usize },
     /// The arguments are not JSON.
     #[error("the arguments are not valid JSON: {source}. Send one JSON object")]
     BrokenJson { source: serde_json::Error },
@@ -112,6 +117,11 @@ pub(crate) enum ToolError {
 }
 
 impl ToolError {
+    /// Whether the path belongs to limulus itself.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self, Self::File { source, .. } if guard::is_own(source))
+    }
+
     /// Returns a function for `map_err`: `act` failed on `path`.
     pub(crate) fn file(act: &'static str, path: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

@@ -12,6 +12,7 @@ use tokio::process::{ChildStdout, Command};
 use tokio::time::sleep;
 
 use crate::call::{Context, FoundCall};
+use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
 use crate::folder::{CallFolder, CallState, ExitRecord};
 use crate::invocation::ExecArguments;
@@ -175,13 +176,13 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
     folder.make_parent().map_err(record_error(folder))?;
     let stays = arguments.yields_after(context.tool_timeout_ms).is_some();
     let limit_ms = if stays { PROCESS_MS } else { context.tool_timeout_ms };
-    let job = Job {
-        command: arguments.command.clone(),
-        folder: Workspace::open(&context.workspace)?.root,
-        limit_ms: limit_ms.saturating_add(SLACK_MS),
-        input: stays,
+    let (workspace, protected) = (context.workspace.clone(), context.protected.clone());
+    let (command, limit_ms) = (arguments.command.clone(), limit_ms.saturating_add(SLACK_MS));
+    let job = move |_: &Cancel| {
+        let job = Job { command, folder: Workspace::open(&workspace, &protected)?.root, limit_ms, input: stays };
+        Ok(serde_json::to_vec(&job))
     };
-    let job = serde_json::to_vec(&job).map_err(|error| not_started(error.into()))?;
+    let job = in_process("exec", job).await?.map_err(|error| not_started(error.into()))?;
     let mut supervisor = Command::new(&context.supervisor);
     supervisor.arg("supervise").arg(folder.path());
     supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -1,17 +1,18 @@
 //! Opens files and folders for the tools. It refuses pipes and devices, which could block or never end.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 
 use engine::Hash;
-use rustix::fs::{FileType, OFlags, Stat, fstat};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, fstat, statat};
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::limits::HASHED_AT_ONCE_BYTES;
-use crate::openat;
 use crate::paths::ResolvedPath;
+use crate::{guard, openat};
 
 /// The state of a file: its hash, or none if it does not exist.
 pub(crate) type FileState = Option<Hash>;
@@ -19,18 +20,54 @@ pub(crate) type FileState = Option<Hash>;
 impl ResolvedPath {
     /// The metadata of the file or folder at this path.
     pub(crate) fn stat(&self) -> io::Result<Stat> {
-        openat::stat(&*self.base, &self.relative)
+        let (folder, name) = self.folder()?;
+        Ok(statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Opens the folder of the entry, and returns it with the name of the entry in it. An error if limulus itself owns
+    /// the entry.
+    pub(crate) fn folder(&self) -> io::Result<(OwnedFd, &OsStr)> {
+        let (above, name) = openat::split(&self.relative);
+        let folder = openat::open(&*self.base, above, OFlags::PATH | OFlags::DIRECTORY)?;
+        self.guard.entry(&folder, name)?;
+        Ok((folder, name))
+    }
+
+    /// The same; creates the folder if it does not exist.
+    pub(crate) fn make_folder(&self) -> io::Result<(OwnedFd, &OsStr)> {
+        let (above, name) = openat::split(&self.relative);
+        let folder = openat::make(&*self.base, above, |at| self.guard.folder(at))?;
+        self.guard.entry(&folder, name)?;
+        Ok((folder, name))
+    }
+
+    /// An error if limulus itself owns this path, whether it exists or not. Any other error is left to whatever opens
+    /// the path.
+    pub(crate) fn must_not_be_own(&self) -> io::Result<()> {
+        self.guard.path(&self.real)?;
+        match self.folder() {
+            Err(error) if guard::is_own(&error) => return Err(error),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            _ => return Ok(()),
+        }
+        // The nearest folder that exists is the one in which the others would be created.
+        let mut above = self.relative.ancestors().skip(2);
+        let nearest = above.find_map(|above| openat::open(&*self.base, above, OFlags::PATH | OFlags::DIRECTORY).ok());
+        nearest.map_or(Ok(()), |folder| self.guard.folder(&folder))
     }
 
     /// Opens the file for reading; returns it and its size in bytes.
     pub(crate) fn open_file(&self, act: &'static str) -> Result<(File, u64), ToolError> {
         let failed = |source| ToolError::File { act, path: self.shown.clone(), source };
-        self.must_be_file(&self.stat().map_err(failed)?)?;
+        let (folder, name) = self.folder().map_err(failed)?;
+        let stat = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| failed(errno.into()))?;
+        self.must_be_file(&stat)?;
         // If it has become a pipe meanwhile, do not wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = openat::open(&*self.base, &self.relative, flags).map_err(failed)?;
+        let file = openat::open(&folder, openat::below(name), flags).map_err(failed)?;
         let stat = fstat(&file).map_err(|errno| failed(errno.into()))?;
         self.must_be_file(&stat)?;
+        self.guard.opened(&file).map_err(failed)?;
         Ok((file.into(), stat.st_size as u64))
     }
 
@@ -40,7 +77,9 @@ impl ResolvedPath {
         if kind(&self.stat().map_err(failed)?) == FileType::RegularFile {
             return Err(ToolError::IsFile { path: self.shown.clone() });
         }
-        openat::open(&*self.base, &self.relative, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)
+        let folder = openat::open(&*self.base, &self.relative, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
+        self.guard.folder(&folder).map_err(failed)?;
+        Ok(folder)
     }
 
     /// The current state of the file.

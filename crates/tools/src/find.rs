@@ -18,9 +18,17 @@ pub(crate) fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Can
     for entry in walk::entries(workspace, &folder, None, hidden)? {
         cancel.check()?;
         // Do not name an entry that cannot be opened below the folder: a link may have led the walk elsewhere.
-        let Some((stat, path)) = entry.ok().and_then(|entry| Some((entry.path.stat().ok()?, entry.path))) else {
-            unread += 1;
-            continue;
+        let found = entry.and_then(|entry| {
+            let stat = entry.path.stat().map_err(ToolError::file("search", entry.path.shown.clone()))?;
+            Ok((stat, entry.path))
+        });
+        let (stat, path) = match found {
+            Ok(found) => found,
+            // What belongs to limulus is left out, not reported: an error would say what is there.
+            Err(error) => {
+                unread += u32::from(!error.is_own());
+                continue;
+            }
         };
         if !matcher.is_match(path.real.strip_prefix(&folder.real).unwrap_or(&path.real)) {
             continue;
@@ -45,6 +53,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Can
 /// A pattern without a slash matches names in any folder; one with a slash matches whole paths.
 fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
     let wrong = |error: globset::Error| ToolError::Glob { glob: pattern.to_owned(), reason: error.to_string() };
+    walk::bounded(pattern)?;
     let whole = pattern.trim_start_matches("./").trim_end_matches('/');
     let whole = if whole.contains('/') { whole.to_owned() } else { format!("**/{whole}") };
     Ok(GlobBuilder::new(&whole).literal_separator(true).build().map_err(wrong)?.compile_matcher())

@@ -10,7 +10,7 @@ use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::files::kind;
 use crate::invocation::GrepArguments;
-use crate::limits::{GREP_HEAP_BYTES, GREP_LINE_BYTES, GREP_MATCHES};
+use crate::limits::{GREP_HEAP_BYTES, GREP_LINE_BYTES, GREP_MATCHES, PATTERN_BYTES};
 use crate::paths::{ResolvedPath, Workspace};
 use crate::walk::{self, Hidden};
 
@@ -31,7 +31,8 @@ pub(crate) fn run(workspace: &Workspace, arguments: &GrepArguments, cancel: &Can
             found.shown = file.shown;
             searcher.search_file(&matcher, &opened, &mut found).map_err(ToolError::file("search", found.shown.clone()))
         });
-        unread += u32::from(result.is_err());
+        // What belongs to limulus is left out, not reported: an error would say what is there.
+        unread += u32::from(result.is_err_and(|error| !error.is_own()));
         if found.is_full() {
             break;
         }
@@ -57,6 +58,9 @@ fn files<'a>(
 }
 
 fn matcher(arguments: &GrepArguments) -> Result<RegexMatcher, ToolError> {
+    if arguments.pattern.len() > PATTERN_BYTES {
+        return Err(ToolError::Pattern { reason: format!("it has more than {PATTERN_BYTES} bytes") });
+    }
     let mut builder = RegexMatcherBuilder::new();
     let builder = builder.case_insensitive(arguments.ignore_case).line_terminator(Some(b'\n'));
     builder.build(&arguments.pattern).map_err(|error| ToolError::Pattern { reason: error.to_string() })

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::ToolError;
-use crate::limits::{BACKGROUND_MS, POLL_WAIT_MS};
+use crate::limits::{ARGUMENTS_BYTES, BACKGROUND_MS, POLL_WAIT_MS, URL_BYTES};
 use crate::specs;
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -189,8 +189,12 @@ impl Invocation {
         }
     }
 
-    /// Parses the arguments as the model wrote them. Empty input counts as no arguments, since some models send that.
+    /// Parses the arguments as the model wrote them. Empty input counts as no arguments, since some models send that. It
+    /// may take a second, so it runs on a thread that may block.
     pub(crate) fn parse(tool: &str, arguments: &[u8]) -> Result<Self, ToolError> {
+        if arguments.len() > ARGUMENTS_BYTES {
+            return Err(ToolError::LargeArguments { bytes: arguments.len(), most: ARGUMENTS_BYTES });
+        }
         let arguments = if arguments.trim_ascii().is_empty() { b"{}" } else { arguments };
         let json =
             |arguments| serde_json::from_slice::<Value>(arguments).map_err(|source| ToolError::BrokenJson { source });
@@ -204,7 +208,13 @@ impl Invocation {
             "write" => checked("write", json(arguments)?).map(Self::Write),
             "exec" => checked("exec", json(arguments)?).map(Self::Exec),
             "process" => checked::<ProcessFields>("process", json(arguments)?)?.arguments().map(Self::Process),
-            "web_fetch" => checked("web_fetch", json(arguments)?).map(Self::WebFetch),
+            "web_fetch" => match checked::<FetchArguments>("web_fetch", json(arguments)?)? {
+                FetchArguments { url } if url.len() > URL_BYTES => {
+                    let violations = format!("`url`: it has more than {URL_BYTES} bytes");
+                    Err(ToolError::Arguments { tool: "web_fetch", violations })
+                }
+                arguments => Ok(Self::WebFetch(arguments)),
+            },
             _ => Err(unknown(tool, specs::specs().iter().map(|spec| spec.name.as_str()))),
         }
     }

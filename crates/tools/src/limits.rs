@@ -103,9 +103,17 @@ pub(crate) const LISTED_LINES: usize = 10;
 /// Bytes of a path as it is written: the kernel takes no longer one (`PATH_MAX`), and a path is resolved name by name.
 pub(crate) const PATH_BYTES: usize = 4_096;
 
-/// Bytes of arguments that are checked on the thread that asks: their check takes microseconds, less than a hop to
-/// another thread.
-pub(crate) const CHECKED_AT_ONCE_BYTES: usize = 1 << 10;
+/// Bytes of the arguments of a call that are parsed: no answer of a model has more.
+pub(crate) const ARGUMENTS_BYTES: usize = 8 << 20;
+
+/// Bytes of a regular expression or a glob: they are compiled at once, and that cannot be cancelled.
+pub(crate) const PATTERN_BYTES: usize = 4 << 10;
+
+/// Bytes of a URL: servers refuse longer ones.
+pub(crate) const URL_BYTES: usize = 8 << 10;
+
+/// Files and folders of the home that are compared with a file that has a second name: far above what a home holds.
+pub(crate) const GUARDED_ENTRIES: usize = 1 << 17;
 
 /// Files that one patch may change.
 pub(crate) const PATCH_FILES: usize = 256;

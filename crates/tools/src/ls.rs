@@ -11,8 +11,8 @@ use crate::error::ToolError;
 use crate::files::kind;
 use crate::invocation::LsArguments;
 use crate::limits::LIST_ENTRIES;
-use crate::openat;
 use crate::paths::Workspace;
+use crate::{guard, openat};
 
 pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cancel) -> Result<String, ToolError> {
     let path = workspace.reach(&arguments.path)?;
@@ -25,7 +25,11 @@ pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cance
     let mut text = String::new();
     for name in names.iter().take(LIST_ENTRIES) {
         cancel.check()?;
-        text.push_str(&line(&folder, OsStr::from_bytes(name)));
+        let name = OsStr::from_bytes(name);
+        // Neither the size of a key nor what a link of the home leads to is shown.
+        let is_own = path.guard.entry(&folder, name).is_err_and(|error| guard::is_own(&error));
+        let own = || format!("{} (of limulus itself)\n", name.to_string_lossy());
+        text += &if is_own { own() } else { line(&folder, name) };
     }
     Ok(match names.len().saturating_sub(LIST_ENTRIES) {
         0 => text,

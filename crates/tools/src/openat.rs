@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2, statat};
+use rustix::fs::{Dir, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2};
 use rustix::io::Errno;
 
 use crate::limits::OPEN_TRIES;
@@ -34,21 +34,20 @@ pub(crate) fn open(folder: impl AsFd, relative: &Path, flags: OFlags) -> io::Res
     .map_err(io_error)
 }
 
-/// The metadata of `relative`, of a link its own. An error if a folder on the way is a link.
-pub(crate) fn stat(folder: impl AsFd, relative: &Path) -> io::Result<Stat> {
-    let (above, name) = split(relative);
-    let above = open(folder, above, FOLDER)?;
-    statat(&above, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io_error)
-}
-
-/// Opens a folder, and creates it and its parents if they do not exist.
-pub(crate) fn make(folder: impl AsFd, relative: &Path) -> io::Result<OwnedFd> {
+/// Opens a folder, and creates it and its parents if they do not exist. `judge` sees each folder before another is created
+/// in it; an error of it ends the work.
+pub(crate) fn make(
+    folder: impl AsFd,
+    relative: &Path,
+    judge: impl Fn(BorrowedFd<'_>) -> io::Result<()>,
+) -> io::Result<OwnedFd> {
     match open(&folder, relative, FOLDER) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         result => return result,
     }
     let mut at = open(folder, Path::new(""), FOLDER)?;
     for name in names(relative)? {
+        judge(at.as_fd())?;
         match mkdirat(&at, name, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => at = open(&at, Path::new(name), FOLDER)?,
             Err(errno) => return Err(io_error(errno)),
@@ -73,6 +72,11 @@ pub(crate) fn list(folder: impl AsFd) -> io::Result<Vec<Vec<u8>>> {
 pub(crate) fn split(relative: &Path) -> (&Path, &OsStr) {
     let name = relative.file_name().unwrap_or_else(|| OsStr::new("."));
     (relative.parent().unwrap_or_else(|| Path::new("")), name)
+}
+
+/// The path of a name that [`split`] returned, below its parent folder.
+pub(crate) fn below(name: &OsStr) -> &Path {
+    Path::new(if name == "." { OsStr::new("") } else { name })
 }
 
 fn open_by(way: Way, folder: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -164,11 +168,12 @@ mod tests {
     #[test]
     fn folders_are_made_but_not_behind_a_link() {
         let (home, folder) = world();
-        make(&folder, Path::new("sub/b/c")).unwrap();
-        make(&folder, Path::new("sub/b")).unwrap();
+        let made = |path: &str| make(&folder, Path::new(path), |_| Ok(()));
+        made("sub/b/c").unwrap();
+        made("sub/b").unwrap();
         assert!(home.path().join("ws/sub/b/c").is_dir());
         for path in ["away/d", "near/d", "sub/a/d"] {
-            assert!(make(&folder, Path::new(path)).is_err(), "{path}");
+            assert!(made(path).is_err(), "{path}");
         }
         assert!(!home.path().join("d").exists() && !home.path().join("ws/sub/d").exists());
     }

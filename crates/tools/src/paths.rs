@@ -10,6 +10,7 @@ use std::{fs, io};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
 use crate::error::ToolError;
+use crate::guard::{Guard, Protected};
 use crate::limits::{LINKS, LISTED_BYTES, PATH_BYTES};
 
 /// A path with every link resolved.
@@ -25,6 +26,8 @@ pub(crate) struct ResolvedPath {
     pub(crate) base: Arc<OwnedFd>,
     /// The path relative to `base`.
     pub(crate) relative: PathBuf,
+    /// Judges what is opened at this path.
+    pub(crate) guard: Arc<Guard>,
 }
 
 /// The folder that an agent works in, held open while a call is checked or run, so that it stays the same folder if its
@@ -34,20 +37,24 @@ pub(crate) struct Workspace {
     /// Its path, with links resolved.
     pub(crate) root: PathBuf,
     folder: Arc<OwnedFd>,
+    guard: Arc<Guard>,
     /// Paths outside the workspace that the check of the call recorded and the policy allowed.
     allowed: Vec<PathBuf>,
 }
 
 impl Workspace {
-    /// Opens the workspace, with no path outside allowed.
-    pub(crate) fn open(path: &Path) -> Result<Self, ToolError> {
-        if let Some(folder) = hold_as_written(path) {
-            return Ok(Self { root: path.to_owned(), folder: Arc::new(folder), allowed: Vec::new() });
-        }
+    /// Opens the workspace, with no path outside allowed. An error if it is protected itself.
+    pub(crate) fn open(path: &Path, protected: &Protected) -> Result<Self, ToolError> {
         let wrong = |source| ToolError::Workspace { path: path.display().to_string(), source };
-        let folder = hold(path).map_err(wrong)?;
-        let root = place_of(&folder).or_else(|_| fs::canonicalize(path)).map_err(wrong)?;
-        Ok(Self { root, folder: Arc::new(folder), allowed: Vec::new() })
+        let (root, folder) = if let Some(folder) = hold_as_written(path) {
+            (path.to_owned(), folder)
+        } else {
+            let folder = hold(path).map_err(wrong)?;
+            (place_of(&folder).or_else(|_| fs::canonicalize(path)).map_err(wrong)?, folder)
+        };
+        let guard = Guard::new(protected);
+        guard.folder(&folder).map_err(wrong)?;
+        Ok(Self { root, folder: Arc::new(folder), guard: Arc::new(guard), allowed: Vec::new() })
     }
 
     /// Also allows these paths outside the workspace.
@@ -84,17 +91,21 @@ impl Workspace {
             return Err(bad("it has a zero byte in it"));
         }
         let real = follow_links(&self.root, &expand_home(given)).ok_or_else(|| bad("its links form a loop"))?;
-        if let Ok(relative) = real.strip_prefix(&self.root) {
+        let guard = Arc::clone(&self.guard);
+        let path = if let Ok(relative) = real.strip_prefix(&self.root) {
             let shown = if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() };
             let (relative, base) = (relative.to_owned(), Arc::clone(&self.folder));
-            return Ok(ResolvedPath { inside: true, shown, base, relative, real });
-        }
-        if real.to_str().is_none() {
+            ResolvedPath { inside: true, shown, base, relative, real, guard }
+        } else if real.to_str().is_some() {
+            let base = Arc::new(hold(Path::new("/")).map_err(ToolError::file("open", "/"))?);
+            let relative = real.strip_prefix("/").unwrap_or(&real).to_owned();
+            ResolvedPath { inside: false, shown: real.display().to_string(), base, relative, real, guard }
+        } else {
             return Err(bad("it resolves to a name that is not UTF-8"));
-        }
-        let base = hold(Path::new("/")).map_err(ToolError::file("open", "/"))?;
-        let relative = real.strip_prefix("/").unwrap_or(&real).to_owned();
-        Ok(ResolvedPath { inside: false, shown: real.display().to_string(), base: Arc::new(base), relative, real })
+        };
+        // Before the policy judges it: no policy allows what belongs to limulus. The error does not say where links lead.
+        path.must_not_be_own().map_err(ToolError::file("open", given))?;
+        Ok(path)
     }
 
     /// The path of an entry that a walk found at `real`, below `folder`.
@@ -102,7 +113,8 @@ impl Workspace {
         let below = real.strip_prefix(&folder.real).unwrap_or(real);
         let shown = real.strip_prefix(&self.root).unwrap_or(real).display().to_string();
         let (relative, base) = (folder.relative.join(below), Arc::clone(&folder.base));
-        ResolvedPath { real: real.to_owned(), inside: folder.inside, shown, base, relative }
+        let guard = Arc::clone(&self.guard);
+        ResolvedPath { real: real.to_owned(), inside: folder.inside, shown, base, relative, guard }
     }
 }
 
@@ -139,7 +151,7 @@ fn expand_home(given: &str) -> PathBuf {
 
 /// Resolves a path name by name, from `root` if it is relative; `root` contains no links. None if the path has more
 /// links than allowed.
-fn follow_links(root: &Path, path: &Path) -> Option<PathBuf> {
+pub(crate) fn follow_links(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut real = if path.is_absolute() { PathBuf::from("/") } else { root.to_owned() };
     let mut ahead = Vec::new();
     push_components(&mut ahead, path);
@@ -183,7 +195,7 @@ mod tests {
     use super::*;
 
     fn inside(workspace: &Path, given: &str) -> bool {
-        Workspace::open(workspace).unwrap().resolve(given).unwrap().inside
+        Workspace::open(workspace, &Protected::default()).unwrap().resolve(given).unwrap().inside
     }
 
     #[test]
@@ -209,7 +221,10 @@ mod tests {
         }
         // `..` after a link goes up from the target of the link, not from the link.
         assert!(!inside(&workspace, "away/../x"));
-        assert_eq!(Workspace::open(&workspace).unwrap().resolve("near/../b").unwrap().shown, "b");
+        assert_eq!(
+            Workspace::open(&workspace, &Protected::default()).unwrap().resolve("near/../b").unwrap().shown,
+            "b"
+        );
     }
 
     /// The path of the workspace may contain links, `..` and extra slashes.
@@ -221,7 +236,11 @@ mod tests {
         symlink("real", home.join("link")).unwrap();
         for given in ["real", "link", "link/sub/..", "real/sub/..", "real/", "./real", "link/.", "/real"] {
             let given = format!("{}/{given}", home.display());
-            assert_eq!(Workspace::open(Path::new(&given)).unwrap().root, home.join("real"), "{given}");
+            assert_eq!(
+                Workspace::open(Path::new(&given), &Protected::default()).unwrap().root,
+                home.join("real"),
+                "{given}"
+            );
         }
     }
 
@@ -231,10 +250,10 @@ mod tests {
         symlink("b", home.path().join("a")).unwrap();
         symlink("a", home.path().join("b")).unwrap();
         for given in ["", "a\0b", "a"] {
-            let resolved = Workspace::open(home.path()).unwrap().resolve(given);
+            let resolved = Workspace::open(home.path(), &Protected::default()).unwrap().resolve(given);
             assert!(matches!(resolved, Err(ToolError::BadPath { .. })), "{given:?}");
         }
-        let error = Workspace::open(&home.path().join("gone")).unwrap_err().to_string();
+        let error = Workspace::open(&home.path().join("gone"), &Protected::default()).unwrap_err().to_string();
         assert!(error.contains("workspace") && error.contains("gone"), "{error}");
     }
 }

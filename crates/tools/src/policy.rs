@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::tables::limits::RUNNING_PROCESSES;
-use engine::{Hash, Policy, Settings, ToolClass};
+use engine::{Hash, Policy, Settings};
 
 use crate::call::{CallRequest, Context};
 use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
 use crate::evidence::Evidence;
 use crate::invocation::{Invocation, ProcessArguments, ReadArguments, unknown};
-use crate::limits::{CHECKED_AT_ONCE_BYTES, QUOTED_BYTES};
+use crate::limits::QUOTED_BYTES;
 use crate::paths::{ResolvedPath, Workspace};
 use crate::{apply_patch, edit, output, process, tool_result, write};
 
@@ -31,11 +31,6 @@ pub struct Checked {
 
 /// Checks a call. Dropping the future ends the check.
 pub async fn check(settings: Arc<Settings>, context: Context, request: CallRequest) -> Checked {
-    let read_only = settings.tool(&request.tool).is_some_and(|tool| tool.class == ToolClass::ReadOnly);
-    // This check is a few look-ups of microseconds, less than a hop to another thread. Others may hash a file.
-    if read_only && request.arguments.len() <= CHECKED_AT_ONCE_BYTES {
-        return check_here(&settings, &context, &request, &Cancel::default());
-    }
     let secrets = context.secrets.clone();
     let check = move |cancel: &Cancel| Ok(check_here(&settings, &context, &request, cancel));
     in_process("check", check)
@@ -69,7 +64,7 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest, cancel: 
     if settings.tool(&request.tool).is_none() {
         return Err(unknown(&request.tool, settings.tools.iter().map(|spec| spec.name.as_str())));
     }
-    let workspace = Workspace::open(&context.workspace)?;
+    let workspace = Workspace::open(&context.workspace, &context.protected)?;
     let resolve = |path: &str| workspace.resolve(path);
     Ok(match Invocation::parse(&request.tool, &request.arguments)? {
         Invocation::Read(ReadArguments { path, .. }) if let Some(named) = output::named(&path) => {
@@ -151,7 +146,7 @@ fn by_input(settings: &Settings, context: &Context, asked: &ProcessArguments) ->
         return Ok(Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None });
     };
     let process = process::named(context, id)?;
-    let (to, text) = (quoted(&process.command), quoted(text));
+    let (to, text) = (quoted(&process.command()), quoted(text));
     Ok(by_command(settings, &format!("write `{text}` to the command `{to}`, which runs in the background")))
 }
 

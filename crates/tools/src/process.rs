@@ -3,12 +3,14 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::{CallOutcome, EffectId, Timestamp, ToolResult};
 use tokio::time::sleep;
 
 use crate::call::Context;
+use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
 use crate::exec::{ended_within, record_error};
 use crate::folder::{CallFolder, CallState};
@@ -21,12 +23,19 @@ use crate::{preview, tool_result, window};
 pub struct HeldProcess {
     /// The effect of the call that started it; its process name is derived from this.
     pub effect: EffectId,
-    /// The shell command.
-    pub command: String,
+    /// The arguments of that call, as the model wrote them. They are parsed when somebody asks for the command.
+    pub arguments: Arc<str>,
     /// When the call that started it began.
     pub started_at: Timestamp,
     /// How it ended; none if the session does not know that it ended.
     pub ended: Option<String>,
+}
+
+impl HeldProcess {
+    /// The shell command.
+    pub(crate) fn command(&self) -> String {
+        command_of(&self.arguments)
+    }
 }
 
 /// The command in the arguments of an `exec` call; the arguments themselves if they are not valid.
@@ -42,7 +51,11 @@ pub fn command_of(arguments: &str) -> String {
 pub(crate) async fn run(context: &Context, asked: &ProcessArguments) -> Result<ToolResult, ToolError> {
     let done = |text: &str| tool_result::text(CallOutcome::Done, &context.secrets.mask(text));
     match asked {
-        ProcessArguments::List => Ok(done(&list(context))),
+        ProcessArguments::List => {
+            let here = context.clone();
+            let list = move |_: &Cancel| Ok(tool_result::text(CallOutcome::Done, &here.secrets.mask(&list(&here))));
+            in_process("process", list).await
+        }
         ProcessArguments::Poll { id, offset, wait } => {
             let text = poll(context, named(context, id)?, *offset, *wait).await?;
             // `poll` masks its text itself, so that the offsets stay right.
@@ -91,7 +104,7 @@ fn list(context: &Context) -> String {
         let ended = ended(&folder(context, process), process).ok().flatten();
         let seconds = Timestamp(now).since(process.started_at) / 1_000;
         let state = ended.map_or_else(|| format!("running for {seconds} s"), |how| format!("ended: {how}"));
-        let command = process.command.replace('\n', " ");
+        let command = process.command().replace('\n', " ");
         let preview = &command[..command.floor_char_boundary(LISTED_BYTES)];
         let rest = if preview.len() < command.len() { "…" } else { "" };
         format!("{} [{state}] {preview}{rest}\n", process.effect.process_name())

@@ -31,6 +31,11 @@ pub fn specs() -> Arc<[ToolSpec]> {
     Arc::clone(&SPECS)
 }
 
+/// The name of a built-in tool as a constant.
+pub(crate) fn known(tool: &str) -> Option<&'static str> {
+    SPECS.iter().map(|spec| spec.name.as_str()).find(|name| *name == tool)
+}
+
 /// The violations in these arguments, each with the name of its field. Empty if they fit.
 pub(crate) fn violations(tool: &str, arguments: &Value) -> Vec<String> {
     let Some(entry) = ENTRIES.iter().find(|entry| entry.spec.name == tool) else {

@@ -1,13 +1,15 @@
-//! Walks the files and folders below a folder, in the order of their paths, without hidden and git-ignored entries. The
-//! walk only returns names. Callers open them below the open folder, so a link that somebody creates during the walk is
-//! not followed.
+//! Walks the files and folders below a folder, in the order of their paths, without hidden and git-ignored entries. It
+//! does not enter the home. The walk only returns names. Callers open them below the open folder, so a link that somebody
+//! creates during the walk is not followed, and what belongs to limulus is refused there.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use ignore::WalkBuilder;
 use ignore::overrides::OverrideBuilder;
+use ignore::{DirEntry, WalkBuilder};
 
 use crate::error::ToolError;
+use crate::limits::{LISTED_BYTES, PATTERN_BYTES};
 use crate::paths::{ResolvedPath, Workspace};
 
 /// How the walk treats names that begin with a dot.
@@ -34,8 +36,14 @@ pub(crate) fn entries<'a>(
 ) -> Result<impl Iterator<Item = Result<Entry, ToolError>> + 'a, ToolError> {
     let mut builder = WalkBuilder::new(&folder.real);
     builder.require_git(false).sort_by_file_path(Path::cmp).hidden(hidden == Hidden::LeftOut);
-    builder.filter_entry(|entry| entry.file_name() != ".git");
+    let guard = Arc::clone(&folder.guard);
+    let is_left_out = move |entry: &DirEntry| {
+        entry.file_name() == ".git"
+            || entry.file_type().is_some_and(|kind| kind.is_dir()) && guard.is_protected_folder(entry.path())
+    };
+    builder.filter_entry(move |entry| !is_left_out(entry));
     if let Some(glob) = glob {
+        bounded(glob)?;
         let wrong = |error: ignore::Error| ToolError::Glob { glob: glob.to_owned(), reason: error.to_string() };
         let mut overrides = OverrideBuilder::new(&folder.real);
         overrides.add(glob).map_err(wrong)?;
@@ -47,4 +55,13 @@ pub(crate) fn entries<'a>(
         let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
         Ok(Entry { path: workspace.below(folder, entry.path()), is_file })
     }))
+}
+
+/// An error if the glob is too long to be compiled.
+pub(crate) fn bounded(glob: &str) -> Result<(), ToolError> {
+    let too_long = || {
+        let shown = format!("{}…", &glob[..glob.floor_char_boundary(LISTED_BYTES)]);
+        ToolError::Glob { glob: shown, reason: format!("it has more than {PATTERN_BYTES} bytes") }
+    };
+    if glob.len() > PATTERN_BYTES { Err(too_long()) } else { Ok(()) }
 }

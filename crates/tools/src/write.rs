@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn r15_a_cancelled_write_changes_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let workspace = Workspace::open(home.path()).unwrap();
+        let workspace = Workspace::open(home.path(), &crate::Protected::default()).unwrap();
         let arguments = WriteArguments { path: "a.txt".to_owned(), content: "after".to_owned() };
         let id = EffectId { run: RunId(uuid::Uuid::nil()), kind: EffectKind::RunCall, ordinal: 1, try_no: 1 };
         let cancelled = run(&workspace, id, &arguments, &Evidence::default(), &Cancel::cancelled());

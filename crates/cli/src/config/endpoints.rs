@@ -1,17 +1,20 @@
 //! The endpoints of providers, with their keys. A key is read when a request is sent; it is neither stored in a run nor
 //! printed.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fmt;
+use std::path::PathBuf;
 
 use engine::{Candidate, Hash, ProviderAddress};
 use models::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 use serde::{Deserialize, Deserializer};
 
-use super::Config;
 use super::concealed::{self, HIDDEN};
 use super::credentials::Credential;
 use super::declared::Profile;
 use super::error::{ConfigError, Origin};
+use super::{Config, FILE};
 
 /// A provider that limulus knows by name. If the variable of its key is set, it needs no configuration.
 pub(super) struct BuiltIn {
@@ -348,6 +351,20 @@ impl Config {
         });
         let proxies = PROXIES.iter().filter_map(|name| self.environment.get(name));
         configured.map(String::as_str).chain(proxies)
+    }
+
+    /// The files that no tool may read or write, besides those in the home: the configuration, where a link leads to it,
+    /// and the files of keys, with what a refresh writes beside them.
+    pub(crate) fn protected_files(&self) -> BTreeSet<PathBuf> {
+        let sources = self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
+            KeySource::File(path) => self.environment.absolute(path).ok(),
+            KeySource::Variable(_) | KeySource::Literal(_) => None,
+        });
+        let places = sources.flat_map(|path| [path.canonicalize().unwrap_or_else(|_| path.clone()), path]);
+        let beside =
+            |path: &PathBuf, end: &str| PathBuf::from([path.as_os_str(), OsStr::new(end)].join(OsStr::new("")));
+        let keys = places.flat_map(|path| ["", ".lock", ".new"].map(|end| beside(&path, end)));
+        keys.chain([self.home.join(FILE)]).collect()
     }
 
     /// The addresses from which pages may be fetched.

@@ -31,6 +31,7 @@ mod limits;
 mod logins;
 mod models;
 mod old_homes;
+mod own;
 mod owner;
 mod protocol;
 mod providers;

@@ -223,8 +223,7 @@ fn processes(job: &Job<'_>) -> Result<Vec<tools::HeldProcess>, journal::Error> {
             ProcessState::Ended { how, .. } => Some(how.clone()),
             ProcessState::Running | ProcessState::Ending { .. } => None,
         };
-        let (effect, command) = (process.effect, tools::command_of(&arguments));
-        Ok(tools::HeldProcess { effect, command, started_at: process.started_at, ended })
+        Ok(tools::HeldProcess { effect: process.effect, arguments, started_at: process.started_at, ended })
     });
     listed.collect()
 }
@@ -238,10 +237,11 @@ fn call_request(
     let call =
         job.session.run().and_then(|run| run.call(call)).expect("effects of a call are wanted only while it is there");
     let arguments = job.conversation.text(&call.arguments, job.shared.journal.as_ref())?;
-    let Redaction { secrets, secret_env, reach } = job.shared.resolver.redaction();
+    let Redaction { secrets, secret_env, reach, protected } = job.shared.resolver.redaction();
     let context = tools::Context {
         workspace: PathBuf::from(&settings.workspace),
         calls: job.shared.calls(),
+        protected: protected.with_folder(&job.shared.home),
         tool_timeout_ms: settings.limits.tool_timeout_ms,
         secrets,
         outputs: job.shared.outputs(),

@@ -65,6 +65,8 @@ pub trait Resolver: Send + Sync {
 /// What calls may not see or reach.
 #[derive(Debug, Clone, Default)]
 pub struct Redaction {
+    /// The files that no tool may read or write: the configuration and keys. The home is always protected.
+    pub protected: tools::Protected,
     /// Values that are masked in results of tools.
     pub secrets: tools::Secrets,
     /// Environment variables that commands do not receive.

@@ -42,7 +42,7 @@ async fn r10_a_message_and_its_request_are_one_commit_and_so_is_a_round_of_read_
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut turn, mut round) = (false, false);
     for _ in 0..50 {
-        let commits = commits(folder.path(), folder.path()).await;
+        let commits = commits(&folder.path().join("home"), folder.path()).await;
         turn |= is_together(&commits, "message_accepted", "request_sent");
         round |= is_together(&commits, "request_opened", "call_started")
             && is_together(&commits, "message_sealed", "request_sent");
@@ -57,7 +57,7 @@ async fn r10_a_message_and_its_request_are_one_commit_and_so_is_a_round_of_read_
 #[tokio::test]
 async fn r10_a_workspace_is_made_once_the_message_is_recorded() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let commits = commits(folder.path(), &folder.path().join("new")).await;
+    let commits = commits(&folder.path().join("home"), &folder.path().join("new")).await;
     assert!(!is_together(&commits, "message_accepted", "request_sent"), "{commits:?}");
     assert!(folder.path().join("new").is_dir());
 }

@@ -37,8 +37,12 @@ async fn put_saying(world: &mut World, command: &str, begin: &str) -> (CallReque
 
 /// Adds the command to the processes of the session, as the runtime does.
 fn hold(world: &mut World, request: &CallRequest, command: &str) {
-    let process =
-        HeldProcess { effect: request.id, command: command.to_owned(), started_at: Timestamp(0), ended: None };
+    let process = HeldProcess {
+        effect: request.id,
+        arguments: json!({ "command": command }).to_string().into(),
+        started_at: Timestamp(0),
+        ended: None,
+    };
     world.context.processes.push(process);
 }
 

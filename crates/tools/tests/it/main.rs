@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod asynchronous;
 mod background;
 mod changes;
 mod commands;
@@ -12,5 +13,6 @@ mod fuzz;
 mod images;
 mod links;
 mod orphans;
+mod own;
 mod policy;
 mod support;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::{CallId, EffectId, EffectKind, Limits, Policy, ResumeMode, RunId, Settings, ToolResult};
 use serde_json::Value;
 use tempfile::TempDir;
-use tools::{CallRequest, Checked, Context, NetworkPolicy, Outputs, Secrets};
+use tools::{CallRequest, Checked, Context, NetworkPolicy, Outputs, Protected, Secrets};
 use uuid::Uuid;
 
 /// The secret of every world.
@@ -51,6 +51,7 @@ impl World {
         let context = Context {
             workspace,
             calls: home.path().join("calls"),
+            protected: Protected::default(),
             tool_timeout_ms: 120_000,
             secrets: Secrets::new([SECRET]),
             outputs: Outputs::default(),

@@ -1,0 +1,245 @@
+//! What belongs to limulus itself: its home, its configuration and the files of keys. No tool reads or writes it, and no
+//! policy allows it. What is compared is the device and the inode of what was opened, so that no link, no mount and no
+//! other spelling of a name leads around it. `exec` is not part of this: an approved command does what its user can do.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags, major, minor, openat, statat, statx,
+};
+use rustix::io::Errno;
+
+use crate::limits::GUARDED_ENTRIES;
+use crate::paths::follow_links;
+
+/// Folders and files that no tool may read or write, with all that is in the folders. They need not exist.
+#[derive(Debug, Clone, Default)]
+pub struct Protected {
+    folders: Arc<[PathBuf]>,
+    files: Arc<[PathBuf]>,
+}
+
+impl Protected {
+    /// Protects these files. The paths are absolute.
+    pub fn files(files: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self { folders: Arc::default(), files: files.into_iter().collect() }
+    }
+
+    /// Also protects this folder.
+    #[must_use]
+    pub fn with_folder(self, folder: &Path) -> Self {
+        Self { folders: self.folders.iter().cloned().chain([folder.to_owned()]).collect(), ..self }
+    }
+}
+
+/// Judges what the tools of one call open.
+#[derive(Debug, Default)]
+pub(crate) struct Guard {
+    folders: Vec<ProtectedPath>,
+    files: Vec<ProtectedPath>,
+    /// Folders that are neither protected nor below a protected one.
+    clear: Mutex<BTreeSet<Identity>>,
+    /// Everything below the protected folders; read only for what may have a second name.
+    contents: OnceLock<BTreeSet<Identity>>,
+}
+
+/// A protected path as it was when the call began.
+#[derive(Debug)]
+struct ProtectedPath {
+    /// The path with all links resolved.
+    real: PathBuf,
+    /// What is there.
+    identity: Option<Identity>,
+    /// The folder that it is in: a file that is replaced there is protected as well.
+    above: Option<Identity>,
+}
+
+/// What tells two files apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Identity {
+    device: (u32, u32),
+    inode: u64,
+}
+
+/// A file or folder that was looked at.
+struct Seen {
+    identity: Identity,
+    is_folder: bool,
+    /// Whether it can be there under a second name: by a hard link or a mount.
+    may_be_alias: bool,
+}
+
+/// The error for what is protected.
+#[derive(Debug, thiserror::Error)]
+#[error("it belongs to limulus itself (its home, its configuration or a key), and no tool may read or write it")]
+struct OwnFile;
+
+/// Whether an error says that something is protected.
+pub(crate) fn is_own(error: &io::Error) -> bool {
+    matches!(error.get_ref(), Some(inner) if inner.is::<OwnFile>())
+}
+
+fn refused() -> io::Error {
+    io::Error::other(OwnFile)
+}
+
+impl Guard {
+    pub(crate) fn new(protected: &Protected) -> Self {
+        let folders: Vec<_> = protected.folders.iter().map(|path| ProtectedPath::of(path)).collect();
+        let files = protected.files.iter().map(|path| ProtectedPath::of(path)).collect();
+        // What a protected folder is in is not in it. Most walks upwards end there.
+        let above = folders.iter().flat_map(|folder| folder.real.ancestors().skip(1));
+        let above = above.filter(|path| !folders.iter().any(|folder| path.starts_with(&folder.real)));
+        let clear = above.filter_map(identity).collect();
+        Self { folders, files, clear: Mutex::new(clear), contents: OnceLock::new() }
+    }
+
+    fn is_off(&self) -> bool {
+        self.folders.is_empty() && self.files.is_empty()
+    }
+
+    /// An error if this open folder is protected, or below a protected one.
+    pub(crate) fn folder(&self, folder: impl AsFd) -> io::Result<()> {
+        if self.is_off() { Ok(()) } else { self.identified(folder.as_fd()).map(drop) }
+    }
+
+    /// What tells this open folder apart; the errors of [`Guard::folder`].
+    fn identified(&self, folder: BorrowedFd<'_>) -> io::Result<Identity> {
+        let mut first = None;
+        let mut passed = BTreeSet::new();
+        let mut at = None;
+        loop {
+            let fd = at.as_ref().map_or(folder, AsFd::as_fd);
+            let seen = Seen::at(fd, OsStr::new(""))?;
+            let identity = *first.get_or_insert(seen.identity);
+            // A folder that was passed before is the root: it is above itself.
+            if self.clear().contains(&seen.identity) || !passed.insert(seen.identity) {
+                self.clear().append(&mut passed);
+                return Ok(identity);
+            }
+            self.judge(&seen)?;
+            at = Some(openat(fd, "..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?);
+        }
+    }
+
+    /// An error if this name in this open folder is protected, whether it exists or not.
+    pub(crate) fn entry(&self, folder: impl AsFd, name: &OsStr) -> io::Result<()> {
+        if self.is_off() {
+            return Ok(());
+        }
+        let folder = folder.as_fd();
+        let above = self.identified(folder)?;
+        if self.files.iter().any(|file| file.above == Some(above) && file.real.file_name().is_some_and(same(name))) {
+            return Err(refused());
+        }
+        match Seen::at(folder, name) {
+            Ok(seen) => self.judge(&seen),
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// An error if this open file is protected. Its folder was judged before it was opened.
+    pub(crate) fn opened(&self, file: impl AsFd) -> io::Result<()> {
+        if self.is_off() { Ok(()) } else { self.judge(&Seen::at(file.as_fd(), OsStr::new(""))?) }
+    }
+
+    /// An error if this path, which contains no links, is protected by its name.
+    pub(crate) fn path(&self, real: &Path) -> io::Result<()> {
+        let is_own = self.folders.iter().any(|folder| real.starts_with(&folder.real))
+            || self.files.iter().any(|file| same(real.as_os_str())(file.real.as_os_str()));
+        if is_own { Err(refused()) } else { Ok(()) }
+    }
+
+    /// Whether a folder is one of the protected ones. For walks, which do not enter it.
+    pub(crate) fn is_protected_folder(&self, folder: &Path) -> bool {
+        let here = |seen: Seen| self.folders.iter().any(|protected| protected.identity == Some(seen.identity));
+        !self.is_off() && Seen::at(CWD, folder.as_os_str()).is_ok_and(here)
+    }
+
+    fn judge(&self, seen: &Seen) -> io::Result<()> {
+        let known = if seen.is_folder { &self.folders } else { &self.files };
+        let is_known = known.iter().any(|protected| protected.identity == Some(seen.identity));
+        if is_known || (seen.may_be_alias && self.contents().contains(&seen.identity)) {
+            return Err(refused());
+        }
+        Ok(())
+    }
+
+    fn clear(&self) -> std::sync::MutexGuard<'_, BTreeSet<Identity>> {
+        self.clear.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn contents(&self) -> &BTreeSet<Identity> {
+        self.contents.get_or_init(|| {
+            let mut found = BTreeSet::new();
+            let mut folders: Vec<PathBuf> = self.folders.iter().map(|folder| folder.real.clone()).collect();
+            while let Some(folder) = folders.pop() {
+                for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                    let Ok(seen) = Seen::at(CWD, entry.path().as_os_str()) else { continue };
+                    if seen.is_folder {
+                        folders.push(entry.path());
+                    }
+                    found.insert(seen.identity);
+                    if found.len() >= GUARDED_ENTRIES {
+                        return found;
+                    }
+                }
+            }
+            found
+        })
+    }
+}
+
+impl ProtectedPath {
+    fn of(path: &Path) -> Self {
+        let real = follow_links(Path::new("/"), path).unwrap_or_else(|| path.to_owned());
+        Self { identity: identity(&real), above: real.parent().and_then(identity), real }
+    }
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    Seen::at(CWD, path.as_os_str()).ok().map(|seen| seen.identity)
+}
+
+impl Seen {
+    /// Looks at a name in a folder; the empty name is the open file itself. A link is not followed.
+    fn at(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Self> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+        match statx(folder, name, flags, StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK) {
+            Ok(found) => {
+                let is_folder = FileType::from_raw_mode(found.stx_mode.into()).is_dir();
+                let mount = StatxAttributes::MOUNT_ROOT;
+                let is_known = found.stx_attributes_mask.contains(mount);
+                let may_be_mount = !is_known || found.stx_attributes.contains(mount);
+                Ok(Self {
+                    identity: Identity { device: (found.stx_dev_major, found.stx_dev_minor), inode: found.stx_ino },
+                    is_folder,
+                    may_be_alias: may_be_mount || (!is_folder && found.stx_nlink > 1),
+                })
+            }
+            // Some filters of system calls refuse this one. Then anything may have a second name.
+            Err(Errno::NOSYS) => statat(folder, name, flags).map(|stat| Self::of(&stat)),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn of(stat: &Stat) -> Self {
+        let device = (major(stat.st_dev), minor(stat.st_dev));
+        let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
+        Self { identity: Identity { device, inode: stat.st_ino }, is_folder, may_be_alias: true }
+    }
+}
+
+/// Whether two names are the same, also on a file system that ignores case.
+fn same(name: &OsStr) -> impl Fn(&OsStr) -> bool {
+    let folded = |name: &OsStr| name.to_string_lossy().to_lowercase();
+    let name = folded(name);
+    move |other| folded(other) == name
+}
