@@ -45,6 +45,7 @@ mod schema_validator;
 mod size;
 mod specs;
 mod supervise;
+mod supervisors;
 mod text;
 mod tool_result;
 mod walk;

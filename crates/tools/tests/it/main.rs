@@ -12,4 +12,5 @@ mod images;
 mod links;
 mod orphans;
 mod policy;
+mod records;
 mod support;
