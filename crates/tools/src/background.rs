@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::exec;
 use crate::folder::{CallFolder, CallState};
-use crate::limits::BACKGROUND_TICK_MS;
+use crate::limits::{ATTACHED_TICK_MS, BACKGROUND_TICK_MS, HELD_TICK_MS};
 use crate::masking::Secrets;
 use crate::preview;
 use crate::supervise::processes;
@@ -35,9 +35,13 @@ pub async fn hold_process(calls: &Path, secrets: &Secrets, process: EffectId) ->
     loop {
         match folder.state() {
             Ok(CallState::Running) => match folder.control() {
-                Ok(Some(control)) => supervisor_gone(control).await,
-                // The supervisor exited between the two reads.
-                Ok(None) => {}
+                Ok(Some(control)) => tokio::select! {
+                    () = supervisor_gone(control) => {}
+                    // The FIFO may be one that a command has put there.
+                    () = sleep(Duration::from_millis(HELD_TICK_MS)) => {}
+                },
+                // The supervisor exited between the two reads, or a command has removed the FIFO.
+                Ok(None) => sleep(Duration::from_millis(ATTACHED_TICK_MS)).await,
                 Err(_) => tick().await,
             },
             // A failed read does not mean that the process ended.

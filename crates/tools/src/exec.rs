@@ -2,6 +2,7 @@
 //! Nothing here writes into the folder of a call. Dropping any of these futures does not affect the command.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, REASON_BYTES, SLACK_MS};
 use crate::live::LiveOutput;
 use crate::paths::Workspace;
 use crate::supervise::{Job, processes};
-use crate::{preview, tool_result, window};
+use crate::{preview, supervisors, tool_result, window};
 
 /// The result of a command that was cancelled before it started.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
@@ -40,10 +41,14 @@ pub(crate) async fn run(
 ) -> Result<ToolResult, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     let mut update = match state(&folder)? {
-        CallState::Absent => OutputUpdate::of(start(context, &folder, arguments).await?),
+        CallState::Absent => OutputUpdate::of(&folder, start(context, &folder, arguments).await?),
         _ => OutputUpdate::none(),
     };
     let yields_at = arguments.yields_after(context.tool_timeout_ms).map(|after| Instant::now() + after);
+    // The first word of a supervisor says whether it has claimed the folder. Before it, nothing in there can be judged.
+    while !update.is_over() && update.message.is_empty() {
+        update.wait(None).await;
+    }
     let mut live = LiveOutput::new(context.secrets.clone(), already);
     loop {
         // Read the state first: if the command has ended by then, its output is complete.
@@ -176,11 +181,13 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
     folder.make_parent().map_err(record_error(folder))?;
     let stays = arguments.yields_after(context.tool_timeout_ms).is_some();
     let limit_ms = if stays { PROCESS_MS } else { context.tool_timeout_ms };
+    let nonce = supervisors::nonce().map_err(not_started)?;
     let (workspace, protected) = (context.workspace.clone(), context.protected.clone());
     let (command, limit_ms) = (arguments.command.clone(), limit_ms.saturating_add(SLACK_MS));
+    let of_job = nonce.clone();
     let job = move |_: &Cancel| {
-        let job = Job { command, folder: Workspace::open(&workspace, &protected)?.root, limit_ms, input: stays };
-        Ok(serde_json::to_vec(&job))
+        let folder = Workspace::open(&workspace, &protected)?.root;
+        Ok(serde_json::to_vec(&Job { command, folder, limit_ms, input: stays, nonce: of_job }))
     };
     let job = in_process("exec", job).await?.map_err(|error| not_started(error.into()))?;
     let mut supervisor = Command::new(&context.supervisor);
@@ -189,13 +196,14 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
     for name in &context.secret_env {
         supervisor.env_remove(name);
     }
-    let mut child = supervisor.spawn().map_err(not_started)?;
+    let mut child = supervisors::spawn(supervisor, folder.path(), &nonce).map_err(not_started)?;
     let mut stdin = child.stdin.take().expect("the input was asked to be a pipe");
     let stdout = child.stdout.take().expect("the output was asked to be a pipe");
+    // The child outlives this future.
+    supervisors::watch(child, folder.path().to_owned());
     // If the supervisor has exited meanwhile, its own output says why.
     let _ = stdin.write_all(&job).await;
     drop(stdin);
-    // The child outlives this future; the async runtime reaps it.
     Ok(stdout)
 }
 
@@ -206,16 +214,18 @@ struct OutputUpdate {
     stdout: Option<ChildStdout>,
     /// What the supervisor wrote before it began.
     message: Vec<u8>,
+    /// The folder, until its supervisor has claimed it.
+    claimed: Option<PathBuf>,
 }
 
 impl OutputUpdate {
-    fn of(stdout: ChildStdout) -> Self {
-        Self { stdout: Some(stdout), message: Vec::new() }
+    fn of(folder: &CallFolder, stdout: ChildStdout) -> Self {
+        Self { stdout: Some(stdout), message: Vec::new(), claimed: Some(folder.path().to_owned()) }
     }
 
     /// For a call that another process started: nothing signals changes.
     fn none() -> Self {
-        Self { stdout: None, message: Vec::new() }
+        Self { stdout: None, message: Vec::new(), claimed: None }
     }
 
     fn is_over(&self) -> bool {
@@ -238,6 +248,9 @@ impl OutputUpdate {
         tokio::select! {
             read = stdout.read(&mut buffer) => match read {
                 Ok(count) if count > 0 => {
+                    if buffer[0] == b'.' && let Some(folder) = self.claimed.take() {
+                        supervisors::began(&folder);
+                    }
                     let space = REASON_BYTES.saturating_sub(self.message.len()).min(count);
                     self.message.extend_from_slice(&buffer[..space]);
                 }

@@ -8,25 +8,33 @@
 //! calls/ID/input            for a command that may go into the background: a FIFO, its standard input
 //! calls/ID/written          for such a command: how many bytes it wrote (8 bytes, little-endian), once not all are kept
 //! calls/ID/output           what the command wrote, to both its outputs, in order: the first 4 MiB, then a ring of 4 MiB
-//! calls/ID/exit.json        the exit record; complete and synced, or absent
+//! calls/ID/claim            the hash of a nonce that only the supervisor and the runtime that started it know
+//! calls/ID/exit.json        the exit record, with the nonce; complete and synced, or absent
 //! calls/.ID.PID.new         a folder that is being prepared
 //! ```
 //!
 //! The supervisor prepares the folder under another name and renames it, which fails if `calls/ID` exists. So a call
 //! has at most one supervisor and none after a void, and nobody ever sees an incomplete folder. Only the supervisor
 //! writes into it.
+//!
+//! The command is a process of the same user, so it can write here too. Therefore nothing here is trusted: only regular
+//! files are read, no link is followed, nothing blocks, everything has a bound, and a record counts only if it contains
+//! the nonce. If this process has started the supervisor, it compares with the nonce in its own memory and knows whether
+//! the supervisor lives (`supervisors.rs`); of the supervisor of an earlier owner it knows only what is in the folder.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use engine::EffectId;
-use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkfifoat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES};
+use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES, RECORD_BYTES};
+use crate::supervisors;
 
 /// Written to the control FIFO: end the command.
 pub(crate) const END: u8 = b'e';
@@ -66,6 +74,9 @@ pub(crate) struct ExitRecord {
     pub(crate) started_at: i64,
     /// When it ended, milliseconds since 1970.
     pub(crate) ended_at: i64,
+    /// The nonce of the supervisor, which proves that it wrote the record.
+    #[serde(default)]
+    pub(crate) nonce: String,
 }
 
 /// The state of a call, as its folder shows it.
@@ -81,6 +92,14 @@ pub(crate) enum CallState {
     Ended(ExitRecord),
     /// The supervisor died without an exit record: the outcome is unknown.
     Dead,
+}
+
+/// What has the name of a call.
+enum Entry {
+    Absent,
+    /// Anything but a folder.
+    Void,
+    Folder(OwnedFd),
 }
 
 /// The folder of one call.
@@ -115,25 +134,65 @@ impl CallFolder {
 
     /// Creates the folder of all calls, with access for its owner only: it holds outputs unmasked.
     pub(crate) fn make_parent(&self) -> io::Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(self.parent())
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(self.parent())?;
+        open_calls(self.parent()).map(drop)
     }
 
     /// Reads the state of the call.
     pub(crate) fn state(&self) -> io::Result<CallState> {
-        match fs::symlink_metadata(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(CallState::Absent),
-            Err(error) => return Err(error),
-            Ok(found) if !found.is_dir() => return Ok(CallState::Void),
-            Ok(_) => {}
+        // Ask first: what a supervisor wrote is complete once it has exited.
+        let Some(known) = supervisors::of(&self.path) else { return self.seen(None) };
+        if known.over && !known.began {
+            // Another supervisor may have claimed the folder.
+            return self.seen(None);
         }
-        if let Some(record) = self.record()? {
+        // This process knows whether its own supervisor lives, whatever a command has done to the folder.
+        match self.seen(Some(&known.claim)) {
+            Ok(CallState::Ended(record)) => Ok(CallState::Ended(record)),
+            _ if known.over => Ok(CallState::Dead),
+            Ok(CallState::Dead) => Ok(CallState::Running),
+            seen if !known.began => seen,
+            _ => Ok(CallState::Running),
+        }
+    }
+
+    /// The state as the folder shows it. `claim` is the hash of the nonce, if this process knows it.
+    fn seen(&self, claim: Option<&str>) -> io::Result<CallState> {
+        let folder = match self.entry()? {
+            Entry::Absent => return Ok(CallState::Absent),
+            Entry::Void => return Ok(CallState::Void),
+            Entry::Folder(folder) => folder,
+        };
+        if let Some(record) = record(&folder, claim)? {
             return Ok(CallState::Ended(record));
         }
-        if self.control()?.is_some() {
+        if writing_end(&folder, "control")?.is_some() {
             return Ok(CallState::Running);
         }
         // The command may have ended between the two reads.
-        Ok(self.record()?.map_or(CallState::Dead, CallState::Ended))
+        Ok(record(&folder, claim)?.map_or(CallState::Dead, CallState::Ended))
+    }
+
+    /// Opens what has the name of the call.
+    fn entry(&self) -> io::Result<Entry> {
+        let calls = match open_calls(self.parent()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Entry::Absent),
+            calls => calls?,
+        };
+        match openat(&calls, self.name(), FOLDER, Mode::empty()) {
+            Ok(folder) => Ok(Entry::Folder(folder)),
+            Err(Errno::NOENT) => Ok(Entry::Absent),
+            Err(Errno::NOTDIR | Errno::LOOP) => Ok(Entry::Void),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Opens the folder; an error if there is none.
+    fn folder(&self) -> io::Result<OwnedFd> {
+        match self.entry()? {
+            Entry::Folder(folder) => Ok(folder),
+            Entry::Absent | Entry::Void => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Creates the void file of a call that has not started, so that it can never start. Returns false if the call has
@@ -169,7 +228,7 @@ impl CallFolder {
 
     fn ask(&self, for_what: u8) -> io::Result<bool> {
         // A supervisor still runs for a moment after it has recorded the end.
-        if self.record()?.is_some() {
+        if matches!(self.state()?, CallState::Ended(_)) {
             return Ok(false);
         }
         let Some(mut control) = self.control()? else { return Ok(false) };
@@ -191,27 +250,15 @@ impl CallFolder {
     }
 
     fn writing_end(&self, name: &str) -> io::Result<Option<File>> {
-        let nonblocking = OFlags::NONBLOCK.bits() as i32;
-        match OpenOptions::new().write(true).custom_flags(nonblocking).open(self.path.join(name)) {
-            Ok(file) => Ok(file.metadata()?.file_type().is_fifo().then_some(file)),
-            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn record(&self) -> io::Result<Option<ExitRecord>> {
-        match fs::read(self.path.join("exit.json")) {
-            // A record that cannot be parsed counts as none: the outcome is then unknown.
-            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        match self.entry()? {
+            Entry::Folder(folder) => writing_end(&folder, name),
+            Entry::Absent | Entry::Void => Ok(None),
         }
     }
 
     /// Opens the kept output for reading.
     pub(crate) fn open_output(&self) -> io::Result<File> {
-        File::open(self.path.join("output"))
+        regular(&self.folder()?, "output")
     }
 
     /// Bytes that the command has written so far. Beyond the kept bytes, only commands that may go into the background
@@ -222,7 +269,8 @@ impl CallFolder {
             return Ok(length);
         }
         let mut written = [0; 8];
-        let read = File::open(self.path.join("written")).and_then(|mut file| file.read_exact(&mut written));
+        let file = self.folder().and_then(|folder| regular(&folder, "written"));
+        let read = file.and_then(|mut file| file.read_exact(&mut written));
         Ok(read.map_or(length, |()| u64::from_le_bytes(written).max(length)))
     }
 
@@ -266,11 +314,83 @@ impl CallFolder {
     /// Removes the folder. The call must be settled. A void file must stay, because a supervisor that is still starting
     /// must not be able to create the folder.
     pub(crate) fn remove(&self) -> io::Result<()> {
+        supervisors::forget(&self.path);
+        match open_calls(self.parent()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            calls => drop(calls?),
+        }
         match fs::remove_dir_all(&self.path) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
             result => result,
         }
     }
+}
+
+/// How a folder is opened: only itself, never what a link with its name leads to.
+const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Opens the folder of all calls. It must be a folder of this user and no link, because what is in it is removed, and
+/// commands are looked up there.
+pub(crate) fn open_calls(calls: &Path) -> io::Result<OwnedFd> {
+    let refused = |why: &str| io::Error::new(io::ErrorKind::PermissionDenied, format!("{} {why}", calls.display()));
+    let folder = match rustix::fs::open(calls, FOLDER, Mode::empty()) {
+        Err(Errno::NOTDIR | Errno::LOOP) => return Err(refused("is a link or no folder; move it away")),
+        folder => folder?,
+    };
+    let user = rustix::process::geteuid().as_raw();
+    if fstat(&folder)?.st_uid != user {
+        return Err(refused("belongs to another user; move it away"));
+    }
+    Ok(folder)
+}
+
+/// Opens a regular file of the folder for reading. Never follows a link and never blocks.
+fn regular(folder: &OwnedFd, name: &str) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(folder, name, flags, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("`{name}` is not a regular file")));
+    }
+    Ok(file.into())
+}
+
+/// Opens a FIFO of the folder for writing; none if nobody reads it, or if it is no FIFO.
+fn writing_end(folder: &OwnedFd, name: &str) -> io::Result<Option<File>> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    match openat(folder, name, flags, Mode::empty()) {
+        Ok(file) if FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::Fifo => Ok(Some(file.into())),
+        Ok(_) | Err(Errno::NXIO | Errno::NOENT | Errno::LOOP | Errno::ISDIR) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Reads at most `most` bytes of a regular file; none if it is absent, of another type, or longer.
+fn short_text(folder: &OwnedFd, name: &str, most: u64) -> io::Result<Option<String>> {
+    let file = match regular(folder, name) {
+        Ok(file) => file,
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData)
+                || error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut bytes = vec![];
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= most))
+}
+
+/// Reads the exit record. One that cannot be parsed, or that the supervisor did not write, counts as none: the outcome is
+/// then unknown.
+fn record(folder: &OwnedFd, claim: Option<&str>) -> io::Result<Option<ExitRecord>> {
+    let Some(text) = short_text(folder, "exit.json", RECORD_BYTES)? else { return Ok(None) };
+    let Ok(record) = serde_json::from_str::<ExitRecord>(&text) else { return Ok(None) };
+    let claim = match claim {
+        Some(claim) => Some(claim.to_owned()),
+        None => short_text(folder, "claim", RECORD_BYTES)?,
+    };
+    Ok(claim.filter(|claim| *claim == supervisors::claim(&record.nonce)).map(|_| record))
 }
 
 /// The position of this byte of the output in the file, and how many bytes follow it there without a wrap.
@@ -293,17 +413,19 @@ pub(crate) struct KeptOutput {
 /// The supervisor's side: it has created the folder and alone writes into it.
 #[derive(Debug)]
 pub(crate) struct ClaimedFolder {
-    folder: CallFolder,
+    /// The folder itself, whatever becomes of its name.
+    folder: OwnedFd,
+    nonce: String,
     /// Both ends of the control FIFO. While it is open, others can see that the supervisor lives.
     pub(crate) control: File,
     pub(crate) output: File,
 }
 
 impl ClaimedFolder {
-    /// Creates the folder. Returns none if it exists already.
-    pub(crate) fn claim(folder: CallFolder) -> io::Result<Option<Self>> {
+    /// Creates the folder. Returns none if it exists already. `nonce` is the proof of the exit record.
+    pub(crate) fn claim(folder: &CallFolder, nonce: &str) -> io::Result<Option<Self>> {
         let fresh = folder.parent().join(format!(".{}.{}.new", folder.name(), std::process::id()));
-        let claimed = Self::prepare(&fresh, folder);
+        let claimed = Self::prepare(&fresh, folder, nonce);
         match &claimed {
             Ok(Some(_)) => {}
             // The first error is the one to report.
@@ -312,13 +434,16 @@ impl ClaimedFolder {
         claimed
     }
 
-    fn prepare(fresh: &Path, folder: CallFolder) -> io::Result<Option<Self>> {
+    fn prepare(fresh: &Path, folder: &CallFolder, nonce: &str) -> io::Result<Option<Self>> {
         fs::DirBuilder::new().mode(0o700).create(fresh)?;
         let control = fresh.join("control");
         mkfifoat(CWD, &control, Mode::RUSR | Mode::WUSR)?;
         let nonblocking = OFlags::NONBLOCK.bits() as i32;
         let control = OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(control)?;
         let output = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh.join("output"))?;
+        let mut claim = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh.join("claim"))?;
+        claim.write_all(supervisors::claim(nonce).as_bytes())?;
+        let opened = rustix::fs::open(fresh, FOLDER, Mode::empty())?;
         match fs::rename(fresh, &folder.path) {
             Ok(()) => {}
             Err(error)
@@ -333,18 +458,18 @@ impl ClaimedFolder {
         }
         // Sync before the command starts: otherwise a power loss could remove every trace of a command that has begun.
         File::open(folder.parent())?.sync_all()?;
-        Ok(Some(Self { folder, control, output }))
+        Ok(Some(Self { folder: opened, nonce: nonce.to_owned(), control, output }))
     }
 
     /// Creates the FIFO of the command's input. Returns the end that the command reads, and the end that keeps it open.
     pub(crate) fn make_input(&self) -> io::Result<(File, File)> {
-        let path = self.folder.path.join("input");
-        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR)?;
+        mkfifoat(&self.folder, "input", Mode::RUSR | Mode::WUSR)?;
         // While a handle for both directions is open, opening either end does not block.
-        let both = OpenOptions::new().read(true).write(true).open(&path)?;
-        let (reader, writer) = (File::open(&path)?, OpenOptions::new().write(true).open(&path)?);
+        let open = |how| openat(&self.folder, "input", how | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+        let both = open(OFlags::RDWR)?;
+        let (reader, writer) = (open(OFlags::RDONLY)?, open(OFlags::WRONLY)?);
         drop(both);
-        Ok((reader, writer))
+        Ok((reader.into(), writer.into()))
     }
 
     /// Records how many bytes were written, once some of them are not kept.
@@ -352,23 +477,47 @@ impl ClaimedFolder {
         if bytes <= KEPT_HEAD_BYTES + KEPT_TAIL_BYTES {
             return Ok(());
         }
-        let path = self.folder.path.join("written");
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        file.write_all_at(&bytes.to_le_bytes(), 0)
+        self.writable("written", OFlags::NONBLOCK)?.write_all_at(&bytes.to_le_bytes(), 0)
+    }
+
+    /// Opens a file for writing, which is created if it is absent. Never what a link leads to.
+    fn writable(&self, name: &str, how: OFlags) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | how;
+        Ok(openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
     /// Writes the exit record, synced and atomically.
     pub(crate) fn record(&self, record: &ExitRecord) -> io::Result<()> {
-        let fresh = self.folder.path.join("exit.json.new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        serde_json::to_writer(&file, record)?;
+        let record = ExitRecord { nonce: self.nonce.clone(), ..record.clone() };
+        // No command can know this name.
+        let fresh = format!("exit.{}.new", &supervisors::claim(&format!("file {}", self.nonce))[..16]);
+        let mut file = self.writable(&fresh, OFlags::EXCL)?;
+        serde_json::to_writer(&file, &record)?;
         file.flush()?;
         if record.bytes > 0 {
             self.output.sync_data()?;
         }
         file.sync_all()?;
-        fs::rename(&fresh, self.folder.path.join("exit.json"))?;
-        File::open(&self.folder.path)?.sync_all()
+        // The command may have replaced the proof, or put a folder in the place of the record.
+        self.renew_claim()?;
+        self.make_place("exit.json");
+        renameat(&self.folder, &fresh, &self.folder, "exit.json")?;
+        Ok(rustix::fs::fsync(&self.folder)?)
+    }
+
+    /// Writes the hash of the nonce again.
+    fn renew_claim(&self) -> io::Result<()> {
+        self.make_place("claim");
+        let mut claim = self.writable("claim", OFlags::EXCL)?;
+        claim.write_all(supervisors::claim(&self.nonce).as_bytes())?;
+        claim.sync_all()
+    }
+
+    /// Removes what has this name, or moves it away if it is a folder. If neither succeeds, the write that follows fails.
+    fn make_place(&self, name: &str) {
+        if unlinkat(&self.folder, name, AtFlags::empty()).is_err() {
+            let _ = renameat(&self.folder, name, &self.folder, format!("{name}.{}.foreign", &self.nonce[..8]));
+        }
     }
 }
 
@@ -381,7 +530,7 @@ mod tests {
     fn r16_a_command_whose_end_is_recorded_is_asked_for_nothing() {
         let calls = tempfile::tempdir().unwrap();
         let folder = CallFolder::at(calls.path().join("call"));
-        let claimed = ClaimedFolder::claim(folder.clone()).unwrap().unwrap();
+        let claimed = ClaimedFolder::claim(&folder, "nonce of a test").unwrap().unwrap();
         assert!(folder.ask_to_freeze().unwrap() && folder.ask_to_thaw().unwrap());
         claimed.record(&ExitRecord::default()).unwrap();
         assert!(folder.control().unwrap().is_some(), "the supervisor lives");

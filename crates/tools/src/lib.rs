@@ -46,6 +46,7 @@ mod schema_validator;
 mod size;
 mod specs;
 mod supervise;
+mod supervisors;
 mod text;
 mod tool_result;
 mod walk;

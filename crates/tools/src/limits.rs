@@ -163,6 +163,9 @@ pub(crate) const PIPE_BYTES: usize = 64 << 10;
 /// still writes, and it must not delay the exit record.
 pub(crate) const DRAIN_BYTES: u64 = 1 << 20;
 
+/// Bytes of an exit record. A longer one is not from a supervisor.
+pub(crate) const RECORD_BYTES: u64 = 64 << 10;
+
 /// Milliseconds between SIGTERM and SIGKILL.
 pub(crate) const TERM_MS: u64 = 1_500;
 
@@ -190,6 +193,9 @@ pub(crate) const FOLLOWED_TICK_MS: u64 = 1_000;
 
 /// Milliseconds between two checks of a background command where the system cannot signal its end.
 pub(crate) const BACKGROUND_TICK_MS: u64 = 1_000;
+
+/// Milliseconds after which a background command is checked although its supervisor has signalled nothing.
+pub(crate) const HELD_TICK_MS: u64 = 30_000;
 
 /// Milliseconds after which a command continues in the background if the call sets no time: a command that fails at
 /// once thus still fails in its own call.

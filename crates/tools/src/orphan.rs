@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use engine::EffectId;
 
-use crate::folder::{CallFolder, CallState};
+use crate::folder::{CallFolder, CallState, open_calls};
 
 /// Entries in the folder of calls that belong to no open call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,10 +24,11 @@ pub struct Orphans {
 /// A caller that is not the owner of the home must read the unfinished runs after the listing: a run is recorded before
 /// its folders are created.
 pub fn orphans(calls: &Path, is_open: &dyn Fn(EffectId) -> bool) -> io::Result<Orphans> {
-    let listed = match fs::read_dir(calls) {
+    match open_calls(calls) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Orphans::default()),
-        listed => listed?.collect::<io::Result<Vec<_>>>()?,
-    };
+        opened => drop(opened?),
+    }
+    let listed = fs::read_dir(calls)?.collect::<io::Result<Vec<_>>>()?;
     let mut orphans = Orphans::default();
     for entry in listed {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());

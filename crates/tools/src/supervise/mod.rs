@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::folder::{CallFolder, ClaimedFolder, ExitRecord};
 use crate::supervise::processes::MARK;
+use crate::supervisors;
 
 pub use processes::is_in_call;
 
@@ -40,20 +41,23 @@ pub(crate) struct Job {
     /// Whether the command gets a standard input that can be written to, because it may continue in the background.
     #[serde(default)]
     pub(crate) input: bool,
+    /// What its record must contain. Only the runtime that starts the supervisor knows it too.
+    #[serde(default)]
+    pub(crate) nonce: String,
 }
 
 /// The body of the hidden subcommand `limulus supervise FOLDER`: runs the job on its standard input and records its end
 /// in FOLDER. `arguments` are those after the word `supervise`.
 ///
-/// If it cannot claim the folder, it writes one line to standard output that says why. After that it writes one byte
-/// whenever the folder changes. Nobody has to read them.
+/// If it cannot claim the folder, it writes one line to standard output that says why. Else it writes the byte `.` once it
+/// has claimed it, and whenever the folder changes. Nobody has to read them.
 pub fn supervise_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter();
     let (Some(folder), None) = (arguments.next(), arguments.next()) else {
         let _ = writeln!(io::stdout(), "usage: limulus supervise FOLDER (started by limulus itself)");
         return ExitCode::from(2);
     };
-    match supervise(CallFolder::at(PathBuf::from(folder))) {
+    match supervise(&CallFolder::at(PathBuf::from(folder))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             let _ = writeln!(io::stdout(), "{reason}");
@@ -62,19 +66,22 @@ pub fn supervise_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode
     }
 }
 
-fn supervise(folder: CallFolder) -> Result<(), String> {
+fn supervise(folder: &CallFolder) -> Result<(), String> {
     // Leave the session of the terminal, so that neither Ctrl-C nor its end affects the command. It fails only if this
     // process leads a session already.
     let _ = setsid();
     let job = read_job()?;
     let call = folder.name();
-    let claimed = ClaimedFolder::claim(folder)
+    let nonce = if job.nonce.is_empty() { supervisors::nonce() } else { Ok(job.nonce.clone()) };
+    let claimed = nonce
+        .and_then(|nonce| ClaimedFolder::claim(folder, &nonce))
         .map_err(|error| format!("the folder of the call could not be created: {error}"))?
         .ok_or("another supervisor runs the call, or it was cancelled before it started")?;
     // A runtime that does not read must not block the supervisor.
     if let Ok(flags) = fcntl_getfl(io::stdout()) {
         let _ = fcntl_setfl(io::stdout(), flags | OFlags::NONBLOCK);
     }
+    notify_update();
     let started_at = now_ms();
     let begun =
         set_child_subreaper(Some(getpid())).map_err(io::Error::from).and_then(|()| start(&job, &call, &claimed));

@@ -112,6 +112,7 @@ impl<'a> Watch<'a> {
             survivors: processes::reap(self.main).none_left.then(Vec::new).unwrap_or_else(processes::survivors),
             started_at: 0,
             ended_at: 0,
+            nonce: String::new(),
         }
     }
 

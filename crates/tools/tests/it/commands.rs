@@ -412,7 +412,12 @@ fn supervisor(world: &World, request: &tools::CallRequest) -> Command {
     command
 }
 
-fn spawn_supervisor(world: &World, request: &tools::CallRequest, limit_ms: u64, command: &str) -> std::process::Child {
+pub(crate) fn spawn_supervisor(
+    world: &World,
+    request: &tools::CallRequest,
+    limit_ms: u64,
+    command: &str,
+) -> std::process::Child {
     fs::create_dir_all(&world.context.calls).unwrap();
     let mut child = supervisor(world, request).spawn().unwrap();
     let job = serde_json::json!({ "command": command, "folder": world.context.workspace, "limit_ms": limit_ms });

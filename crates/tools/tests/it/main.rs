@@ -15,4 +15,5 @@ mod links;
 mod orphans;
 mod own;
 mod policy;
+mod records;
 mod support;
