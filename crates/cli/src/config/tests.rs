@@ -505,14 +505,34 @@ fn r50_a_key_in_the_wrong_place_is_an_error_that_does_not_show_it() {
 fn r50_the_secrets_of_headers_and_addresses_are_masked_alone() {
     let file = "[providers.acme]\napi = \"openai-chat\"\nbase_url = \"http://me:hunter2@h/v1?api_key=query-key\"\n\
                 proxy = \"http://me:proxy-pass@p\"\nheaders.authorization = \"Bearer tok-12345\"\n\
+                headers.accept = \"application/json\"\nheaders.User-Agent = \"env:AGENT\"\n\
                 [[providers.acme.profiles]]\nkey = \"Bearer tok-67890\"\n";
-    let config =
-        load(file, &[("HTTPS_PROXY", "http://me:env-proxy@p"), ("http_proxy", "http://me:small-proxy@p")]).unwrap();
+    let config = load(
+        file,
+        &[
+            ("HTTPS_PROXY", "http://me:env-proxy@p"),
+            ("http_proxy", "http://me:small-proxy@p"),
+            ("AGENT", "agent-of-a-variable"),
+        ],
+    )
+    .unwrap();
     let secrets = config.secrets();
-    for secret in ["hunter2", "query-key", "proxy-pass", "tok-12345", "tok-67890", "env-proxy", "small-proxy"] {
+    for secret in [
+        "hunter2",
+        "query-key",
+        "proxy-pass",
+        "tok-12345",
+        "tok-67890",
+        "env-proxy",
+        "small-proxy",
+        "agent-of-a-variable",
+    ] {
         assert!(secrets.iter().any(|known| known == secret), "{secret}: {secrets:?}");
     }
-    assert!(!secrets.iter().any(|known| ["Bearer", "me", "h", "p"].contains(&known.as_str())), "{secrets:?}");
+    assert!(
+        !secrets.iter().any(|known| ["Bearer", "me", "h", "p", "application/json"].contains(&known.as_str())),
+        "{secrets:?}"
+    );
 }
 
 #[test]

@@ -337,6 +337,28 @@ async fn secrets_are_neither_passed_to_commands_nor_shown() {
     assert!(!seen(world.run(&exec("env")).await));
 }
 
+/// What a command prints of a key file in other forms.
+#[tokio::test]
+async fn r50_a_command_shows_a_secret_in_no_form() {
+    let world = World::new();
+    world.put("key.txt", SECRET);
+    for (command, shown) in [
+        ("rev key.txt", "[secret]"),
+        ("base64 -w0 key.txt", "[secret]A=="),
+        ("printf x | cat - key.txt | base64 -w0", "e[secret]=="),
+        ("printf xy | cat - key.txt | base64 -w0", "eH[secret]"),
+        ("od -An -v -tx1 key.txt | tr -d ' \\n'", "[secret]"),
+        ("od -An -v -tx1 key.txt | tr -d ' \\n' | tr a-f A-F", "[secret]"),
+        ("cat key.txt key.txt", "[secret][secret]"),
+    ] {
+        let ended = world.run(&exec(command)).await;
+        let text = output(&ended);
+        let first = text.lines().next().unwrap_or_default();
+        // Characters beside it in base64 hold bits of its first and last byte.
+        assert!(first.contains("[secret]") && first.len() <= shown.len() + 4, "{command}: {text}");
+    }
+}
+
 #[tokio::test]
 async fn output_that_is_not_utf8_is_shown_escaped() {
     let world = World::new();
