@@ -62,7 +62,9 @@ fn count(reader: &Reader, old: Option<&Old<'_>>) -> Result<Collected, Error> {
         if old.is_some() {
             return Ok(collection.collected);
         }
-        for (branch, effect) in closed_progress(connection, &collection.collectable.dictionaries)? {
+        let mut progress = OpenProgress::list(connection)?;
+        while progress.look(connection, &collection.collectable.dictionaries)? {}
+        for (branch, effect) in progress.closed {
             let sql = "SELECT count(*) FROM progress WHERE branch = ?1 AND effect = ?2";
             let pieces: i64 = connection.prepare_cached(sql)?.query_row((branch, effect), |row| row.get(0))?;
             collection.collected.progress += pieces as u64;
@@ -129,6 +131,7 @@ pub(super) struct Collection {
     named: HashSet<u64>,
     /// The first eight bytes of every hash that was seen in old entries.
     old: HashSet<u64>,
+    progress: Option<OpenProgress>,
     collected: Collected,
 }
 
@@ -159,6 +162,7 @@ impl Collection {
             position: 0,
             named: HashSet::new(),
             old: HashSet::new(),
+            progress: None,
             collected: Collected::default(),
         }
     }
@@ -185,13 +189,7 @@ impl Collection {
             Stage::Snapshots { after } => self.stage = self.read_snapshots(connection, after, path)?,
             Stage::Bodies { after } => self.stage = self.collect_bodies(connection, after, path)?,
             Stage::Progress if self.before.is_some() => self.stage = Stage::Done,
-            Stage::Progress => {
-                let epoch = self.collectable.epoch;
-                let dictionaries = self.collectable.dictionaries.clone();
-                let drop = || drop_progress(connection, &dictionaries);
-                self.collected.progress = transaction(connection, epoch, path, drop)?;
-                self.stage = Stage::Done;
-            }
+            Stage::Progress => self.collect_progress(connection, path)?,
             Stage::Done => return Ok(Some(self.collected)),
         }
         Ok(None)
@@ -280,6 +278,22 @@ impl Collection {
         })
     }
 
+    /// Looks for progress that is closed, then removes it.
+    fn collect_progress(&mut self, connection: &Connection, path: &Path) -> Result<(), Error> {
+        let sqlite = failed(path);
+        match &mut self.progress {
+            None => self.progress = Some(OpenProgress::list(connection).map_err(sqlite)?),
+            Some(progress) => {
+                if !progress.look(connection, &self.collectable.dictionaries).map_err(sqlite)? {
+                    let drop = || drop_progress(connection, &progress.closed);
+                    self.collected.progress = transaction(connection, self.collectable.epoch, path, drop)?;
+                    self.stage = Stage::Done;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a body stays: something may name it, or it is to be erased and no old entry named it.
     fn keeps(&self, body: &Stored) -> bool {
         let first = u64::from_be_bytes(body.hash[..8].try_into().expect("eight of 32 bytes"));
@@ -330,53 +344,66 @@ struct Stored {
     bytes: Option<i64>,
 }
 
-fn drop_progress(connection: &Connection, dictionaries: &Dictionaries) -> rusqlite::Result<u64> {
+fn drop_progress(connection: &Connection, closed: &[(i64, String)]) -> rusqlite::Result<u64> {
     let mut dropped = 0;
-    for (branch, effect) in closed_progress(connection, dictionaries)? {
+    for (branch, effect) in closed {
         let sql = "DELETE FROM progress WHERE branch = ?1 AND effect = ?2";
         dropped += connection.prepare_cached(sql)?.execute((branch, effect))? as u64;
     }
     Ok(dropped)
 }
 
-/// Progress that no entry will seal: it is sealed already, or its run has ended.
-fn closed_progress(connection: &Connection, dictionaries: &Dictionaries) -> rusqlite::Result<Vec<(i64, String)>> {
-    let mut statement = connection.prepare_cached("SELECT DISTINCT branch, effect FROM progress")?;
-    let open = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let mut closed = vec![];
-    for (branch, effect) in open.collect::<rusqlite::Result<Vec<(i64, String)>>>()? {
-        // An unreadable effect is left for the doctor to report.
-        let Ok(id) = effect.parse::<EffectId>() else { continue };
-        if is_closed(connection, dictionaries, branch, id)? {
-            closed.push((branch, effect));
-        }
-    }
-    Ok(closed)
+/// Effects that have progress.
+#[derive(Debug)]
+struct OpenProgress {
+    /// Those whose branch is not read to its end; of the last one up to `seq`.
+    left: Vec<(i64, String, EffectId)>,
+    seq: i64,
+    /// Those that no entry will seal: they are sealed already, or their run has ended.
+    closed: Vec<(i64, String)>,
 }
 
-fn is_closed(
-    connection: &Connection,
-    dictionaries: &Dictionaries,
-    branch: i64,
-    id: EffectId,
-) -> rusqlite::Result<bool> {
-    let sql = "SELECT kind, version, payload, packed FROM entries WHERE branch = ?1 AND kind IN \
-               ('run_ended', 'message_sealed', 'stream_cut', 'failed', 'call_settled')";
-    let event = |row: &Row<'_>| {
-        let payload = dictionaries.json_of(row, 2, 3)?.unwrap_or_default();
-        Ok(Event::decode(row.get_ref(0)?.as_str()?, row.get(1)?, &payload).ok())
-    };
-    let closes = |event: &Event| {
-        event.seals().is_some_and(|sealed| sealed.covers(id))
-            || matches!(event, Event::RunEnded(ended) if ended.run == id.run)
-    };
-    let mut statement = connection.prepare_cached(sql)?;
-    for found in statement.query_map([branch], event)? {
-        if found?.is_some_and(|event| closes(&event)) {
-            return Ok(true);
+impl OpenProgress {
+    fn list(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut statement = connection.prepare_cached("SELECT DISTINCT branch, effect FROM progress")?;
+        let effects = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+        let mut left = vec![];
+        for effect in effects {
+            let (branch, effect) = effect?;
+            // An unreadable effect is left for the doctor to report.
+            left.extend(effect.parse().ok().map(|id| (branch, effect, id)));
         }
+        Ok(Self { left, seq: 0, closed: vec![] })
     }
-    Ok(false)
+
+    /// Reads some entries that may close one of them; `false` once all is known.
+    fn look(&mut self, connection: &Connection, dictionaries: &Dictionaries) -> rusqlite::Result<bool> {
+        let Some((branch, effect, id)) = self.left.last() else { return Ok(false) };
+        let sql = "SELECT kind, version, payload, packed, seq FROM entries WHERE branch = ?1 AND seq > ?2 AND kind IN \
+                   ('run_ended', 'message_sealed', 'stream_cut', 'failed', 'call_settled') ORDER BY seq LIMIT ?3";
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query((branch, self.seq, ROWS as i64))?;
+        let (mut read, mut is_closed) = (0, false);
+        while let Some(row) = rows.next()?.filter(|_| !is_closed) {
+            let payload = dictionaries.json_of(row, 2, 3)?.unwrap_or_default();
+            (read, self.seq) = (read + 1, row.get(4)?);
+            let event = Event::decode(row.get_ref(0)?.as_str()?, row.get(1)?, &payload);
+            is_closed = event.is_ok_and(|event| closes(&event, *id));
+        }
+        if is_closed {
+            self.closed.push((*branch, effect.clone()));
+        }
+        if is_closed || read < ROWS {
+            self.left.pop();
+            self.seq = 0;
+        }
+        Ok(true)
+    }
+}
+
+fn closes(event: &Event, id: EffectId) -> bool {
+    event.seals().is_some_and(|sealed| sealed.covers(id))
+        || matches!(event, Event::RunEnded(ended) if ended.run == id.run)
 }
 
 /// Runs something in a transaction of this owner and rolls it back on failure.

@@ -211,8 +211,8 @@ impl Dictionaries {
         {
             let id = u32::from(first & 7);
             let templates = match self.0.get(&id) {
-                _ if id == OF_TEMPLATES => templates::OWN,
-                Some(Other::Templates(templates)) => templates,
+                _ if id == OF_TEMPLATES => None,
+                Some(Other::Templates(templates)) => Some(&templates[..]),
                 Some(Other::Zstd(_)) => return Err(Unpackable::Frame),
                 None if own(id).is_some() || id == NONE => return Err(Unpackable::Frame),
                 None => return Err(Unpackable::Dictionary(id)),

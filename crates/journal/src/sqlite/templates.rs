@@ -4,6 +4,7 @@
 //! that putting the values back gives the text bit for bit.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::sync::LazyLock;
 
 use uuid::Uuid;
@@ -26,6 +27,7 @@ const BEFORE_TEXT: [&[u8]; 5] =
 /// The templates of this program; `crates/journal/dictionaries/README.md` says how they were made.
 pub(super) const OWN: &[u8] = include_bytes!("../../dictionaries/3-json.templates");
 
+static OWN_LINES: LazyLock<Vec<&'static [u8]>> = LazyLock::new(|| lines(OWN).collect());
 static NUMBERS: LazyLock<HashMap<&'static [u8], u64>> = LazyLock::new(|| lines(OWN).zip(0..).collect());
 
 fn lines(templates: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -42,27 +44,36 @@ pub(super) fn pack(first: u8, text: &str) -> Option<Vec<u8>> {
     Some(packed)
 }
 
-/// The text of [`pack`], without its first byte; `None` if these are not values of one of the templates.
-pub(super) fn unpack(templates: &[u8], packed: &[u8]) -> Option<Vec<u8>> {
+/// The text of [`pack`], without its first byte; `None` if these are not values of one of the templates. `others` are not
+/// those of this program.
+pub(super) fn unpack(others: Option<&[u8]>, packed: &[u8]) -> Option<Vec<u8>> {
     let mut values = Values(packed);
-    let template = lines(templates).nth(usize::try_from(values.number()?).ok()?)?;
+    let number = usize::try_from(values.number()?).ok()?;
+    let mut template = match others {
+        Some(templates) => lines(templates).nth(number)?,
+        None => OWN_LINES.get(number)?,
+    };
     let (mut text, mut id) = (Vec::with_capacity(template.len() + 2 * packed.len()), None);
-    for byte in template {
-        match *byte {
+    while let Some(at) = template.iter().position(|byte| (ID..=TEXT).contains(byte)) {
+        text.extend_from_slice(&template[..at]);
+        match template[at] {
             ID => {
-                id = Some(Uuid::from_slice(values.take(16)?).ok()?.to_string());
-                text.extend(id.as_ref()?.bytes());
+                let mut chars = Uuid::encode_buffer();
+                Uuid::from_slice(values.take(16)?).ok()?.hyphenated().encode_lower(&mut chars);
+                text.extend_from_slice(&chars[..ID_CHARS]);
+                id = <[u8; ID_CHARS]>::try_from(&chars[..ID_CHARS]).ok();
             }
-            SAME_ID => text.extend(id.as_ref()?.bytes()),
-            HASH => values.take(HASH_CHARS / 2)?.iter().for_each(|byte| text.extend(hex(*byte))),
-            NUMBER => text.extend(values.number()?.to_string().bytes()),
-            TEXT => {
+            SAME_ID => text.extend_from_slice(&id?),
+            HASH => values.take(HASH_CHARS / 2)?.iter().for_each(|byte| text.extend_from_slice(&hex(*byte))),
+            NUMBER => write!(text, "{}", values.number()?).ok()?,
+            _ => {
                 let length = usize::try_from(values.number()?).ok()?;
-                text.extend(values.take(length)?);
+                text.extend_from_slice(values.take(length)?);
             }
-            byte => text.push(byte),
         }
+        template = &template[at + 1..];
     }
+    text.extend_from_slice(template);
     values.0.is_empty().then_some(text)
 }
 
@@ -217,7 +228,7 @@ mod tests {
                 let text = text_of(template, by);
                 let packed = pack(FIRST, &text).unwrap_or_else(|| panic!("template {number} has no text {text}"));
                 assert_eq!(packed[0], FIRST);
-                assert_eq!(unpack(OWN, &packed[1..]).as_deref(), Some(text.as_bytes()), "{number}");
+                assert_eq!(unpack(None, &packed[1..]).as_deref(), Some(text.as_bytes()), "{number}");
                 assert!(
                     packed.len() * 2 < text.len() || text.len() < 16,
                     "{number}: {} of {}",
@@ -261,10 +272,10 @@ mod tests {
             &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
             &[0x7f, 1],
         ] {
-            assert_eq!(unpack(OWN, wrong), None, "{wrong:x?}");
+            assert_eq!(unpack(None, wrong), None, "{wrong:x?}");
         }
-        assert_eq!(unpack(b"", &packed[1..]), None);
+        assert_eq!(unpack(Some(b""), &packed[1..]), None);
         // A template of somebody else that repeats an id before there is one.
-        assert_eq!(unpack(b"{\"a\":\x07}\n", &[0]), None);
+        assert_eq!(unpack(Some(b"{\"a\":\x07}\n"), &[0]), None);
     }
 }

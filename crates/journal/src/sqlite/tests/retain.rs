@@ -117,6 +117,32 @@ fn r10_progress_of_a_run_that_has_ended_is_collected() {
     assert_eq!(left, [open]);
 }
 
+/// R10: appends wait for a step, so no step reads all entries that may have closed the progress.
+#[test]
+fn r10_what_closed_the_progress_is_looked_up_in_steps() {
+    let (_folder, home, mut script) = filled();
+    let sqlite = own(&home);
+    let sql = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 3500) INSERT INTO entries(position, \
+               branch, seq, epoch, at, kind, version, payload, payload_hash, chain) \
+               SELECT 1000 + n, 1, 1000 + n, 1, 0, 'stream_cut', 1, '{}', x'', zeroblob(32) FROM n";
+    assert_eq!(database(&home).execute(sql, []).unwrap(), 3500);
+    let steps = || {
+        let (mut collection, mut steps) = (Collection::new(&sqlite.collectable), 1);
+        while collection.step(&database(&home), &home.join("journal.db")).unwrap().is_none() {
+            steps += 1;
+        }
+        steps
+    };
+    steps();
+    let without = steps();
+    let open = EffectId { run: RunId(id(78)), kind: EffectKind::Request, ordinal: 1, try_no: 1 };
+    script.seq = 4500;
+    add(&sqlite, script.batch(vec![TextAdded { effect: open, offset: 0, text: "open".to_owned() }.into()], vec![]))
+        .unwrap();
+    assert!(sqlite.progress(script.branch).unwrap().len() == 1 && steps() > without + 3, "3,500 entries are read");
+    assert_eq!(sqlite.progress(script.branch).unwrap().len(), 1);
+}
+
 #[test]
 fn a_collection_starts_again_if_entries_are_removed_meanwhile() {
     let (_folder, home) = home();
