@@ -14,6 +14,7 @@ use super::concealed::{self, HIDDEN};
 use super::credentials::Credential;
 use super::declared::Profile;
 use super::error::{ConfigError, Origin};
+use super::files::{self, KEY_BYTES};
 use super::{Config, FILE};
 
 /// A provider that limulus knows by name. If the variable of its key is set, it needs no configuration.
@@ -322,7 +323,7 @@ impl Config {
             }
             KeySource::File(path) => {
                 let path = self.environment.absolute(path).map_err(|error| error.to_string())?;
-                let text = std::fs::read_to_string(&path);
+                let text = files::read(&path, KEY_BYTES);
                 Secret::new(&text.map_err(|error| format!("{} cannot be read ({error})", path.display()))?)
             }
         };
@@ -356,15 +357,19 @@ impl Config {
     /// The files that no tool may read or write, besides those in the home: the configuration, where a link leads to it,
     /// and the files of keys, with what a refresh writes beside them.
     pub(crate) fn protected_files(&self) -> BTreeSet<PathBuf> {
-        let sources = self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
-            KeySource::File(path) => self.environment.absolute(path).ok(),
-            KeySource::Variable(_) | KeySource::Literal(_) => None,
-        });
-        let places = sources.flat_map(|path| [path.canonicalize().unwrap_or_else(|_| path.clone()), path]);
+        let places = self.key_files().flat_map(|path| [path.canonicalize().unwrap_or_else(|_| path.clone()), path]);
         let beside =
             |path: &PathBuf, end: &str| PathBuf::from([path.as_os_str(), OsStr::new(end)].join(OsStr::new("")));
         let keys = places.flat_map(|path| ["", ".lock", ".new"].map(|end| beside(&path, end)));
         keys.chain([self.home.join(FILE)]).collect()
+    }
+
+    /// The files of keys and headers, as the configuration names them.
+    pub(super) fn key_files(&self) -> impl Iterator<Item = PathBuf> {
+        self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
+            KeySource::File(path) => self.environment.absolute(path).ok(),
+            KeySource::Variable(_) | KeySource::Literal(_) => None,
+        })
     }
 
     /// The addresses from which pages may be fetched.

@@ -12,6 +12,7 @@ use super::concealed::{self, shown_path, shown_unknown};
 use super::deprecated::{renamed, revalued, warning};
 use super::environment::Environment;
 use super::error::{ConfigError, Origin};
+use super::files::read_config;
 use super::kind::Kind;
 use super::nearest::{Among, nearest};
 use super::settings::{self, Entry, Preset, example};
@@ -49,7 +50,7 @@ impl Layers {
         for setting in settings::all().filter(|setting| matches!(setting.value, Preset::Default(_))) {
             layers.put(&example(setting.path), setting.kind, setting.value.value(), Origin::Defaults);
         }
-        match std::fs::read_to_string(file) {
+        match read_config(file) {
             Ok(text) => layers.put_text(&text, file),
             // If the home cannot be created, opening the journal reports it.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}

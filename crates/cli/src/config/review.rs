@@ -1,11 +1,12 @@
 //! Finds all errors and warnings of a configuration. An error prevents runs from starting; a warning does not.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use serde::Serialize;
 
+use super::declared::Provider;
 use super::endpoints::KeySource;
 use super::error::{ConfigError, Origin};
 use super::figures::Figures;
@@ -54,6 +55,9 @@ impl Config {
         warnings.extend(models.iter().filter_map(|(_, model)| config.small_window(model)));
         warnings.extend(config.values.budget.unmeasurable());
         warnings.extend(readable_by_others(&home.join(FILE), &layers));
+        warnings.extend(config.key_files().filter_map(|file| readable_key(&file)));
+        warnings.extend(config.values.providers.iter().filter_map(|(name, provider)| sent_in_clear(name, provider)));
+        warnings.extend([home.to_owned(), home.join(FILE)].iter().filter_map(|path| of_others(path)));
         let mut once = vec![];
         warnings.retain(|warning| {
             !once.contains(warning) && {
@@ -126,16 +130,57 @@ fn readable_by_others(file: &Path, layers: &Layers) -> Option<Remark> {
             && matches!(origin, Origin::File { .. })
             && value.as_str().is_some_and(|text| !KeySource::of(text).is_reference())
     };
-    let mode = std::fs::metadata(file).ok()?.permissions().mode();
+    let mode = std::fs::metadata(file).ok()?.mode();
     (mode & 0o077 != 0 && layers.values().any(is_literal)).then(|| Remark {
         what: format!("{} holds a key and can be read by others", file.display()),
         hint: format!("`chmod 600 {}`, or name the place of the key: env:NAME or file:PATH", file.display()),
     })
 }
 
+/// Warns about the file of a key that other users can read.
+fn readable_key(file: &Path) -> Option<Remark> {
+    let mode = std::fs::metadata(file).ok()?.mode();
+    (mode & 0o077 != 0).then(|| Remark {
+        what: format!("{} holds a key, and others can read or change it (mode {:o})", file.display(), mode & 0o777),
+        hint: format!("`chmod 600 {}`", file.display()),
+    })
+}
+
+/// Warns about an address to which key and conversation go unencrypted.
+fn sent_in_clear(name: &str, provider: &Provider) -> Option<Remark> {
+    let address = provider.base_url.as_deref().filter(|address| !models::may_hold_tokens(address))?;
+    let address = Kind::Address.masked(&toml::Value::String(address.to_owned()));
+    Some(Remark {
+        what: format!(
+            "the provider `{name}` at {address} is asked without encryption: others can read key and conversation"
+        ),
+        hint: "use an address that begins with https://, or a server on this machine".to_owned(),
+    })
+}
+
+/// Warns about a home or a configuration that another user owns or may change.
+fn of_others(path: &Path) -> Option<Remark> {
+    let meta = std::fs::metadata(path).ok()?;
+    let (own, mode) = (rustix::process::geteuid().as_raw(), meta.mode());
+    let remark = |what: String, hint: String| Some(Remark { what, hint });
+    if meta.uid() != own {
+        let what =
+            format!("{} belongs to another user (uid {}), who can change what is allowed", path.display(), meta.uid());
+        return remark(what, "use a home of your own: set LIMULUS_HOME to another folder".to_owned());
+    }
+    // In a folder with the sticky bit others cannot replace what they do not own.
+    if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+        let what =
+            format!("others can change {} (mode {:o}) and with it what is allowed", path.display(), mode & 0o777);
+        return remark(what, format!("`chmod go-w {}`", path.display()));
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -192,5 +237,70 @@ mod tests {
         assert_eq!(whats(&review.warnings), warnings);
         assert!(!format!("{review:?}").contains("sk-literal"));
         assert_eq!(self::review("", &[], 0o644), Review { errors: vec![], warnings: vec![], set: 0 });
+    }
+
+    /// R50: what other users of the machine could read or change is a warning.
+    #[test]
+    fn r50_what_others_can_read_or_change_is_warned_about() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key");
+        fs::write(&key, "sk-literal").unwrap();
+        let provider = |address: &str| {
+            format!(
+                "[providers.acme]\napi = \"openai-chat\"\nbase_url = \"{address}\"\n[[providers.acme.profiles]]\n\
+                 key = \"file:{}\"\n",
+                key.display()
+            )
+        };
+        let warned = |mode: u32, address: &str, file_mode: u32| {
+            fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+            let review = review(&provider(address), &[], file_mode);
+            assert!(review.errors.is_empty(), "{review:?}");
+            review.warnings.iter().map(|remark| remark.what.clone()).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(warned(0o600, "https://h/v1", 0o600), "");
+        assert_eq!(warned(0o400, "http://127.0.0.1:1/v1", 0o644), "");
+        for mode in [0o640, 0o604, 0o666, 0o620] {
+            let said = warned(mode, "https://h/v1", 0o600);
+            assert!(
+                said.contains("key holds a key, and others can read") && said.contains(&format!("{mode:o}")),
+                "{said}"
+            );
+        }
+        for address in ["http://h/v1", "http://me:sk-pass@10.0.0.1:1/v1", "http://127.0.0.1.evil.example/v1"] {
+            let said = warned(0o600, address, 0o600);
+            assert!(said.contains("without encryption") && !said.contains("sk-pass"), "{address}: {said}");
+        }
+        for mode in [0o620, 0o602, 0o666] {
+            let said = warned(0o600, "https://h/v1", mode);
+            assert!(said.contains("others can change HOME/config.toml"), "{mode:o}: {said}");
+        }
+    }
+
+    /// R50: a key file that is a pipe, a device, a folder, a socket or too large neither blocks nor is read.
+    #[test]
+    fn r50_a_key_file_that_is_no_file_never_blocks() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        let large = folder.path().join("large");
+        fs::write(&large, vec![b'k'; 1 << 20]).unwrap();
+        fs::set_permissions(&large, Permissions::from_mode(0o600)).unwrap();
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let devices = ["/dev/zero", "/dev/tty", "/dev/random"].map(std::path::PathBuf::from);
+        for path in [pipe.clone(), large, socket, folder.path().to_owned()].into_iter().chain(devices) {
+            let text = format!(
+                "[providers.acme]\napi = \"openai-chat\"\nbase_url = \"https://h\"\n[[providers.acme.profiles]]\nkey = \"file:{}\"\n",
+                path.display()
+            );
+            let review = review(&text, &[], 0o600);
+            assert!(whats(&review.warnings).iter().any(|what| what.contains("cannot be read")), "{path:?}: {review:?}");
+        }
+        // The configuration itself.
+        let home = tempfile::tempdir().unwrap();
+        fs::rename(&pipe, home.path().join(FILE)).unwrap();
+        let review = Config::review(home.path(), &Environment::of(&[], "/now"), Flags::default());
+        assert!(review.errors[0].what.contains("not a regular file"), "{review:?}");
     }
 }

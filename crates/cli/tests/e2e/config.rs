@@ -1,6 +1,7 @@
 //! The configuration, completions in a real shell, and manual pages.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use crate::support::Home;
 
@@ -23,6 +24,36 @@ fn r61_a_file_to_begin_with_is_written_once_and_changes_nothing() {
     let row = shown.lines().find(|row| row.starts_with("runs.deadline_s = 60 ")).unwrap_or_else(|| panic!("{shown}"));
     assert!(row.ends_with(&place), "{row}");
     assert_eq!(home.json(&["config", "path"])["file"], file.display().to_string());
+}
+
+/// Whatever the umask, the home and what is in it are for its user alone.
+#[test]
+fn r50_the_home_is_private_whatever_the_umask() {
+    for script in ["config init", "agent -m hello", "config init --json", "sessions list"] {
+        let home = Home::new();
+        home.shell(&format!("umask 000; $LIMULUS {script}")).expect_code(0);
+        let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        if !home.path().exists() {
+            continue;
+        }
+        assert_eq!(mode(&home.path()), 0o700, "{script}");
+        for entry in fs::read_dir(home.path()).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(mode(&path) & 0o077, 0, "{script}: {}", path.display());
+        }
+    }
+}
+
+/// A pipe as the file of a key ends the run with a reason, at once.
+#[test]
+fn r50_a_key_that_is_a_pipe_does_not_hang_a_request() {
+    let home =
+        Home::new().served_at("http://127.0.0.1:9").with("LIMULUS_PROVIDERS__ACME__PROFILES__0__KEY", "file:key");
+    rustix::fs::mkfifoat(rustix::fs::CWD, home.file("key"), rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    let before = std::time::Instant::now();
+    let ended = home.run(&["agent", "-m", "hello"]);
+    assert!(ended.code != Some(0) && ended.err.contains("not a regular file"), "{ended:?}");
+    assert!(before.elapsed() < std::time::Duration::from_secs(60));
 }
 
 #[test]

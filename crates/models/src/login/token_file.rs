@@ -40,11 +40,17 @@ pub(super) enum NotHad {
     Busy,
 }
 
+/// The path if it is that of a regular file: to open a pipe could block for ever, and a device never ends.
+fn regular(path: PathBuf) -> io::Result<PathBuf> {
+    if fs::metadata(&path)?.is_file() { Ok(path) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
 impl TokenFile {
     /// Waits for the lock, at most this long.
     pub(super) async fn lock(path: &Path, most: Duration) -> Result<Self, NotHad> {
         let shown = path.display();
-        let path = fs::canonicalize(path).map_err(|error| unusable(&format!("{shown} cannot be read"), &error))?;
+        let path = fs::canonicalize(path).and_then(regular);
+        let path = path.map_err(|error| unusable(&format!("{shown} cannot be read"), &error))?;
         let guard = beside(&path, ".lock");
         let unlocked = |error: &io::Error| unusable(&format!("{} cannot be locked", guard.display()), error);
         let mut options = OpenOptions::new();
@@ -87,7 +93,8 @@ impl TokenFile {
     pub(super) fn read(&self) -> Result<Secret, NotHad> {
         let shown = self.path.display();
         let mut text = String::new();
-        let read = File::open(&self.path).and_then(|file| file.take(TOKEN_BYTES + 1).read_to_string(&mut text));
+        let read = regular(self.path.clone())
+            .and_then(|path| File::open(path)?.take(TOKEN_BYTES + 1).read_to_string(&mut text));
         read.map_err(|error| unusable(&format!("{shown} cannot be read"), &error))?;
         let token = Secret::new(&text);
         match token.reveal() {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::config::{FILE, Globals, template};
+use crate::config::{FILE, Globals, make_private, template};
 use crate::error::{CliError, Exit};
 use crate::show::{json, print};
 
@@ -29,7 +29,7 @@ fn write_new(home: &Path, file: &Path, text: &str) -> Result<(), CliError> {
         what: format!("{} cannot be written ({error})", file.display()),
         hint: "make its folder writable, or set LIMULUS_HOME to another".to_owned(),
     };
-    std::fs::create_dir_all(home).map_err(|error| failed(&error))?;
+    make_private(home).map_err(|error| failed(&error))?;
     let mut written = tempfile::NamedTempFile::new_in(home).map_err(|error| failed(&error))?;
     written.write_all(text.as_bytes()).map_err(|error| failed(&error))?;
     match written.persist_noclobber(file) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 use super::found::{By, Found};
-use crate::config::Config;
+use crate::config::{Config, make_private, read_config};
 use crate::error::{CliError, Exit};
 
 /// The first line of a new file.
@@ -26,7 +26,7 @@ pub(super) struct Change {
 impl Change {
     /// The change after which the agent `main` uses this model.
     pub(super) fn plan(file: &Path, found: &Found, config: &Config) -> Result<Self, CliError> {
-        let before = match fs::read_to_string(file) {
+        let before = match read_config(file) {
             Ok(text) => Some(text),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
             Err(error) => return Err(failed(file, &error)),
@@ -74,7 +74,7 @@ impl Change {
         // A link stays a link: its target is written.
         let target = fs::canonicalize(&self.file).unwrap_or_else(|_| self.file.clone());
         let folder = target.parent().expect("a file has a folder");
-        fs::create_dir_all(folder)?;
+        make_private(folder)?;
         let mut written = tempfile::NamedTempFile::new_in(folder)?;
         written.write_all(self.after.as_bytes())?;
         if let Ok(meta) = fs::metadata(&target) {
