@@ -67,8 +67,10 @@ pub trait Resolver: Send + Sync {
 pub struct Redaction {
     /// Values that are masked in results of tools.
     pub secrets: tools::Secrets,
-    /// Environment variables that commands do not receive.
+    /// Environment variables that commands never receive.
     pub secret_env: Vec<String>,
+    /// Further variables that commands receive.
+    pub passed_env: Vec<String>,
     /// Which addresses may be fetched.
     pub reach: tools::NetworkPolicy,
 }
