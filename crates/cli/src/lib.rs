@@ -45,6 +45,8 @@ pub fn main() -> ExitCode {
     if words.next().is_some_and(|word| word == SUPERVISE) {
         return tools::supervise_main(words);
     }
+    // A command of the model runs as the same user, and the environment may hold keys.
+    tools::hide_from_commands();
     plant_mutant();
     output::escape_panics();
     let cli = match Cli::try_parse_from(deprecation::arguments()) {

@@ -109,6 +109,7 @@ impl Opening<'_> {
     }
 
     async fn own(&self, journal: Arc<Sqlite>) -> Result<OwnerClient, CliError> {
+        adopt()?;
         let (notes_in, notes) = mpsc::channel(NOTES);
         let config = Arc::clone(&self.config);
         let drain = config.drain();
@@ -141,6 +142,12 @@ impl Opening<'_> {
         let owner_client = greet(service.attach(), self.can_approve).await.map_err(failed)?;
         Ok(OwnerClient { here: Some(Here::keep(service, listening, notes, drain)), ..owner_client })
     }
+}
+
+/// Makes this process inherit, and end, what commands leave behind.
+pub(crate) fn adopt() -> Result<(), CliError> {
+    tools::adopt_what_commands_leave()
+        .map_err(|error| CliError::bug(&format!("what commands leave cannot be inherited: {error}")))
 }
 
 /// Warns if the ledger is corrupt. The owner continues without it.

@@ -89,6 +89,7 @@ impl Current {
         self.redaction = Redaction {
             secrets: tools::Secrets::new(&self.secrets),
             secret_env: self.config.secret_env(),
+            passed_env: self.config.passed_env(),
             reach: self.config.network_policy(),
             protected: tools::Protected::files(self.protected.iter().cloned()),
         };

@@ -16,7 +16,6 @@ use crate::folder::{CallFolder, CallState};
 use crate::limits::{ATTACHED_TICK_MS, BACKGROUND_TICK_MS, HELD_TICK_MS};
 use crate::masking::Secrets;
 use crate::preview;
-use crate::supervise::processes;
 
 /// How a background process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +45,7 @@ pub async fn hold_process(calls: &Path, secrets: &Secrets, process: EffectId) ->
             },
             // A failed read does not mean that the process ended.
             Err(_) => tick().await,
-            Ok(over) => return cleared(&folder, secrets, &over),
+            Ok(over) => return cleared(&folder, secrets, &over).await,
         }
     }
 }
@@ -64,7 +63,7 @@ pub fn process_end(calls: &Path, secrets: &Secrets, process: EffectId) -> Option
 pub async fn end_process(calls: &Path, secrets: &Secrets, process: EffectId, grace: Duration) -> ProcessEnd {
     let folder = CallFolder::of(calls, process);
     match exec::ended_within(&folder, grace).await {
-        Ok(state) => cleared(&folder, secrets, &state),
+        Ok(state) => cleared(&folder, secrets, &state).await,
         Err(error) => unended(&format!("its record cannot be reached: {error}")),
     }
 }
@@ -77,9 +76,9 @@ pub fn forget_process(calls: &Path, process: EffectId) -> io::Result<()> {
 }
 
 /// Kills the processes that a killed supervisor left, and returns the end.
-fn cleared(folder: &CallFolder, secrets: &Secrets, state: &CallState) -> ProcessEnd {
+async fn cleared(folder: &CallFolder, secrets: &Secrets, state: &CallState) -> ProcessEnd {
     if *state == CallState::Dead {
-        processes::kill_marked(&folder.name());
+        exec::end_left(folder).await;
     }
     end_of(secrets, state)
 }

@@ -39,8 +39,10 @@ pub struct Context {
     pub outputs: Outputs,
     /// Which addresses `web_fetch` may connect to.
     pub reach: NetworkPolicy,
-    /// Environment variables that commands do not get.
+    /// Environment variables that commands never get.
     pub secret_env: Vec<String>,
+    /// Further variables that commands get besides the usual ones; a `*` at the end stands for any end.
+    pub passed_env: Vec<String>,
     /// The background commands of the session.
     pub processes: Vec<HeldProcess>,
     /// The program whose subcommand `supervise` is [`crate::supervise_main`].

@@ -17,11 +17,11 @@ use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
 use crate::folder::{CallFolder, CallState, ExitRecord};
 use crate::invocation::ExecArguments;
-use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, REASON_BYTES, SLACK_MS};
+use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, FORCE_MS, REASON_BYTES, SLACK_MS, URGE_TICK_MS};
 use crate::live::LiveOutput;
 use crate::paths::Workspace;
-use crate::supervise::{Job, processes};
-use crate::{preview, supervisors, tool_result, window};
+use crate::supervise::{Job, SUPERVISOR};
+use crate::{command_env, preview, supervisors, tool_result, window};
 
 /// The result of a command that was cancelled before it started.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
@@ -71,7 +71,7 @@ pub(crate) async fn run(
             }
             CallState::Void => return Ok(failed(NEVER_STARTED)),
             CallState::Ended(record) => return settled(context, &folder, record).await,
-            CallState::Dead => return Ok(interrupted(&folder)),
+            CallState::Dead => return Ok(interrupted(&folder).await),
         }
         update.wait(yields_at).await;
     }
@@ -106,7 +106,7 @@ pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArgume
                 FoundCall { found: Found::Ended, ended: Some(settled(context, &folder, record).await?) }
             }
             CallState::Dead => {
-                processes::kill_marked(&folder.name());
+                end_left(&folder).await;
                 FoundCall { found: Found::Unknown, ended: None }
             }
         });
@@ -124,7 +124,7 @@ pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Res
             }
             CallState::Void => failed(NEVER_STARTED),
             CallState::Ended(record) => return settled(context, &folder, record).await,
-            CallState::Dead => interrupted(&folder),
+            CallState::Dead => interrupted(&folder).await,
             CallState::Running => unended(),
         });
     }
@@ -133,14 +133,23 @@ pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Res
 /// Asks the supervisor to end the command, if it runs, and waits for the exit record. Returns `Running` if that takes
 /// longer than `grace`.
 pub(crate) async fn ended_within(folder: &CallFolder, grace: Duration) -> io::Result<CallState> {
-    let until = Instant::now() + grace;
+    let began = Instant::now();
     let mut asked = false;
+    let mut urge_at = began + Duration::from_millis(URGE_TICK_MS);
     loop {
         match folder.state()? {
-            CallState::Running if !asked => asked = folder.ask_to_end()?,
-            CallState::Running if Instant::now() < until => sleep(Duration::from_millis(ATTACHED_TICK_MS)).await,
+            // If the command has taken the FIFO away, its supervisor is not asked, and what it guards is killed below.
+            CallState::Running if !asked => asked = folder.ask_to_end().unwrap_or(false) || urge_at <= Instant::now(),
+            CallState::Running if began.elapsed() < grace => {}
             state => return Ok(state),
         }
+        if urge_at <= Instant::now() {
+            let (path, force) = (folder.path().to_owned(), began.elapsed() >= Duration::from_millis(FORCE_MS));
+            // A panic of it is no reason to wait less.
+            let _ = tokio::task::spawn_blocking(move || supervisors::urge(&path, force)).await;
+            urge_at = Instant::now() + Duration::from_millis(URGE_TICK_MS);
+        }
+        sleep(Duration::from_millis(ATTACHED_TICK_MS)).await;
     }
 }
 
@@ -159,8 +168,15 @@ async fn settled(context: &Context, folder: &CallFolder, record: ExitRecord) -> 
     reading.await.map_err(|_| ToolError::Defect { tool: "exec" })
 }
 
-fn interrupted(folder: &CallFolder) -> ToolResult {
-    processes::kill_marked(&folder.name());
+/// Ends what the command left, since its supervisor was killed.
+pub(crate) async fn end_left(folder: &CallFolder) {
+    let call = folder.name();
+    // It returns nothing, and a panic in it must not end the session.
+    let _ = tokio::task::spawn_blocking(move || supervisors::end_left_of(&call)).await;
+}
+
+async fn interrupted(folder: &CallFolder) -> ToolResult {
+    end_left(folder).await;
     tool_result::text(CallOutcome::Interrupted, UNKNOWN)
 }
 
@@ -193,9 +209,9 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
     let mut supervisor = Command::new(&context.supervisor);
     supervisor.arg("supervise").arg(folder.path());
     supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    for name in &context.secret_env {
-        supervisor.env_remove(name);
-    }
+    // Its process must not be one of `limulus` for who ends those by name.
+    supervisor.arg0(SUPERVISOR);
+    supervisor.env_clear().envs(command_env::variables(&context.passed_env, &context.secret_env));
     let mut child = supervisors::spawn(supervisor, folder.path(), &nonce).map_err(not_started)?;
     let mut stdin = child.stdin.take().expect("the input was asked to be a pipe");
     let stdout = child.stdout.take().expect("the output was asked to be a pipe");

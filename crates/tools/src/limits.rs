@@ -172,6 +172,13 @@ pub(crate) const TERM_MS: u64 = 1_500;
 /// Milliseconds to wait for processes to vanish after SIGKILL; remaining processes count as survivors.
 pub(crate) const KILL_MS: u64 = 2_000;
 
+/// Milliseconds after which the runtime kills the processes of a command by itself: its supervisor, which was asked to end it, must have sent
+/// SIGKILL by then, and may have been stopped by the command.
+pub(crate) const FORCE_MS: u64 = 2_000;
+
+/// Milliseconds between two looks at a supervisor that was asked to end its command.
+pub(crate) const URGE_TICK_MS: u64 = 50;
+
 /// Milliseconds between two checks of processes that are being ended.
 pub(crate) const ENDING_TICK_MS: u64 = 5;
 
@@ -251,6 +258,8 @@ const _: () =
 const _: () = assert!(POLLED_BYTES <= KEPT_TAIL_BYTES, "one poll fits into the kept tail");
 const _: () =
     assert!(TERM_MS + KILL_MS < PROCESS_END_MS, "the supervisor can end a process before the tool stops waiting");
+const _: () =
+    assert!(TERM_MS < FORCE_MS && FORCE_MS + 1_000 < PROCESS_END_MS, "the supervisor acts first, the runtime in time");
 const _: () = assert!(LIVE_BYTES < KEPT_HEAD_BYTES, "live output is read from the part that is never overwritten");
 const _: () = assert!(
     TERM_MS + KILL_MS < engine::tables::limits::END_GRACE_MS,

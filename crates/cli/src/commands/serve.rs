@@ -75,6 +75,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     };
     let Taken { journal, claim } = taken;
     let epoch = journal.epoch();
+    crate::owner_client::adopt()?;
     let (service, mut notes) = start(journal, program, config, globals);
     let keeper = Arc::clone(&service);
     let erase = move |days| keeper.erase(days).map_err(CliError::from);

@@ -9,7 +9,8 @@ use engine::{AtLimit, DropPolicy, Interrupt, Policy, QueueMode, Recover, ResumeM
 use super::credentials::{self, ProfileKind};
 use super::endpoints::KeySource;
 use super::kind::Kind::{
-    self, Address, Dollars, Flag, Model, Models, MoneyLimit, Number, SafeAddress, Secret, SecretFile, Text, Word, Words,
+    self, Address, Dollars, Flag, Model, Models, MoneyLimit, Number, SafeAddress, Secret, SecretFile, Text, Variables,
+    Word, Words,
 };
 use super::session::ResetMode;
 use super::settings::{Limit, Section, section};
@@ -129,6 +130,8 @@ section! {
 section! {
     Exec ["tools", "exec"] "" from Run {
         policy: Policy = "ask", POLICIES, "Commands: allow | ask | deny. Without a terminal, ask means deny";
+        env: Vec<String> = [], Variables, from Call,
+            "Further variables that commands receive besides PATH, HOME, LANG and the like, such as [\"GIT_*\"]; never keys of providers";
     }
 }
 

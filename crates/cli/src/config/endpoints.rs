@@ -381,7 +381,12 @@ impl Config {
         }
     }
 
-    /// The variables that hold keys. Commands do not inherit them.
+    /// Further variables that commands receive.
+    pub(crate) fn passed_env(&self) -> Vec<String> {
+        self.values.tools.exec.env.clone()
+    }
+
+    /// The variables that hold keys. Commands never receive them.
     pub(crate) fn secret_env(&self) -> Vec<String> {
         let sources = self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
             KeySource::Variable(name) => Some(name.clone()),

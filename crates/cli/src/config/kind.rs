@@ -16,6 +16,8 @@ pub(super) enum Kind {
     Model,
     /// A list of `PROVIDER/MODEL`.
     Models,
+    /// A list of names of variables; a `*` at the end stands for any end.
+    Variables,
     /// A whole number in this range, both ends included.
     Number(i64, i64),
     /// A whole number in this range, both ends included, or `"off"`.
@@ -52,6 +54,9 @@ impl Kind {
             (Self::Secret, Value::String(text)) => !text.trim().is_empty() && KeySource::of(text).is_plausible(),
             (Self::Model, Value::String(text)) => is_model(text) && !concealed::has_key(text),
             (Self::Models, Value::Array(values)) => values.iter().all(|value| Self::Model.fits(value)),
+            (Self::Variables, Value::Array(values)) => {
+                values.iter().all(|value| value.as_str().is_some_and(is_variable))
+            }
             (Self::Number(least, most) | Self::Limit(least, most), Value::Integer(number)) => {
                 (least..=most).contains(number)
             }
@@ -75,6 +80,7 @@ impl Kind {
             Self::Secret => "env:NAME, file:PATH or the key itself, as text".to_owned(),
             Self::Model => "PROVIDER/MODEL, such as \"acme/some-model\"".to_owned(),
             Self::Models => "a list of PROVIDER/MODEL, such as [\"acme/some-model\"]".to_owned(),
+            Self::Variables => "a list of names of variables, such as [\"EDITOR\", \"GIT_*\"]".to_owned(),
             Self::Number(least, most) => format!("a whole number from {least} to {most}"),
             Self::Limit(least, most) => format!("a whole number from {least} to {most}, or \"off\""),
             Self::Flag => "true or false".to_owned(),
@@ -105,7 +111,7 @@ impl Kind {
             Self::Number(..) | Self::Limit(..) => text.trim().parse().map_or_else(|_| as_text(), Value::Integer),
             Self::Flag => text.trim().parse().map_or_else(|_| as_text(), Value::Boolean),
             Self::Dollars | Self::MoneyLimit => text.trim().parse().map_or_else(|_| as_text(), Value::Float),
-            Self::Models | Self::Words(_) => {
+            Self::Models | Self::Variables | Self::Words(_) => {
                 let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
                 Value::Array(parts.map(|part| Value::String(part.to_owned())).collect())
             }
@@ -154,6 +160,12 @@ impl Kind {
 
 fn is_file(text: &str) -> bool {
     text.strip_prefix("file:").is_some_and(|path| !path.trim().is_empty())
+}
+
+/// Whether a text names variables: letters, digits and `_`, with a `*` at the end for any end.
+fn is_variable(text: &str) -> bool {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 fn is_model(text: &str) -> bool {

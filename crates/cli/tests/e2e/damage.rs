@@ -47,7 +47,7 @@ fn r10_a_full_disk_loses_nothing_that_was_acknowledged() {
 
 /// A command that fills the disk of the home, and the wait until its run has found out.
 const FILLED: &str =
-    "$LIMULUS agent --yes -m 'run `echo once >> ledger; head -c 9000000 /dev/zero > $LIMULUS_HOME/filler`' \
+    "$LIMULUS agent --yes -m 'run `echo once >> ledger; head -c 9000000 /dev/zero > '\"$LIMULUS_HOME\"'/filler`' \
      >out 2>err & agent=$!
      until grep -q 'waiting for space' err || ! kill -0 $agent 2>/dev/null; do sleep 0.02; done\n";
 

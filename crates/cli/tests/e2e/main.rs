@@ -18,6 +18,7 @@ mod config;
 mod cut_answers;
 mod damage;
 mod doctor;
+mod escapes;
 mod failover;
 mod faults;
 mod formats;

@@ -51,10 +51,10 @@ pub(crate) fn r15_an_interrupt_keeps_the_text_that_has_come() {
 #[test]
 fn r15_a_second_interrupt_quits_at_once() {
     let home = Home::new();
-    // A command cannot be ended while its supervisor is stopped, so the abort waits.
-    let stopped = "run `kill -STOP $PPID; echo $$ $PPID >> pids; while :; do sleep 0.05; done`";
-    let agent = home.start(&["agent", "--yes", "--json", "-m", stopped]);
-    let supervisor = waiting_pids(&home)[1];
+    // The command ignores SIGTERM, so the abort waits for its SIGKILL.
+    let stays = "run `trap '' TERM; echo $$ $PPID >> pids; while :; do sleep 0.05; done`";
+    let agent = home.start(&["agent", "--yes", "--json", "-m", stays]);
+    waiting_pids(&home);
     agent.signal(Signal::INT);
     agent.until_err("aborting");
     agent.until_line("the abort in the journal", |line| line["type"] == "ending");
@@ -62,8 +62,6 @@ fn r15_a_second_interrupt_quits_at_once() {
     let ended = agent.finish().expect_code(130);
     assert!(!ended.err.contains("the text so far is kept"), "it did not wait for the end: {ended:?}");
     // The abort is recorded: the next owner completes it.
-    let supervisor = rustix::process::Pid::from_raw(supervisor as i32).expect("a pid is not 0");
-    rustix::process::kill_process(supervisor, Signal::CONT).expect("it is there");
     home.run(&["resume"]).expect_code(130);
     // The supervisor exits after it has recorded the end of its command.
     until("the end of both", || !pids(&home.file("pids")).into_iter().any(is_alive));

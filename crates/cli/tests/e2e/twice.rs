@@ -221,6 +221,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is repaired by a command that is its only owner"),
     ("own", "*", "the home is in the workspace, or its configuration names a key in the workspace"),
+    ("escapes", "*", "a command attacks the process that owns the home, or a service of its own"),
     ("failover", "r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted", "kills the command that owns the home"),
     (
         "failover",

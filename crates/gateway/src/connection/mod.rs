@@ -40,6 +40,8 @@ pub(crate) struct Caller {
     pub(crate) client: ClientInfo,
     /// The process at the other end of the socket; none in this process.
     pub(crate) peer: Option<u32>,
+    /// Whether that process was inside a tool call when it connected, or had exited by then.
+    in_call: bool,
     /// Whether a person can answer approval requests there.
     pub(crate) can_approve: bool,
     pub(crate) buffer: Arc<SendBuffer>,
@@ -51,6 +53,20 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Whether the other end is inside a tool call: such a client may read but not act.
+    pub(crate) fn is_in_call(&self) -> bool {
+        self.in_call || self.peer.is_some_and(tools::is_in_call)
+    }
+
+    /// The process at the other end, for people: its number and its name.
+    pub(crate) fn process(&self) -> String {
+        let pid = self.peer.unwrap_or_else(std::process::id);
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        // A process chooses its name.
+        let name: String = name.chars().filter(char::is_ascii_graphic).collect();
+        format!("{pid} ({name})")
+    }
+
     /// Sends the response to a request.
     pub(crate) fn respond(&self, response: Response) {
         let id = response.id.clone();
@@ -164,12 +180,15 @@ async fn shake_hands(
     };
     match connected(&request) {
         Ok(params) => {
+            // A process that has exited may have left its connection to one that it started.
+            let in_call = peer.is_some_and(|peer| !has_process(peer) || tools::is_in_call(peer));
             let caller = service.admit(|number| Caller {
                 service: Arc::clone(service),
                 number,
-                can_approve: params.caps.contains(&Cap::Asks),
+                can_approve: params.caps.contains(&Cap::Asks) && !in_call,
                 client: params.client,
                 peer,
+                in_call,
                 buffer: Arc::clone(buffer),
                 reads: Semaphore::new(READS),
                 next_subscription: AtomicU64::new(1),
@@ -185,6 +204,11 @@ async fn shake_hands(
             Ok(None)
         }
     }
+}
+
+fn has_process(pid: u32) -> bool {
+    // 0 is a process that this system does not number, such as one outside of this container.
+    pid == 0 || std::path::Path::new("/proc").join(pid.to_string()).exists()
 }
 
 /// Returns the parameters of the first request if it is `connect` in a supported version.
@@ -343,6 +367,7 @@ mod tests {
             can_approve: true,
             client,
             peer: None,
+            in_call: false,
             buffer: Arc::default(),
             reads: Semaphore::new(READS),
             next_subscription: AtomicU64::new(1),

@@ -41,6 +41,7 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
         }
         None => method,
     };
+    may_use(caller, method)?;
     let result = match method {
         HealthGet::NAME => {
             let NoParams {} = self::params::<HealthGet>(params)?;
@@ -99,6 +100,23 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
         _ => return Err(unknown(method)),
     };
     Ok(Some(result))
+}
+
+/// Refuses what acts to a client inside a tool call: a command is not the user.
+fn may_use(caller: &Caller, method: &str) -> Result<(), Error> {
+    if acts(method) && caller.is_in_call() {
+        return Err(Error::State {
+            what: format!("a process inside a tool call may not use `{method}` on the home that the call belongs to"),
+            hint: "run it outside of the agent, for example in a terminal".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Whether a method changes anything. `owner.handover` has a refusal of its own.
+fn acts(method: &str) -> bool {
+    let waits = [HealthGet::NAME, AgentWait::NAME, EventsSubscribe::NAME, EventsUnsubscribe::NAME, OwnerHandover::NAME];
+    METHODS.iter().any(|known| known.name == method) && !waits.contains(&method) && !reading::only_reads(method)
 }
 
 /// Reads only as fast as the client takes responses, because a response may be large.

@@ -35,7 +35,12 @@ fn is_alive(pid: u32) -> bool {
 /// lives).
 fn has_open(pid: u32, path: &Path) -> io::Result<bool> {
     let wanted = fs::metadata(path)?;
-    for file in fs::read_dir(format!("/proc/{pid}/fd"))? {
+    let files = match fs::read_dir(format!("/proc/{pid}/fd")) {
+        // An owner hides its files from all but root; the list of locks is open to all.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return has_locked(pid, wanted.ino()),
+        files => files?,
+    };
+    for file in files {
         // A descriptor may be closed meanwhile.
         let Ok(meta) = fs::metadata(file?.path()) else { continue };
         if (meta.dev(), meta.ino()) == (wanted.dev(), wanted.ino()) {
@@ -43,6 +48,18 @@ fn has_open(pid: u32, path: &Path) -> io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Whether the process has locked a file of this number, by the list of locks of the system: `N: FLOCK ADVISORY WRITE PID
+/// DEVICE:NUMBER …`.
+fn has_locked(pid: u32, inode: u64) -> io::Result<bool> {
+    let locks = fs::read_to_string("/proc/locks")?;
+    let is_it = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(4).is_some_and(|of| **of == *pid.to_string())
+            && words.get(5).is_some_and(|file| file.rsplit(':').next() == Some(&inode.to_string()))
+    };
+    Ok(locks.lines().any(is_it))
 }
 
 #[cfg(test)]

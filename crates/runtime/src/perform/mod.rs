@@ -237,7 +237,7 @@ fn call_request(
     let call =
         job.session.run().and_then(|run| run.call(call)).expect("effects of a call are wanted only while it is there");
     let arguments = job.conversation.text(&call.arguments, job.shared.journal.as_ref())?;
-    let Redaction { secrets, secret_env, reach, protected } = job.shared.resolver.redaction();
+    let Redaction { secrets, secret_env, passed_env, reach, protected } = job.shared.resolver.redaction();
     let context = tools::Context {
         workspace: PathBuf::from(&settings.workspace),
         calls: job.shared.calls(),
@@ -247,6 +247,7 @@ fn call_request(
         outputs: job.shared.outputs(),
         reach,
         secret_env,
+        passed_env,
         processes: processes(job)?,
         supervisor: job.shared.supervisor.clone(),
     };

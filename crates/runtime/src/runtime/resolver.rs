@@ -69,8 +69,10 @@ pub struct Redaction {
     pub protected: tools::Protected,
     /// Values that are masked in results of tools.
     pub secrets: tools::Secrets,
-    /// Environment variables that commands do not receive.
+    /// Environment variables that commands never receive.
     pub secret_env: Vec<String>,
+    /// Further variables that commands receive.
+    pub passed_env: Vec<String>,
     /// Which addresses may be fetched.
     pub reach: tools::NetworkPolicy,
 }

@@ -12,7 +12,7 @@ pub(crate) mod processes;
 mod watch;
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, PipeReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -28,6 +28,10 @@ use crate::supervise::processes::MARK;
 use crate::supervisors;
 
 pub use processes::is_in_call;
+
+/// The name of a supervisor's process, as `ps` and `pkill` see it: 15 bytes at most. It is not that of the program, so that
+/// `pkill limulus` ends owners only, and the commands go on.
+pub(crate) const SUPERVISOR: &str = "call-supervisor";
 
 /// The job of a supervisor, which it reads as JSON from its standard input.
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,6 +71,9 @@ pub fn supervise_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode
 }
 
 fn supervise(folder: &CallFolder) -> Result<(), String> {
+    // Before it is hidden: only its user may write there. It fails if there is no /proc, where nothing works.
+    let _ = fs::write("/proc/self/comm", SUPERVISOR);
+    crate::protection::hide_from_commands();
     // Leave the session of the terminal, so that neither Ctrl-C nor its end affects the command. It fails only if this
     // process leads a session already.
     let _ = setsid();

@@ -1,12 +1,18 @@
 //! Finds and signals the processes of a command through /proc. Code that works on Linux only is here and in `watch.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, wait, waitpid};
 
 /// The environment variable that marks every process of a command, so that it can be found after its supervisor died.
 pub(crate) const MARK: &str = "SUPERVISED_CALL";
+
+use super::SUPERVISOR;
+use crate::supervisors;
 
 /// A descendant of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +48,7 @@ pub(crate) fn reap(main: Pid) -> Reaped {
 /// Sends a signal to every descendant. The process group of the command receives it atomically, so that a process that
 /// forks in it cannot escape.
 pub(crate) fn signal_descendants(main: Pid, signal: Signal) {
-    let descendants = descendants();
+    let descendants = below(rustix::process::getpid().as_raw_pid());
     // If the group has no member left, its number may belong to another group by now.
     if descendants.iter().any(|process| process.group == main) {
         let _ = kill_process_group(main, signal);
@@ -55,28 +61,98 @@ pub(crate) fn signal_descendants(main: Pid, signal: Signal) {
 
 /// The ids of the descendants.
 pub(crate) fn survivors() -> Vec<i32> {
-    descendants().iter().map(|process| process.pid.as_raw_pid()).collect()
+    below(rustix::process::getpid().as_raw_pid()).iter().map(|process| process.pid.as_raw_pid()).collect()
 }
 
 /// Kills every process with the mark of this call, after its supervisor was killed.
-pub(crate) fn kill_marked(call: &str) {
+/// Returns whether there was one.
+pub(crate) fn kill_marked(call: &str) -> bool {
     let mark = format!("{MARK}={call}");
+    let mut found = false;
     for pid in all_processes() {
         let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).unwrap_or_default();
         if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+            found |= Status::of(pid).is_some_and(|status| !status.is_zombie);
             let _ = kill_process(pid, Signal::KILL);
         }
     }
+    found
+}
+
+/// Kills what this process has inherited: its children that it has not started, with all below them. What a command leaves
+/// has a session of its own, or that of its supervisor, and can never enter that of this process. Reaps each by its id.
+/// Returns whether one still lives.
+pub(crate) fn kill_adopted() -> bool {
+    let this = rustix::process::getpid();
+    let session = rustix::process::getsid(None).map_or(0, Pid::as_raw_pid);
+    supervisors::with_living(|started| {
+        let mut found = false;
+        for pid in all_processes() {
+            let Some(status) = Status::of(pid) else { continue };
+            let is_adopted = status.parent == this.as_raw_pid() && status.session != session;
+            if !is_adopted || started.contains(&pid.as_raw_pid()) {
+                continue;
+            }
+            if !status.is_zombie {
+                found = true;
+                kill_below(pid.as_raw_pid());
+                kill(pid.as_raw_pid());
+            }
+            // Another thread may reap a supervisor that has just ended; then there is nothing to reap.
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+        found
+    })
+}
+
+/// Kills everything below a process; returns whether there was anything.
+pub(crate) fn kill_below(pid: i32) -> bool {
+    let below = below(pid);
+    for process in &below {
+        let _ = kill_process(process.pid, Signal::KILL);
+    }
+    !below.is_empty()
+}
+
+/// Kills a process, which may be gone.
+pub(crate) fn kill(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// Continues a process that is stopped.
+pub(crate) fn resume_stopped(pid: i32) {
+    let Some(pid) = Pid::from_raw(pid) else { return };
+    if Status::of(pid).is_some_and(|status| status.is_stopped) {
+        let _ = kill_process(pid, Signal::CONT);
+    }
+}
+
+/// The supervisors of this folder that another process started, by their command lines.
+pub(crate) fn supervisors_of(folder: &Path) -> Vec<i32> {
+    let is_its = |pid: &Pid| {
+        let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0).skip(1);
+        words.next() == Some(b"supervise") && words.next() == Some(folder.as_os_str().as_bytes())
+    };
+    all_processes().filter(is_its).map(Pid::as_raw_pid).collect()
 }
 
 /// Whether a process is inside a command that a supervisor runs, and this process is not inside the same one. The
 /// descendants of a command stay below its supervisor, which inherits orphans; the mark finds one whose supervisor died,
 /// unless it has cleared its environment.
+///
+/// What descends from this process is inside a command too, or was left by one: this process starts nothing but supervisors.
 pub fn is_in_call(pid: u32) -> bool {
-    let own = ancestors(std::process::id());
-    let own_mark = mark(std::process::id());
+    let this = std::process::id();
+    let (own, above) = (ancestors(this), ancestors(pid));
+    if pid != this && above.contains(&this) {
+        return true;
+    }
+    let own_mark = mark(this);
     let is_other = |at: &u32| is_supervisor(*at) || mark(*at).is_some_and(|of| Some(of) != own_mark);
-    ancestors(pid).iter().filter(|at| !own.contains(at)).any(is_other)
+    above.iter().filter(|at| !own.contains(at)).any(is_other)
 }
 
 /// A process and those above it, the nearest first.
@@ -95,11 +171,18 @@ fn mark(pid: u32) -> Option<Vec<u8>> {
     environment.split(|byte| *byte == 0).find(|variable| variable.starts_with(name.as_bytes())).map(<[u8]>::to_vec)
 }
 
-/// Whether a process is a supervisor: this program, started as one.
+/// Whether a process is a supervisor, by its command line: a supervisor hides what it executes. A process that pretends to be
+/// one only loses what commands may not do.
 fn is_supervisor(pid: u32) -> bool {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    line.split(|byte| *byte == 0).nth(1) == Some(b"supervise")
-        && program(pid).is_some_and(|of| program_here() == Some(of))
+    let mut words = line.split(|byte| *byte == 0);
+    let name = words.next().unwrap_or_default();
+    // A supervisor of an older version has the name of the program.
+    let is_named = name == SUPERVISOR.as_bytes() || {
+        let name = Path::new(OsStr::from_bytes(name)).file_name().and_then(OsStr::to_str);
+        name.is_some() && name == program_here().as_deref()
+    };
+    is_named && words.next() == Some(b"supervise")
 }
 
 fn program_here() -> Option<String> {
@@ -113,7 +196,8 @@ fn program(pid: u32) -> Option<String> {
     Some(name.strip_suffix(" (deleted)").unwrap_or(name).to_owned())
 }
 
-fn descendants() -> Vec<Descendant> {
+/// All that descends from a process.
+fn below(root: i32) -> Vec<Descendant> {
     let mut children: BTreeMap<i32, Vec<Descendant>> = BTreeMap::new();
     for pid in all_processes() {
         if let Some((parent, group)) = parent_and_group(pid) {
@@ -122,7 +206,7 @@ fn descendants() -> Vec<Descendant> {
     }
     let mut below = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut ahead = vec![rustix::process::getpid().as_raw_pid()];
+    let mut ahead = vec![root];
     while let Some(parent) = ahead.pop() {
         if seen.insert(parent) {
             let here = children.remove(&parent).unwrap_or_default();
@@ -138,14 +222,34 @@ fn all_processes() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// Parses `PID (NAME) STATE PARENT GROUP …`; the name may contain any character, also brackets. None if the process is
-/// gone, or has ended and waits to be reaped.
+/// None if the process is gone, or has ended and waits to be reaped.
 fn parent_and_group(pid: Pid) -> Option<(i32, Pid)> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
-    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
-    if fields.next()? == "Z" {
-        return None;
+    let status = Status::of(pid).filter(|status| !status.is_zombie)?;
+    Some((status.parent, status.group))
+}
+
+/// What the system says of a process.
+struct Status {
+    is_zombie: bool,
+    is_stopped: bool,
+    parent: i32,
+    group: Pid,
+    session: i32,
+}
+
+impl Status {
+    /// Parses `PID (NAME) STATE PARENT GROUP SESSION …`; the name may contain any character, also brackets.
+    fn of(pid: Pid) -> Option<Self> {
+        let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+        let stat = String::from_utf8_lossy(&stat);
+        let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+        let state = fields.next()?;
+        Some(Self {
+            is_zombie: matches!(state, "Z" | "X"),
+            is_stopped: matches!(state, "T" | "t"),
+            parent: fields.next()?.parse().ok()?,
+            group: Pid::from_raw(fields.next()?.parse().ok()?)?,
+            session: fields.next()?.parse().ok()?,
+        })
     }
-    let parent = fields.next()?.parse().ok()?;
-    Some((parent, Pid::from_raw(fields.next()?.parse().ok()?)?))
 }

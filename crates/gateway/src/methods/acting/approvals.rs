@@ -14,11 +14,8 @@ pub(in crate::methods) async fn resolve_approval(
 ) -> Result<NoResult, Error> {
     let AnswerParams { call, fingerprint, allow } = params;
     let service = &caller.service;
-    let by = if caller.client.mode == "cli" {
-        "the user, on the terminal".to_owned()
-    } else {
-        format!("the user, in {}", caller.client.id)
-    };
+    let place = if caller.client.mode == "cli" { "on the terminal" } else { "in" };
+    let by = format!("the user, {place} {}, process {}", caller.client.id, caller.process());
     // A request of an earlier owner is in the journal alone.
     let key = match service.approvals.session_of(call) {
         Some(key) => key,

@@ -7,7 +7,7 @@ use crate::connection::Caller;
 use crate::error::Error;
 
 pub(in crate::methods) fn hand_over(caller: &Caller) -> Result<HandoverAccepted, Error> {
-    if caller.peer.is_some_and(tools::is_in_call) {
+    if caller.is_in_call() {
         return Err(Error::State {
             what: "a process inside a tool call may not take over the home that the call belongs to".to_owned(),
             hint: "start the service outside of the agent, for example from a terminal".to_owned(),

@@ -57,6 +57,7 @@ impl World {
             outputs: Outputs::default(),
             reach: NetworkPolicy::Public,
             secret_env: Vec::new(),
+            passed_env: Vec::new(),
             processes: Vec::new(),
             supervisor: PathBuf::from(env!("CARGO_BIN_EXE_limulus-supervise")),
         };

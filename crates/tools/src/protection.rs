@@ -1,0 +1,20 @@
+//! What this process does so that a command of the same user can neither read it nor leave anything behind.
+
+use std::io;
+
+use rustix::process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior};
+
+/// Makes the memory, the environment and the open files of this process unreadable for other processes of its user, which
+/// includes commands; only root can read them still. The kernel takes it back when the process executes another program.
+/// A core dump is not written either.
+pub fn hide_from_commands() {
+    // A kernel that refuses it offers no other way.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+/// From now on this process inherits what a command leaves whose supervisor was killed, and ends it.
+pub fn adopt_what_commands_leave() -> io::Result<()> {
+    set_child_subreaper(Some(getpid()))?;
+    crate::supervisors::adopt();
+    Ok(())
+}
