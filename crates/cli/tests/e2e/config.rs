@@ -53,7 +53,7 @@ fn r50_a_key_that_is_a_pipe_does_not_hang_a_request() {
     let before = std::time::Instant::now();
     let ended = home.run(&["agent", "-m", "hello"]);
     assert!(ended.code != Some(0) && ended.err.contains("not a regular file"), "{ended:?}");
-    assert!(before.elapsed() < std::time::Duration::from_secs(60));
+    assert!(before.elapsed() < std::time::Duration::from_mins(1));
 }
 
 #[test]
