@@ -297,6 +297,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         compaction: Compaction { keep: 60, flush_lead: Some(4_000), ..Compaction::default() },
         history_turns: None,
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Deny,
         tools: tools.collect(),
         budget: workload.budget.clone(),

@@ -18,6 +18,7 @@ mod edit;
 mod error;
 mod evidence;
 mod exec;
+mod executed;
 mod fetch;
 mod files;
 mod find;

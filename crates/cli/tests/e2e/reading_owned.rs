@@ -115,6 +115,7 @@ fn settings() -> Settings {
         budget: engine::Budget::default(),
         history_turns: None,
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
         tools: [].into(),
     }

@@ -221,6 +221,7 @@ fn settings(resume: ResumeMode) -> Settings {
         budget: engine::Budget::default(),
         history_turns: None,
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
         tools: tools::specs(),
     }

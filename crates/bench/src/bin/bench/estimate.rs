@@ -167,6 +167,7 @@ fn settings(model: &str) -> Settings {
         outside: Policy::Deny,
         history_turns: None,
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Deny,
         compaction: Compaction::default(),
         tools: [].into(),

@@ -94,6 +94,7 @@ impl runtime::Resolver for Local {
             budget: engine::Budget::default(),
             history_turns: None,
             recover: engine::Recover::Ask,
+            executed_files: Policy::Allow,
             web_fetch: Policy::Deny,
             tools: tools::specs(),
         })

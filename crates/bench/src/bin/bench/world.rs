@@ -391,6 +391,7 @@ pub(super) fn settings() -> Settings {
         budget: engine::Budget::default(),
         history_turns: None,
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
         tools: [tool("look", ToolClass::ReadOnly), tool("change", ToolClass::Once)].into(),
     }

@@ -283,6 +283,7 @@ pub(crate) fn settings() -> Settings {
         budget: engine::Budget::default(),
         history_turns: None,
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
         tools: [
             tool("ls", ToolClass::ReadOnly),

@@ -44,6 +44,7 @@ impl World {
             budget: engine::Budget::default(),
             history_turns: None,
             recover: engine::Recover::Ask,
+            executed_files: Policy::Ask,
             web_fetch: Policy::Deny,
             tools: tools::specs(),
         };
