@@ -177,6 +177,15 @@ fn is_asked(recover: &Recover) -> bool {
     *recover == Recover::Ask
 }
 
+fn allowed() -> Policy {
+    Policy::Allow
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_allowed(policy: &Policy) -> bool {
+    *policy == Policy::Allow
+}
+
 fn as_estimated() -> u32 {
     1_000
 }
@@ -290,6 +299,9 @@ pub struct Settings {
     pub exec: Policy,
     /// The policy for paths outside the workspace.
     pub outside: Policy,
+    /// The policy for writing to files that other programs run or load. Older stored settings allow it.
+    #[serde(default = "allowed", skip_serializing_if = "is_allowed")]
+    pub executed_files: Policy,
     /// How the history is compacted.
     #[serde(default)]
     pub compaction: Compaction,

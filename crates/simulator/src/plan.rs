@@ -298,6 +298,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         history_turns: None,
         addresses: vec![],
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Deny,
         tools: tools.collect(),
         budget: workload.budget.clone(),

@@ -63,7 +63,7 @@ pub(crate) fn run(
     evidence: &Evidence,
     cancel: &Cancel,
 ) -> Result<String, ToolError> {
-    let paths = paths(arguments, |path| workspace.reach(path))?;
+    let paths = paths(arguments, |path| workspace.reach_to_write(path))?;
     let changes = Draft::new(&paths, &evidence.files, cancel)?.changes(workspace, arguments)?;
     for (number, change) in changes.iter().enumerate() {
         let Some(known) = evidence.files.get(number) else {
@@ -84,7 +84,7 @@ pub(crate) fn find(
     arguments: &PatchArguments,
     evidence: &Evidence,
 ) -> Result<(Found, String), ToolError> {
-    let paths = paths(arguments, |path| workspace.reach(path))?;
+    let paths = paths(arguments, |path| workspace.reach_to_write(path))?;
     if evidence.files.len() != paths.len() {
         // A patch that did not fit has changed nothing.
         return Ok((Found::NeverStarted, String::new()));

@@ -24,7 +24,7 @@ pub(crate) fn run(
     evidence: &Evidence,
     cancel: &Cancel,
 ) -> Result<String, ToolError> {
-    let path = workspace.reach(&arguments.path)?;
+    let path = workspace.reach_to_write(&arguments.path)?;
     let done = done(&path, arguments);
     let known = evidence.files.first();
     if let Some(known) = known
@@ -48,7 +48,7 @@ pub(crate) fn find(
     arguments: &EditArguments,
     evidence: &Evidence,
 ) -> Result<(Found, String), ToolError> {
-    let path = workspace.reach(&arguments.path)?;
+    let path = workspace.reach_to_write(&arguments.path)?;
     // An edit that did not fit has changed nothing.
     let Some(states) = evidence.files.first().copied() else { return Ok((Found::NeverStarted, String::new())) };
     let done = done(&path, arguments);

@@ -57,7 +57,8 @@ pub(crate) enum ToolError {
     Walk { reason: String },
     /// The path leads outside the workspace now, and did not when the call was checked.
     #[error(
-        "{path} now leads outside the workspace, which it did not when the call was checked; nothing was done. Call again"
+        "{path} now leads outside the workspace, or to a file that other programs run, which it did not when the call was \
+         checked; nothing was done. Call again"
     )]
     Moved { path: String },
     /// Somebody else changed the file after the check.

@@ -12,7 +12,8 @@ use crate::files::FileState;
 /// no file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Evidence {
-    /// The paths outside the workspace that the policy did not deny. The call can access no other path outside.
+    /// The paths outside the workspace that the policy did not deny, and the files that other programs run if the call
+    /// is to write them. The call can access no other path outside, and write no other such file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) outside: Vec<PathBuf>,
     /// The files that the call is to change, in order.

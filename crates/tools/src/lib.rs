@@ -19,6 +19,7 @@ mod edit;
 mod error;
 mod evidence;
 mod exec;
+mod executed;
 mod fetch;
 mod files;
 mod find;

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::limits::OPEN_TRIES;
 
 /// Flags to open a folder only as a starting point.
-const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+pub(crate) const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
 /// The system call by which a path is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

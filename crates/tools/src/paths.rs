@@ -38,7 +38,8 @@ pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     folder: Arc<OwnedFd>,
     guard: Arc<Guard>,
-    /// Paths outside the workspace that the check of the call recorded and the policy allowed.
+    /// Paths outside the workspace, and files that other programs run, that the check of the call recorded and the policy
+    /// allowed.
     allowed: Vec<PathBuf>,
 }
 
@@ -70,6 +71,15 @@ impl Workspace {
         } else {
             Err(ToolError::Moved { path: path.shown })
         }
+    }
+
+    /// The same for a call that writes: a file that other programs run or load must be among the allowed paths.
+    pub(crate) fn reach_to_write(&self, given: &str) -> Result<ResolvedPath, ToolError> {
+        let path = self.reach(given)?;
+        if path.is_executed() && !self.allowed.contains(&path.real) {
+            return Err(ToolError::Moved { path: path.shown });
+        }
+        Ok(path)
     }
 
     /// Resolves `given`, which is relative to the workspace, absolute, or relative to the home folder (`~/`). Links,

@@ -1,5 +1,6 @@
 //! Checks a call before it runs: whether its arguments fit, and whether it may run. The settings decide on commands, on
-//! web pages and on paths outside the workspace; everything else inside the workspace is allowed.
+//! web pages, on paths outside the workspace and on writing to files that other programs run; everything else inside the
+//! workspace is allowed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -77,7 +78,7 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest, cancel: 
         Invocation::Grep(grep) => by_path(settings, "search", &resolve(&grep.path)?),
         Invocation::Write(arguments) => {
             let path = resolve(&arguments.path)?;
-            let verdict = by_path(settings, "write", &path);
+            let verdict = by_change(settings, "write", std::slice::from_ref(&path));
             // Do not read a file that the policy denies.
             let files =
                 if verdict.decision == Policy::Deny { vec![] } else { write::states(&path, &arguments, cancel)? };
@@ -86,13 +87,13 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest, cancel: 
         Invocation::Find(find) => by_path(settings, "search", &resolve(&find.path)?),
         Invocation::Edit(arguments) => {
             let path = resolve(&arguments.path)?;
-            let verdict = by_path(settings, "edit", &path);
+            let verdict = by_change(settings, "edit", std::slice::from_ref(&path));
             let files = if verdict.decision == Policy::Deny { vec![] } else { edit::states(&path, &arguments, cancel) };
             Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
         }
         Invocation::ApplyPatch(arguments) => {
             let paths = apply_patch::paths(&arguments, resolve)?;
-            let verdict = by_paths(settings, "change", &paths);
+            let verdict = by_change(settings, "change", &paths);
             let denied = verdict.decision == Policy::Deny;
             let files = if denied { vec![] } else { apply_patch::states(&workspace, &paths, &arguments, cancel) };
             Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
@@ -138,6 +139,36 @@ fn by_paths(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict {
     let reason = verdict.reason.map(|_| format!("{act} {}, which are outside the workspace", shown.join(", ")));
     let evidence = Evidence { outside: outside.iter().map(|path| path.real.clone()).collect(), ..Evidence::default() };
     Verdict { evidence, reason, ..verdict }
+}
+
+/// Judges paths that are to be changed. Files that other programs run or load have a policy of their own, inside the
+/// workspace as well; the stricter one decides.
+fn by_change(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict {
+    let mut verdict = by_paths(settings, act, paths);
+    let executed: Vec<&ResolvedPath> = paths.iter().filter(|path| path.is_executed()).collect();
+    if verdict.decision == Policy::Deny || executed.is_empty() {
+        return verdict;
+    }
+    let shown: Vec<&str> = executed.iter().map(|path| path.shown.as_str()).collect();
+    let shown = shown.join(", ");
+    match settings.executed_files {
+        Policy::Allow => {}
+        Policy::Ask => {
+            let question = format!("{act} {shown}, which other programs run or load");
+            verdict.reason = Some(verdict.reason.map_or(question.clone(), |reason| format!("{reason}; {question}")));
+            verdict.decision = Policy::Ask;
+        }
+        Policy::Deny => {
+            let reason = format!(
+                "may not {act} {shown}: other programs run or load it, and the configuration denies that (policy in \
+                 [tools.executed_files]). Ask the user to do it"
+            );
+            return Verdict { decision: Policy::Deny, evidence: Evidence::default(), reason: Some(reason) };
+        }
+    }
+    let inside = executed.iter().filter(|path| path.inside).map(|path| path.real.clone());
+    verdict.evidence.outside.extend(inside);
+    verdict
 }
 
 /// Text for a process can be commands, so it needs the same approval. Polling, listing and ending need none.

@@ -25,7 +25,7 @@ pub(crate) fn run(
     evidence: &Evidence,
     cancel: &Cancel,
 ) -> Result<String, ToolError> {
-    let path = workspace.reach(&arguments.path)?;
+    let path = workspace.reach_to_write(&arguments.path)?;
     // Without evidence of a check, the call may only create a new file.
     let states = evidence.files.first().copied().unwrap_or(FileChange::to(None, arguments.content.as_bytes()));
     let done = done(&path, arguments, states);
@@ -40,7 +40,7 @@ pub(crate) fn find(
     arguments: &WriteArguments,
     evidence: &Evidence,
 ) -> Result<(Found, String), ToolError> {
-    let path = workspace.reach(&arguments.path)?;
+    let path = workspace.reach_to_write(&arguments.path)?;
     let Some(states) = evidence.files.first().copied() else { return Ok((Found::Unknown, String::new())) };
     let done = done(&path, arguments, states);
     Ok((change::find("write", id, &[(path, states)])?, done))

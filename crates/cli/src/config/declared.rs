@@ -44,6 +44,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Tools::SECTION,
     Exec::SECTION,
     OutsideWorkspace::SECTION,
+    ExecutedFiles::SECTION,
     WebFetch::SECTION,
     Compaction::SECTION,
     Budget::SECTION,
@@ -123,6 +124,7 @@ section! {
         exec: Exec,
         #[serde(default)]
         outside_workspace: OutsideWorkspace,
+        executed_files: ExecutedFiles,
         web_fetch: WebFetch,
     }
 }
@@ -139,6 +141,13 @@ section! {
     #[derive(Default)]
     OutsideWorkspace ["tools", "outside_workspace"] "" from Run {
         policy: Option<Policy> => "ask", POLICIES, "Paths outside the workspace. Not set: as for commands";
+    }
+}
+
+section! {
+    ExecutedFiles ["tools", "executed_files"] "" from Run {
+        policy: Policy = "ask", POLICIES,
+            "Writing to files that other programs run or load, such as .git/hooks, .envrc and .vscode: allow | ask | deny. `--yes` does not approve it; without a terminal, ask means deny";
     }
 }
 

@@ -73,6 +73,8 @@ impl Config {
             recover: self.values.runs.recover,
             exec: granted(exec),
             outside: granted(self.values.tools.outside_workspace.policy.unwrap_or(exec)),
+            // `--yes` approves what is asked often. This is asked seldom, and what it allows outlives the run.
+            executed_files: self.values.tools.executed_files.policy,
             compaction,
             budget: self.values.budget.resolved(),
             web_fetch: granted(self.values.tools.web_fetch.policy.unwrap_or(exec)),

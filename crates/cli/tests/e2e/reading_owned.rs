@@ -116,6 +116,7 @@ fn settings() -> Settings {
         history_turns: None,
         addresses: vec![],
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
         tools: [].into(),
     }

@@ -222,6 +222,7 @@ fn settings(resume: ResumeMode) -> Settings {
         history_turns: None,
         addresses: vec![],
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
         tools: tools::specs(),
     }

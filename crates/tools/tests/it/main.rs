@@ -7,6 +7,7 @@ mod asynchronous;
 mod background;
 mod changes;
 mod commands;
+mod executed;
 mod fetch;
 mod files;
 mod fuzz;

@@ -168,6 +168,7 @@ fn settings(model: &str) -> Settings {
         history_turns: None,
         addresses: vec![],
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Deny,
         compaction: Compaction::default(),
         tools: [].into(),

@@ -95,6 +95,7 @@ impl runtime::Resolver for Local {
             history_turns: None,
             addresses: vec![],
             recover: engine::Recover::Ask,
+            executed_files: Policy::Allow,
             web_fetch: Policy::Deny,
             tools: tools::specs(),
         })

@@ -392,6 +392,7 @@ pub(super) fn settings() -> Settings {
         history_turns: None,
         addresses: vec![],
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
         tools: [tool("look", ToolClass::ReadOnly), tool("change", ToolClass::Once)].into(),
     }

@@ -284,6 +284,7 @@ pub(crate) fn settings() -> Settings {
         history_turns: None,
         addresses: vec![],
         recover: engine::Recover::Ask,
+        executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
         tools: [
             tool("ls", ToolClass::ReadOnly),

@@ -45,6 +45,7 @@ impl World {
             history_turns: None,
             addresses: vec![],
             recover: engine::Recover::Ask,
+            executed_files: Policy::Ask,
             web_fetch: Policy::Deny,
             tools: tools::specs(),
         };
