@@ -50,8 +50,7 @@ fn r50_a_key_that_is_a_pipe_does_not_hang_a_request() {
     let home =
         Home::new().served_at("http://127.0.0.1:9").with("LIMULUS_PROVIDERS__ACME__PROFILES__0__KEY", "file:key");
     rustix::fs::mkfifoat(rustix::fs::CWD, home.file("key"), rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
-    // A run that hangs ends the test by the limit of every command.
-    let ended = home.run(&["agent", "-m", "hello"]);
+    let ended = home.start(&["agent", "-m", "hello"]).finish();
     assert!(ended.code != Some(0) && ended.err.contains("not a regular file"), "{ended:?}");
 }
 
