@@ -607,3 +607,90 @@ fn an_unreadable_file_is_an_error() {
     let error = Config::load(home.path(), &Environment::default(), Flags::default()).unwrap_err();
     assert!(matches!(error, ConfigError::Unreadable { .. }), "{error}");
 }
+
+/// Pieces of configurations: each may stand where any other does.
+const PIECES: &[&str] = &[
+    "[agents.main]\n",
+    "[providers.acme]\n",
+    "[[providers.acme.profiles]]\n",
+    "[models.\"acme/some-model\"]\n",
+    "[tools.exec]\n",
+    "[budget.run]\n",
+    "model",
+    "fallbacks",
+    "workspace",
+    "api",
+    "base_url",
+    "proxy",
+    "name",
+    "key",
+    "headers",
+    "policy",
+    "tokens",
+    " = ",
+    ".",
+    "\n",
+    "\"acme/some-model\"",
+    "\"openai-chat\"",
+    "\"http://127.0.0.1:9/v1\"",
+    "[\"offline/offline\"]",
+    "{ a = 1 }",
+    "\"env:ACME_KEY\"",
+    "\"file:key\"",
+    "\"allow\"",
+    "12",
+    "-1",
+    "1e400",
+    "true",
+    "1979-05-27",
+    "[",
+    "]",
+    "{",
+    "}",
+    "\"",
+    "\"\"\"",
+    "'",
+    "#",
+    ",",
+    "\\u0000",
+    "\u{202e}",
+    "agents",
+    "providers",
+    "acme",
+];
+
+/// Whatever a configuration says: it is read or refused, in bounded words, and what certainly is a key is neither in the error
+/// nor in the settings of a run.
+#[test]
+fn fuzz_r24_r50_a_configuration() {
+    const KEY: &str = "sk-Fuzz0123456789abcdefABCDEF0123456789";
+    let home = tempfile::tempdir().unwrap();
+    let time = std::time::Duration::from_secs(1);
+    bolero::check!().with_test_time(time).with_type::<Vec<u8>>().for_each(|bytes| {
+        let mut text = if bytes.first().is_some_and(|first| first % 2 == 0) { ACME.to_owned() } else { String::new() };
+        for byte in bytes {
+            match usize::from(*byte) {
+                at if at < PIECES.len() => text.push_str(PIECES[at]),
+                200.. => text.push_str(&format!("\"{KEY}\"")),
+                at if at % 3 == 0 && !text.is_empty() => {
+                    let cut = text.floor_char_boundary(at % text.len());
+                    text.truncate(cut);
+                }
+                _ => text.push(char::from(*byte)),
+            }
+        }
+        fs::write(home.path().join(FILE), &text).unwrap();
+        match Config::load(home.path(), &Environment::of(&[("ACME_KEY", KEY)], "/now"), Flags::default()) {
+            Ok(config) => {
+                if let Ok(Resolved { settings, .. }) = resolve(&config, &Overrides::default()) {
+                    assert!(!serde_json::to_string(&settings).unwrap().contains(KEY), "{text}");
+                }
+            }
+            Err(error) => {
+                let said = format!("{error} {} {error:?}", error.hint());
+                assert!(!error.to_string().contains(KEY) && !error.hint().contains(KEY), "{said}: {text}");
+                assert!(error.to_string().len() < 16 << 10, "{}: {text}", error.to_string().len());
+            }
+        }
+    });
+}

@@ -11,6 +11,7 @@ mod executed;
 mod fetch;
 mod files;
 mod fuzz;
+mod fuzz_calls;
 mod images;
 mod links;
 mod orphans;
