@@ -22,6 +22,7 @@ use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
 use crate::owner_client::{NOTES, hang_up, say_damage};
 use crate::resolver::ConfigResolver;
+use crate::signals::{self, Insists};
 use crate::{idle, retention};
 use taking::Taken;
 
@@ -64,6 +65,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     }
     // Installed before the home is owned, so that an early signal stops in order too.
     let mut signals = Signals::new()?;
+    let _counting = signals::count(Insists::Any)?;
     let reporter = Reporter { json: args.writer.json };
     notify::report("STATUS=opening the home");
     let taken = tokio::select! {
@@ -74,6 +76,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let Taken { journal, claim } = taken;
     let epoch = journal.epoch();
     let (service, mut notes) = start(journal, program, config, globals);
+    watch()?;
     let keeper = Arc::clone(&service);
     let erase = move |days| keeper.erase(days).map_err(CliError::from);
     say_damage(&service);
@@ -112,10 +115,8 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     if let Some(listening) = listening {
         hang_up(listening).await;
     }
-    tokio::select! {
-        left = service.leave(drain) => served.and(left.map_err(CliError::from)),
-        () = signals.next() => super::agent::quit(),
-    }
+    let left = service.leave(drain).await;
+    served.and(left.map_err(CliError::from))
 }
 
 /// The service, and the notes about its configuration.
@@ -140,6 +141,12 @@ fn start(
         notes: notes_in,
     };
     (Service::start(journal, options), notes)
+}
+
+/// Says it on stderr when one task holds the thread of all sessions.
+fn watch() -> Result<(), CliError> {
+    runtime::watchdog::watch(|stall| eprintln!("limulus: {stall}"))
+        .map_err(|error| CliError::bug(&format!("no thread: {error}")))
 }
 
 struct Signals {
