@@ -20,6 +20,7 @@ mod render;
 mod resolver;
 mod retention;
 mod show;
+mod signals;
 
 use std::pin::{Pin, pin};
 use std::process::ExitCode;

@@ -128,6 +128,10 @@ impl Opening<'_> {
             notes: notes_in.clone(),
         };
         let service = Service::start(journal, options);
+        let held = notes_in.clone();
+        // A note is not worth waiting for.
+        let watching = runtime::watchdog::watch(move |stall| drop(held.try_send(format!("limulus: {stall}"))));
+        watching.map_err(|error| CliError::bug(&format!("no thread: {error}")))?;
         output::owned_by(Arc::downgrade(&service));
         say_damage(&service);
         let listening = match Listener::bind(&self.globals.home) {

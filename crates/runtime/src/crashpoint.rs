@@ -22,6 +22,7 @@ pub fn hit(name: &'static str) {
     use std::sync::atomic::{AtomicU32, Ordering};
     static CHOSEN: OnceLock<Option<(String, u32)>> = OnceLock::new();
     static HITS: AtomicU32 = AtomicU32::new(0);
+    hold(name);
     let chosen = CHOSEN.get_or_init(|| {
         let value = std::env::var("LIMULUS_CRASHPOINT").ok()?;
         let (name, nth) = value.split_once(':').unwrap_or((&value, "1"));
@@ -30,6 +31,23 @@ pub fn hit(name: &'static str) {
     let Some((_, nth)) = chosen.as_ref().filter(|(chosen, _)| chosen == name) else { return };
     if HITS.fetch_add(1, Ordering::SeqCst) + 1 == *nth {
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
+/// At the first occurrence of the point of `LIMULUS_HOLD=NAME:SECONDS`, its thread works for so long.
+#[cfg(feature = "faults")]
+fn hold(name: &str) {
+    use std::sync::Once;
+    static HELD: Once = Once::new();
+    let Ok(value) = std::env::var("LIMULUS_HOLD") else { return };
+    let Some((point, seconds)) = value.split_once(':') else { return };
+    if let Some(seconds) = seconds.parse().ok().filter(|_| point == name) {
+        HELD.call_once(|| {
+            let until = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+            while std::time::Instant::now() < until {
+                std::hint::spin_loop();
+            }
+        });
     }
 }
 

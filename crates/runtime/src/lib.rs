@@ -18,6 +18,7 @@ mod runtime;
 mod sessions;
 mod summary;
 mod supervise;
+pub mod watchdog;
 
 pub use budget_pool::{budget_pool, resident_bytes};
 pub use clock::Clock;

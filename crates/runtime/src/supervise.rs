@@ -1,6 +1,8 @@
 //! Keeps a session running: it runs the actor, and rebuilds it from the journal when it cannot continue.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 
 use engine::{
@@ -14,6 +16,7 @@ use crate::disk_full::{Pause, wait_for_space};
 use crate::lanes::{LaneAdmission, LaneTicket};
 use crate::runtime::{Error, Shared, create};
 use crate::sessions::{Leaving, New};
+use crate::watchdog;
 
 /// The name and agent of a session.
 pub(crate) struct Name {
@@ -53,12 +56,17 @@ pub(crate) async fn supervise(shared: Arc<Shared>, name: Name, new: New) {
         None => (None, None),
     };
     let mut pause = Pause::default();
+    let what: Arc<str> = format!("session {}", name.key).into();
     let mut next = Some((recovered, first));
     while let Some((recovered, first)) = next.take() {
         // Everything that is kept across an await takes memory in each session, so large values are boxed.
         let begins = (*recovered, next_ticket.take());
         let actor = Actor::new(&shared, (&present, &name.agent), (&mut mail, &mut admission), begins);
-        let trouble = match AssertUnwindSafe(Box::new(actor).run(first)).catch_unwind().await {
+        let ended = {
+            let mut running = pin!(AssertUnwindSafe(Box::new(actor).run(first)).catch_unwind());
+            poll_fn(|context| watchdog::poll(&what, running.as_mut(), context)).await
+        };
+        let trouble = match ended {
             Ok(Exit::Closed | Exit::Idle) => return,
             Ok(Exit::Full(error, run)) => {
                 if let Some(run) = run {

@@ -17,7 +17,6 @@ use protocol::{Client, ClientError, Event, EventFrame};
 use serde::Deserialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use super::asking::Asking;
 use crate::args::WriterArgs;
@@ -28,12 +27,10 @@ use crate::output;
 use crate::owner_client::{Opening, OwnerClient, failed, is_gone};
 use crate::prompt;
 use crate::render::{Screen, Style};
+use crate::signals::{self, Counting, Insists};
 
 /// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
-
-/// The number of Ctrl-C signals after which the process ends at once; the first one ends the run in order.
-const INTERRUPTS: usize = 2;
 
 /// The subscription key of the whole home.
 pub(crate) const HOME: &str = "";
@@ -57,14 +54,8 @@ pub(crate) struct Follower<'a> {
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// A task of its own, because the command may block on a terminal that nobody reads.
-    quits: JoinHandle<()>,
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        self.quits.abort();
-    }
+    /// On a thread of its own, because the command may block on a terminal that nobody reads.
+    _counting: Counting,
 }
 
 /// The next thing that matters to a follower.
@@ -368,14 +359,8 @@ impl Signals {
     fn new() -> Result<Self, CliError> {
         let signal = |kind| signal(kind).map_err(|error| CliError::bug(&format!("no signals: {error}")));
         output::end_where_stuck()?;
-        let mut again = signal(SignalKind::interrupt())?;
-        let quits = tokio::spawn(async move {
-            for _ in 0..INTERRUPTS {
-                again.recv().await;
-            }
-            super::agent::quit();
-        });
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())?, quits })
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, _counting: signals::count(Insists::Interrupts)? })
     }
 }
 

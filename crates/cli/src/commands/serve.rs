@@ -24,6 +24,7 @@ use crate::output::say;
 use crate::owner_client::{NOTES, hang_up, say_damage};
 use crate::resolver::ConfigResolver;
 use crate::show::print;
+use crate::signals::{self, Insists};
 use crate::{idle, retention};
 use taking::Taken;
 
@@ -66,6 +67,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     }
     // Installed before the home is owned, so that an early signal stops in order too.
     let mut signals = Signals::new()?;
+    let _counting = signals::count(Insists::Any)?;
     let reporter = Reporter { json: args.writer.json };
     notify::report("STATUS=opening the home");
     let taken = tokio::select! {
@@ -77,6 +79,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let epoch = journal.epoch();
     crate::owner_client::adopt()?;
     let (service, mut notes) = start(journal, program, config, globals);
+    watch()?;
     let keeper = Arc::clone(&service);
     let erase = move |days| keeper.erase(days).map_err(CliError::from);
     say_damage(&service);
@@ -115,10 +118,8 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     if let Some(listening) = listening {
         hang_up(listening).await;
     }
-    tokio::select! {
-        left = service.leave(drain) => served.and(left.map_err(CliError::from)),
-        () = signals.next() => super::agent::quit(),
-    }
+    let left = service.leave(drain).await;
+    served.and(left.map_err(CliError::from))
 }
 
 /// The service, and the notes about its configuration.
@@ -143,6 +144,12 @@ fn start(
         notes: notes_in,
     };
     (Service::start(journal, options), notes)
+}
+
+/// Says it on stderr when one task holds the thread of all sessions.
+fn watch() -> Result<(), CliError> {
+    runtime::watchdog::watch(|stall| eprintln!("limulus: {stall}"))
+        .map_err(|error| CliError::bug(&format!("no thread: {error}")))
 }
 
 struct Signals {

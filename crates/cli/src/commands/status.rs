@@ -3,7 +3,7 @@
 use clap::Args;
 use gateway::methods::reading::without_journal;
 use protocol::method::{NoParams, StatusGet};
-use protocol::show::{Owner, Status, Unfinished};
+use protocol::show::{Held, Owner, Status, Unfinished};
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
@@ -48,7 +48,7 @@ fn in_words(mut status: Status, zone: &Zone) -> Status {
 
 fn lay_out(status: &Status, zone: &Zone) -> String {
     let owner = match &status.owner {
-        Some(Owner { pid, since, resident_bytes }) => {
+        Some(Owner { pid, since, resident_bytes, .. }) => {
             let since = since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
             let resident = resident_bytes.map(|bytes| format!(", {} MiB in memory", bytes >> 20)).unwrap_or_default();
             format!("pid {pid}{since}{resident}")
@@ -67,6 +67,12 @@ fn lay_out(status: &Status, zone: &Zone) -> String {
         ["unfinished".to_owned(), if status.unfinished.is_empty() { "none".to_owned() } else { String::new() }],
     ];
     let mut text = columns(&head);
+    if let Some(Held { by, ms, at, is_over }) = status.owner.as_ref().and_then(|owner| owner.held.as_ref()) {
+        let so_far = if *is_over { "" } else { " so far" };
+        let seconds = *ms as f64 / 1_000.0;
+        let line = format!("for {seconds:.1} s{so_far} by {}, at {}", printable(by), zone.time(*at));
+        text.push_str(&columns(&[["held".to_owned(), line]]));
+    }
     let rows = status.unfinished.iter().map(|session| {
         [
             format!("  {}", session.key),
@@ -125,8 +131,12 @@ unfinished
         scene.start("hello");
         scene.stream("Hi.");
         scene.end_stream();
-        let owner =
-            Some(Owner { pid: 7, since: Some("2026-11-21T03:00:00Z".to_owned()), resident_bytes: Some(27 << 20) });
+        let owner = Some(Owner {
+            pid: 7,
+            since: Some("2026-11-21T03:00:00Z".to_owned()),
+            resident_bytes: Some(27 << 20),
+            held: None,
+        });
         let text = lay_out(&Status { owner, ..status(&scene) }, &Zone::utc());
         let expected = "home        /home\nowner       pid 7, since 2026-11-21T03:00:00Z, 27 MiB in memory\nsessions    1 (1 idle)\nunfinished  none\n";
         assert_eq!(text, expected);

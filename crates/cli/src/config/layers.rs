@@ -18,7 +18,7 @@ use super::nearest::{Among, nearest};
 use super::settings::{self, Entry, Preset, example};
 
 /// Variables that are not keys: the home, and switches for the process itself.
-const RESERVED: &[&str] = &["LIMULUS_HOME", "LIMULUS_LOG", "LIMULUS_CRASHPOINT", "LIMULUS_MUTANT"];
+const RESERVED: &[&str] = &["LIMULUS_HOME", "LIMULUS_LOG", "LIMULUS_CRASHPOINT", "LIMULUS_HOLD", "LIMULUS_MUTANT"];
 
 const PREFIX: &str = "LIMULUS_";
 

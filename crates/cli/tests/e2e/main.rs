@@ -23,6 +23,7 @@ mod failover;
 mod faults;
 mod formats;
 mod handover;
+mod held;
 mod hold;
 mod idle;
 mod independent;

@@ -155,6 +155,7 @@ beside_an_owner! {
 
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
+    ("held", "*", "each starts its own service, which has a fault"),
     ("anchored", "*", "removes entries of a home that nobody owns"),
     (
         "secrets",

@@ -4,6 +4,8 @@
 mod acting;
 pub mod reading;
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 
 use protocol::deprecated::{Deprecated, Surface};
@@ -13,6 +15,7 @@ use protocol::method::{
     RunsPause, RunsResume, SessionsCleanup, SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response};
+use runtime::watchdog;
 use serde_json::Value;
 
 use crate::connection::Caller;
@@ -24,7 +27,13 @@ pub(crate) use acting::{erase, terminate_idle};
 /// Runs a request and sends its response.
 pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
     let Request { id, method, params } = request;
-    let answered = match answer(&caller, &id, &method, params).await {
+    let known = METHODS.iter().find(|known| known.name == method).map_or("of an unknown method", |known| known.name);
+    let what: Arc<str> = format!("the request `{known}` of client {}", caller.number).into();
+    let answered = {
+        let mut answering = pin!(answer(&caller, &id, &method, params));
+        poll_fn(|context| watchdog::poll(&what, answering.as_mut(), context)).await
+    };
+    let answered = match answered {
         Ok(Some(payload)) => Response::ok(id, payload),
         Ok(None) => return,
         Err(error) => Response::failed(id, error),

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use protocol::show::Owner;
+use protocol::show::{Held, Owner};
 use rustix::process::{Pid, test_kill_process};
 
 /// The owner of this home: the process that `owner.lock` names, if it lives and has that file open.
@@ -19,7 +19,14 @@ pub fn owner(home: &Path) -> Option<Owner> {
         pid,
         since,
         resident_bytes: runtime::resident_bytes(pid),
+        held: held(pid),
     })
+}
+
+/// The last time that the thread of all sessions was held; known only in the owner itself.
+fn held(pid: u32) -> Option<Held> {
+    let stall = runtime::watchdog::latest().filter(|_| pid == std::process::id())?;
+    Some(Held { by: stall.what.to_string(), ms: stall.held.as_millis() as u64, at: stall.at, is_over: stall.is_over })
 }
 
 fn is_alive(pid: u32) -> bool {

@@ -45,6 +45,24 @@ pub struct Owner {
     /// Its memory use in bytes, if the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<u64>,
+    /// The last time that one task held the thread of all sessions for over a second; none if none ever did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
+}
+
+/// A time in which one task held the thread of all sessions, so that nothing else went on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Held {
+    /// The session, effect or request that held it.
+    pub by: String,
+    /// How long, milliseconds.
+    pub ms: u64,
+    /// When it was noticed.
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
+    pub at: Timestamp,
+    /// Whether it is over.
+    pub is_over: bool,
 }
 
 /// The next attempt of a held session to continue by itself (`runs.recover`). An owner of the home makes it.

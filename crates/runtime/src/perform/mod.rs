@@ -8,8 +8,10 @@ mod masked_answer;
 mod prepare;
 mod request;
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 
 use engine::{
@@ -25,6 +27,7 @@ use crate::conversation::Conversation;
 use crate::lanes::LaneTicket;
 use crate::perform::freeze_call::Freezing;
 use crate::runtime::{Redaction, Shared};
+use crate::watchdog;
 
 /// What an effect needs from its session, taken when it starts.
 pub(crate) struct Job<'a> {
@@ -158,7 +161,9 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
 /// Runs an effect beside the actor. A panic in it affects only its session, and is reported like any other failure.
 fn spawn(reporter: Reporter, effect: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
     let task = async move {
-        if AssertUnwindSafe(effect).catch_unwind().await.is_err() {
+        let what: Arc<str> = format!("effect {}", reporter.effect).into();
+        let mut running = pin!(AssertUnwindSafe(effect).catch_unwind());
+        if poll_fn(|context| watchdog::poll(&what, running.as_mut(), context)).await.is_err() {
             let message = format!("effect {} panicked: this is a bug in limulus, please report it", reporter.effect);
             let failure = Failure::new(FailureClass::Unknown, message);
             reporter.report(Report::Escalated { failure, repair: RepairPolicy::AsConfigured }).await;

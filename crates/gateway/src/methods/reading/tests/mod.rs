@@ -33,7 +33,8 @@ fn by_id(id: &str) -> RunParams {
 
 /// With this owner, if there is one.
 fn status(scene: &Scene, owner: Option<u32>) -> Status {
-    gather(&Source::of(&scene.journal), owner.map(|pid| Owner { pid, since: None, resident_bytes: None })).unwrap()
+    gather(&Source::of(&scene.journal), owner.map(|pid| Owner { pid, since: None, resident_bytes: None, held: None }))
+        .unwrap()
 }
 
 #[test]

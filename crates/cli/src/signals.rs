@@ -1,0 +1,133 @@
+//! A thread that hears SIGINT and SIGTERM whatever the other threads do. A command handles its signals itself, in order; this
+//! thread ends the process if the command cannot, or if the user insists. Committed entries are durable in any case.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use runtime::watchdog;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::commands::agent::quit;
+use crate::error::CliError;
+
+/// The signals after which the process ends at once; the first one ends the command in order.
+const ENOUGH: u32 = 2;
+/// After a signal to stop, the thread of all tasks may be held for this long.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Interval of looks at the thread of all tasks after a signal to stop.
+const LOOK: Duration = Duration::from_millis(250);
+/// The time for a last line on stderr, which may be a pipe that nobody reads.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// Which signals are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Insists {
+    /// The second SIGINT: the first one ends a run.
+    Interrupts,
+    /// The second of either.
+    Any,
+}
+
+/// Counts signals until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Counting(());
+
+static COUNTED: Mutex<Option<(Insists, u32)>> = Mutex::new(None);
+
+fn counted() -> MutexGuard<'static, Option<(Insists, u32)>> {
+    COUNTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        *counted() = None;
+    }
+}
+
+/// Ends the process at the second of these signals, and at the first one to stop if the thread of all tasks is held. From
+/// here on no signal ends the process by itself.
+pub(crate) fn count(insists: Insists) -> Result<Counting, CliError> {
+    static BEGUN: OnceLock<()> = OnceLock::new();
+    *counted() = Some((insists, 0));
+    if BEGUN.set(()).is_err() {
+        return Ok(Counting(()));
+    }
+    let failed = |error| CliError::bug(&format!("no signals: {error}"));
+    // Its own runtime: that of the tasks hears nothing while one of them works.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let streams = {
+        let _within = runtime.enter();
+        (signal(SignalKind::interrupt()).map_err(failed)?, signal(SignalKind::terminate()).map_err(failed)?)
+    };
+    let hear = move || {
+        let (mut interrupt, mut terminate) = streams;
+        runtime.block_on(async {
+            let mut is_stopping = false;
+            loop {
+                let is_interrupt = tokio::select! {
+                    _ = interrupt.recv() => true,
+                    _ = terminate.recv() => false,
+                    () = tokio::time::sleep(LOOK), if is_stopping => {
+                        quit_if_held();
+                        continue;
+                    }
+                };
+                let insists = counted().as_ref().map(|(insists, _)| *insists);
+                is_stopping |= !is_interrupt || insists == Some(Insists::Any);
+                if is_enough(is_interrupt) {
+                    quit();
+                }
+            }
+        });
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(hear).map_err(failed)?;
+    Ok(Counting(()))
+}
+
+/// Counts a signal. Returns whether the user insists.
+fn is_enough(is_interrupt: bool) -> bool {
+    match &mut *counted() {
+        Some((insists, count)) if is_interrupt || *insists == Insists::Any => {
+            *count += 1;
+            *count >= ENOUGH
+        }
+        _ => false,
+    }
+}
+
+fn quit_if_held() {
+    if watchdog::is_held_for(PATIENCE) {
+        let by = watchdog::latest().map_or_else(String::new, |stall| format!(" by {}", stall.what));
+        let line =
+            format!("limulus: the thread of all sessions is held{by}: this process ends without an orderly shutdown");
+        thread::spawn(move || {
+            eprintln!("{line}");
+        });
+        thread::sleep(LAST_WORDS);
+        quit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r61_the_second_signal_that_counts_ends_the_process() {
+        for (insists, signals, enough) in [
+            (Insists::Interrupts, &[true, true][..], true),
+            (Insists::Interrupts, &[true, false], false),
+            (Insists::Interrupts, &[false, false, true], false),
+            (Insists::Any, &[true, false], true),
+            (Insists::Any, &[false, false], true),
+            (Insists::Any, &[false], false),
+        ] {
+            *counted() = Some((insists, 0));
+            let last = signals.iter().fold(None, |_, is_interrupt| Some(is_enough(*is_interrupt)));
+            assert_eq!(last, Some(enough), "{insists:?} {signals:?}");
+        }
+        drop(Counting(()));
+        assert!(!is_enough(true) && !is_enough(true), "nobody counts");
+    }
+}
