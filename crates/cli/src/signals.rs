@@ -102,7 +102,7 @@ fn quit_if_held() {
         let line =
             format!("limulus: the thread of all sessions is held{by}: this process ends without an orderly shutdown");
         thread::spawn(move || {
-            eprintln!("{line}");
+            crate::output::say!("{line}");
         });
         thread::sleep(LAST_WORDS);
         quit();

@@ -10,9 +10,10 @@ use std::time::Duration;
 use engine::{ReceiptState, RunId, SessionRow, Timestamp};
 use journal::{Collected, Journal, Read};
 use protocol::deprecated::Deprecated;
+use protocol::limits::ALL_BUFFERED_BYTES;
 use runtime::{IdlePolicy, Options, Resolver, Runtime};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::approvals::Approvals;
 use crate::connection::{self, Caller};
@@ -55,6 +56,9 @@ pub struct ServiceOptions {
     pub notes: mpsc::Sender<String>,
 }
 
+/// The number of answers that are read at once: reading one waits for nobody.
+const READING: usize = 8;
+
 /// How long a shutdown waits for threads that read the journal.
 const READS: Duration = Duration::from_secs(5);
 
@@ -90,6 +94,8 @@ pub struct Service {
     notes: mpsc::Sender<String>,
     /// The old method names that the user was already warned of.
     warned: Mutex<BTreeSet<&'static str>>,
+    /// Answers that are read at once, for all clients: each may take as much memory as a frame.
+    pub(crate) reading: Semaphore,
     /// Threads that read the journal for an answer.
     reads: watch::Sender<usize>,
     /// Clients, including those that have not completed the handshake.
@@ -135,6 +141,7 @@ impl Service {
             warned: Mutex::default(),
             callers: Mutex::default(),
             last_number: AtomicU64::new(0),
+            reading: Semaphore::new(READING),
             reads: watch::Sender::new(0),
             open: watch::Sender::new(0),
             leaving: watch::Sender::new(false),
@@ -284,6 +291,21 @@ impl Service {
         let caller = Arc::new(caller(number));
         self.lock().insert(number, Arc::downgrade(&caller));
         caller
+    }
+
+    /// Keeps what is buffered for all clients within its bound: the client with the most is closed. Small answers may wait
+    /// for a slow client; who takes that much has asked for more than it reads.
+    pub(crate) fn make_space(&self) {
+        loop {
+            let callers: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
+            let buffered = |caller: &Arc<Caller>| caller.buffer.bytes();
+            if callers.iter().map(buffered).sum::<usize>() <= ALL_BUFFERED_BYTES {
+                return;
+            }
+            let Some(most) = callers.iter().max_by_key(|caller| buffered(caller)) else { return };
+            self.hub.drop_slow(most);
+            most.buffer.clear();
+        }
     }
 
     /// Removes a client that is gone.

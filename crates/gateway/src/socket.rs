@@ -31,6 +31,10 @@ const BACKLOG: i32 = 128;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Descriptors that are reserved for everything else: the journal, requests to models, commands.
 const RESERVED_FILES: u64 = 256;
+/// Connections beyond the limit, so that a run can be aborted and the status be read when all places are taken.
+pub const RESERVED: usize = 16;
+/// How long a reserved place may be used: whoever acts has acted by then.
+const RESERVED_TIME: Duration = Duration::from_mins(1);
 /// The minimum number of connections.
 const MIN_CONNECTIONS: usize = 16;
 
@@ -105,18 +109,26 @@ impl Listener {
             if !is_ours(&stream) {
                 continue;
             }
-            if open.load(Ordering::Relaxed) >= self.most {
+            let taken = open.load(Ordering::Relaxed);
+            if taken >= self.most + RESERVED {
                 // A surplus connection is notified at once. A new connection has space for that, or its client has
                 // left.
                 let _ = stream.try_write(&self.full);
                 continue;
             }
+            let is_reserved = taken >= self.most;
             let slot = ConnectionSlot::take(&open);
             let service = Arc::clone(service);
             tokio::spawn(async move {
                 let peer = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
                 let (read, write) = stream.into_split();
-                service.serve_peer(peer, read, write).await;
+                let serving = service.serve_peer(peer, read, write);
+                if is_reserved {
+                    // A client that only follows connects again, and finds a place or is refused.
+                    let _ = tokio::time::timeout(RESERVED_TIME, serving).await;
+                } else {
+                    serving.await;
+                }
                 drop(slot);
             });
         }

@@ -13,6 +13,10 @@ pub(crate) const BODY_BYTES: usize = 64 << 10;
 /// have about 0.5 MiB and an image one or two; a server that sends more ignores its own limit.
 pub(crate) const ANSWER_BYTES: usize = 8 << 20;
 
+/// Bytes of one piece of an answer. Each piece is one event and one line, which is sent to every client: with every byte
+/// escaped it takes six times as many.
+pub(crate) const PART_BYTES: usize = 256 << 10;
+
 /// Bytes of the images and documents of one request; as base64 they must fit into the 20 MB that Gemini accepts. Older
 /// files are replaced by a line of text.
 pub(crate) const FILES_BYTES: usize = 12 << 20;

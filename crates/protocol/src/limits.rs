@@ -6,6 +6,8 @@ pub const FIRST_FRAME_BYTES: usize = 64 << 10;
 pub const FRAME_BYTES: usize = 32 << 20;
 /// Bytes that may be buffered for a client that does not read. Beyond them the owner sends the cursors and disconnects.
 pub const BUFFERED_BYTES: usize = 4 << 20;
+/// Bytes that may be buffered for all clients together. Beyond them the client with the most is disconnected.
+pub const ALL_BUFFERED_BYTES: usize = 64 << 20;
 /// Bytes of unread events that a client buffers. Beyond them it stops reading from the connection.
 pub const UNREAD_BYTES: usize = 4 << 20;
 /// How long the handshake may take, milliseconds.
@@ -23,5 +25,6 @@ pub const WAIT_MS: u64 = 30_000;
 /// times as many, and both copies fit into a frame.
 pub const TEXT_TWICE_BYTES: usize = 1 << 20;
 
+const _: () = assert!(2 * FRAME_BYTES <= ALL_BUFFERED_BYTES, "two clients may read a large session at once");
 const _: () = assert!(2 * 6 * TEXT_TWICE_BYTES < FRAME_BYTES);
 const _: () = assert!(FIRST_FRAME_BYTES < BUFFERED_BYTES && BUFFERED_BYTES < FRAME_BYTES);

@@ -1,6 +1,7 @@
 //! What the commands that follow sessions share: a connection to the owner, a screen, signals, and continuing with the
 //! next owner after the last line that was drawn.
 
+mod progress;
 mod reopening;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ use crate::prompt;
 use crate::render::{Screen, Style};
 use crate::signals::{self, Counting, Insists};
 
+pub(super) use progress::Progress;
+
 /// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
@@ -49,6 +52,7 @@ pub(crate) struct Follower<'a> {
     signals: Signals,
     /// Whether this process became the owner because another owner was gone.
     took_over: bool,
+    progress: Progress,
 }
 
 struct Signals {
@@ -109,6 +113,7 @@ impl<'a> Follower<'a> {
             trouble: mpsc::unbounded_channel(),
             signals,
             took_over: false,
+            progress: Progress::default(),
         }
     }
 
@@ -127,9 +132,10 @@ impl<'a> Follower<'a> {
         self.owner_client.here.as_ref().is_some_and(|here| !here.is_handing_over())
     }
 
-    /// Whether the next owner may answer a request that failed with this error.
+    /// Whether a request that failed with this error may succeed on a new connection: to the next owner, or to this process'
+    /// own owner if that has dropped a connection that was not read in time.
     pub(crate) fn may_retry(&self, error: &ClientError) -> bool {
-        is_gone(error) && !self.is_owner()
+        matches!(error, ClientError::Gone) || (is_gone(error) && !self.is_owner())
     }
 
     /// Follows a session from now on, also if the owner goes away meanwhile.

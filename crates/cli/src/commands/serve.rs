@@ -148,7 +148,7 @@ fn start(
 
 /// Says it on stderr when one task holds the thread of all sessions.
 fn watch() -> Result<(), CliError> {
-    runtime::watchdog::watch(|stall| eprintln!("limulus: {stall}"))
+    runtime::watchdog::watch(|stall| say!("limulus: {stall}"))
         .map_err(|error| CliError::bug(&format!("no thread: {error}")))
 }
 

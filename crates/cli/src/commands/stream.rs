@@ -8,7 +8,7 @@ use journal::{Read as _, Reader};
 use protocol::method::SubscribeParams;
 use protocol::{ClientError, Event};
 
-use super::follower::{Follower, HOME, Happening};
+use super::follower::{Follower, HOME, Happening, Progress};
 use crate::error::CliError;
 use crate::owner_client::{OwnerClient, is_gone};
 use crate::render::Screen;
@@ -33,6 +33,7 @@ pub(super) struct StreamReader {
     seen: Option<String>,
     /// None while an owner is followed: the follower has it.
     screen: Option<Screen>,
+    progress: Progress,
 }
 
 /// Why following an owner ended.
@@ -64,7 +65,7 @@ impl StreamTarget {
 
 impl StreamReader {
     pub(super) fn new(target: StreamTarget, reader: Reader, whole: bool, seen: Option<String>, screen: Screen) -> Self {
-        Self { target, reader, whole, seen, screen: Some(screen) }
+        Self { target, reader, whole, seen, screen: Some(screen), progress: Progress::default() }
     }
 
     pub(super) fn screen(&mut self) -> &mut Screen {
@@ -95,6 +96,9 @@ impl StreamReader {
         let outcome = self.report(&mut follower, see).await;
         let screen = self.screen.insert(follower.into_screen());
         screen.hide_status();
+        if matches!(outcome, Ok(Followed::Gone)) {
+            self.progress.closed(self.seen.iter().cloned().collect()).await?;
+        }
         outcome
     }
 

@@ -671,7 +671,7 @@ fn fuzz_r24_r50_a_configuration() {
         for byte in bytes {
             match usize::from(*byte) {
                 at if at < PIECES.len() => text.push_str(PIECES[at]),
-                200.. => text.push_str(&format!("\"{KEY}\"")),
+                200.. => text.extend(["\"", KEY, "\""]),
                 at if at % 3 == 0 && !text.is_empty() => {
                     let cut = text.floor_char_boundary(at % text.len());
                     text.truncate(cut);

@@ -29,6 +29,7 @@ mod idle;
 mod independent;
 mod kills;
 mod lanes;
+mod large;
 mod limits;
 mod logins;
 mod models;

@@ -111,6 +111,10 @@ beside_an_owner! {
         r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,
         r45_a_model_without_image_support_receives_their_names_and_the_user_a_note,
     }
+    large {
+        r43_an_answer_of_six_megabytes_in_small_pieces_reaches_everybody,
+        r43_an_answer_of_six_megabytes_in_one_piece_reaches_everybody,
+    }
     limits {
         r49_a_run_past_its_limit_ends_with_its_text_kept,
         r15_the_limit_of_a_run_ends_its_command,

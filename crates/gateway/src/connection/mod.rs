@@ -150,8 +150,8 @@ impl Drop for Admitted<'_> {
 }
 
 async fn write_out(buffer: &SendBuffer, mut write: WriteHalf) {
-    while let Some(bytes) = buffer.take().await {
-        if write.write_all(&bytes).await.is_err() {
+    while let Some(chunk) = buffer.take().await {
+        if write.write_all(chunk.bytes()).await.is_err() {
             return;
         }
     }
@@ -390,7 +390,7 @@ mod tests {
             notify(&caller);
             let mut bytes = vec![];
             while let Some(more) = caller.buffer.take().await {
-                bytes.extend(more);
+                bytes.extend(more.bytes());
             }
             let last: serde_json::Value = serde_json::from_slice(&bytes[BUFFERED_BYTES..]).unwrap();
             assert_eq!(last["event"], "dropped");

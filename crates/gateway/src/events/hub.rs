@@ -196,13 +196,19 @@ impl Hub {
     pub(crate) async fn send(&self, caller: &Caller, number: u64, lines: &[Line]) -> bool {
         let key = (caller.number, number);
         for line in lines {
-            caller.buffer.wait_for_space().await;
             let encoded = Encoded::of(line);
-            let mut subscribers = self.lock();
-            let Some(subscription) = subscribers.subscriptions.get_mut(&key) else { return false };
-            if subscription.send(&caller.buffer, line, &encoded) == Err(Slow) {
-                subscribers.drop_slow(caller);
-                return false;
+            caller.buffer.wait_for(encoded.bytes()).await;
+            loop {
+                let sent = match self.lock().subscriptions.get_mut(&key) {
+                    Some(subscription) => subscription.send(&caller.buffer, line, &encoded),
+                    None => return false,
+                };
+                // Whoever reads what was missed is as slow as it reads, and is not dropped for it: the line does not fit
+                // because of its head, or because live lines of another subscription have taken the space.
+                match sent {
+                    Ok(()) => break,
+                    Err(Slow) => caller.buffer.wait_until_empty().await,
+                }
             }
         }
         true

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use engine::{Position, RunId};
-use protocol::chat::Chat;
+use protocol::chat::{Chat, ChatPart, ChatState};
+use protocol::event::{AssistantLine, LifecycleLine, RunEnd, Stream};
+use protocol::limits::{BUFFERED_BYTES, FIRST_FRAME_BYTES, FRAME_BYTES, TEXT_TWICE_BYTES};
 use protocol::notice::Notice as _;
 use serde::Serialize;
 
@@ -14,7 +16,12 @@ use super::batch_position::{BatchPosition, LinePosition};
 use super::hub::WeakCaller;
 use super::{Chats, Line, StreamPosition, StreamScope};
 use crate::connection::{Chunk, SendBuffer, Slow};
-use protocol::limits::BUFFERED_BYTES;
+
+/// Bytes of a line without its frame.
+const LINE_BYTES: usize = FRAME_BYTES - FIRST_FRAME_BYTES;
+
+/// Bytes that may wait for a client when it receives the text so far.
+const CHAT_BEHIND_BYTES: usize = BUFFERED_BYTES / 4;
 
 /// Separates the cursor of a line from the numbers of its subscriber.
 const NUMBERS: char = '#';
@@ -136,12 +143,55 @@ enum Buffered {
 }
 
 impl Encoded {
+    /// The length in bytes, without the frame around it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
     /// `"session":…}}` and the end of the line: what follows the cursor.
     pub(crate) fn of(line: &Line) -> Self {
         let mut event = line.event.clone();
         event.cursor = String::new();
-        Self(behind_cursor(&event))
+        let mut bytes = behind_cursor(&event);
+        if bytes.len() > LINE_BYTES {
+            // Escaped, a long text of control characters is longer than a frame: the client would close the connection.
+            shorten(&mut event.what);
+            bytes = behind_cursor(&event);
+        }
+        Self(bytes)
     }
+}
+
+/// Cuts the texts of a line. The pieces of the text were lines of their own, and the journal has all of it.
+fn shorten(what: &mut Stream) {
+    match what {
+        Stream::Assistant(AssistantLine::Message { text: Some(text), .. })
+        | Stream::Lifecycle(LifecycleLine::End(RunEnd { text, .. }) | LifecycleLine::Error(RunEnd { text, .. })) => {
+            cut(text);
+        }
+        _ => {}
+    }
+}
+
+/// Cuts a text so that it fits into a frame in any encoding.
+fn cut(text: &mut String) {
+    if text.len() > TEXT_TWICE_BYTES {
+        text.truncate(text.floor_char_boundary(TEXT_TWICE_BYTES));
+        text.push_str("\n[the text is longer: `limulus runs show` has all of it]");
+    }
+}
+
+/// A chat message as bytes. It has the whole answer so far.
+fn encoded_chat(mut chat: Chat) -> Arc<[u8]> {
+    let bytes = behind_cursor(&chat);
+    if bytes.len() <= LINE_BYTES {
+        return bytes;
+    }
+    for content in chat.message.iter_mut().flat_map(|message| &mut message.content) {
+        let ChatPart::Text { text } = content;
+        cut(text);
+    }
+    behind_cursor(&chat)
 }
 
 /// Everything that follows the cursor, which is empty here, and the end of the line.
@@ -256,7 +306,11 @@ impl Subscription {
         let (name, shared) = match &mut self.chats {
             None => ("agent", Arc::clone(&encoded.0)),
             Some(chats) => match chats.observe(&line.event) {
-                Some(chat) => (Chat::NAME, behind_cursor(&chat)),
+                // The next one repeats its text. A client that is behind would receive one megabyte after the other.
+                Some(chat) if chat.state == ChatState::Delta && send_buffer.bytes() > CHAT_BEHIND_BYTES => {
+                    return Ok(());
+                }
+                Some(chat) => (Chat::NAME, encoded_chat(chat)),
                 None => return Ok(()),
             },
         };
@@ -317,7 +371,6 @@ mod tests {
     use std::sync::Weak;
 
     use engine::{BranchId, Epoch, Seq, Timestamp};
-    use protocol::event::{LifecycleLine, Stream};
     use protocol::{EventFrame, Frame};
 
     use super::*;
@@ -348,7 +401,7 @@ mod tests {
         send_buffer.finish();
         let mut bytes = vec![];
         while let Some(more) = send_buffer.take().await {
-            bytes.extend(more);
+            bytes.extend(more.bytes());
         }
         let text = String::from_utf8(bytes).unwrap();
         let frames = text.lines().map(|line| match serde_json::from_str(line).unwrap() {

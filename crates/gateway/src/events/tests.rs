@@ -345,7 +345,7 @@ impl Reader {
         let mut bytes = vec![];
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         while let Some(more) = runtime.block_on(buffer.take()) {
-            bytes.extend(more);
+            bytes.extend(more.bytes());
         }
         for line in String::from_utf8(bytes).unwrap().lines() {
             let Frame::Event(EventFrame { payload, seq: Some(seq), .. }) = serde_json::from_str(line).unwrap() else {

@@ -132,6 +132,8 @@ fn acts(method: &str) -> bool {
 async fn read(caller: &Caller, method: &str, params: Value) -> Result<Value, ErrorShape> {
     let _permit = caller.reads.acquire().await;
     caller.buffer.wait_for_space().await;
+    let _read = caller.service.reading.acquire().await;
+    caller.service.make_space();
     let service = &caller.service;
     let (home, journal) = (Arc::clone(service.home()), Arc::clone(service.runtime.journal()));
     let full = service.runtime.disk_full_waits().borrow().keys().cloned().collect();

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use engine::{Attached, BlockOf, FailureClass, Hash, Part, StopReason, Usage};
 
 use crate::fault::Fault;
-use crate::limits::{ANSWER_BYTES, CALLS, ID_BYTES, NAME_BYTES};
+use crate::limits::{ANSWER_BYTES, CALLS, ID_BYTES, NAME_BYTES, PART_BYTES};
 use crate::model::ModelEvent;
 
 /// The provider's finish reason.
@@ -59,7 +59,15 @@ impl DecodedResponse {
             return Ok(());
         }
         self.count(text.len())?;
-        self.part(part(text));
+        // A server may send the whole answer as one piece.
+        let mut rest = text.as_str();
+        while rest.len() > PART_BYTES {
+            let (piece, behind) = rest.split_at(rest.floor_char_boundary(PART_BYTES));
+            self.part(part(piece.to_owned()));
+            rest = behind;
+        }
+        let last = if rest.len() == text.len() { text } else { rest.to_owned() };
+        self.part(part(last));
         Ok(())
     }
 

@@ -15,6 +15,7 @@ impl Follower<'_> {
     pub(crate) async fn reopen(&mut self) -> Result<(), CliError> {
         let before = self.owner_client.pid;
         self.screen.hide_status();
+        self.progress.closed(self.followed.values().cloned().collect()).await?;
         let mut handed_over = false;
         while let Some(here) = self.owner_client.here.take() {
             if here.is_handing_over() {
@@ -24,7 +25,9 @@ impl Follower<'_> {
             }
             match self.attach_again(here).await {
                 Ok(()) => return Ok(()),
-                Err(error) if self.may_retry(&error) => {}
+                Err(error) if self.may_retry(&error) => {
+                    self.progress.closed(self.followed.values().cloned().collect()).await?;
+                }
                 Err(error) => return Err(failed(error)),
             }
         }
@@ -37,7 +40,9 @@ impl Follower<'_> {
             let client = self.owner_client.client.clone();
             match self.follow_again(&client).await {
                 Ok(()) => break,
-                Err(error) if self.may_retry(&error) => {}
+                Err(error) if self.may_retry(&error) => {
+                    self.progress.closed(self.followed.values().cloned().collect()).await?;
+                }
                 Err(error) => return Err(failed(error)),
             }
         }
