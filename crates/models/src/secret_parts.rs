@@ -19,9 +19,13 @@ pub fn secrets_of_header(value: &str) -> Vec<String> {
     let words = value.split(|c: char| c.is_whitespace() || ";,".contains(c)).map(|word| word.trim_matches('"'));
     let mut secrets: Vec<String> = vec![];
     for word in words {
-        let value = word.split_once('=').map_or(word, |(_, value)| value.trim_matches('"'));
-        // A word that ends with `=` is base64, not a pair.
-        secrets.extend([word, value].map(str::to_owned));
+        // A word that only ends with `=` is base64, not a pair.
+        let pair = word.trim_end_matches('=').split_once('=');
+        let value = pair.map_or(word, |(name, _)| word[name.len() + 1..].trim_matches('"'));
+        // A pair with a short value is no secret either: `theme=dark` is ordinary text.
+        if value.len() >= SECRET_HEADER_BYTES {
+            secrets.extend([word, value].map(str::to_owned));
+        }
         let decoded = STANDARD.decode(word).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         if let Some((user, password)) = decoded.as_deref().and_then(|text| text.split_once(':')) {
             secrets.extend([format!("{user}:{password}"), password.to_owned()]);
