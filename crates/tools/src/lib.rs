@@ -61,7 +61,7 @@ pub use background::{ProcessEnd, end_process, forget_process, hold_process, proc
 pub use call::{CallRequest, Context, FoundCall, end, find, forget, freeze, run, thaw};
 pub use fetch::NetworkPolicy;
 pub use guard::Protected;
-pub use masking::{Flush, MaskedText, Secrets};
+pub use masking::{MaskEnd, MaskedText, Secrets};
 pub use orphan::{Orphans, orphans};
 pub use output::Outputs;
 pub use policy::{Checked, check};

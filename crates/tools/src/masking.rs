@@ -100,7 +100,7 @@ impl Secrets {
             return None;
         }
         let mut stream = MaskedText::new(self);
-        let masked = stream.push(text.to_owned()) + &stream.flush(Flush::Whole);
+        let masked = stream.push(text.to_owned()) + &stream.flush(MaskEnd::Whole);
         Some((masked, stream.count()))
     }
 
@@ -218,7 +218,7 @@ impl MaskedStream {
 
 /// What happens at an end with text that may be the beginning of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flush {
+pub enum MaskEnd {
     /// It is no secret: the text is known to be whole.
     Whole,
     /// If it is long, it is masked as a part of one.
@@ -261,13 +261,13 @@ impl MaskedText {
     }
 
     /// Returns the text that was held back; the next piece begins anew.
-    pub fn flush(&mut self, flush: Flush) -> String {
+    pub fn flush(&mut self, flush: MaskEnd) -> String {
         let (held, stream) = (self.0.pending.len(), &mut self.0);
         let shown = match (&stream.secrets.0, flush) {
             _ if held == 0 => return String::new(),
-            (None, _) | (_, Flush::Whole) => true,
-            (Some(patterns), Flush::Ended) => held < patterns.least_part(&stream.pending),
-            (_, Flush::Broken) => held < SECRET_START_LEAST_BYTES / 2,
+            (None, _) | (_, MaskEnd::Whole) => true,
+            (Some(patterns), MaskEnd::Ended) => held < patterns.least_part(&stream.pending),
+            (_, MaskEnd::Broken) => held < SECRET_START_LEAST_BYTES / 2,
         };
         let mut masked = Vec::new();
         if shown {
@@ -275,7 +275,7 @@ impl MaskedText {
         } else {
             stream.pending.clear();
             stream.count += 1;
-            if flush == Flush::Ended {
+            if flush == MaskEnd::Ended {
                 masked.extend_from_slice(MASK.as_bytes());
             }
         }
@@ -340,7 +340,7 @@ mod tests {
     }
 
     /// The text in these pieces, masked.
-    fn in_pieces<'a>(secrets: &Secrets, pieces: impl IntoIterator<Item = &'a str>, end: Flush) -> String {
+    fn in_pieces<'a>(secrets: &Secrets, pieces: impl IntoIterator<Item = &'a str>, end: MaskEnd) -> String {
         let mut text = MaskedText::new(secrets);
         let masked: String = pieces.into_iter().map(|piece| text.push(piece.to_owned())).collect();
         masked + &text.flush(end)
@@ -356,15 +356,15 @@ mod tests {
         for (number, &first) in ends.iter().enumerate() {
             for &second in &ends[number..] {
                 let pieces = [&text[..first], &text[first..second], &text[second..]];
-                assert_eq!(in_pieces(&secrets, pieces, Flush::Ended), whole, "{pieces:?}");
+                assert_eq!(in_pieces(&secrets, pieces, MaskEnd::Ended), whole, "{pieces:?}");
             }
         }
         assert_eq!(secrets.mask_counted(text), Some((whole.to_owned(), 6)));
         assert!(secrets.are_in(text) && !secrets.are_in("sk-Ab/9 plain") && secrets.mask_counted("plain").is_none());
         let letters: Vec<&str> = ends.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect();
-        assert_eq!(in_pieces(&secrets, letters.iter().copied(), Flush::Ended), whole);
+        assert_eq!(in_pieces(&secrets, letters.iter().copied(), MaskEnd::Ended), whole);
         let plain = "sk-Ab nialp plain-secre, sk";
-        assert_eq!(in_pieces(&secrets, plain.split_inclusive(' '), Flush::Ended), plain);
+        assert_eq!(in_pieces(&secrets, plain.split_inclusive(' '), MaskEnd::Ended), plain);
     }
 
     #[test]
@@ -378,9 +378,9 @@ mod tests {
             ("a sk-0123456789abcdefghijklmnopqrstuvwxy", "a [secret]", "a "),
             ("a sk-0123456789abcdefghijklmnopqrstuvwxyz", "a [secret]", "a [secret]"),
         ] {
-            assert_eq!(in_pieces(&secrets, [text], Flush::Ended), ended);
-            assert_eq!(in_pieces(&secrets, [text], Flush::Broken), broken);
-            assert!(in_pieces(&secrets, [text], Flush::Whole).len() >= ended.len());
+            assert_eq!(in_pieces(&secrets, [text], MaskEnd::Ended), ended);
+            assert_eq!(in_pieces(&secrets, [text], MaskEnd::Broken), broken);
+            assert!(in_pieces(&secrets, [text], MaskEnd::Whole).len() >= ended.len());
         }
     }
 

@@ -297,7 +297,7 @@ pub(crate) fn r23_a_limit_of_the_day_that_is_set_later_holds_for_a_run_at_work()
     home.put("go", "");
     until_it_waits(&home);
     let explained = home.run(&["runs", "explain"]).expect_code(0);
-    assert!(explained.out.contains("1 of 1 calls"), "{explained:?}");
+    assert!(explained.out.contains("what the whole home today may spend is used up"), "{explained:?}");
     home.run(&["budget", "set", "--day", "--calls", "none"]).expect_code(0);
     agent.finish().expect_code(0);
 }

@@ -8,7 +8,7 @@ use engine::{BlockOf, Failure, Part};
 use futures_util::StreamExt as _;
 use futures_util::stream::Fuse;
 use models::{Model as _, ModelEvent, Request, ResponseStream};
-use tools::{Flush, MaskedText, Secrets};
+use tools::{MaskEnd, MaskedText, Secrets};
 
 use crate::runtime::Shared;
 
@@ -82,7 +82,7 @@ impl Mask {
             Ok(ModelEvent::Part(Part::Text(text))) => self.write(Block::Text, text, &mut put),
             Ok(ModelEvent::Part(Part::Reasoning(text))) => self.write(Block::Reasoning, text, &mut put),
             Ok(ModelEvent::Part(Part::Call { index, provider_id, name, arguments })) => {
-                self.end_block(Flush::Ended, &mut put);
+                self.end_block(MaskEnd::Ended, &mut put);
                 let masked = |text: String| self.secrets.mask_counted(&text).map_or(text, |(masked, _)| masked);
                 let (provider_id, name) = (provider_id.map(masked), name.map(masked));
                 let arguments = self.arguments_of(index).push(arguments);
@@ -92,23 +92,23 @@ impl Mask {
             }
             Ok(ModelEvent::Part(Part::Signature { block, signature })) => {
                 let is_of_reasoning = block == BlockOf::Reasoning && self.block == Block::Reasoning;
-                let was_masked = self.end(Flush::Ended, &mut put);
+                let was_masked = self.end(MaskEnd::Ended, &mut put);
                 // A provider refuses a signature of other reasoning than it was made for.
                 if !(is_of_reasoning && was_masked || self.secrets.are_in(&signature)) {
                     put(Part::Signature { block, signature });
                 }
             }
             Ok(ModelEvent::Part(part @ Part::Image(_))) => {
-                self.end_block(Flush::Ended, &mut put);
+                self.end_block(MaskEnd::Ended, &mut put);
                 put(part);
             }
             Ok(ModelEvent::Opened) => ready.push_back(Ok(ModelEvent::Opened)),
             Ok(ended @ ModelEvent::Ended { .. }) => {
-                self.end(Flush::Ended, &mut put);
+                self.end(MaskEnd::Ended, &mut put);
                 ready.push_back(Ok(ended));
             }
             Err(failure) => {
-                self.end(Flush::Broken, &mut put);
+                self.end(MaskEnd::Broken, &mut put);
                 ready.push_back(Err(self.masked(failure)));
             }
         }
@@ -116,7 +116,7 @@ impl Mask {
 
     fn write(&mut self, block: Block, text: String, put: &mut impl FnMut(Part)) {
         if block != self.block {
-            self.end_block(Flush::Ended, put);
+            self.end_block(MaskEnd::Ended, put);
             self.block = block;
         }
         let text = self.block_text.push(text);
@@ -135,7 +135,7 @@ impl Mask {
     }
 
     /// Ends the text or the reasoning that is being written; whether something in it was masked.
-    fn end_block(&mut self, flush: Flush, put: &mut impl FnMut(Part)) -> bool {
+    fn end_block(&mut self, flush: MaskEnd, put: &mut impl FnMut(Part)) -> bool {
         let rest = self.block_text.flush(flush);
         if !rest.is_empty() {
             put(self.block.part(rest));
@@ -148,7 +148,7 @@ impl Mask {
     }
 
     /// Ends everything; whether something in the last text or reasoning was masked.
-    fn end(&mut self, flush: Flush, put: &mut impl FnMut(Part)) -> bool {
+    fn end(&mut self, flush: MaskEnd, put: &mut impl FnMut(Part)) -> bool {
         let was_masked = self.end_block(flush, put);
         for (index, text) in &mut self.arguments {
             let arguments = text.flush(flush);
