@@ -60,6 +60,14 @@ pub(super) struct ProviderFault {
     pub(super) lasts_ms: u64,
 }
 
+impl ProviderFault {
+    /// Whether the run has to wait until a timeout of its requests. All others must not have a short one: where the
+    /// machine stands still for a second, a request without a fault would fail too.
+    pub(super) fn is_silence(&self) -> bool {
+        matches!(self.class, Some(Stalled)) || (self.class == Some(Timeout) && self.lasts_ms == SILENT_MS)
+    }
+}
+
 /// The run continues: it retries, with the other key, or with the other model.
 const fn fault(number: &'static str, script: &'static str, class: FailureClass, lasts_ms: u64) -> ProviderFault {
     ProviderFault { class: Some(class), ..harmless(number, script, lasts_ms) }

@@ -208,7 +208,7 @@ fn configuration(kill_home: &KillHome, setup: &Setup, bench: &Bench) -> io::Resu
     let poison_after = if *poison_after == 0 { r#""off""#.to_owned() } else { poison_after.to_string() };
     let workspace = kill_home.workspace();
     let (workspace, base_url) = (workspace.display(), bench.server.base_url());
-    let silence_s = if fault.number == "P12" || fault.script.starts_with("odd=late") { SHORT_S } else { LONG_S };
+    let silence_s = if fault.is_silence() { SHORT_S } else { LONG_S };
     let keep = if fault.work == Work::Reads { 1_000 } else { 20_000 };
     let away = match fault.address {
         Address::Server => None,
