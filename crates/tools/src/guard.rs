@@ -18,31 +18,61 @@ use rustix::io::Errno;
 use crate::limits::GUARDED_ENTRIES;
 use crate::paths::follow_links;
 
-/// Folders and files that no tool may read or write, with all that is in the folders. They need not exist.
+/// Folders and files that no tool may read or write, with all that is in the folders. They need not exist. Clones share
+/// what the last call found there.
 #[derive(Debug, Clone, Default)]
 pub struct Protected {
-    folders: Arc<[PathBuf]>,
-    files: Arc<[PathBuf]>,
+    folders: Vec<Arc<ProtectedPath>>,
+    files: Vec<Arc<ProtectedPath>>,
 }
 
 impl Protected {
     /// Protects these files. The paths are absolute.
     pub fn files(files: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self { folders: Arc::default(), files: files.into_iter().collect() }
+        Self { folders: vec![], files: files.into_iter().map(ProtectedPath::new).collect() }
     }
 
-    /// Also protects this folder.
+    /// Protects this folder. The path is absolute.
+    pub fn folder(folder: PathBuf) -> Self {
+        Self { folders: vec![ProtectedPath::new(folder)], files: vec![] }
+    }
+
+    /// Also protects what the other one protects.
     #[must_use]
-    pub fn with_folder(self, folder: &Path) -> Self {
-        Self { folders: self.folders.iter().cloned().chain([folder.to_owned()]).collect(), ..self }
+    pub fn and(mut self, other: &Self) -> Self {
+        self.folders.extend_from_slice(&other.folders);
+        self.files.extend_from_slice(&other.files);
+        self
+    }
+}
+
+/// A path as it is configured, with what was there when a call last looked: most calls find the same.
+#[derive(Debug)]
+struct ProtectedPath {
+    path: PathBuf,
+    last: Mutex<Option<Arc<Place>>>,
+}
+
+impl ProtectedPath {
+    fn new(path: PathBuf) -> Arc<Self> {
+        Arc::new(Self { path, last: Mutex::default() })
+    }
+
+    /// What is there now.
+    fn place(&self) -> Arc<Place> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some(place) if place.is_at(&self.path) => Arc::clone(place),
+            _ => Arc::clone(last.insert(Arc::new(Place::of(&self.path)))),
+        }
     }
 }
 
 /// Judges what the tools of one call open.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
-    folders: Vec<ProtectedPath>,
-    files: Vec<ProtectedPath>,
+    folders: Vec<Arc<Place>>,
+    files: Vec<Arc<Place>>,
     /// Folders that are neither protected nor below a protected one.
     clear: Mutex<BTreeSet<Identity>>,
     /// Everything below the protected folders; read only for what may have a second name.
@@ -51,13 +81,13 @@ pub(crate) struct Guard {
 
 /// A protected path as it was when the call began.
 #[derive(Debug)]
-struct ProtectedPath {
+struct Place {
     /// The path with all links resolved.
     real: PathBuf,
     /// What is there.
     identity: Option<Identity>,
-    /// The folder that it is in: a file that is replaced there is protected as well.
-    above: Option<Identity>,
+    /// The folders that it is in, the nearest first: a file that is replaced in the nearest is protected as well.
+    above: Vec<(PathBuf, Option<Identity>)>,
 }
 
 /// What tells two files apart.
@@ -91,12 +121,12 @@ fn refused() -> io::Error {
 
 impl Guard {
     pub(crate) fn new(protected: &Protected) -> Self {
-        let folders: Vec<_> = protected.folders.iter().map(|path| ProtectedPath::of(path)).collect();
-        let files = protected.files.iter().map(|path| ProtectedPath::of(path)).collect();
+        let folders: Vec<_> = protected.folders.iter().map(|path| path.place()).collect();
+        let files = protected.files.iter().map(|path| path.place()).collect();
         // What a protected folder is in is not in it. Most walks upwards end there.
-        let above = folders.iter().flat_map(|folder| folder.real.ancestors().skip(1));
-        let above = above.filter(|path| !folders.iter().any(|folder| path.starts_with(&folder.real)));
-        let clear = above.filter_map(identity).collect();
+        let above = folders.iter().flat_map(|folder| &folder.above);
+        let above = above.filter(|(path, _)| !folders.iter().any(|folder| path.starts_with(&folder.real)));
+        let clear = above.filter_map(|(_, identity)| *identity).collect();
         Self { folders, files, clear: Mutex::new(clear), contents: OnceLock::new() }
     }
 
@@ -135,7 +165,7 @@ impl Guard {
         }
         let folder = folder.as_fd();
         let above = self.identified(folder)?;
-        if self.files.iter().any(|file| file.above == Some(above) && file.real.file_name().is_some_and(same(name))) {
+        if self.files.iter().any(|file| file.parent() == Some(above) && file.real.file_name().is_some_and(same(name))) {
             return Err(refused());
         }
         match Seen::at(folder, name) {
@@ -197,10 +227,23 @@ impl Guard {
     }
 }
 
-impl ProtectedPath {
+impl Place {
     fn of(path: &Path) -> Self {
         let real = follow_links(Path::new("/"), path).unwrap_or_else(|| path.to_owned());
-        Self { identity: identity(&real), above: real.parent().and_then(identity), real }
+        let above = real.ancestors().skip(1).map(|path| (path.to_owned(), identity(path))).collect();
+        Self { identity: identity(&real), above, real }
+    }
+
+    /// Whether this path still leads here, and this is still where it was.
+    fn is_at(&self, path: &Path) -> bool {
+        let is_same = |seen: Seen| self.identity == Some(seen.identity);
+        Seen::followed(path).is_ok_and(is_same)
+            && self.above.first().is_none_or(|(folder, known)| known.is_some() && identity(folder) == *known)
+    }
+
+    /// The folder that it is in.
+    fn parent(&self) -> Option<Identity> {
+        self.above.first().and_then(|(_, identity)| *identity)
     }
 }
 
@@ -211,7 +254,15 @@ fn identity(path: &Path) -> Option<Identity> {
 impl Seen {
     /// Looks at a name in a folder; the empty name is the open file itself. A link is not followed.
     fn at(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Self> {
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+        Self::with(folder, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)
+    }
+
+    /// Looks at what a path leads to.
+    fn followed(path: &Path) -> rustix::io::Result<Self> {
+        Self::with(CWD, path.as_os_str(), AtFlags::empty())
+    }
+
+    fn with(folder: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> rustix::io::Result<Self> {
         match statx(folder, name, flags, StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK) {
             Ok(found) => {
                 let is_folder = FileType::from_raw_mode(found.stx_mode.into()).is_dir();

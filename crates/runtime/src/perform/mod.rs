@@ -246,7 +246,7 @@ fn call_request(
     let context = tools::Context {
         workspace: PathBuf::from(&settings.workspace),
         calls: job.shared.calls(),
-        protected: protected.with_folder(&job.shared.home),
+        protected: protected.and(&job.shared.own),
         tool_timeout_ms: settings.limits.tool_timeout_ms,
         secrets,
         outputs: job.shared.outputs(),

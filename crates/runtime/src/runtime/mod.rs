@@ -50,6 +50,7 @@ impl Runtime {
         // A journal that cannot be read reports it when a session is opened.
         let latest = journal.latest().unwrap_or_default();
         let shared = Shared {
+            own: tools::Protected::folder(options.home.clone()),
             home: options.home,
             supervisor: options.supervisor,
             resolver: options.resolver,

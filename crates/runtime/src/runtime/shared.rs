@@ -23,6 +23,8 @@ use crate::sessions::Sessions;
 /// What every actor and effect of a home shares.
 pub(crate) struct Shared {
     pub(crate) home: PathBuf,
+    /// The home, which no tool may read or write.
+    pub(crate) own: tools::Protected,
     pub(crate) supervisor: PathBuf,
     pub(crate) resolver: Box<dyn Resolver>,
     pub(crate) journal: Arc<dyn Journal>,

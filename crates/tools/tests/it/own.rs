@@ -28,7 +28,7 @@ fn world() -> World {
     symlink(world.path("dotfiles/limulus.toml"), world.path(".limulus/config.toml")).unwrap();
     world.put("notes.txt", "for everybody");
     let files = [world.path("secrets/key"), world.path("secrets/key.new"), world.path(".limulus/config.toml")];
-    world.context.protected = Protected::files(files).with_folder(&world.path(".limulus"));
+    world.context.protected = Protected::files(files).and(&Protected::folder(world.path(".limulus")));
     world.context.calls = world.path(".limulus/calls");
     // The most generous policies that there are.
     world.settings.exec = Policy::Allow;
@@ -171,7 +171,7 @@ async fn r61_a_walk_passes_the_home_by() {
     let world = world();
     fs::rename(world.path(".limulus"), world.path("home")).unwrap();
     let mut world = world;
-    world.context.protected = Protected::files([world.path("secrets/key")]).with_folder(&world.path("home"));
+    world.context.protected = Protected::files([world.path("secrets/key")]).and(&Protected::folder(world.path("home")));
     for path in [".", "secrets", "/"] {
         let arguments = json!({ "pattern": "not-for-tools", "path": path, "glob": "**/*e*" });
         if path != "/" {
@@ -198,7 +198,7 @@ async fn r61_the_home_outside_the_workspace_is_refused_though_paths_outside_are_
     fs::write(home.join("journal.db"), OWN).unwrap();
     let key = home.parent().unwrap().join("key");
     fs::write(&key, OWN).unwrap();
-    world.context.protected = Protected::files([key.clone()]).with_folder(&home);
+    world.context.protected = Protected::files([key.clone()]).and(&Protected::folder(home.clone()));
     world.settings.outside = Policy::Allow;
     for path in ["../own", "../own/journal.db", "../key", home.to_str().unwrap(), key.to_str().unwrap()] {
         refused(&world, path).await;
@@ -210,6 +210,41 @@ async fn r61_the_home_outside_the_workspace_is_refused_though_paths_outside_are_
     call.evidence = Some(json!({ "outside": [key] }).to_string());
     let result = output(&world.run(&call).await);
     assert!(result.contains("belongs to limulus itself"), "{result}");
+}
+
+/// What a call found at a protected path is kept for the next one only as long as it is still there.
+#[tokio::test]
+async fn r61_a_protected_path_that_leads_elsewhere_since_the_last_call_is_protected_there() {
+    let mut world = World::new();
+    for (name, text) in [("one/key", OWN), ("two/key", OWN), ("home-1/journal.db", OWN), ("home-2/journal.db", OWN)] {
+        world.put(name, text);
+    }
+    world.context.protected = Protected::files([world.path("keys/key")]).and(&Protected::folder(world.path("home")));
+    symlink(world.path("one"), world.path("keys")).unwrap();
+    symlink(world.path("home-1"), world.path("home")).unwrap();
+    for path in ["one/key", "keys/key", "home-1/journal.db"] {
+        refused(&world, path).await;
+    }
+    let lead = |name: &str, to: &str| {
+        fs::remove_file(world.path(name)).unwrap();
+        symlink(world.path(to), world.path(name)).unwrap();
+    };
+    lead("keys", "two");
+    lead("home", "home-2");
+    for path in ["two/key", "keys/key", "home-2/journal.db", "home/journal.db"] {
+        refused(&world, path).await;
+    }
+    assert_eq!(output(&world.call("read", json!({ "path": "one/key" })).await), OWN);
+    // The key appears, the home is replaced.
+    fs::rename(world.path("two/key"), world.path("two/old")).unwrap();
+    assert_eq!(output(&world.call("read", json!({ "path": "two/old" })).await), OWN);
+    world.put("two/key", OWN);
+    fs::rename(world.path("home-2"), world.path("aside")).unwrap();
+    world.put("home-2/journal.db", OWN);
+    for path in ["two/key", "home-2/journal.db"] {
+        refused(&world, path).await;
+    }
+    assert_eq!(output(&world.call("read", json!({ "path": "aside/journal.db" })).await), OWN);
 }
 
 /// A link that appears after the check leads nowhere either.
@@ -230,7 +265,7 @@ async fn r61_what_was_checked_does_not_become_the_home_before_it_runs() {
         fs::remove_file(world.path("d")).unwrap();
         fs::rename(world.path(".limulus"), world.path("d")).unwrap();
         let mut moved = world;
-        moved.context.protected = Protected::default().with_folder(&moved.path("d"));
+        moved.context.protected = Protected::folder(moved.path("d"));
         let result = output(&moved.run(&call).await);
         assert!(!result.contains(OWN) && result.contains("belongs to limulus itself"), "{tool}: {result}");
     }

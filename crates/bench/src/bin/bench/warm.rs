@@ -63,6 +63,13 @@ struct Local {
     window: u64,
     /// How many runs may execute at once.
     lane: usize,
+    redaction: runtime::Redaction,
+}
+
+/// As many keys as a configuration may have, of the usual length: answers are masked.
+fn redaction() -> runtime::Redaction {
+    let key = |number: u64| format!("sk-{:x}{:x}", !number, number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    runtime::Redaction { secrets: tools::Secrets::new((1..=4).map(key)), ..runtime::Redaction::default() }
 }
 
 impl runtime::Resolver for Local {
@@ -106,10 +113,8 @@ impl runtime::Resolver for Local {
         Ok(models::Endpoint::new(models::Api::OpenAiChat, self.base_url.clone(), key))
     }
 
-    /// As many keys as a configuration may have, of the usual length: answers are masked.
     fn redaction(&self) -> runtime::Redaction {
-        let key = |number: u64| format!("sk-{:x}{:x}", !number, number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        runtime::Redaction { secrets: tools::Secrets::new((1..=4).map(key)), ..runtime::Redaction::default() }
+        self.redaction.clone()
     }
 
     fn lanes(&self) -> LaneBounds {
@@ -139,7 +144,13 @@ impl Warm {
         let options = Options {
             home: folder.join("home"),
             supervisor: PathBuf::new(),
-            resolver: Box::new(Local { base_url: base_url.to_owned(), workspace, window, lane }),
+            resolver: Box::new(Local {
+                base_url: base_url.to_owned(),
+                workspace,
+                window,
+                lane,
+                redaction: redaction(),
+            }),
             models: models::ModelSet::new(),
             events: Some(events),
             waits: None,
