@@ -123,11 +123,15 @@ impl Guard {
     pub(crate) fn new(protected: &Protected) -> Self {
         let folders: Vec<_> = protected.folders.iter().map(|path| path.place()).collect();
         let files = protected.files.iter().map(|path| path.place()).collect();
-        // What a protected folder is in is not in it. Most walks upwards end there.
-        let above = folders.iter().flat_map(|folder| &folder.above);
-        let above = above.filter(|(path, _)| !folders.iter().any(|folder| path.starts_with(&folder.real)));
-        let clear = above.filter_map(|(_, identity)| *identity).collect();
-        Self { folders, files, clear: Mutex::new(clear), contents: OnceLock::new() }
+        Self { folders, files, clear: Mutex::default(), contents: OnceLock::new() }
+    }
+
+    /// Whether a protected folder is in this one, and so not the other way round. Most walks upwards end there.
+    fn is_above(&self, identity: Identity) -> bool {
+        let above = self.folders.iter().flat_map(|folder| &folder.above);
+        above
+            .filter(|(_, known)| *known == Some(identity))
+            .any(|(path, _)| !self.folders.iter().any(|folder| path.starts_with(&folder.real)))
     }
 
     fn is_off(&self) -> bool {
@@ -149,7 +153,8 @@ impl Guard {
             let seen = Seen::at(fd, OsStr::new(""))?;
             let identity = *first.get_or_insert(seen.identity);
             // A folder that was passed before is the root: it is above itself.
-            if self.clear().contains(&seen.identity) || !passed.insert(seen.identity) {
+            let is_clear = self.is_above(seen.identity) || self.clear().contains(&seen.identity);
+            if is_clear || !passed.insert(seen.identity) {
                 self.clear().append(&mut passed);
                 return Ok(identity);
             }
