@@ -105,7 +105,7 @@ pub(super) struct Collectable {
 impl Collectable {
     pub(super) fn new(connection: &Connection, epoch: Epoch) -> rusqlite::Result<Self> {
         let youngest = connection.query_row("SELECT coalesce(max(rowid), 0) FROM bodies", [], |row| row.get(0))?;
-        let dictionaries = Dictionaries::read(connection);
+        let dictionaries = Dictionaries::read(connection)?;
         Ok(Self { epoch, youngest, dictionaries, removals: Removals::default() })
     }
 

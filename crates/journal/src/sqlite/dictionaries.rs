@@ -153,14 +153,20 @@ impl fmt::Display for Unpackable {
             Self::Frame => f.write_str("it cannot be decompressed"),
             Self::Dictionary(id) => write!(
                 f,
-                "it was compressed with dictionary {id}, which neither the journal nor this limulus has: use the newer \
-                 limulus that wrote it, or put the row of `dictionaries` back from a backup"
+                "it names dictionary {id}, which neither the journal nor this limulus has: either it is damaged, or that row \
+                 of `dictionaries` is; use the limulus that wrote it, or a backup"
             ),
         }
     }
 }
 
 impl std::error::Error for Unpackable {}
+
+/// Whether a row cannot be used, while the table can be read.
+fn is_of_the_row(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+    matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..))
+}
 
 /// The dictionaries of a home beside those of this program.
 #[derive(Clone, Default)]
@@ -181,19 +187,22 @@ impl fmt::Debug for Dictionaries {
 impl Dictionaries {
     /// Reads them. A row that is no dictionary counts as missing, and so does a missing table: what this program wrote
     /// can be read all the same.
-    pub(super) fn read(connection: &Connection) -> Self {
-        let rows = || -> rusqlite::Result<Vec<(u32, Vec<u8>)>> {
-            let mut statement = connection.prepare("SELECT id, bytes FROM dictionaries")?;
-            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
-        };
-        let other = rows().unwrap_or_default().into_iter().filter(|(id, _)| OWN.iter().all(|(own, _)| own != id));
+    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        if !connection.table_exists(None, "dictionaries")? {
+            return Ok(Self::default());
+        }
+        let mut statement = connection.prepare("SELECT id, bytes FROM dictionaries")?;
+        let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get_ref(1)?.as_bytes()?.to_vec()));
+        let rows = statement.query_map([], columns)?.filter(|row| !matches!(row, Err(error) if is_of_the_row(error)));
+        let rows: Vec<(u32, Vec<u8>)> = rows.collect::<Result<_, _>>()?;
+        let other = rows.into_iter().filter(|(id, _)| OWN.iter().all(|(own, _)| own != id));
         let known = |(id, bytes): (u32, Vec<u8>)| {
             let is_templates = !bytes.starts_with(&DICTIONARY);
             let zstd = || Some(Other::Zstd(DecoderDictionary::try_copy(&bytes).ok()?));
             let known = if is_templates { Some(Other::Templates(bytes.clone())) } else { zstd() };
             Some((id, known?))
         };
-        Self(Arc::new(other.filter_map(known).collect()))
+        Ok(Self(Arc::new(other.filter_map(known).collect())))
     }
 
     /// The JSON of a row that holds it as text, packed, or (`None`) not any more. A row never holds both.
@@ -299,7 +308,7 @@ pub fn store_uncompressed(database: &Path) -> Result<(), Error> {
     let store = || {
         let mut connection = Connection::open(database)?;
         connection.busy_timeout(schema::BUSY)?;
-        let dictionaries = Dictionaries::read(&connection);
+        let dictionaries = Dictionaries::read(&connection)?;
         let transaction = connection.transaction()?;
         let sql = "SELECT position, payload, packed FROM entries WHERE coalesce(packed, payload) IS NOT NULL";
         let json = |row: &Row<'_>| Ok((row.get(0)?, dictionaries.json_of(row, 1, 2)?.unwrap_or_default()));

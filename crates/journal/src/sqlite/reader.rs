@@ -105,7 +105,8 @@ impl Reader {
         let connection = connection.map_err(failed(&path))?;
         connection.busy_timeout(schema::BUSY).map_err(failed(&path))?;
         schema::keep_statements(&connection).map_err(failed(&path))?;
-        let dictionaries = Dictionaries::read(&connection);
+        // A damaged table must not keep anybody from what can be read without it.
+        let dictionaries = Dictionaries::read(&connection).unwrap_or_default();
         Ok(Self { path, connection: Mutex::new(connection), dictionaries, immutable: sees == Sees::FileAlone })
     }
 

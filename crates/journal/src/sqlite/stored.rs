@@ -176,7 +176,7 @@ fn computed_head(connection: &Connection, branch: i64, seq: Seq) -> rusqlite::Re
     let uuid = "SELECT uuid FROM branches WHERE id = ?1";
     let uuid = connection.prepare_cached(uuid)?.query_row([branch], |row| row.get(0)).optional()?;
     let Some(branch) = uuid.map(|uuid| BranchId(Uuid::from_bytes(uuid))) else { return Ok(None) };
-    let dictionaries = Dictionaries::read(connection);
+    let dictionaries = Dictionaries::read(connection)?;
     for stored in short.iter().rev() {
         head = head.and_then(|head| stored.head_after(branch, head, &dictionaries));
     }
@@ -212,7 +212,7 @@ pub(super) fn erase(connection: &Connection, branch: i64, seq: Seq) -> rusqlite:
     let columns = StoredEntry::COLUMNS;
     let sql = format!("SELECT {columns} FROM entries e WHERE e.branch = ?1 AND e.seq = ?2");
     let stored = connection.query_row(&sql, (branch, seq.0 as i64), StoredEntry::of)?;
-    let payload = stored.payload(&Dictionaries::read(connection)).map_err(|error| unreadable(7, error))?;
+    let payload = stored.payload(&Dictionaries::read(connection)?).map_err(|error| unreadable(7, error))?;
     let hash = stored.hash_of(payload.as_deref()).map(|hash| hash.0);
     let chain = head_at(connection, branch, seq)?.map(|head| head.chain.0);
     // What is not known stays as it is.
