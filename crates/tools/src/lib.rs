@@ -13,6 +13,7 @@ mod attach;
 mod background;
 mod call;
 mod cancel;
+mod cgroup;
 mod change;
 mod command_env;
 mod edit;

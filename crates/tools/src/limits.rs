@@ -176,6 +176,9 @@ pub(crate) const KILL_MS: u64 = 2_000;
 /// SIGKILL by then, and may have been stopped by the command.
 pub(crate) const FORCE_MS: u64 = 2_000;
 
+/// Cgroups that are removed of what a command made below its own: far more than a container tool makes.
+pub(crate) const CGROUP_FOLDERS: usize = 1 << 12;
+
 /// Milliseconds between two looks at a supervisor that was asked to end its command.
 pub(crate) const URGE_TICK_MS: u64 = 50;
 
