@@ -29,6 +29,7 @@ mod grep;
 mod guard;
 mod html;
 mod hunk;
+mod ignored;
 mod images;
 mod invocation;
 mod kinds;

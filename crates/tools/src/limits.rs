@@ -109,6 +109,10 @@ pub(crate) const ARGUMENTS_BYTES: usize = 8 << 20;
 /// Bytes of a regular expression or a glob: they are compiled at once, and that cannot be cancelled.
 pub(crate) const PATTERN_BYTES: usize = 4 << 10;
 
+/// Bytes of a file of rules like `.gitignore` that are read, and rules in it that count: more than projects have.
+pub(crate) const IGNORE_BYTES: u64 = 256 << 10;
+pub(crate) const IGNORE_RULES: usize = 4_096;
+
 /// Bytes of a URL: servers refuse longer ones.
 pub(crate) const URL_BYTES: usize = 8 << 10;
 
