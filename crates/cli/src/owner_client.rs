@@ -109,7 +109,7 @@ impl Opening<'_> {
     }
 
     async fn own(&self, journal: Arc<Sqlite>) -> Result<OwnerClient, CliError> {
-        adopt()?;
+        adopt(&self.globals.home)?;
         let (notes_in, notes) = mpsc::channel(NOTES);
         let config = Arc::clone(&self.config);
         let drain = config.drain();
@@ -149,8 +149,8 @@ impl Opening<'_> {
 }
 
 /// Makes this process inherit, and end, what commands leave behind.
-pub(crate) fn adopt() -> Result<(), CliError> {
-    tools::adopt_what_commands_leave()
+pub(crate) fn adopt(home: &Path) -> Result<(), CliError> {
+    tools::adopt_what_commands_leave(&home.join("calls"))
         .map_err(|error| CliError::bug(&format!("what commands leave cannot be inherited: {error}")))
 }
 

@@ -21,7 +21,7 @@ use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, FORCE_MS, REASON_BYTES, 
 use crate::live::LiveOutput;
 use crate::paths::Workspace;
 use crate::supervise::{Job, SUPERVISOR};
-use crate::{command_env, preview, supervisors, tool_result, window};
+use crate::{cgroup, command_env, preview, supervisors, tool_result, window};
 
 /// The result of a command that was cancelled before it started.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
@@ -96,6 +96,11 @@ pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArgume
     loop {
         return Ok(match state(&folder)? {
             CallState::Absent if !folder.claim_void().map_err(record_error(&folder))? => continue,
+            // The command has removed its folder.
+            CallState::Absent if cgroup::exists(&folder) => {
+                end_left(&folder).await;
+                FoundCall { found: Found::Unknown, ended: None }
+            }
             CallState::Absent | CallState::Void => FoundCall { found: Found::NeverStarted, ended: None },
             CallState::Running => {
                 let yields = arguments.yields_after(context.tool_timeout_ms).is_some();
@@ -144,9 +149,9 @@ pub(crate) async fn ended_within(folder: &CallFolder, grace: Duration) -> io::Re
             state => return Ok(state),
         }
         if urge_at <= Instant::now() {
-            let (path, force) = (folder.path().to_owned(), began.elapsed() >= Duration::from_millis(FORCE_MS));
+            let (call, force) = (folder.clone(), began.elapsed() >= Duration::from_millis(FORCE_MS));
             // A panic of it is no reason to wait less.
-            let _ = tokio::task::spawn_blocking(move || supervisors::urge(&path, force)).await;
+            let _ = tokio::task::spawn_blocking(move || supervisors::urge(&call, force)).await;
             urge_at = Instant::now() + Duration::from_millis(URGE_TICK_MS);
         }
         sleep(Duration::from_millis(ATTACHED_TICK_MS)).await;
@@ -170,7 +175,7 @@ async fn settled(context: &Context, folder: &CallFolder, record: ExitRecord) -> 
 
 /// Ends what the command left, since its supervisor was killed.
 pub(crate) async fn end_left(folder: &CallFolder) {
-    let call = folder.name();
+    let call = folder.clone();
     // It returns nothing, and a panic in it must not end the session.
     let _ = tokio::task::spawn_blocking(move || supervisors::end_left_of(&call)).await;
 }
@@ -201,13 +206,15 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
     let (workspace, protected) = (context.workspace.clone(), context.protected.clone());
     let (command, limit_ms) = (arguments.command.clone(), limit_ms.saturating_add(SLACK_MS));
     let of_job = nonce.clone();
+    let call = Some(folder.path().to_owned());
     let job = move |_: &Cancel| {
         let folder = Workspace::open(&workspace, &protected)?.root;
-        Ok(serde_json::to_vec(&Job { command, folder, limit_ms, input: stays, nonce: of_job }))
+        Ok(serde_json::to_vec(&Job { command, folder, call, limit_ms, input: stays, nonce: of_job }))
     };
     let job = in_process("exec", job).await?.map_err(|error| not_started(error.into()))?;
     let mut supervisor = Command::new(&context.supervisor);
-    supervisor.arg("supervise").arg(folder.path());
+    // Every process may read its arguments, and a command is not told where the home is.
+    supervisor.arg("supervise").arg(cgroup::token(folder));
     supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     // Its process must not be one of `limulus` for who ends those by name.
     supervisor.arg0(SUPERVISOR);

@@ -15,7 +15,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Can
     folder.open_folder("search")?;
     let (matcher, hidden) = (matcher(&arguments.pattern)?, hidden(&arguments.pattern));
     let (mut lines, mut unread) = (Vec::new(), 0);
-    for entry in walk::entries(workspace, &folder, None, hidden)? {
+    for entry in walk::entries(workspace, &folder, None, hidden, cancel)? {
         cancel.check()?;
         // Do not name an entry that cannot be opened below the folder: a link may have led the walk elsewhere.
         let found = entry.and_then(|entry| {

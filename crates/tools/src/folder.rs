@@ -9,6 +9,7 @@
 //! calls/ID/written          for such a command: how many bytes it wrote (8 bytes, little-endian), once not all are kept
 //! calls/ID/output           what the command wrote, to both its outputs, in order: the first 4 MiB, then a ring of 4 MiB
 //! calls/ID/claim            the hash of a nonce that only the supervisor and the runtime that started it know
+//! calls/ID/trace.json       by what the processes of the command are found if the supervisor was killed
 //! calls/ID/exit.json        the exit record, with the nonce; complete and synced, or absent
 //! calls/.ID.PID.new         a folder that is being prepared
 //! ```
@@ -34,7 +35,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES, RECORD_BYTES};
-use crate::supervisors;
+use crate::supervise::trace::Trace;
+use crate::{cgroup, supervisors};
 
 /// Written to the control FIFO: end the command.
 pub(crate) const END: u8 = b'e';
@@ -128,7 +130,7 @@ impl CallFolder {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    fn parent(&self) -> &Path {
+    pub(crate) fn parent(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
@@ -292,6 +294,12 @@ impl CallFolder {
         Ok(bytes)
     }
 
+    /// What is known of the processes of the command; none if nothing can be read.
+    pub(crate) fn trace(&self) -> Option<Trace> {
+        let text = short_text(&self.folder().ok()?, "trace.json", RECORD_BYTES).ok()??;
+        serde_json::from_str(&text).ok()
+    }
+
     /// Reads the kept part of an output of `bytes` bytes.
     pub(crate) fn kept_output(&self, bytes: u64) -> io::Result<KeptOutput> {
         let mut file = self.open_output()?;
@@ -318,6 +326,11 @@ impl CallFolder {
         match open_calls(self.parent()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             calls => drop(calls?),
+        }
+        // Usually its supervisor has removed it.
+        if cgroup::exists(self) {
+            let (call, recorded) = (self.clone(), self.trace().and_then(|trace| trace.cgroup));
+            std::thread::spawn(move || supervisors::repeat(|| cgroup::end_of(&call, recorded.as_deref())));
         }
         match fs::remove_dir_all(&self.path) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
@@ -422,10 +435,11 @@ pub(crate) struct ClaimedFolder {
 }
 
 impl ClaimedFolder {
-    /// Creates the folder. Returns none if it exists already. `nonce` is the proof of the exit record.
-    pub(crate) fn claim(folder: &CallFolder, nonce: &str) -> io::Result<Option<Self>> {
+    /// Creates the folder. Returns none if it exists already. `nonce` is the proof of the exit record, `trace` what the
+    /// command's processes will have.
+    pub(crate) fn claim(folder: &CallFolder, nonce: &str, trace: Option<&Trace>) -> io::Result<Option<Self>> {
         let fresh = folder.parent().join(format!(".{}.{}.new", folder.name(), std::process::id()));
-        let claimed = Self::prepare(&fresh, folder, nonce);
+        let claimed = Self::prepare(&fresh, folder, nonce, trace);
         match &claimed {
             Ok(Some(_)) => {}
             // The first error is the one to report.
@@ -434,15 +448,18 @@ impl ClaimedFolder {
         claimed
     }
 
-    fn prepare(fresh: &Path, folder: &CallFolder, nonce: &str) -> io::Result<Option<Self>> {
+    fn prepare(fresh: &Path, folder: &CallFolder, nonce: &str, trace: Option<&Trace>) -> io::Result<Option<Self>> {
         fs::DirBuilder::new().mode(0o700).create(fresh)?;
         let control = fresh.join("control");
         mkfifoat(CWD, &control, Mode::RUSR | Mode::WUSR)?;
         let nonblocking = OFlags::NONBLOCK.bits() as i32;
         let control = OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(control)?;
-        let output = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh.join("output"))?;
-        let mut claim = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh.join("claim"))?;
-        claim.write_all(supervisors::claim(nonce).as_bytes())?;
+        let create = |name: &str| OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh.join(name));
+        let output = create("output")?;
+        create("claim")?.write_all(supervisors::claim(nonce).as_bytes())?;
+        if let Some(trace) = trace {
+            create("trace.json")?.write_all(&serde_json::to_vec(trace)?)?;
+        }
         let opened = rustix::fs::open(fresh, FOLDER, Mode::empty())?;
         match fs::rename(fresh, &folder.path) {
             Ok(()) => {}
@@ -530,7 +547,7 @@ mod tests {
     fn r16_a_command_whose_end_is_recorded_is_asked_for_nothing() {
         let calls = tempfile::tempdir().unwrap();
         let folder = CallFolder::at(calls.path().join("call"));
-        let claimed = ClaimedFolder::claim(&folder, "nonce of a test").unwrap().unwrap();
+        let claimed = ClaimedFolder::claim(&folder, "nonce of a test", None).unwrap().unwrap();
         assert!(folder.ask_to_freeze().unwrap() && folder.ask_to_thaw().unwrap());
         claimed.record(&ExitRecord::default()).unwrap();
         assert!(folder.control().unwrap().is_some(), "the supervisor lives");

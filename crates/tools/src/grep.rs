@@ -24,7 +24,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &GrepArguments, cancel: &Can
         .build();
     let mut found = Matches { cancel, shown: String::new(), text: String::new(), count: 0 };
     let mut unread = 0_u32;
-    for file in files(workspace, &path, arguments.glob.as_deref())? {
+    for file in files(workspace, &path, arguments.glob.as_deref(), cancel)? {
         cancel.check()?;
         let result = file.and_then(|file| {
             let (opened, _) = file.open_file("search")?;
@@ -46,12 +46,13 @@ fn files<'a>(
     workspace: &'a Workspace,
     path: &'a ResolvedPath,
     glob: Option<&str>,
+    cancel: &Cancel,
 ) -> Result<Box<dyn Iterator<Item = Result<ResolvedPath, ToolError>> + 'a>, ToolError> {
     let stat = path.stat().map_err(ToolError::file("search", path.shown.clone()))?;
     if kind(&stat) == FileType::RegularFile {
         return Ok(Box::new(std::iter::once(Ok(path.clone()))));
     }
-    let entries = walk::entries(workspace, path, glob, Hidden::LeftOut)?;
+    let entries = walk::entries(workspace, path, glob, Hidden::LeftOut, cancel)?;
     // Links are not followed, so the search stays in the folder; pipes and devices are not opened.
     let is_file = |entry: &Result<walk::Entry, ToolError>| entry.as_ref().map_or(true, |entry| entry.is_file);
     Ok(Box::new(entries.filter(is_file).map(|entry| entry.map(|entry| entry.path))))

@@ -109,6 +109,10 @@ pub(crate) const ARGUMENTS_BYTES: usize = 8 << 20;
 /// Bytes of a regular expression or a glob: they are compiled at once, and that cannot be cancelled.
 pub(crate) const PATTERN_BYTES: usize = 4 << 10;
 
+/// Bytes of a file of rules like `.gitignore` that are read, and rules in it that count: more than projects have.
+pub(crate) const IGNORE_BYTES: u64 = 256 << 10;
+pub(crate) const IGNORE_RULES: usize = 4_096;
+
 /// Bytes of a URL: servers refuse longer ones.
 pub(crate) const URL_BYTES: usize = 8 << 10;
 
@@ -175,6 +179,9 @@ pub(crate) const KILL_MS: u64 = 2_000;
 /// Milliseconds after which the runtime kills the processes of a command by itself: its supervisor, which was asked to end it, must have sent
 /// SIGKILL by then, and may have been stopped by the command.
 pub(crate) const FORCE_MS: u64 = 2_000;
+
+/// Cgroups that are removed of what a command made below its own: far more than a container tool makes.
+pub(crate) const CGROUP_FOLDERS: usize = 1 << 12;
 
 /// Milliseconds between two looks at a supervisor that was asked to end its command.
 pub(crate) const URGE_TICK_MS: u64 = 50;

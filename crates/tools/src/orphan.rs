@@ -47,7 +47,7 @@ pub fn orphans(calls: &Path, is_open: &dyn Fn(EffectId) -> bool) -> io::Result<O
 impl Orphans {
     /// Removes the orphaned folders of calls.
     pub fn remove(&self) -> io::Result<()> {
-        self.calls.iter().try_for_each(fs::remove_dir_all)
+        self.calls.iter().try_for_each(|path| CallFolder::at(path).remove())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What this process does so that a command of the same user can neither read it nor leave anything behind.
 
 use std::io;
+use std::path::Path;
 
 use rustix::process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior};
 
@@ -12,9 +13,11 @@ pub fn hide_from_commands() {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// From now on this process inherits what a command leaves whose supervisor was killed, and ends it.
-pub fn adopt_what_commands_leave() -> io::Result<()> {
+/// From now on this process inherits what a command leaves whose supervisor was killed, and ends it. It owns this folder of
+/// calls, and removes the empty cgroups that earlier ones of them have left.
+pub fn adopt_what_commands_leave(calls: &Path) -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     crate::supervisors::adopt();
+    crate::cgroup::remove_empty(calls);
     Ok(())
 }

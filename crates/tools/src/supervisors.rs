@@ -11,8 +11,11 @@ use std::time::{Duration, Instant};
 
 use tokio::process::{Child, Command};
 
+use crate::cgroup;
+use crate::folder::CallFolder;
 use crate::limits::{ENDING_TICK_MS, KILL_MS};
 use crate::supervise::processes;
+use crate::supervise::trace::Trace;
 
 /// A supervisor that this process has started.
 #[derive(Debug, Clone)]
@@ -92,16 +95,21 @@ pub(crate) fn end_left() {
     repeat(|| ADOPTS.load(Ordering::Relaxed) && processes::kill_adopted());
 }
 
-/// Ends what the command of this call left after its supervisor was killed. May block for up to [`KILL_MS`].
-pub(crate) fn end_left_of(call: &str) {
+/// Ends what the command of this call left after its supervisor was killed, by all that shows it: its cgroup, its mark, its
+/// trace, and that this process has inherited it. May block for up to [`KILL_MS`].
+pub(crate) fn end_left_of(call: &CallFolder) {
+    let trace = call.trace();
     repeat(|| {
-        let marked = processes::kill_marked(call);
-        ADOPTS.load(Ordering::Relaxed) && processes::kill_adopted() || marked
+        let in_cgroup = cgroup::end_of(call, trace.as_ref().and_then(|trace| trace.cgroup.as_deref()));
+        let marked = processes::kill_marked(&call.name());
+        let traced = trace.as_ref().is_some_and(Trace::kill);
+        let adopted = ADOPTS.load(Ordering::Relaxed) && processes::kill_adopted();
+        in_cgroup || marked || traced || adopted
     });
 }
 
 /// Repeats it until it finds nothing more: a process that is killed may have forked just before.
-fn repeat(finds: impl Fn() -> bool) {
+pub(crate) fn repeat(finds: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_millis(KILL_MS);
     while finds() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(ENDING_TICK_MS));
@@ -110,8 +118,8 @@ fn repeat(finds: impl Fn() -> bool) {
 
 /// Urges the supervisors of a folder that have not ended their command: continues one that is stopped. With `force`, kills
 /// everything below it as well, and a supervisor below which nothing is left: it must have recorded the end by then.
-pub(crate) fn urge(folder: &Path, force: bool) {
-    let known = of(folder).filter(|known| !known.over).map(|known| vec![known.pid]);
+pub(crate) fn urge(folder: &CallFolder, force: bool) {
+    let known = of(folder.path()).filter(|known| !known.over).map(|known| vec![known.pid]);
     for pid in known.unwrap_or_else(|| processes::supervisors_of(folder)) {
         let is_alone = force && !processes::kill_below(pid);
         processes::resume_stopped(pid);

@@ -77,7 +77,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     };
     let Taken { journal, claim } = taken;
     let epoch = journal.epoch();
-    crate::owner_client::adopt()?;
+    crate::owner_client::adopt(&globals.home)?;
     let (service, mut notes) = start(journal, program, config, globals);
     watch()?;
     let keeper = Arc::clone(&service);

@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
@@ -93,6 +94,102 @@ fn r15_a_later_owner_ends_a_command_that_has_stopped_its_supervisor() {
     resumed.signal(Signal::INT);
     resumed.finish().expect_code(130);
     assert_gone(&home, "resumed");
+}
+
+/// The cgroup of this process, if it may create another below it.
+fn own_cgroup() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?.to_owned();
+    let cgroups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = Path::new(&mount).join(cgroups.lines().find_map(|line| line.strip_prefix("0::/"))?);
+    let tried = own.join(format!("limulus-test-{}", std::process::id()));
+    fs::create_dir(&tried).and_then(|()| fs::remove_dir(&tried)).ok().map(|()| own)
+}
+
+/// Commands that kill their supervisor once `go` is there, with the mark of the call removed. None has any other trace than the
+/// one that is named.
+fn killers_without_owner() -> Vec<(&'static str, String)> {
+    let kill = "until test -e go; do sleep 0.02; done; kill -9 $S; while :; do sleep 0.1; done";
+    let leave = own_cgroup().map(|own| format!("echo $$ > {}/cgroup.procs;", own.display()));
+    let in_session =
+        format!("echo $PPID > supervisor; {} exec env -i S=$PPID sh ./kill", leave.clone().unwrap_or_default());
+    let with_output = format!(
+        "echo $PPID > supervisor; {} env -i S=$PPID setsid sh ./kill & sleep 300",
+        leave.clone().unwrap_or_default()
+    );
+    let in_cgroup =
+        "echo $PPID > supervisor; env -i S=$PPID setsid sh -c 'sh ./kill & sh ./kill' > /dev/null 2>&1 & sleep 300";
+    let mut all = vec![("session", in_session), ("output", with_output)];
+    match leave {
+        Some(_) => all.push(("cgroup", in_cgroup.to_owned())),
+        None => eprintln!("skipped: no cgroup can be created here, so none holds what leaves its session"),
+    }
+    for (_, command) in &mut all {
+        command.insert_str(0, &format!("echo 'echo $$ >> pids; {kill}' > kill; "));
+    }
+    all
+}
+
+fn supervisor_is_gone(home: &Home) {
+    let supervisor = pids(&home.file("supervisor"))[0];
+    until("the end of the supervisor", || !is_alive(supervisor));
+}
+
+/// R15: owner killed, supervisor killed, mark removed: the next owner ends the command.
+#[test]
+fn r15_a_later_owner_ends_what_has_killed_its_supervisor_after_its_owner() {
+    for (trace, command) in killers_without_owner() {
+        let home = Home::new();
+        home.put("attack", &command);
+        let agent = home.start(&["agent", "--yes", "-m", "run `exec sh ./attack`"]);
+        until("its command", || !pids(&home.file("pids")).is_empty());
+        agent.kill();
+        home.put("go", "");
+        supervisor_is_gone(&home);
+        assert!(pids(&home.file("pids")).into_iter().all(is_alive), "{trace}: nobody has ended it");
+        let resumed = home.run(&["resume"]);
+        assert_gone(&home, trace);
+        assert_eq!(
+            home.json(&["runs", "show"])["steps"][0]["calls"][0]["outcome"],
+            "interrupted",
+            "{trace}: {resumed:?}"
+        );
+    }
+}
+
+/// R15: the same while the later owner waits for the call.
+#[test]
+fn r15_a_later_owner_ends_what_kills_its_supervisor_beside_it() {
+    for (trace, command) in killers_without_owner() {
+        let home = Home::new();
+        home.put("attack", &command);
+        let agent = home.start(&["agent", "--yes", "-m", "run `exec sh ./attack`"]);
+        until("its command", || !pids(&home.file("pids")).is_empty());
+        agent.kill();
+        let resuming = home.start(&["resume"]);
+        resuming.until_err("found: running");
+        home.put("go", "");
+        let resumed = resuming.finish();
+        assert_gone(&home, trace);
+        assert_eq!(
+            home.json(&["runs", "show"])["steps"][0]["calls"][0]["outcome"],
+            "interrupted",
+            "{trace}: {resumed:?}"
+        );
+    }
+}
+
+/// R38: no line of arguments that every process may read says where the home is.
+#[test]
+fn r38_no_argument_of_a_process_says_where_the_home_is() {
+    let home = Home::new();
+    let list = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done > seen 2> /dev/null";
+    home.put("list", list);
+    home.run(&["agent", "--yes", "-m", "run `exec sh ./list`"]).expect_code(0);
+    let seen = home.text("seen");
+    assert!(seen.contains("call-supervisor supervise "), "{seen}");
+    let path = home.path().display().to_string();
+    assert!(!seen.contains(&path), "{:?}", seen.lines().find(|line| line.contains(&path)));
 }
 
 /// R38: commands receive an allow-list of variables, and those that the user names; never keys, never the home's address.

@@ -19,6 +19,7 @@ mod cut_answers;
 mod damage;
 mod doctor;
 mod escapes;
+mod executed;
 mod failover;
 mod faults;
 mod formats;

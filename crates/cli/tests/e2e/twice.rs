@@ -114,6 +114,12 @@ beside_an_owner! {
     large {
         r43_an_answer_of_six_megabytes_in_small_pieces_reaches_everybody,
         r43_an_answer_of_six_megabytes_in_one_piece_reaches_everybody,
+        r45_huge_results_are_bounded_for_a_command,
+    }
+    executed {
+        r02_yes_does_not_approve_a_file_that_other_programs_run,
+        r02_a_person_is_asked_about_such_a_file_in_spite_of_yes,
+        r41_the_users_own_files_of_git_hold_up_no_walk,
     }
     limits {
         r49_a_run_past_its_limit_ends_with_its_text_kept,
@@ -160,6 +166,7 @@ beside_an_owner! {
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
     ("held", "*", "each starts its own service, which has a fault"),
+    ("large", "r45_huge_results_are_bounded_in_a_service", "starts its own service"),
     ("anchored", "*", "removes entries of a home that nobody owns"),
     (
         "secrets",

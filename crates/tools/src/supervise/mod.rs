@@ -9,22 +9,26 @@
 
 pub(crate) mod output;
 pub(crate) mod processes;
+pub(crate) mod trace;
 mod watch;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, PipeReader, Read as _, Write as _};
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{getpid, set_child_subreaper, setsid};
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup::CallCgroup;
 use crate::folder::{CallFolder, ClaimedFolder, ExitRecord};
 use crate::supervise::processes::MARK;
+use crate::supervise::trace::Trace;
 use crate::supervisors;
 
 pub use processes::is_in_call;
@@ -40,6 +44,10 @@ pub(crate) struct Job {
     pub(crate) command: String,
     /// The folder to run it in.
     pub(crate) folder: PathBuf,
+    /// The folder of the call. It is in no argument, because every process may read those. A runtime of an older version
+    /// passes it as the argument.
+    #[serde(default)]
+    pub(crate) call: Option<PathBuf>,
     /// Milliseconds after which the supervisor ends the command even if no runtime asks for it.
     pub(crate) limit_ms: u64,
     /// Whether the command gets a standard input that can be written to, because it may continue in the background.
@@ -50,18 +58,19 @@ pub(crate) struct Job {
     pub(crate) nonce: String,
 }
 
-/// The body of the hidden subcommand `limulus supervise FOLDER`: runs the job on its standard input and records its end
-/// in FOLDER. `arguments` are those after the word `supervise`.
+/// The body of the hidden subcommand `limulus supervise TOKEN`: runs the job on its standard input and records its end
+/// in the folder that the job names. `arguments` are those after the word `supervise`: a word by which a later runtime
+/// finds this process.
 ///
 /// If it cannot claim the folder, it writes one line to standard output that says why. Else it writes the byte `.` once it
 /// has claimed it, and whenever the folder changes. Nobody has to read them.
 pub fn supervise_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter();
-    let (Some(folder), None) = (arguments.next(), arguments.next()) else {
-        let _ = writeln!(io::stdout(), "usage: limulus supervise FOLDER (started by limulus itself)");
+    let (Some(token), None) = (arguments.next(), arguments.next()) else {
+        let _ = writeln!(io::stdout(), "usage: limulus supervise TOKEN (started by limulus itself)");
         return ExitCode::from(2);
     };
-    match supervise(&CallFolder::at(PathBuf::from(folder))) {
+    match supervise(PathBuf::from(token)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             let _ = writeln!(io::stdout(), "{reason}");
@@ -70,7 +79,7 @@ pub fn supervise_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode
     }
 }
 
-fn supervise(folder: &CallFolder) -> Result<(), String> {
+fn supervise(token: PathBuf) -> Result<(), String> {
     // Before it is hidden: only its user may write there. It fails if there is no /proc, where nothing works.
     let _ = fs::write("/proc/self/comm", SUPERVISOR);
     crate::protection::hide_from_commands();
@@ -78,10 +87,12 @@ fn supervise(folder: &CallFolder) -> Result<(), String> {
     // process leads a session already.
     let _ = setsid();
     let job = read_job()?;
-    let call = folder.name();
+    let folder = CallFolder::at(job.call.clone().unwrap_or(token));
+    let (output, writer) = io::pipe().map_err(|error| format!("the command has no pipe for its output: {error}"))?;
+    let trace = output.try_clone().ok().and_then(|pipe| Trace::of_this_process(&folder, &OwnedFd::from(pipe).into()));
     let nonce = if job.nonce.is_empty() { supervisors::nonce() } else { Ok(job.nonce.clone()) };
     let claimed = nonce
-        .and_then(|nonce| ClaimedFolder::claim(folder, &nonce))
+        .and_then(|nonce| ClaimedFolder::claim(&folder, &nonce, trace.as_ref()))
         .map_err(|error| format!("the folder of the call could not be created: {error}"))?
         .ok_or("another supervisor runs the call, or it was cancelled before it started")?;
     // A runtime that does not read must not block the supervisor.
@@ -90,8 +101,9 @@ fn supervise(folder: &CallFolder) -> Result<(), String> {
     }
     notify_update();
     let started_at = now_ms();
-    let begun =
-        set_child_subreaper(Some(getpid())).map_err(io::Error::from).and_then(|()| start(&job, &call, &claimed));
+    let begun = set_child_subreaper(Some(getpid()))
+        .map_err(io::Error::from)
+        .and_then(|()| start(&job, &folder, &claimed, (output, writer)));
     let record = match begun {
         Ok(started) => watch::Watch::new(&claimed, started, job.limit_ms).until_ended(),
         Err(error) => {
@@ -118,28 +130,30 @@ struct Started {
     output: PipeReader,
     /// The handle that keeps its input open.
     input: Option<File>,
+    /// What it was born in, where that is possible.
+    cgroup: Option<CallCgroup>,
 }
 
 /// Starts the command. Both its outputs go into one pipe, which keeps their order.
-fn start(job: &Job, call: &str, claimed: &ClaimedFolder) -> io::Result<Started> {
-    let (output, writer) = io::pipe()?;
+fn start(
+    job: &Job,
+    call: &CallFolder,
+    claimed: &ClaimedFolder,
+    (output, writer): (PipeReader, PipeWriter),
+) -> io::Result<Started> {
     let (stdin, input) = if job.input {
         let (reader, kept) = claimed.make_input()?;
         (reader.into(), Some(kept))
     } else {
         (Stdio::null(), None)
     };
-    let child = Command::new("sh")
-        .arg("-c")
-        .arg(&job.command)
-        .current_dir(&job.folder)
-        .env(MARK, call)
-        .stdin(stdin)
-        .stdout(writer.try_clone()?)
-        .stderr(writer)
-        .process_group(0)
-        .spawn()?;
-    Ok(Started { child, output, input })
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(&job.command).current_dir(&job.folder).env(MARK, call.name());
+    command.stdin(stdin).stdout(writer.try_clone()?).stderr(writer).process_group(0);
+    let (child, cgroup) = CallCgroup::around(call, || command.spawn());
+    // It holds the ends of the pipes.
+    drop(command);
+    Ok(Started { child: child?, output, input, cgroup })
 }
 
 /// Writes one byte to standard output: the folder has changed.

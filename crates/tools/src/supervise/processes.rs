@@ -12,13 +12,15 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_p
 pub(crate) const MARK: &str = "SUPERVISED_CALL";
 
 use super::SUPERVISOR;
+use crate::cgroup;
+use crate::folder::CallFolder;
 use crate::supervisors;
 
 /// A descendant of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Descendant {
     pid: Pid,
-    group: Pid,
+    group: i32,
 }
 
 /// The result of [`reap`].
@@ -50,10 +52,10 @@ pub(crate) fn reap(main: Pid) -> Reaped {
 pub(crate) fn signal_descendants(main: Pid, signal: Signal) {
     let descendants = below(rustix::process::getpid().as_raw_pid());
     // If the group has no member left, its number may belong to another group by now.
-    if descendants.iter().any(|process| process.group == main) {
+    if descendants.iter().any(|process| process.group == main.as_raw_pid()) {
         let _ = kill_process_group(main, signal);
     }
-    for process in descendants.iter().filter(|process| process.group != main) {
+    for process in descendants.iter().filter(|process| process.group != main.as_raw_pid()) {
         // The process may have ended meanwhile.
         let _ = kill_process(process.pid, signal);
     }
@@ -130,11 +132,14 @@ pub(crate) fn resume_stopped(pid: i32) {
 }
 
 /// The supervisors of this folder that another process started, by their command lines.
-pub(crate) fn supervisors_of(folder: &Path) -> Vec<i32> {
+pub(crate) fn supervisors_of(folder: &CallFolder) -> Vec<i32> {
+    // One of an older version has the path.
+    let (token, path) = (cgroup::token(folder), folder.path().as_os_str().as_bytes());
     let is_its = |pid: &Pid| {
         let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
         let mut words = line.split(|byte| *byte == 0).skip(1);
-        words.next() == Some(b"supervise") && words.next() == Some(folder.as_os_str().as_bytes())
+        let is_supervisor = words.next() == Some(b"supervise");
+        is_supervisor && words.next().is_some_and(|word| word == token.as_bytes() || word == path)
     };
     all_processes().filter(is_its).map(Pid::as_raw_pid).collect()
 }
@@ -156,7 +161,7 @@ pub fn is_in_call(pid: u32) -> bool {
 }
 
 /// A process and those above it, the nearest first.
-fn ancestors(pid: u32) -> Vec<u32> {
+pub(super) fn ancestors(pid: u32) -> Vec<u32> {
     let above = |pid: &u32| {
         let (parent, _) = parent_and_group(Pid::from_raw(i32::try_from(*pid).ok()?)?)?;
         u32::try_from(parent).ok().filter(|parent| *parent > 0)
@@ -217,29 +222,31 @@ fn below(root: i32) -> Vec<Descendant> {
     below
 }
 
-fn all_processes() -> impl Iterator<Item = Pid> {
+pub(super) fn all_processes() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
 /// None if the process is gone, or has ended and waits to be reaped.
-fn parent_and_group(pid: Pid) -> Option<(i32, Pid)> {
+fn parent_and_group(pid: Pid) -> Option<(i32, i32)> {
     let status = Status::of(pid).filter(|status| !status.is_zombie)?;
     Some((status.parent, status.group))
 }
 
 /// What the system says of a process.
-struct Status {
-    is_zombie: bool,
+pub(super) struct Status {
+    pub(super) is_zombie: bool,
     is_stopped: bool,
     parent: i32,
-    group: Pid,
-    session: i32,
+    group: i32,
+    pub(super) session: i32,
+    /// Clock ticks since the boot.
+    pub(super) started: u64,
 }
 
 impl Status {
-    /// Parses `PID (NAME) STATE PARENT GROUP SESSION …`; the name may contain any character, also brackets.
-    fn of(pid: Pid) -> Option<Self> {
+    /// Parses `PID (NAME) STATE PARENT GROUP SESSION … STARTED …`; the name may contain any character, also brackets.
+    pub(super) fn of(pid: Pid) -> Option<Self> {
         let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
         let stat = String::from_utf8_lossy(&stat);
         let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
@@ -248,8 +255,9 @@ impl Status {
             is_zombie: matches!(state, "Z" | "X"),
             is_stopped: matches!(state, "T" | "t"),
             parent: fields.next()?.parse().ok()?,
-            group: Pid::from_raw(fields.next()?.parse().ok()?)?,
+            group: fields.next()?.parse().ok()?,
             session: fields.next()?.parse().ok()?,
+            started: fields.nth(15)?.parse().ok()?,
         })
     }
 }

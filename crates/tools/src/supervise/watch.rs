@@ -11,6 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, pidfd_open};
 
 use super::output::OutputLog;
 use super::{Started, notify_update, processes};
+use crate::cgroup::CallCgroup;
 use crate::folder::{CLOSE_INPUT, ClaimedFolder, END, EndedBy, ExitRecord, FREEZE, THAW};
 use crate::limits::{
     DRAIN_BYTES, ENDING_TICK_MS, FREEZE_LOOKS, KILL_MS, LIVE_BYTES, PIPE_BYTES, REAP_TICK_MS, TERM_MS,
@@ -65,6 +66,8 @@ pub(super) struct Watch<'a> {
     limit: Instant,
     /// Set while the command is frozen; its limit does not run then.
     frozen: Option<Frozen>,
+    /// None where the command has no cgroup.
+    cgroup: Option<CallCgroup>,
 }
 
 impl<'a> Watch<'a> {
@@ -84,6 +87,7 @@ impl<'a> Watch<'a> {
             ended_by: None,
             limit: Instant::now() + Duration::from_millis(limit_ms),
             frozen: None,
+            cgroup: started.cgroup,
         }
     }
 
@@ -118,7 +122,8 @@ impl<'a> Watch<'a> {
 
     fn advance(&mut self, asked: bool, none_left: bool) {
         let now = Instant::now();
-        if none_left {
+        // What is in the cgroup and is no descendant was put there.
+        if none_left && !self.ends_cgroup() {
             self.stage = Stage::Over;
             return;
         }
@@ -140,13 +145,22 @@ impl<'a> Watch<'a> {
             }
             Stage::Terminating { until } if now < until => {}
             Stage::Terminating { .. } => {
-                processes::signal_descendants(self.main, Signal::KILL);
+                self.kill();
                 self.stage = Stage::Killing { until: now + Duration::from_millis(KILL_MS) };
             }
             // Repeat: a killed process may have forked just before.
-            Stage::Killing { until } if now < until => processes::signal_descendants(self.main, Signal::KILL),
+            Stage::Killing { until } if now < until => self.kill(),
             Stage::Killing { .. } | Stage::Over => self.stage = Stage::Over,
         }
+    }
+
+    fn kill(&self) {
+        self.ends_cgroup();
+        processes::signal_descendants(self.main, Signal::KILL);
+    }
+
+    fn ends_cgroup(&self) -> bool {
+        self.cgroup.as_ref().is_some_and(CallCgroup::end)
     }
 
     fn timeout(&self) -> Duration {

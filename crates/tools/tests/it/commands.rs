@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tools::Outputs;
 
-use crate::support::{GRACE, Observed, SECRET, World, exec, lives, output, pid_in, supervisor_of, until};
+use crate::support::{GRACE, Observed, SECRET, World, exec, lives, output, pid_in, supervisor_of, token, until};
 
 fn kill(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
@@ -433,7 +433,7 @@ async fn r45_the_whole_of_a_long_output_can_be_read_page_by_page() {
 
 fn supervisor(world: &World, request: &tools::CallRequest) -> Command {
     let mut command = Command::new(&world.context.supervisor);
-    command.arg("supervise").arg(world.folder(request)).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.arg("supervise").arg(token(&world.folder(request))).stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }
 
@@ -445,7 +445,8 @@ pub(crate) fn spawn_supervisor(
 ) -> std::process::Child {
     fs::create_dir_all(&world.context.calls).unwrap();
     let mut child = supervisor(world, request).spawn().unwrap();
-    let job = serde_json::json!({ "command": command, "folder": world.context.workspace, "limit_ms": limit_ms });
+    let (folder, call) = (&world.context.workspace, world.folder(request));
+    let job = serde_json::json!({ "command": command, "folder": folder, "call": call, "limit_ms": limit_ms });
     child.stdin.take().unwrap().write_all(job.to_string().as_bytes()).unwrap();
     child
 }

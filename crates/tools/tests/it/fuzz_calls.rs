@@ -9,7 +9,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 
 use crate::support::{World, exec, output};
 
-const NAMES: [&str; 7] = ["exit.json", "claim", "control", "output", "written", "input", "other"];
+const NAMES: [&str; 8] = ["exit.json", "claim", "trace.json", "control", "output", "written", "input", "other"];
 
 /// Whatever is in the folder of a call: nothing blocks or panics, and a record counts only if its nonce hashes to the claim.
 #[test]

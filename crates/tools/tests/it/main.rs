@@ -18,4 +18,6 @@ mod orphans;
 mod own;
 mod policy;
 mod records;
+mod rules;
 mod support;
+mod traces;

@@ -60,7 +60,7 @@ fn quoted(text: &str) -> String {
     word
 }
 
-/// `KillMode=process`: running commands continue under their supervisors. `StartLimitIntervalSec=0`: a service whose home
+/// `KillMode=process`: running commands continue under their supervisors. `Delegate=yes`: each has a cgroup of its own. `StartLimitIntervalSec=0`: a service whose home
 /// is owned by a process that does not answer is started again until it has the home.
 fn systemd(program: &str, home: &str, stop_s: u64) -> String {
     // A dollar sign starts a variable in a command line.
@@ -76,6 +76,7 @@ fn systemd(program: &str, home: &str, stop_s: u64) -> String {
          ExecStart={program} serve\n\
          Environment={home}\n\
          KillMode=process\n\
+         Delegate=yes\n\
          TimeoutStopSec={stop_s}\n\
          Restart=on-failure\n\
          RestartSec=1\n\
@@ -123,6 +124,7 @@ mod tests {
             "ExecStart=\"/opt/a b/limulus\" serve",
             "Environment=\"LIMULUS_HOME=/h/50%%\\\"<x>\"",
             "KillMode=process",
+            "Delegate=yes",
             "TimeoutStopSec=30",
             "Type=notify",
             "StartLimitIntervalSec=0",

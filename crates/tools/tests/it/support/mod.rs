@@ -170,12 +170,18 @@ pub(crate) async fn pid_in(path: &Path) -> i32 {
     read().unwrap()
 }
 
-/// The supervisor of this call: the process whose command line names its folder.
+/// The word by which the supervisor of this call is found.
+pub(crate) fn token(folder: &Path) -> String {
+    let calls = blake3::hash(folder.parent().unwrap().to_str().unwrap().as_bytes()).to_hex();
+    format!("{}.{}", folder.file_name().unwrap().to_str().unwrap(), &calls[..16])
+}
+
+/// The supervisor of this call: the process whose command line has its token.
 pub(crate) fn supervisor_of(folder: &Path) -> Option<i32> {
-    let folder = folder.to_str().unwrap();
+    let token = token(folder);
     fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let line = fs::read(entry.path().join("cmdline")).ok()?;
-        let named = line.split(|byte| *byte == 0).nth(2)? == folder.as_bytes();
+        let named = line.split(|byte| *byte == 0).nth(2)? == token.as_bytes();
         if named { entry.file_name().to_str()?.parse().ok() } else { None }
     })
 }

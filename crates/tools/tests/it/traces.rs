@@ -1,0 +1,165 @@
+//! What a command leaves whose supervisor was killed, and whose owner too: nobody has inherited it. This process stands for
+//! the next owner; what is left goes to the system, because the test is no subreaper.
+
+use std::fs;
+use std::path::PathBuf;
+
+use engine::Found;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tools::CallRequest;
+
+use crate::commands::spawn_supervisor;
+use crate::support::{World, exec, lives, pid_in, supervisor_of, token, until};
+
+/// The folder of the cgroup of this process, if it may create another below it.
+fn own_cgroup() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?.to_owned();
+    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let path = cgroups.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
+    let own = PathBuf::from(mount).join(path);
+    let tried = own.join(format!("limulus-test-{}", std::process::id()));
+    fs::create_dir(&tried).ok()?;
+    fs::remove_dir(&tried).ok()?;
+    Some(own)
+}
+
+/// What a command does to leave its cgroup, if it has one.
+fn leave_cgroup() -> String {
+    own_cgroup().map_or("true".to_owned(), |own| format!("echo $$ > {}/cgroup.procs", own.display()))
+}
+
+/// Starts the command under a supervisor, kills that, and returns the process whose number the command wrote into `pid`.
+async fn left(world: &World, request: &CallRequest, command: &str) -> i32 {
+    let mut supervisor = spawn_supervisor(world, request, 60_000, command);
+    let pid = pid_in(&world.path("pid")).await;
+    let killed = Pid::from_raw(supervisor_of(&world.folder(request)).unwrap()).unwrap();
+    kill_process(killed, Signal::KILL).unwrap();
+    supervisor.wait().unwrap();
+    assert!(lives(pid), "it outlives its supervisor: {command}");
+    pid
+}
+
+fn end(pid: i32) {
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+}
+
+/// R15: the next owner finds it by its session, by the pipe of its output, or below such a process, without a mark.
+#[tokio::test]
+async fn r15_the_next_owner_ends_what_has_no_mark_by_session_output_and_parent() {
+    let leave = leave_cgroup();
+    for command in [
+        "LEAVE; exec env -i sh -c 'echo $$ > pid; while :; do sleep 0.1; done'",
+        "LEAVE; env -i sh -c 'echo $$ > pid; exec sleep 300' & sleep 300",
+        // No output, other group.
+        "LEAVE; env -i bash -mc 'sh -c \"echo \\$\\$ > pid; exec sleep 300\" > /dev/null 2>&1 & wait' & sleep 300",
+        // Another session, with the output of the command.
+        "LEAVE; env -i setsid sh -c 'echo $$ > pid; exec sleep 300' & sleep 300",
+        // Another session and no output, below a process of the session.
+        "LEAVE; env -i sh -c 'setsid sh -c \"echo \\$\\$ > pid; exec sleep 300\" > /dev/null 2>&1; :' & sleep 300",
+        "LEAVE; trap '' TERM INT HUP; env -i sh -c 'echo $$ > pid; while :; do sleep 0.1; done' & sleep 300",
+    ] {
+        let world = World::new();
+        let request = exec("unused");
+        let pid = left(&world, &request, &command.replace("LEAVE", &leave)).await;
+        let found = tools::find(&world.context, &request).await;
+        assert_eq!(found.found, Found::Unknown, "{command}");
+        until(command, || !lives(pid)).await;
+    }
+}
+
+/// R15: a cgroup holds what has neither mark, session, output nor parent, and what has removed the folder of its call.
+#[tokio::test]
+async fn r15_the_next_owner_ends_all_that_is_in_the_cgroup_of_a_call() {
+    let Some(own) = own_cgroup() else { return eprintln!("skipped: no cgroup can be created here") };
+    let hidden = "setsid env -i sh -c '(setsid sh -c \"DO; echo \\$\\$ > pid; exec sleep 300\" &); exit 0' > /dev/null 2>&1 < /dev/null & sleep 300";
+    for what in [
+        "true",
+        "rm -rf FOLDER",
+        "rm -f FOLDER/trace.json",
+        "echo {} > FOLDER/trace.json",
+        "mkdir CGROUP/inner; echo $$ > CGROUP/inner/cgroup.procs",
+    ] {
+        let world = World::new();
+        let request = exec("unused");
+        let folder = world.folder(&request);
+        let cgroup = own.join(format!("limulus.{}", token(&folder)));
+        let what = what.replace("FOLDER", folder.to_str().unwrap()).replace("CGROUP", cgroup.to_str().unwrap());
+        let pid = left(&world, &request, &hidden.replace("DO", &what.replace('$', "\\$"))).await;
+        assert!(cgroup.is_dir(), "{what}");
+        let found = tools::find(&world.context, &request).await;
+        assert_eq!(found.found, Found::Unknown, "{what}");
+        until(&what, || !lives(pid)).await;
+        assert!(!cgroup.exists(), "{what}");
+    }
+}
+
+/// R15: a call that ends leaves no cgroup, and neither does one whose record is removed.
+#[tokio::test]
+async fn r15_no_cgroup_outlives_its_call() {
+    let Some(own) = own_cgroup() else { return eprintln!("skipped: no cgroup can be created here") };
+    let world = World::new();
+    let of = |request: &CallRequest| own.join(format!("limulus.{}", token(&world.folder(request))));
+    for command in ["true", "exit 3", "setsid sleep 300 & true", "kill -9 $$"] {
+        let request = exec(command);
+        world.run(&request).await;
+        assert!(!of(&request).exists(), "{command}");
+    }
+    // One that was never entered, or left by a supervisor that was killed, goes with the record.
+    let request = exec("true");
+    world.run(&request).await;
+    fs::create_dir(of(&request)).unwrap();
+    tools::forget(&world.context.calls, request.id).unwrap();
+    until("it is removed", || !of(&request).exists()).await;
+}
+
+/// R15: no process of another boot, another container or another session is meant by a trace, nor the owner itself.
+#[tokio::test]
+async fn r15_a_trace_of_other_processes_ends_none() {
+    let own = rustix::process::getsid(None).unwrap().as_raw_pid();
+    for (field, value) in [
+        ("boot", json!("00000000-0000-0000-0000-000000000000")),
+        ("init", json!(u64::MAX)),
+        ("started", json!(u64::MAX)),
+        ("session", json!(own)),
+        ("session", json!(0)),
+        ("session", json!(-1)),
+        // So long ago that the number may be another session's by now.
+        ("forks", json!(0)),
+        ("forks", json!(u64::MAX)),
+        ("boot", Value::Null),
+        ("pipe", json!("x")),
+    ] {
+        let world = World::new();
+        let request = exec("unused");
+        let command =
+            format!("{}; exec env -i sh -c 'exec >/dev/null 2>&1; echo $$ > pid; exec sleep 300'", leave_cgroup());
+        let pid = left(&world, &request, &command).await;
+        let file = world.folder(&request).join("trace.json");
+        let mut trace: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        trace[field] = value.clone();
+        fs::write(&file, trace.to_string()).unwrap();
+        assert_eq!(tools::find(&world.context, &request).await.found, Found::Unknown);
+        let outlives = lives(pid);
+        end(pid);
+        assert!(outlives, "{field} = {value}");
+    }
+}
+
+/// A runtime of an older version names the folder in an argument.
+#[tokio::test]
+async fn r13_a_supervisor_takes_the_folder_of_its_call_as_an_argument_too() {
+    use std::io::Write as _;
+    let world = World::new();
+    let request = exec("unused");
+    fs::create_dir_all(&world.context.calls).unwrap();
+    let mut supervisor = std::process::Command::new(&world.context.supervisor);
+    supervisor.arg("supervise").arg(world.folder(&request)).stdin(std::process::Stdio::piped());
+    let mut supervisor = supervisor.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let job = json!({ "command": "echo done > ran", "folder": world.context.workspace, "limit_ms": 60_000 });
+    supervisor.stdin.take().unwrap().write_all(job.to_string().as_bytes()).unwrap();
+    supervisor.wait().unwrap();
+    assert_eq!(fs::read_to_string(world.path("ran")).unwrap(), "done\n");
+    assert_eq!(tools::find(&world.context, &request).await.found, Found::Ended);
+}
