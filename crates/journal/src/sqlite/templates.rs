@@ -93,9 +93,8 @@ fn parted(text: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
             values.extend(if last_id == Some(id) { &[][..] } else { &id.as_bytes()[..] });
             last_id = Some(id);
             Some(ID_CHARS)
-        } else if let Some(hash) = hash_of(rest) {
+        } else if put_hash(&mut values, rest) {
             template.push(HASH);
-            values.extend(hash);
             Some(HASH_CHARS)
         } else if let Some((number, digits)) = number_of(rest) {
             template.push(NUMBER);
@@ -105,6 +104,13 @@ fn parted(text: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
             None
         };
         if let Some(length) = length {
+            at += length;
+            continue;
+        }
+        if is_word(*byte) {
+            // Inside a word no value begins.
+            let length = rest.iter().position(|byte| !is_word(*byte)).unwrap_or(rest.len());
+            template.extend_from_slice(&rest[..length]);
             at += length;
             continue;
         }
@@ -141,14 +147,18 @@ fn id_of(text: &[u8]) -> Option<Uuid> {
     (*id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes() == *chars).then_some(id)
 }
 
-fn hash_of(text: &[u8]) -> Option<Vec<u8>> {
-    let chars = text.get(..HASH_CHARS).filter(|chars| chars.iter().all(u8::is_ascii_hexdigit))?;
+/// Adds the hash that begins here, if one does.
+fn put_hash(values: &mut Vec<u8>, text: &[u8]) -> bool {
     let digit = |char: u8| match char {
         b'0'..=b'9' => Some(char - b'0'),
         b'a'..=b'f' => Some(char - b'a' + 10),
         _ => None,
     };
-    chars.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+    let Some(chars) = text.get(..HASH_CHARS).filter(|chars| chars.iter().all(|char| digit(*char).is_some())) else {
+        return false;
+    };
+    values.extend(chars.chunks_exact(2).filter_map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)));
+    true
 }
 
 /// A number and how many digits it has, if it is written as the decoder writes it.
