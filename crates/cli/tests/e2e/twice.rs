@@ -114,6 +114,8 @@ beside_an_owner! {
     large {
         r43_an_answer_of_six_megabytes_in_small_pieces_reaches_everybody,
         r43_an_answer_of_six_megabytes_in_one_piece_reaches_everybody,
+        r43_an_answer_that_is_longer_than_a_frame_when_escaped_reaches_everybody,
+        r43_an_answer_of_quotes_and_newlines_reaches_everybody,
     }
     limits {
         r49_a_run_past_its_limit_ends_with_its_text_kept,
@@ -282,6 +284,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("queue", "*", "is beside a service of its own"),
     ("serve", "*", "starts its own service"),
     ("served", "*", "compares both ways itself"),
+    ("clients", "*", "starts its own service"),
     ("slow", "*", "starts its own service"),
     ("setup", "*", "no command of it speaks with an owner"),
     ("show", "r03_r06_the_drawing_in_the_readme_is_the_one_that_is_printed", "is about no home"),
