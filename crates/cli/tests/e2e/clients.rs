@@ -3,9 +3,10 @@
 use std::fs;
 
 use model_server::ModelServer;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Home, Process, RawClient};
+use crate::support::{Home, Process, RawClient, until};
 
 /// A service, and when it listens.
 fn serving(home: &Home) -> Process {
@@ -19,6 +20,37 @@ fn status_of(process: &Process, field: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap_or_default();
     let found = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     found.unwrap_or_default().trim().to_owned()
+}
+
+/// Waits until the process handles SIGTERM itself.
+fn until_it_hears(process: &Process) {
+    let caught = || u64::from_str_radix(&status_of(process, "SigCgt"), 16).unwrap_or_default();
+    until("a handler of SIGTERM", || caught() & (1 << (Signal::TERM.as_raw() - 1)) != 0);
+}
+
+/// R21: the owner is stopped before the client is there, and while the client follows a run. The first signal ends the client,
+/// and the run is the owner's.
+#[test]
+fn r21_a_client_of_a_stopped_owner_ends_at_its_first_signal() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let server = ModelServer::start().expect("a port");
+        let home = Home::new().served_by(&server);
+        let owner = serving(&home);
+        let follows = home.start(&["agent", "--json", "-m", "stall=3x1 tokens=12"]);
+        follows.until_said("word2");
+        owner.signal(Signal::STOP);
+        let agent = home.start(&["agent", "--wait", "--session", "other", "-m", "tokens=3"]);
+        let send = home.start(&["send", "--wait", "--session", "other", "tokens=3"]);
+        for client in [follows, agent, send] {
+            until_it_hears(&client);
+            client.signal(signal);
+            client.finish().expect_code(code);
+        }
+        owner.signal(Signal::CONT);
+        until("the owner goes on", || home.run(&["status"]).code == Some(0));
+        owner.signal(Signal::TERM);
+        owner.finish().expect_code(0);
+    }
 }
 
 /// R60: the journal, the audit log and the lines of events name the client and the process that answered.
