@@ -190,6 +190,11 @@ pub(crate) fn owned_by(service: Weak<Service>) {
     *OWNER.lock().unwrap_or_else(PoisonError::into_inner) = service;
 }
 
+/// Whether this process owns a home.
+pub(crate) fn is_owner() -> bool {
+    OWNER.lock().unwrap_or_else(PoisonError::into_inner).strong_count() > 0
+}
+
 /// Ends the process on a signal if its command is stuck. A command that is not stuck handles signals itself.
 pub(crate) fn end_where_stuck() -> Result<(), CliError> {
     static BEGUN: OnceLock<()> = OnceLock::new();

@@ -1,21 +1,26 @@
 //! A thread that hears SIGINT and SIGTERM whatever the other threads do. A command handles its signals itself, in order; this
-//! thread ends the process if the command cannot, or if the user insists. Committed entries are durable in any case.
+//! thread ends the process if the command cannot, if it waits for an owner that does not answer, or if the user insists.
+//! Committed entries are durable in any case.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use runtime::watchdog;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::commands::agent::quit;
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
+use crate::output;
 
 /// The signals after which the process ends at once; the first one ends the command in order.
 const ENOUGH: u32 = 2;
 /// After a signal to stop, the thread of all tasks may be held for this long.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interval of looks at the thread of all tasks after a signal to stop.
+/// After a signal, a command that owns no home has this long to end in order: it only waits for an owner, which may be stopped.
+const LINGER: Duration = Duration::from_secs(2);
+/// Interval of looks after a signal.
 const LOOK: Duration = Duration::from_millis(250);
 /// The time for a last line on stderr, which may be a pipe that nobody reads.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -32,6 +37,14 @@ pub(crate) enum Insists {
 /// Counts signals until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Counting(());
+
+/// Whether the first SIGINT has become a request to end a run, which may take a while.
+static ABORTING: AtomicBool = AtomicBool::new(false);
+
+/// From here on the end of a run is awaited: the first SIGINT does not end the process.
+pub(crate) fn is_aborting() {
+    ABORTING.store(true, Ordering::Relaxed);
+}
 
 static COUNTED: Mutex<Option<(Insists, u32)>> = Mutex::new(None);
 
@@ -63,18 +76,24 @@ pub(crate) fn count(insists: Insists) -> Result<Counting, CliError> {
     let hear = move || {
         let (mut interrupt, mut terminate) = streams;
         runtime.block_on(async {
-            let mut is_stopping = false;
+            let (mut is_stopping, mut first) = (false, None);
             loop {
                 let is_interrupt = tokio::select! {
                     _ = interrupt.recv() => true,
                     _ = terminate.recv() => false,
-                    () = tokio::time::sleep(LOOK), if is_stopping => {
-                        quit_if_held();
+                    () = tokio::time::sleep(LOOK), if first.is_some() => {
+                        if is_stopping {
+                            quit_if_held();
+                        }
+                        first.iter().for_each(quit_if_waiting);
                         continue;
                     }
                 };
                 let insists = counted().as_ref().map(|(insists, _)| *insists);
                 is_stopping |= !is_interrupt || insists == Some(Insists::Any);
+                if first.is_none_or(|(was_interrupt, _)| was_interrupt && !is_interrupt) {
+                    first = Some((is_interrupt, Instant::now()));
+                }
                 if is_enough(is_interrupt) {
                     quit();
                 }
@@ -96,13 +115,23 @@ fn is_enough(is_interrupt: bool) -> bool {
     }
 }
 
+/// Ends a command that owns nothing and still waits for its owner.
+fn quit_if_waiting((is_interrupt, since): &(bool, Instant)) {
+    let is_command = counted().as_ref().is_some_and(|(insists, _)| *insists == Insists::Interrupts);
+    let is_expected = *is_interrupt && ABORTING.load(Ordering::Relaxed);
+    if is_command && !is_expected && since.elapsed() > LINGER && !output::is_owner() {
+        let exit = if *is_interrupt { Exit::Aborted } else { Exit::Stopped };
+        std::process::exit(i32::from(exit as u8));
+    }
+}
+
 fn quit_if_held() {
     if watchdog::is_held_for(PATIENCE) {
         let by = watchdog::latest().map_or_else(String::new, |stall| format!(" by {}", stall.what));
         let line =
             format!("limulus: the thread of all sessions is held{by}: this process ends without an orderly shutdown");
         thread::spawn(move || {
-            crate::output::say!("{line}");
+            output::say!("{line}");
         });
         thread::sleep(LAST_WORDS);
         quit();

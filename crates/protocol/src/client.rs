@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
@@ -18,6 +19,8 @@ use crate::error::ErrorShape;
 use crate::frame::{Frame, Request, Response};
 use crate::limits;
 use crate::method::{Connect, ConnectParams, HelloOk, Method};
+use crate::notice::{Notice as _, Part};
+use crate::part::Parts;
 
 pub use events::Events;
 
@@ -162,13 +165,29 @@ async fn receive<R>(mut frames: FrameReader<R>, waiting: Arc<Mutex<Waiting>>, ev
 where
     R: AsyncRead + Unpin,
 {
+    let (mut parts, mut bytes) = (Parts::default(), 0);
     while let Ok(Some(frame)) = frames.next().await {
+        bytes += frames.last_bytes();
         match frame {
-            Frame::Response(response) => answer(&waiting, response),
-            Frame::Event(event) => events.send(event, frames.last_bytes()).await,
+            Frame::Event(event) if event.event == Part::NAME => {
+                let Ok(part) = Part::deserialize(event.payload) else { break };
+                if parts.add(part).is_err() {
+                    break;
+                }
+                continue;
+            }
+            Frame::Response(mut response) => {
+                parts.join(&mut response.payload);
+                answer(&waiting, response);
+            }
+            Frame::Event(mut event) => {
+                parts.join(&mut event.payload);
+                events.send(event, bytes).await;
+            }
             // An owner sends no requests.
             Frame::Request(_) => break,
         }
+        bytes = 0;
     }
     *waiting.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }

@@ -3,8 +3,10 @@
 
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::frame::Frame;
+use crate::limits::OFF_THREAD_BYTES;
 
 /// Why no frame could be read.
 #[derive(Debug, thiserror::Error)]
@@ -36,12 +38,14 @@ pub struct FrameReader<R> {
     line: Vec<u8>,
     limit: usize,
     last_bytes: usize,
+    /// A large frame that a thread parses: `next` may be dropped meanwhile.
+    parsing: Option<JoinHandle<Result<Frame, FrameError>>>,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Reads frames of at most `limit` bytes.
     pub fn new(stream: R, limit: usize) -> Self {
-        Self { stream: BufReader::new(stream), line: vec![], limit, last_bytes: 0 }
+        Self { stream: BufReader::new(stream), line: vec![], limit, last_bytes: 0, parsing: None }
     }
 
     /// Sets the limit for the following frames, in bytes.
@@ -57,6 +61,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Waits for the next frame; none if the stream ended between two frames.
     pub async fn next(&mut self) -> Result<Option<Frame>, FrameError> {
         loop {
+            if let Some(parsing) = &mut self.parsing {
+                let parsed = parsing.await;
+                self.parsing = None;
+                let failed = |error: JoinError| FrameError::Invalid { detail: error.to_string() };
+                return parsed.map_err(failed)?.map(Some);
+            }
             let bytes = self.stream.fill_buf().await?;
             if bytes.is_empty() {
                 return if self.line.is_empty() { Ok(None) } else { Err(FrameError::Cut) };
@@ -71,7 +81,10 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             if end.is_some() {
                 let line = std::mem::take(&mut self.line);
                 self.last_bytes = line.len();
-                return decode(&line).map(Some);
+                if line.len() < OFF_THREAD_BYTES {
+                    return decode(&line).map(Some);
+                }
+                self.parsing = Some(tokio::task::spawn_blocking(move || decode(&line)));
             }
         }
     }

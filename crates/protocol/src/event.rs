@@ -629,4 +629,12 @@ impl Event {
             _ => None,
         }
     }
+
+    /// The whole text of a message or an answer, if this is its line.
+    pub fn text(&self) -> Option<&str> {
+        match &self.what {
+            Stream::Assistant(AssistantLine::Message { text, .. }) => text.as_deref(),
+            _ => self.run_end().map(|end| end.text.as_str()),
+        }
+    }
 }

@@ -12,6 +12,7 @@ mod frame;
 pub mod limits;
 pub mod method;
 pub mod notice;
+pub mod part;
 #[cfg(feature = "schema")]
 mod schema;
 pub mod show;

@@ -25,6 +25,14 @@ pub const WAIT_MS: u64 = 30_000;
 /// times as many, and both copies fit into a frame.
 pub const TEXT_TWICE_BYTES: usize = 1 << 20;
 
+/// Bytes of one piece of a text that travels in parts, before it is escaped.
+pub const PART_BYTES: usize = 256 << 10;
+/// Bytes of all parts of one frame, which a client joins: the texts of a run whose answer was continued many times.
+pub const JOINED_BYTES: usize = 256 << 20;
+/// Bytes from which a frame is parsed or encoded on a thread that may block.
+pub const OFF_THREAD_BYTES: usize = 256 << 10;
+
 const _: () = assert!(2 * FRAME_BYTES <= ALL_BUFFERED_BYTES, "two clients may read a large session at once");
+const _: () = assert!(6 * PART_BYTES < BUFFERED_BYTES, "whatever is escaped");
 const _: () = assert!(2 * 6 * TEXT_TWICE_BYTES < FRAME_BYTES);
 const _: () = assert!(FIRST_FRAME_BYTES < BUFFERED_BYTES && BUFFERED_BYTES < FRAME_BYTES);

@@ -33,6 +33,7 @@ notices! {
     DiskFull = "parked",
     Dropped = "dropped",
     Shutdown = "shutdown",
+    Part = "part",
     // The client sent no valid frame or no handshake.
     ErrorShape = "closed",
 }
@@ -130,6 +131,17 @@ pub struct Shutdown {
     pub reason: String,
 }
 
+/// A piece of a text of the next frame of this connection that is no part: with it the frame would be longer than it may
+/// be. That frame has a mark in place of the text, for which a client puts the texts of the parts, joined in order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Part {
+    /// The place of the text in the payload of that frame, as a JSON pointer.
+    pub at: String,
+    /// The piece.
+    pub text: String,
+}
+
 /// A sign of life: the connection works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -176,6 +188,12 @@ pub const EVENTS: &[EventSpec] = &[
         about: "An approval request is closed; sent to clients with the cap `asks`.",
         #[cfg(feature = "schema")]
         payload: |generator| generator.subschema_for::<Answered>(),
+    },
+    EventSpec {
+        name: Part::NAME,
+        about: "A piece of a text of the next frame, which would be too long with it.",
+        #[cfg(feature = "schema")]
+        payload: |generator| generator.subschema_for::<Part>(),
     },
     EventSpec {
         name: Tick::NAME,

@@ -11,13 +11,15 @@ use std::time::Duration;
 use journal::{Read as _, Reader};
 use protocol::event::AGENT_EVENT;
 use protocol::method::{
-    AbortParams, AnswerParams, ApprovalsResolve, EventsSubscribe, Method, RunsAbort, SubscribeParams,
+    AbortParams, AnswerParams, ApprovalsResolve, EventsSubscribe, HealthGet, Method, NoParams, RunsAbort,
+    SubscribeParams,
 };
 use protocol::notice::{Answered, Asked, DiskFull, Notice};
 use protocol::{Client, ClientError, Event, EventFrame};
 use serde::Deserialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::asking::Asking;
 use crate::args::WriterArgs;
@@ -34,6 +36,9 @@ pub(super) use progress::Progress;
 
 /// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
+
+/// How long an owner that is asked to end a run may be silent.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// The subscription key of the whole home.
 pub(crate) const HOME: &str = "";
@@ -238,7 +243,11 @@ impl<'a> Follower<'a> {
     /// Requests the end of a run. A second Ctrl-C ends this process at once, as a crash would.
     pub(crate) fn abort(&mut self, params: AbortParams) {
         self.screen.say("■ aborting; Ctrl-C again quits at once");
+        signals::is_aborting();
         self.send::<RunsAbort>(params);
+        if self.owner_client.here.is_none() {
+            tokio::spawn(quit_if_silent(self.client().clone()));
+        }
     }
 
     /// If this process has taken the home over, follows this session until nothing of it is unfinished: its run was
@@ -367,6 +376,14 @@ impl Signals {
         output::end_where_stuck()?;
         let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         Ok(Self { interrupt, terminate, _counting: signals::count(Insists::Interrupts)? })
+    }
+}
+
+/// Ends this process if the owner does not answer: it does not carry out the abort either.
+async fn quit_if_silent(client: Client) {
+    if timeout(SILENCE, client.call::<HealthGet>(NoParams {})).await.is_err() {
+        output::say!("limulus: the owner of the home does not answer; its run ends if it goes on");
+        super::agent::quit();
     }
 }
 

@@ -29,15 +29,43 @@ pub(crate) fn r43_an_answer_of_six_megabytes_in_small_pieces_reaches_everybody()
     reaches_all(&home, &format!("prose={BYTES}"), |text| text.len().abs_diff(BYTES) < 10);
 }
 
-/// The server sends it as one piece of one event.
+/// A server that answers twice with these pieces, each in one event.
+fn answering(pieces: &[&str]) -> String {
+    let choice = |delta, reason| json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": reason }] });
+    let pieces = pieces.iter().map(|piece| choice(json!({ "content": piece }), json!(null)));
+    let events = pieces.chain([choice(json!({}), json!("stop"))]);
+    let events: Vec<String> = events.map(|event| format!("data: {event}\n\n")).collect();
+    let stream = events.concat() + "data: [DONE]\n\n";
+    serve([answered(&stream), answered(&stream)]).0
+}
+
 #[test]
 pub(crate) fn r43_an_answer_of_six_megabytes_in_one_piece_reaches_everybody() {
     let text = "twelve bytes".repeat(BYTES / 12);
-    let choice = |delta, reason| json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": reason }] });
-    let events = [choice(json!({ "content": text }), json!(null)), choice(json!({}), json!("stop"))];
-    let stream = events.map(|event| format!("data: {event}\n\n")).concat() + "data: [DONE]\n\n";
-    let (url, _bodies) = serve([answered(&stream), answered(&stream)]);
-    let home = Home::new().served_at(&url);
+    let home = Home::new().served_at(&answering(&[&text]));
+    reaches_all(&home, "go", |found| found == text);
+}
+
+/// Escaped, it has 36 MB: its line and the responses are longer than a frame.
+#[test]
+pub(crate) fn r43_an_answer_that_is_longer_than_a_frame_when_escaped_reaches_everybody() {
+    let piece = "\u{1}".repeat(BYTES / 6) + "end";
+    let text = piece.repeat(6);
+    let home = Home::new().served_at(&answering(&[&*piece; 6]));
+    reaches_all(&home, "go", |found| found == text);
+    let json = home.run(&["agent", "--json", "--session", "other", "-m", "again"]).expect_code(0).lines();
+    let texts = json.iter().filter(|line| line["type"] == "message" || line["type"] == "end");
+    let texts: Vec<&str> = texts.filter_map(|line| line["text"].as_str()).collect();
+    assert!(texts.len() == 2 && texts.iter().all(|found| *found == text), "{} lines", texts.len());
+    let waited = home.json(&["runs", "wait"]);
+    assert_eq!(waited["payloads"][0]["text"].as_str().map(str::len), Some(text.len()));
+}
+
+/// Escaped it is twice as long, and more than may wait for a client.
+#[test]
+pub(crate) fn r43_an_answer_of_quotes_and_newlines_reaches_everybody() {
+    let text = "\"\n".repeat(BYTES / 4) + "end";
+    let home = Home::new().served_at(&answering(&[&text]));
     reaches_all(&home, "go", |found| found == text);
 }
 

@@ -13,6 +13,7 @@ mod budgets;
 mod chains;
 mod chat;
 mod cleanup;
+mod clients;
 mod compaction;
 mod config;
 mod cut_answers;

@@ -1,77 +1,31 @@
 //! A client that does not read: only this client is dropped, with its cursors, and it reconnects without a gap.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::net::UnixStream;
-
 use model_server::ModelServer;
 use serde_json::{Value, json};
 
-use crate::support::{Home, is_state, until};
+use crate::support::{Home, RawClient, is_state, until};
 
 /// So many subscriptions of one client: each line is written to it so often.
 const SUBSCRIPTIONS: u64 = 100;
 
-/// A client by hand.
-struct Client {
-    read: BufReader<UnixStream>,
-    write: UnixStream,
-}
-
-impl Client {
-    fn to(home: &Home) -> Self {
-        let write = UnixStream::connect(home.path().join("limulus.sock")).expect("somebody listens");
-        let read = BufReader::new(write.try_clone().expect("a second handle"));
-        let mut client = Self { read, write };
-        let who = json!({ "id": "test", "version": "1", "platform": "linux", "mode": "test" });
-        client.ask("connect", &json!({ "minProtocol": 1, "maxProtocol": 1, "client": who, "caps": [] }));
-        client
-    }
-
-    fn say(&mut self, method: &str, params: &Value) {
-        let request = json!({ "type": "req", "id": method, "method": method, "params": params });
-        writeln!(self.write, "{request}").expect("it is read");
-    }
-
-    /// Sends a request and returns the response. Skips the state lines at the start of a subscription.
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
-        self.say(method, params);
-        loop {
-            let frame = self.observe().expect("an answer");
-            if frame["type"] == "res" {
-                assert_eq!(frame["ok"], true, "{frame}");
-                return frame["payload"].clone();
-            }
+/// The lines of each subscription up to the end of the run, or of the connection; and the last frame if it is none.
+fn lines(client: &mut RawClient, subscriptions: usize) -> (Vec<Vec<Value>>, Option<Value>) {
+    let mut lines = vec![vec![]; subscriptions];
+    let mut ended = 0;
+    while ended < subscriptions {
+        let Some(frame) = client.observe() else { return (lines, None) };
+        if frame["event"] == "tick" {
+            continue;
         }
-    }
-
-    /// The next frame; None if the connection ends, also in the middle of a frame.
-    fn observe(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        match self.read.read_line(&mut line) {
-            Ok(1..) => serde_json::from_str(&line).ok(),
-            Ok(0) | Err(_) => None,
+        if frame["event"] != "agent" {
+            return (lines, Some(frame));
         }
+        let line = &frame["payload"];
+        ended += usize::from(line["stream"] == "lifecycle" && line["type"] == "end");
+        let at = frame["subscription"].as_u64().expect("a number") as usize - 1;
+        lines[at].push(line.clone());
     }
-
-    /// The lines of each subscription up to the end of the run, or of the connection; and the last frame if it is none.
-    fn lines(&mut self, subscriptions: usize) -> (Vec<Vec<Value>>, Option<Value>) {
-        let mut lines = vec![vec![]; subscriptions];
-        let mut ended = 0;
-        while ended < subscriptions {
-            let Some(frame) = self.observe() else { return (lines, None) };
-            if frame["event"] == "tick" {
-                continue;
-            }
-            if frame["event"] != "agent" {
-                return (lines, Some(frame));
-            }
-            let line = &frame["payload"];
-            ended += usize::from(line["stream"] == "lifecycle" && line["type"] == "end");
-            let at = frame["subscription"].as_u64().expect("a number") as usize - 1;
-            lines[at].push(line.clone());
-        }
-        (lines, None)
-    }
+    (lines, None)
 }
 
 /// What depends only on the journal, without the position of the reader.
@@ -100,18 +54,18 @@ fn r43_a_client_that_does_not_read_is_dropped_and_receives_the_rest_later() {
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
     home.run(&["agent", "-m", "tokens=3 Who are you?"]).expect_code(0);
-    let (mut slow, mut quick, mut asks) = (Client::to(&home), Client::to(&home), Client::to(&home));
+    let (mut slow, mut quick, mut asks) = (RawClient::to(&home), RawClient::to(&home), RawClient::to(&home));
     for _ in 0..SUBSCRIPTIONS {
         slow.ask("events.subscribe", &json!({ "session": "main" }));
     }
     quick.ask("events.subscribe", &json!({ "session": "main" }));
-    let clients = |asks: &mut Client| asks.ask("health", &Value::Null)["connections"].as_u64();
+    let clients = |asks: &mut RawClient| asks.ask("health", &Value::Null)["connections"].as_u64();
     until("only these", || clients(&mut asks) == Some(3));
 
     home.run(&["agent", "-m", "tokens=20000 Tell me a story."]).expect_code(0);
     until("the slow one to be dropped", || clients(&mut asks) == Some(2));
-    let (whole, _) = quick.lines(1);
-    let (seen, last) = slow.lines(SUBSCRIPTIONS as usize);
+    let (whole, _) = lines(&mut quick, 1);
+    let (seen, last) = lines(&mut slow, SUBSCRIPTIONS as usize);
     let seen: Vec<&[Value]> = seen.iter().map(Vec::as_slice).collect();
     let run = home.json(&["runs", "show"]);
     assert_eq!(run["text"], text(&whole[0]), "whoever reads has it all");
@@ -130,9 +84,9 @@ fn r43_a_client_that_does_not_read_is_dropped_and_receives_the_rest_later() {
     }
     let first = seen[0];
     let cursor = first.last().expect("it has seen something")["cursor"].clone();
-    let mut back = Client::to(&home);
+    let mut back = RawClient::to(&home);
     back.ask("events.subscribe", &json!({ "session": "main", "from": cursor }));
-    let (rest, _) = back.lines(1);
+    let (rest, _) = lines(&mut back, 1);
     let both = [first, &rest[0]].concat();
     assert_eq!(text(&both), text(&whole[0]));
     assert_eq!(recorded(&both), recorded(&whole[0]));

@@ -120,6 +120,8 @@ beside_an_owner! {
         r02_yes_does_not_approve_a_file_that_other_programs_run,
         r02_a_person_is_asked_about_such_a_file_in_spite_of_yes,
         r41_the_users_own_files_of_git_hold_up_no_walk,
+        r43_an_answer_that_is_longer_than_a_frame_when_escaped_reaches_everybody,
+        r43_an_answer_of_quotes_and_newlines_reaches_everybody,
     }
     limits {
         r49_a_run_past_its_limit_ends_with_its_text_kept,
@@ -289,6 +291,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("queue", "*", "is beside a service of its own"),
     ("serve", "*", "starts its own service"),
     ("served", "*", "compares both ways itself"),
+    ("clients", "*", "starts its own service"),
     ("slow", "*", "starts its own service"),
     ("setup", "*", "no command of it speaks with an owner"),
     ("show", "r03_r06_the_drawing_in_the_readme_is_the_one_that_is_printed", "is about no home"),

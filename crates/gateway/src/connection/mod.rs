@@ -12,14 +12,16 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use journal::SPACE_BYTES;
 use protocol::deprecated::{Deprecated, Surface};
-use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS, REQUESTS, TICK_MS};
+use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS, OFF_THREAD_BYTES, REQUESTS, TICK_MS};
 use protocol::method::{
     Cap, ClientInfo, Connect, ConnectParams, Features, HelloOk, METHODS, Method, Policy, ServerInfo,
 };
 use protocol::notice::{DiskFull, DiskFullSession, Dropped, EVENTS, Notice, Shutdown, Tick};
+use protocol::part::split;
 use protocol::{ErrorShape, EventFrame, Frame, FrameError, FrameReader, PROTOCOL, Request, Response, encode};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 
 use crate::error::Error;
 use crate::methods;
@@ -46,7 +48,9 @@ pub(crate) struct Caller {
     pub(crate) can_approve: bool,
     pub(crate) buffer: Arc<SendBuffer>,
     /// Large responses are built one at a time: the next one is built when the one before it is on its way.
-    pub(crate) reads: Semaphore,
+    reads: Semaphore,
+    /// One subscription at a time has missed lines in memory.
+    pages: Semaphore,
     next_subscription: AtomicU64,
     /// Set when the client does not read: only what is already buffered is still sent.
     dropped: Notify,
@@ -69,13 +73,38 @@ impl Caller {
 
     /// Sends the response to a request.
     pub(crate) fn respond(&self, response: Response) {
-        let id = response.id.clone();
-        let mut bytes = encode(&Frame::Response(response));
-        if bytes.len() > FRAME_BYTES {
-            // The client would close the connection.
-            bytes = encode(&Frame::Response(Response::failed(id, Error::TooLarge.shape())));
+        self.buffer.put(encoded(response));
+    }
+
+    /// The same for a response of any size: a large one is encoded on a thread that may block.
+    pub(crate) async fn respond_with_any(&self, response: Response) {
+        if is_small(&response.payload, &mut { OFF_THREAD_BYTES }) {
+            return self.respond(response);
         }
-        self.buffer.put(bytes);
+        // A shutdown waits for it, as for the read that it is made of.
+        let read = self.service.journal_to_read();
+        if let Ok(bytes) = tokio::task::spawn_blocking(move || encoded(response)).await {
+            self.buffer.put(bytes);
+        }
+        drop(read);
+    }
+
+    /// Waits until a response of any size may be read: only as fast as the client takes them.
+    pub(crate) async fn permit_to_read(&self) -> ReadPermit<'_> {
+        let of_client = self.reads.acquire().await.ok();
+        self.buffer.wait_for_space().await;
+        let of_all = self.service.reading.acquire().await.ok();
+        self.service.make_space();
+        ReadPermit { _of_client: of_client, _of_all: of_all }
+    }
+
+    /// Waits until missed lines may be read: they are on their way to the client before the next ones are read.
+    pub(crate) async fn permit_to_catch_up(&self) -> PagePermit<'_> {
+        let of_client = self.pages.acquire().await.ok();
+        self.buffer.wait_until_empty().await;
+        let of_all = self.service.reading.acquire().await.ok();
+        self.service.make_space();
+        PagePermit { _of_client: of_client, of_all }
     }
 
     /// Returns the number of the next subscription.
@@ -103,6 +132,57 @@ impl Caller {
         self.buffer.finish();
         self.dropped.notify_one();
     }
+}
+
+/// Permits a response to be read. Held until the response is on its way.
+pub(crate) struct ReadPermit<'a> {
+    _of_client: Option<SemaphorePermit<'a>>,
+    _of_all: Option<SemaphorePermit<'a>>,
+}
+
+/// Permits missed lines to be read. Held until they are on their way.
+pub(crate) struct PagePermit<'a> {
+    _of_client: Option<SemaphorePermit<'a>>,
+    of_all: Option<SemaphorePermit<'a>>,
+}
+
+impl PagePermit<'_> {
+    /// They are read: others may read while the client takes them.
+    pub(crate) fn has_read(&mut self) {
+        self.of_all = None;
+    }
+}
+
+/// A response as it is sent: texts that make it longer than a frame are in parts before it.
+fn encoded(response: Response) -> Vec<u8> {
+    let id = response.id.clone();
+    let mut frame = Frame::Response(response);
+    let bytes = encode(&frame);
+    if bytes.len() <= FRAME_BYTES {
+        return bytes;
+    }
+    let parts = match &mut frame {
+        Frame::Response(response) => split(&mut response.payload),
+        Frame::Request(_) | Frame::Event(_) => vec![],
+    };
+    let bytes = encode(&frame);
+    if bytes.len() > FRAME_BYTES {
+        // The client would close the connection.
+        return encode(&Frame::Response(Response::failed(id, Error::TooLarge.shape())));
+    }
+    parts.iter().map(self::frame).chain([bytes]).flatten().collect()
+}
+
+/// Whether a value is shorter than what is left of a bound, roughly.
+fn is_small(value: &Value, left: &mut usize) -> bool {
+    let bytes = if let Value::String(text) = value { text.len() } else { size_of::<Value>() };
+    *left = left.saturating_sub(bytes);
+    *left > 0
+        && match value {
+            Value::Array(values) => values.iter().all(|value| is_small(value, left)),
+            Value::Object(fields) => fields.values().all(|value| is_small(value, left)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        }
 }
 
 /// Encodes a notice for the wire.
@@ -191,6 +271,7 @@ async fn shake_hands(
                 in_call,
                 buffer: Arc::clone(buffer),
                 reads: Semaphore::new(READS),
+                pages: Semaphore::new(1),
                 next_subscription: AtomicU64::new(1),
                 dropped: Notify::new(),
             });
@@ -346,6 +427,10 @@ mod tests {
 
     /// A client of a home in which nothing happens.
     fn caller(home: &std::path::Path) -> Arc<Caller> {
+        admitted(&service(home))
+    }
+
+    fn service(home: &std::path::Path) -> Arc<Service> {
         let journal = Memory::new();
         journal.open();
         let options = ServiceOptions {
@@ -358,11 +443,14 @@ mod tests {
             version: "0".to_owned(),
             notes: tokio::sync::mpsc::channel(1).0,
         };
-        let service = Service::start(Arc::new(journal), options);
+        Service::start(Arc::new(journal), options)
+    }
+
+    fn admitted(service: &Arc<Service>) -> Arc<Caller> {
         let name = || "test".to_owned();
         let client = ClientInfo { id: name(), version: name(), platform: name(), mode: name() };
-        Arc::clone(&service).admit(|number| Caller {
-            service,
+        service.admit(|number| Caller {
+            service: Arc::clone(service),
             number,
             can_approve: true,
             client,
@@ -370,6 +458,7 @@ mod tests {
             in_call: false,
             buffer: Arc::default(),
             reads: Semaphore::new(READS),
+            pages: Semaphore::new(1),
             next_subscription: AtomicU64::new(1),
             dropped: Notify::new(),
         })
@@ -398,5 +487,49 @@ mod tests {
             assert_eq!(last["payload"]["subscriptions"], stands);
             assert!(!hub.end(caller.number, 7), "its subscription is over");
         }
+    }
+
+    /// R60: what waits for all clients together has a bound: the client with the most is closed, and the others are not.
+    #[tokio::test]
+    async fn r60_the_client_with_the_most_is_closed_when_all_together_have_too_much() {
+        let home = tempfile::tempdir().unwrap();
+        let service = service(home.path());
+        let callers: Vec<_> = (0..4).map(|_| admitted(&service)).collect();
+        let waiting = |most: usize| callers.iter().map(move |caller| caller.buffer.bytes() / most).collect::<Vec<_>>();
+        let mib = 1 << 20;
+        for (caller, size) in callers.iter().zip([10, 30, 20, 4]) {
+            service.hub.begin(caller, 7, Target::Home, "").unwrap();
+            caller.buffer.put(vec![b'\n'; size * mib]);
+        }
+        service.make_space();
+        assert_eq!(waiting(mib), [10, 30, 20, 4], "all of it is within the bound");
+        callers[0].buffer.put(vec![b'\n'; mib]);
+        service.make_space();
+        assert_eq!(waiting(mib), [11, 0, 20, 4]);
+        assert!(!service.hub.end(callers[1].number, 7) && service.hub.end(callers[2].number, 7));
+        callers[1].buffer.put(vec![b'\n'; mib]);
+        assert_eq!(callers[1].buffer.bytes(), 0, "nothing more waits for it");
+    }
+
+    /// R43: texts that make a response longer than a frame come before it.
+    #[test]
+    fn r43_a_response_that_is_too_long_is_sent_in_parts() {
+        let text = "\u{1}".repeat(FRAME_BYTES / 6);
+        let bytes = encoded(Response::ok("7", serde_json::json!({ "text": text, "status": "ok" })));
+        let frames = bytes.split_inclusive(|byte| *byte == b'\n').map(|line| serde_json::from_slice(line).unwrap());
+        let mut frames: Vec<Frame> = frames.collect();
+        let Some(Frame::Response(mut last)) = frames.pop() else { panic!("the response comes last") };
+        let mut parts = protocol::part::Parts::default();
+        for frame in frames {
+            let Frame::Event(EventFrame { event, payload, .. }) = frame else { panic!("{frame:?}") };
+            assert_eq!(event, "part");
+            parts.add(serde_json::from_value(payload).unwrap()).unwrap();
+        }
+        parts.join(&mut last.payload);
+        assert_eq!((last.id.as_str(), last.payload["text"].as_str()), ("7", Some(&*text)));
+        // What has no long text cannot be sent.
+        let many = serde_json::json!({ "rows": vec!["\u{1}".repeat(100_000); 60] });
+        let refused: Frame = serde_json::from_slice(&encoded(Response::ok("8", many))).unwrap();
+        assert!(matches!(refused, Frame::Response(Response { ok: false, .. })));
     }
 }

@@ -6,20 +6,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{BranchId, Epoch, Event, Position, Record, RunId, Seq, SessionRow};
-use journal::{Entry, Error, HomeEntry, Open, Page, Read, Tail};
+use engine::{BranchId, Epoch, Event, Position, Record, RunId, Seq, SessionRow, Timestamp};
+use journal::{Entry, Error, HomeEntry, Open, Read, Tail};
 use protocol::event::{StateLine, Stream};
 
 use super::batch_position::{BatchPosition, LinePosition};
 use super::lines::{idle, rewound};
 use super::missed::Missed;
 use super::position::{StreamPosition, StreamScope};
-use super::projection::{Line, Source};
+use super::projection::{Line, Source, text_bytes};
 use super::resume::{PAGE, Resume};
 
 /// Entries at the end of a page that are projected with the next page, because a failure's line depends on the entries
 /// recorded with it.
 const KEPT_BACK: usize = 32;
+
+/// Bytes of the texts behind which a page ends: each client that catches up has one page in memory.
+const PAGE_TEXT_BYTES: u64 = 1 << 20;
 
 /// Reads what a reader has missed. [`CatchUp::more`] reads page by page, and [`CatchUp::finish`] reads the rest; from
 /// there on the reader receives live batches.
@@ -54,7 +57,40 @@ enum Feed {
     /// Everything in the home behind a position.
     Home,
     /// Everything in a session behind its position, as it was at one moment.
-    Session(Box<SessionRow>, Tail),
+    Session(Box<SessionTail>),
+}
+
+/// What is missed of a session.
+struct SessionTail {
+    session: SessionRow,
+    entries: Vec<HomeEntry>,
+    /// How many of them were read.
+    read: usize,
+    /// When the last of it was recorded.
+    last: Option<Timestamp>,
+    progress: Vec<Record>,
+}
+
+impl SessionTail {
+    fn new(session: &SessionRow, tail: Tail) -> Self {
+        let branch = session.branch;
+        let last = tail.progress.last().map(|record| record.at).or(tail.entries.last().map(|entry| entry.at));
+        let placed =
+            |entry: Entry| HomeEntry { position: entry.position, epoch: entry.epoch, branch, entry: Ok(entry) };
+        let entries = tail.entries.into_iter().map(placed).collect();
+        Self { session: session.clone(), entries, read: 0, last, progress: tail.progress }
+    }
+}
+
+/// How many of these entries are a page: at least one.
+fn page_of(entries: &[HomeEntry]) -> usize {
+    let mut bytes = 0;
+    let fits = |placed: &HomeEntry| {
+        let fits = bytes <= PAGE_TEXT_BYTES;
+        bytes += placed.entry.as_ref().map_or(0, |entry| text_bytes(&entry.event));
+        fits
+    };
+    entries.iter().take(PAGE).map(fits).take_while(|fits| *fits).count()
 }
 
 impl CatchUp {
@@ -111,14 +147,23 @@ impl CatchUp {
         missed.projection.find_run(source)?;
         reading.missed.insert(branch, missed);
         reading.keys.insert(branch, session.key.clone());
-        reading.feed = Feed::Session(Box::new(session.clone()), tail);
+        reading.feed = Feed::Session(Box::new(SessionTail::new(session, tail)));
         Ok(reading)
     }
 
     /// Reads a page. Returns whether there is more to read at once; the rest is for [`CatchUp::finish`].
     pub fn more(&mut self, store: &dyn Read) -> Result<bool, Error> {
-        if !matches!(self.feed, Feed::Home) {
-            return Ok(false);
+        match std::mem::replace(&mut self.feed, Feed::Nothing) {
+            Feed::Nothing => return Ok(false),
+            Feed::Home => self.feed = Feed::Home,
+            Feed::Session(mut tail) => {
+                let (behind, count) = (&tail.entries[tail.read..], page_of(&tail.entries[tail.read..]));
+                self.notify_entries(store, behind, count)?;
+                tail.read += count;
+                let is_more = tail.read < tail.entries.len();
+                self.feed = Feed::Session(tail);
+                return Ok(is_more);
+            }
         }
         for (from, until) in std::mem::take(&mut self.gaps) {
             let entries = usize::try_from(until - from + 1).unwrap_or(PAGE).saturating_add(KEPT_BACK);
@@ -129,16 +174,16 @@ impl CatchUp {
             // An entry that no longer exists is not missed.
             self.position.see_range((Position(from), Position(until)), self.position.epoch());
         }
-        Ok(self.read_page(store)?.open.is_none())
+        Ok(self.read_page(store)?.is_none())
     }
 
     /// Reads the rest, with the output of open effects. From here on a subscriber receives live batches.
     pub fn finish(&mut self, store: &dyn Read) -> Result<(), Error> {
         match std::mem::replace(&mut self.feed, Feed::Nothing) {
             Feed::Nothing => Ok(()),
-            Feed::Session(session, tail) => self.finish_session(store, &session, tail),
+            Feed::Session(tail) => self.finish_session(store, *tail),
             Feed::Home => loop {
-                if let Some(open) = self.read_page(store)?.open {
+                if let Some(open) = self.read_page(store)? {
                     self.flush();
                     open.iter().try_for_each(|open| self.show(store, open))?;
                     return self.notify_states(store);
@@ -147,17 +192,13 @@ impl CatchUp {
         }
     }
 
-    /// A session is read as one page: its entries, its open effects and its state.
-    fn finish_session(&mut self, store: &dyn Read, session: &SessionRow, tail: Tail) -> Result<(), Error> {
-        let branch = session.branch;
-        let last = tail.progress.last().map(|record| record.at).or(tail.entries.last().map(|entry| entry.at));
-        let placed =
-            |entry: Entry| HomeEntry { position: entry.position, epoch: entry.epoch, branch, entry: Ok(entry) };
-        let entries: Vec<HomeEntry> = tail.entries.into_iter().map(placed).collect();
-        self.notify_entries(store, &entries, entries.len())?;
+    /// The last entries of a session, its open effects and its state.
+    fn finish_session(&mut self, store: &dyn Read, tail: SessionTail) -> Result<(), Error> {
+        let SessionTail { session, entries, read, last, progress } = tail;
+        self.notify_entries(store, &entries[read..], entries.len() - read)?;
         let head = (self.position.seq(), self.position.epoch());
-        self.show(store, &Open { branch, head, progress: tail.progress })?;
-        self.notify_state(store, session, |missed, source, lines| missed.state(source, last, lines))
+        self.show(store, &Open { branch: session.branch, head, progress })?;
+        self.notify_state(store, &session, |missed, source, lines| missed.state(source, last, lines))
     }
 
     /// Returns the lines that were read since the last call.
@@ -199,15 +240,17 @@ impl CatchUp {
         Ok(())
     }
 
-    fn read_page(&mut self, store: &dyn Read) -> Result<Page, Error> {
+    /// Reads a page of the home. Returns the open progress if it was the last one.
+    fn read_page(&mut self, store: &dyn Read) -> Result<Option<Vec<Open>>, Error> {
         let page = store.page(self.read, PAGE)?;
         let all = page.entries.len();
-        let count = if page.open.is_some() { all } else { all.saturating_sub(KEPT_BACK) };
+        let known = if page.open.is_some() { all } else { all.saturating_sub(KEPT_BACK) };
+        let count = page_of(&page.entries[..known]);
         self.notify_entries(store, &page.entries, count)?;
         if let Some(last) = page.entries[..count].last() {
             self.read = last.position;
         }
-        Ok(page)
+        Ok(page.open.filter(|_| count == all))
     }
 
     /// Projects this many entries; the rest only shows what followed from them.

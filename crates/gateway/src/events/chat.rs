@@ -13,6 +13,10 @@ use super::position::StreamPosition;
 use super::projection::{Projection, Source};
 use super::resume::text_of;
 
+/// Bytes of an answer up to which its text so far is repeated; a longer one is sent when it is complete. Each subscription
+/// has the text in memory.
+const CHAT_TEXT_BYTES: usize = 256 << 10;
+
 /// The answers in progress, as one subscriber has received them.
 #[derive(Debug, Default)]
 pub(crate) struct Chats {
@@ -27,6 +31,8 @@ struct ChatReply {
     sent_at: Option<Timestamp>,
     /// The request that was interrupted last: its kept text is a message, and the step continues.
     interrupted: Option<EffectId>,
+    /// Set when the text of a step is too long to be repeated; it is not kept.
+    is_long: bool,
     /// Set when a step has its answer. The answer of a run is that of its last step, so later text starts anew.
     is_answered: bool,
 }
@@ -35,7 +41,7 @@ impl ChatReply {
     fn piece(&mut self, effect: EffectId) -> &mut String {
         if self.is_answered && !self.pieces.iter().any(|(of, _)| *of == effect) {
             self.pieces.clear();
-            self.is_answered = false;
+            (self.is_answered, self.is_long) = (false, false);
         }
         let at = self.pieces.iter().position(|(of, _)| *of == effect).unwrap_or_else(|| {
             self.pieces.push((effect, String::new()));
@@ -44,10 +50,29 @@ impl ChatReply {
         &mut self.pieces[at].1
     }
 
+    /// Adds to the text of this request.
+    fn add(&mut self, effect: EffectId, text: &str) {
+        self.piece(effect).push_str(text);
+        self.bound();
+    }
+
+    /// Replaces the text of this request.
+    fn set(&mut self, effect: EffectId, text: String) {
+        *self.piece(effect) = text;
+        self.bound();
+    }
+
+    fn bound(&mut self) {
+        self.is_long |= self.pieces.iter().map(|(_, text)| text.len()).sum::<usize>() > CHAT_TEXT_BYTES;
+        if self.is_long {
+            self.pieces.iter_mut().for_each(|(_, text)| *text = String::new());
+        }
+    }
+
     /// A message of this request is finished.
     fn finish(&mut self, effect: EffectId, text: Option<String>) {
         if let Some(text) = text {
-            *self.piece(effect) = text;
+            self.set(effect, text);
         }
         self.is_answered = self.interrupted != Some(effect);
     }
@@ -75,7 +100,7 @@ impl Chats {
                 Event::StreamInterrupted(_) | Event::Failed(_) => {
                     reply.interrupted = entry.event.seals();
                     if let (Some(effect), Some(body)) = (reply.interrupted, text_of(&entry.event)) {
-                        *reply.piece(effect) = source.text(&body.hash);
+                        reply.set(effect, source.text(&body.hash));
                     }
                 }
                 _ => {}
@@ -93,7 +118,7 @@ impl Chats {
                 tail.progress.iter().filter_map(|record| added(&record.event)).collect()
             });
             let seen = usize::try_from(reached.text).ok().and_then(|bytes| text.get(..bytes)).unwrap_or(&text);
-            seen.clone_into(reply.piece(effect));
+            reply.set(effect, seen.to_owned());
         }
         Ok(chats)
     }
@@ -104,8 +129,8 @@ impl Chats {
         match &line.what {
             Stream::Assistant(AssistantLine::Delta(delta)) => {
                 let reply = self.runs.entry(run).or_default();
-                reply.piece(delta.effect).push_str(&delta.text);
-                if reply.sent_at.is_some_and(|sent_at| line.at.since(sent_at) < CHAT_DELTA_MS) {
+                reply.add(delta.effect, &delta.text);
+                if reply.is_long || reply.sent_at.is_some_and(|sent_at| line.at.since(sent_at) < CHAT_DELTA_MS) {
                     return None;
                 }
                 reply.sent_at = Some(line.at);
@@ -133,12 +158,15 @@ impl Chats {
                 let error_message = crate::show::never_began(state);
                 Some(Chat { error_message, ..chat(line, run, ChatState::Aborted, String::new()) })
             }
-            _ => {
-                let end = line.run_end()?;
-                self.runs.remove(&run);
-                Some(last(line, run, end))
-            }
+            _ => self.end(line).map(|chat| chat()),
         }
+    }
+
+    /// The end of a run, if this line is one: how to make its chat event, which all subscribers share.
+    pub(crate) fn end<'a>(&mut self, line: &'a protocol::Event) -> Option<impl Fn() -> Chat + 'a> {
+        let (run, end) = (line.run?, line.run_end()?);
+        self.runs.remove(&run);
+        Some(move || last(line, run, end))
     }
 }
 

@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{Batch, CallId, Event, MessageId, ReceiptState, RunEnded, RunId, Timestamp};
+use protocol::limits::OFF_THREAD_BYTES;
 use protocol::notice::{Dropped, Stand};
 use runtime::{DiskFullWait, LaneUpdate, Published};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::batch_position::BatchPosition;
+use super::projection::text_bytes;
 use super::short_runs::ShortRuns;
 use super::subscription::{Encoded, Subscription, Target};
 use super::{Chats, Line, Lines, StreamPosition};
@@ -96,18 +98,25 @@ impl Hub {
                     let Some(batch) = batch else { return };
                     approvals.observe(&batch);
                     // A subscriber that begins from here on finds the batch in the journal.
-                    let projected = if self.has_listener(&batch.key) { lines.of(&batch) } else {
+                    if !self.has_listener(&batch.key) {
                         lines.pass_over(&batch);
-                        vec![]
-                    };
-                    self.observe(&batch, projected);
+                        self.observe(&batch, std::iter::empty());
+                    } else if is_large(&batch.batch) {
+                        // The order holds: the next batch is taken when this one is delivered.
+                        let Ok((back, batch, projected)) = tokio::task::spawn_blocking(move || encoded(lines, batch)).await
+                        else { return };
+                        lines = back;
+                        self.observe(&batch, projected.into_iter());
+                    } else {
+                        self.observe(&batch, lines.of(&batch).into_iter().map(|line| (line, None)));
+                    }
                 }
                 // These come after all lines that were recorded before them.
                 Some(call) = requests.recv() => approvals.deliver(call),
                 Some(update) = waits.recv() => {
                     let session = update.session();
                     if let Some(line) = self.has_listener(session).then(|| lines.of_wait(&update)).flatten() {
-                        self.lock().notify(line);
+                        self.lock().notify(line, None);
                     }
                 }
                 Ok(()) = disk_full.changed() => {
@@ -118,7 +127,7 @@ impl Hub {
                     let over = before.iter().filter(|(key, _)| !full.contains_key(*key));
                     for (key, is_full, at) in begun.chain(over.map(|(key, wait)| (key, false, wait.next_look))) {
                         if let Some(line) = self.has_listener(key).then(|| lines.of_disk_full(key, is_full, at)).flatten() {
-                            self.lock().notify(line);
+                            self.lock().notify(line, None);
                         }
                     }
                 }
@@ -193,14 +202,14 @@ impl Hub {
     }
 
     /// Sends missed lines as fast as the client reads. Returns whether the subscription still exists.
-    pub(crate) async fn send(&self, caller: &Caller, number: u64, lines: &[Line]) -> bool {
+    pub(crate) async fn send(&self, caller: &Caller, number: u64, lines: Vec<Line>) -> bool {
         let key = (caller.number, number);
         for line in lines {
-            let encoded = Encoded::of(line);
+            let Some((line, encoded)) = encoded_line(line).await else { return false };
             caller.buffer.wait_for(encoded.bytes()).await;
             loop {
                 let sent = match self.lock().subscriptions.get_mut(&key) {
-                    Some(subscription) => subscription.send(&caller.buffer, line, &encoded),
+                    Some(subscription) => subscription.send(&caller.buffer, &line, &encoded),
                     None => return false,
                 };
                 // Whoever reads what was missed is as slow as it reads, and is not dropped for it: the line does not fit
@@ -243,10 +252,10 @@ impl Hub {
         self.lock().subscriptions.values().any(|subscription| subscription.listens_to(session))
     }
 
-    fn observe(&self, published: &Published, lines: Vec<Line>) {
+    fn observe(&self, published: &Published, lines: impl Iterator<Item = (Line, Option<Encoded>)>) {
         let mut subscribers = self.lock();
-        for line in lines {
-            subscribers.notify(line);
+        for (line, encoded) in lines {
+            subscribers.notify(line, encoded);
         }
         let batch = BatchPosition::of(published);
         subscribers.subscriptions.values_mut().for_each(|subscription| subscription.pass(&batch));
@@ -301,8 +310,8 @@ impl Subscribers {
         }
     }
 
-    fn notify(&mut self, line: Line) {
-        let (mut encoded, mut slow) = (None, vec![]);
+    fn notify(&mut self, line: Line, mut encoded: Option<Encoded>) {
+        let mut slow = vec![];
         let line = Arc::new(line);
         for subscription in self.subscriptions.values_mut().filter(|subscription| subscription.wants(&line)) {
             let Some(caller) = subscription.caller.upgrade() else { continue };
@@ -355,6 +364,34 @@ impl Drop for Waiting<'_> {
             }
         }
     }
+}
+
+/// Whether the texts of a batch make its lines long.
+fn is_large(batch: &Batch) -> bool {
+    batch.records.iter().map(|record| text_bytes(&record.event)).sum::<u64>() > OFF_THREAD_BYTES as u64
+}
+
+/// A line with its bytes; `None` if this process shuts down.
+async fn encoded_line(line: Line) -> Option<(Line, Encoded)> {
+    let encoded = |line: Line| {
+        let encoded = Encoded::of(&line);
+        (line, encoded)
+    };
+    if line.event.text().is_none_or(|text| text.len() < OFF_THREAD_BYTES) {
+        return Some(encoded(line));
+    }
+    tokio::task::spawn_blocking(move || encoded(line)).await.ok()
+}
+
+/// The lines of a batch with their bytes.
+fn encoded(mut lines: Lines, batch: Published) -> (Lines, Published, Vec<(Line, Option<Encoded>)>) {
+    let of_batch = lines.of(&batch).into_iter();
+    let encoded = of_batch.map(|line| {
+        let encoded = Encoded::of(&line);
+        (line, Some(encoded))
+    });
+    let encoded = encoded.collect();
+    (lines, batch, encoded)
 }
 
 /// Whether no run will answer a message in this state.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use engine::{BranchId, EffectId, Event, Machine, Record, Settings, Timestamp, Usage};
 use journal::{Entry, Error, Read};
 use protocol::event::{AssistantLine, ReasoningLine, Stream};
+use protocol::limits::PART_BYTES;
 
 use super::lines::current;
 use super::position::StreamPosition;
@@ -64,16 +65,18 @@ impl Missed {
             self.projection.position.set_reached(effect, reached);
             lines.push(self.projection.line(source, entry.at, what));
         };
-        if let Some(rest) = reasoning.and_then(|body| rest(&source.text(&body.hash), reached.reasoning)) {
-            let delta = delta(effect, reached.end, &rest);
-            reached.end += rest.len() as u64;
-            reached.reasoning += rest.len() as u64;
+        let missed = reasoning.and_then(|body| rest(&source.text(&body.hash), reached.reasoning));
+        for part in missed.iter().flat_map(|text| parts(text)) {
+            let delta = delta(effect, reached.end, part);
+            reached.end += part.len() as u64;
+            reached.reasoning += part.len() as u64;
             piece(reached, Stream::Reasoning(ReasoningLine::Delta(delta)));
         }
-        if let Some(rest) = rest(&source.text(&text.hash), reached.text) {
-            let delta = delta(effect, reached.end, &rest);
-            reached.end += rest.len() as u64;
-            reached.text += rest.len() as u64;
+        let missed = rest(&source.text(&text.hash), reached.text);
+        for part in missed.iter().flat_map(|text| parts(text)) {
+            let delta = delta(effect, reached.end, part);
+            reached.end += part.len() as u64;
+            reached.text += part.len() as u64;
             piece(reached, Stream::Assistant(AssistantLine::Delta(delta)));
         }
         Ok(())
@@ -118,6 +121,16 @@ impl Missed {
 fn rest(text: &str, seen: u64) -> Option<String> {
     let rest = text.get(usize::try_from(seen).ok()?..)?;
     (!rest.is_empty()).then(|| rest.to_owned())
+}
+
+/// A text in parts as a model sends them: each is a line.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut left = text;
+    std::iter::from_fn(move || {
+        let (part, rest) = left.split_at(left.floor_char_boundary(PART_BYTES));
+        left = rest;
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 /// A session as it is in the journal, from its last snapshot on; `None` if it cannot be read.

@@ -100,6 +100,16 @@ impl Candidates {
     }
 }
 
+/// The bytes of the texts that the line of an event may have, or is made of.
+pub(super) fn text_bytes(event: &Event) -> u64 {
+    match event {
+        Event::TextAdded(e) => e.text.len() as u64,
+        Event::ReasoningAdded(e) => e.text.len() as u64,
+        Event::OutputAdded(e) => e.text.len() as u64,
+        event => event.bodies().iter().map(|body| body.bytes).sum(),
+    }
+}
+
 impl Source<'_> {
     /// A body; `None` if it was erased.
     fn bytes(&self, hash: &Hash) -> Option<Arc<[u8]>> {

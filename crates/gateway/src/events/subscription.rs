@@ -3,19 +3,19 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use engine::{Position, RunId};
-use protocol::chat::{Chat, ChatPart, ChatState};
-use protocol::event::{AssistantLine, LifecycleLine, RunEnd, Stream};
-use protocol::limits::{BUFFERED_BYTES, FIRST_FRAME_BYTES, FRAME_BYTES, TEXT_TWICE_BYTES};
+use protocol::chat::{Chat, ChatState};
+use protocol::event::AGENT_EVENT;
+use protocol::limits::{BUFFERED_BYTES, FIRST_FRAME_BYTES, FRAME_BYTES};
 use protocol::notice::Notice as _;
 use serde::Serialize;
 
 use super::batch_position::{BatchPosition, LinePosition};
 use super::hub::WeakCaller;
 use super::{Chats, Line, StreamPosition, StreamScope};
-use crate::connection::{Chunk, SendBuffer, Slow};
+use crate::connection::{Chunk, SendBuffer, Slow, frame};
 
 /// Bytes of a line without its frame.
 const LINE_BYTES: usize = FRAME_BYTES - FIRST_FRAME_BYTES;
@@ -49,7 +49,13 @@ impl Target {
 
 /// A line as bytes, without the numbers that are the subscriber's own.
 #[derive(Debug, Clone)]
-pub(crate) struct Encoded(Arc<[u8]>);
+pub(crate) struct Encoded {
+    /// The parts before it, if its texts make it longer than a frame.
+    parts: Option<Arc<[u8]>>,
+    line: Arc<[u8]>,
+    /// The end of a run as chat, which all subscribers share too.
+    chat: Option<Arc<OnceLock<Encoded>>>,
+}
 
 /// One subscription of a client.
 pub(crate) struct Subscription {
@@ -145,60 +151,30 @@ enum Buffered {
 impl Encoded {
     /// The length in bytes, without the frame around it.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.len()
+        self.line.len() + self.parts.as_ref().map_or(0, |parts| parts.len())
     }
 
     /// `"session":…}}` and the end of the line: what follows the cursor.
     pub(crate) fn of(line: &Line) -> Self {
         let mut event = line.event.clone();
         event.cursor = String::new();
-        let mut bytes = behind_cursor(&event);
-        if bytes.len() > LINE_BYTES {
-            // Escaped, a long text of control characters is longer than a frame: the client would close the connection.
-            shorten(&mut event.what);
-            bytes = behind_cursor(&event);
+        let chat = event.run_end().map(|_| Arc::default());
+        Self { chat, ..Self::behind_cursor(&event) }
+    }
+
+    /// Everything that follows the cursor, which is empty here, and the end of the line.
+    fn behind_cursor(payload: &impl Serialize) -> Self {
+        let bytes = serde_json::to_vec(payload).expect("a line is plain data");
+        let behind = bytes.strip_prefix(br#"{"cursor":"","#).expect("the cursor comes first");
+        if bytes.len() <= LINE_BYTES {
+            return Self { parts: None, line: [behind, b"}\n"].concat().into(), chat: None };
         }
-        Self(bytes)
+        let mut payload = serde_json::to_value(payload).expect("a line is plain data");
+        payload.as_object_mut().map(|fields| fields.remove("cursor"));
+        let parts: Vec<u8> = protocol::part::split(&mut payload).iter().flat_map(frame).collect();
+        let line = format!("{payload}}}\n");
+        Self { parts: Some(parts.into()), line: line.as_bytes()[1..].into(), chat: None }
     }
-}
-
-/// Cuts the texts of a line. The pieces of the text were lines of their own, and the journal has all of it.
-fn shorten(what: &mut Stream) {
-    match what {
-        Stream::Assistant(AssistantLine::Message { text: Some(text), .. })
-        | Stream::Lifecycle(LifecycleLine::End(RunEnd { text, .. }) | LifecycleLine::Error(RunEnd { text, .. })) => {
-            cut(text);
-        }
-        _ => {}
-    }
-}
-
-/// Cuts a text so that it fits into a frame in any encoding.
-fn cut(text: &mut String) {
-    if text.len() > TEXT_TWICE_BYTES {
-        text.truncate(text.floor_char_boundary(TEXT_TWICE_BYTES));
-        text.push_str("\n[the text is longer: `limulus runs show` has all of it]");
-    }
-}
-
-/// A chat message as bytes. It has the whole answer so far.
-fn encoded_chat(mut chat: Chat) -> Arc<[u8]> {
-    let bytes = behind_cursor(&chat);
-    if bytes.len() <= LINE_BYTES {
-        return bytes;
-    }
-    for content in chat.message.iter_mut().flat_map(|message| &mut message.content) {
-        let ChatPart::Text { text } = content;
-        cut(text);
-    }
-    behind_cursor(&chat)
-}
-
-/// Everything that follows the cursor, which is empty here, and the end of the line.
-fn behind_cursor(line: &impl Serialize) -> Arc<[u8]> {
-    let bytes = serde_json::to_vec(line).expect("a line is plain data");
-    let shared = bytes.strip_prefix(br#"{"cursor":"","#).expect("the cursor comes first");
-    [shared, b"}\n"].concat().into()
 }
 
 impl Subscription {
@@ -254,7 +230,7 @@ impl Subscription {
         match &mut self.stage {
             Stage::Reading => Ok(()),
             Stage::Buffering(kept) => {
-                kept.bytes += encoded.0.len();
+                kept.bytes += encoded.bytes();
                 if kept.bytes > BUFFERED_BYTES {
                     return Err(Slow);
                 }
@@ -303,14 +279,18 @@ impl Subscription {
         if !self.wants(line) {
             return Ok(());
         }
-        let (name, shared) = match &mut self.chats {
-            None => ("agent", Arc::clone(&encoded.0)),
-            Some(chats) => match chats.observe(&line.event) {
+        let (name, encoded) = match (&mut self.chats, &encoded.chat) {
+            (None, _) => (AGENT_EVENT, encoded.clone()),
+            (Some(chats), Some(end)) => match chats.end(&line.event) {
+                Some(chat) => (Chat::NAME, end.get_or_init(|| Encoded::behind_cursor(&chat())).clone()),
+                None => return Ok(()),
+            },
+            (Some(chats), None) => match chats.observe(&line.event) {
                 // The next one repeats its text. A client that is behind would receive one megabyte after the other.
                 Some(chat) if chat.state == ChatState::Delta && send_buffer.bytes() > CHAT_BEHIND_BYTES => {
                     return Ok(());
                 }
-                Some(chat) => (Chat::NAME, encoded_chat(chat)),
+                Some(chat) => (Chat::NAME, Encoded::behind_cursor(&chat)),
                 None => return Ok(()),
             },
         };
@@ -326,7 +306,14 @@ impl Subscription {
             r#"{{"type":"event","event":"{name}","seq":{seq},"subscription":{},"payload":{{"cursor":"{cursor}","#,
             self.number
         );
-        let sent = send_buffer.offer([Chunk::Own(head.into_bytes()), Chunk::Shared(shared)]);
+        let chunks = [Chunk::Own(head.into_bytes()), Chunk::Shared(encoded.line)];
+        let sent = match encoded.parts {
+            None => send_buffer.offer(chunks),
+            Some(parts) => {
+                let [head, line] = chunks;
+                send_buffer.offer([Chunk::Shared(parts), head, line])
+            }
+        };
         if sent.is_err() {
             // The subscriber did not receive this line.
             match before {
@@ -371,6 +358,7 @@ mod tests {
     use std::sync::Weak;
 
     use engine::{BranchId, Epoch, Seq, Timestamp};
+    use protocol::event::{LifecycleLine, Stream};
     use protocol::{EventFrame, Frame};
 
     use super::*;

@@ -18,7 +18,7 @@ use protocol::{ErrorShape, Request, Response};
 use runtime::watchdog;
 use serde_json::Value;
 
-use crate::connection::Caller;
+use crate::connection::{Caller, ReadPermit};
 use crate::error::Error;
 
 pub use acting::{before, states};
@@ -29,8 +29,9 @@ pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
     let Request { id, method, params } = request;
     let known = METHODS.iter().find(|known| known.name == method).map_or("of an unknown method", |known| known.name);
     let what: Arc<str> = format!("the request `{known}` of client {}", caller.number).into();
+    let mut permit = None;
     let answered = {
-        let mut answering = pin!(answer(&caller, &id, &method, params));
+        let mut answering = pin!(answer(&caller, &id, (&method, params), &mut permit));
         poll_fn(|context| watchdog::poll(&what, answering.as_mut(), context)).await
     };
     let answered = match answered {
@@ -38,18 +39,18 @@ pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
         Ok(None) => return,
         Err(error) => Response::failed(id, error),
     };
-    caller.respond(answered);
+    caller.respond_with_any(answered).await;
 }
 
-/// The result of the method; `None` if it has sent its responses itself.
-async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> Result<Option<Value>, ErrorShape> {
-    let method = match Deprecated::find(Surface::Method, method) {
-        Some(row) => {
-            caller.service.warn(row);
-            row.new
-        }
-        None => method,
-    };
+/// The result of the method; `None` if it has sent its responses itself. What permits a large result is held until the result
+/// is on its way.
+async fn answer<'a>(
+    caller: &'a Arc<Caller>,
+    id: &str,
+    (method, params): (&str, Value),
+    permit: &mut Option<ReadPermit<'a>>,
+) -> Result<Option<Value>, ErrorShape> {
+    let method = new_name(caller, method);
     may_use(caller, method)?;
     let result = match method {
         HealthGet::NAME => {
@@ -60,8 +61,10 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
             let NoParams {} = self::params::<OwnerHandover>(params)?;
             encoded::<OwnerHandover>(acting::hand_over(caller)?)
         }
-        Agent::NAME => encoded::<Agent>(acting::agent(caller, id, self::params::<Agent>(params)?).await?),
-        AgentWait::NAME => encoded::<AgentWait>(acting::wait(caller, self::params::<AgentWait>(params)?).await?),
+        Agent::NAME => encoded::<Agent>(acting::agent(caller, id, self::params::<Agent>(params)?, permit).await?),
+        AgentWait::NAME => {
+            encoded::<AgentWait>(acting::wait(caller, self::params::<AgentWait>(params)?, permit).await?)
+        }
         RunsAbort::NAME => encoded::<RunsAbort>(acting::abort(caller, self::params::<RunsAbort>(params)?).await?),
         RunsPause::NAME => encoded::<RunsPause>(acting::pause(caller, self::params::<RunsPause>(params)?).await?),
         RunsResume::NAME => {
@@ -105,10 +108,21 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
         EventsUnsubscribe::NAME => {
             encoded::<EventsUnsubscribe>(acting::unsubscribe(caller, &self::params::<EventsUnsubscribe>(params)?)?)
         }
-        method if reading::only_reads(method) => return read(caller, method, params).await.map(Some),
+        method if reading::only_reads(method) => return read(caller, (method, params), permit).await.map(Some),
         _ => return Err(unknown(method)),
     };
     Ok(Some(result))
+}
+
+/// The name that replaced an old one, of which the user is warned.
+fn new_name<'a>(caller: &Caller, method: &'a str) -> &'a str {
+    match Deprecated::find(Surface::Method, method) {
+        Some(row) => {
+            caller.service.warn(row);
+            row.new
+        }
+        None => method,
+    }
 }
 
 /// Refuses what acts to a client inside a tool call: a command is not the user.
@@ -128,12 +142,12 @@ fn acts(method: &str) -> bool {
     METHODS.iter().any(|known| known.name == method) && !waits.contains(&method) && !reading::only_reads(method)
 }
 
-/// Reads only as fast as the client takes responses, because a response may be large.
-async fn read(caller: &Caller, method: &str, params: Value) -> Result<Value, ErrorShape> {
-    let _permit = caller.reads.acquire().await;
-    caller.buffer.wait_for_space().await;
-    let _read = caller.service.reading.acquire().await;
-    caller.service.make_space();
+async fn read<'a>(
+    caller: &'a Caller,
+    (method, params): (&str, Value),
+    permit: &mut Option<ReadPermit<'a>>,
+) -> Result<Value, ErrorShape> {
+    *permit = Some(caller.permit_to_read().await);
     let service = &caller.service;
     let (home, journal) = (Arc::clone(service.home()), Arc::clone(service.runtime.journal()));
     let full = service.runtime.disk_full_waits().borrow().keys().cloned().collect();

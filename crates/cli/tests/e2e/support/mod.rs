@@ -2,6 +2,7 @@
 
 mod busy;
 mod canned;
+mod client;
 mod home;
 mod login_server;
 mod owner;
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 pub(crate) use busy::{Busy, HOLD};
 pub(crate) use canned::{all, answered, refused, serve, serve_whole};
+pub(crate) use client::RawClient;
 pub(crate) use home::{Finished, Home, PROGRAM};
 pub(crate) use login_server::{GOOD_KEY, LoginServer, refresh_token};
 pub(crate) use owner::beside_an_owner;

@@ -17,17 +17,18 @@ use uuid::Uuid;
 
 use super::chat::{self, Handled};
 use super::end::{self, ended, observed};
-use crate::connection::Caller;
+use crate::connection::{Caller, ReadPermit};
 use crate::error::Error;
 use crate::events::is_over;
 use crate::methods::encoded;
 use crate::service::Service;
 use crate::session_key::SessionKey;
 
-pub(in crate::methods) async fn agent(
-    caller: &Arc<Caller>,
+pub(in crate::methods) async fn agent<'a>(
+    caller: &'a Arc<Caller>,
     id: &str,
     mut params: AgentParams,
+    permit: &mut Option<ReadPermit<'a>>,
 ) -> Result<AgentAnswer, Error> {
     let service = &caller.service;
     let key = SessionKey::parse(Some(&params.session_key))?;
@@ -66,7 +67,9 @@ pub(in crate::methods) async fn agent(
         return Ok(AgentAnswer::Error(end::never_began(receipt.run, receipt.state, accepted_at)));
     }
     let is_new = receipt.run == sent.into();
-    Ok(end::response(if is_new { observed(service, waiting).await? } else { ended(service, receipt.run).await? }))
+    let ended =
+        if is_new { observed(caller, waiting, permit).await? } else { ended(caller, receipt.run, permit).await? };
+    Ok(end::response(ended))
 }
 
 fn key_of(key: &SessionKey) -> (String, String) {

@@ -15,7 +15,7 @@ use super::{abort, end, pause};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::session_key::SessionKey;
-use crate::show::{Source, count, explain, fold_branch, lookup, name, tokens};
+use crate::show::{Source, count, explain, lookup, name, tokens};
 
 /// The commands, in the order in which they are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,8 +107,8 @@ impl Chat<'_> {
             SlashCommand::Model => self.model(rest).await,
             SlashCommand::Think => self.think(rest).await,
             SlashCommand::Verbose => self.verbose(rest).await,
-            SlashCommand::Status => self.status(),
-            SlashCommand::Usage => self.usage(),
+            SlashCommand::Status => self.status().await,
+            SlashCommand::Usage => self.usage().await,
         }
     }
 
@@ -116,8 +116,8 @@ impl Chat<'_> {
         super::session(&self.caller.service, &self.key.to_string())
     }
 
-    fn session(&self) -> Result<Session, Error> {
-        fold_branch(&**self.caller.service.runtime.journal(), &self.row()?)
+    async fn session(&self) -> Result<Session, Error> {
+        super::state_of(&self.caller.service, self.row()?).await
     }
 
     /// Sends a command to the session, which is created if it does not exist.
@@ -160,7 +160,7 @@ impl Chat<'_> {
                 Err(error) => return Err(error),
             };
         if let Some(waiting) = waiting {
-            end::observed(service, waiting).await?;
+            end::observed(self.caller, waiting, &mut None).await?;
         }
         let left = self.row()?.queued as usize;
         let queued = if left > 0 { format!("; next: {}", count(left, "queued message")) } else { String::new() };
@@ -190,7 +190,7 @@ impl Chat<'_> {
     async fn queue(&self, rest: &str) -> Result<String, Error> {
         let names = || MODES.map(|mode| name(&mode)).join(", ");
         let mode = match rest {
-            "" => return self.queue_status(),
+            "" => return self.queue_status().await,
             "replace" | "suspend" => {
                 self.command(Command::Override(Override::Interrupt(named(rest)))).await?;
                 return Ok(format!("an interrupt of {} will {rest} its run", self.key));
@@ -213,8 +213,8 @@ impl Chat<'_> {
         set_or_default(mode.map(|mode| name(&mode)), || name(&configured()))
     }
 
-    fn queue_status(&self) -> Result<String, Error> {
-        let (row, session) = (self.row()?, self.session()?);
+    async fn queue_status(&self) -> Result<String, Error> {
+        let (row, session) = (self.row()?, self.session().await?);
         let waits = count(row.queued as usize, "message");
         Ok(format!("messages are queued as {}; {waits} waiting", self.mode_label(session.queue_mode)))
     }
@@ -222,7 +222,7 @@ impl Chat<'_> {
     /// A model that cannot be used is refused without a change.
     async fn model(&self, rest: &str) -> Result<String, Error> {
         let model = match rest {
-            "" => return Ok(format!("the model is {}", self.model_label(self.session()?.model)?)),
+            "" => return Ok(format!("the model is {}", self.model_label(self.session().await?.model)?)),
             "default" => None,
             model => Some(model.to_owned()),
         };
@@ -249,7 +249,7 @@ impl Chat<'_> {
 
     async fn think(&self, rest: &str) -> Result<String, Error> {
         let level = match rest {
-            "" => return Ok(format!("thinking is {}", thinking_label(self.session()?.thinking))),
+            "" => return Ok(format!("thinking is {}", thinking_label(self.session().await?.thinking))),
             "default" => None,
             _ => Some(named::<Thinking>(rest).ok_or_else(|| {
                 let hint = format!("there are: {}, default", LEVELS.map(|level| name(&level)).join(", "));
@@ -262,7 +262,7 @@ impl Chat<'_> {
 
     async fn verbose(&self, rest: &str) -> Result<String, Error> {
         let verbose = match one_of(rest, &["on", "off", "default"])? {
-            None => return Ok(format!("verbose is {}", verbose_label(self.session()?.verbose))),
+            None => return Ok(format!("verbose is {}", verbose_label(self.session().await?.verbose))),
             Some("on") => Some(true),
             Some("off") => Some(false),
             Some(_) => None,
@@ -271,18 +271,20 @@ impl Chat<'_> {
         Ok(format!("verbose is {}", verbose_label(verbose)))
     }
 
-    fn status(&self) -> Result<String, Error> {
+    async fn status(&self) -> Result<String, Error> {
         let service = &self.caller.service;
-        let (row, session) = (self.row()?, self.session()?);
+        let (row, session) = (self.row()?, self.session().await?);
         let waits = count(row.queued as usize, "message");
         let mut text = format!("{} is {}; {waits} waiting", row.key, row.lifecycle.name());
         if row.run.is_some() {
-            let (journal, waits) = (service.runtime.journal(), service.runtime.waits());
-            let (home, read) = (service.home().as_ref(), &**journal);
-            let most_bytes = u64::MAX;
-            let source = Source { home, read, immutable: false, most_bytes, waits: &waits, full: &[], agents: &[] };
-            let found = lookup::run(read, &RunParams { run: None, session: Some(row.key.clone()) })?;
-            let explained = explain(&source, &found)?;
+            let (home, waits, of) = (Arc::clone(service.home()), service.runtime.waits(), Some(row.key.clone()));
+            let explained = end::reading(service, move |read| {
+                let most_bytes = u64::MAX;
+                let (home, waits) = (home.as_ref(), waits.as_slice());
+                let source = Source { home, read, immutable: false, most_bytes, waits, full: &[], agents: &[] };
+                explain(&source, &lookup::run(read, &RunParams { run: None, session: of })?)
+            });
+            let explained = explained.await?;
             let waits_for = explained.waits_for.unwrap_or_default();
             let _ = write!(text, "\nrun {} is {}; it waits for {waits_for}", explained.run, explained.state);
         }
@@ -293,9 +295,10 @@ impl Chat<'_> {
         Ok(text)
     }
 
-    fn usage(&self) -> Result<String, Error> {
+    async fn usage(&self) -> Result<String, Error> {
         let row = self.row()?;
-        let runs = self.caller.service.runtime.journal().runs(Some(row.session))?;
+        let session = row.session;
+        let runs = end::reading(&self.caller.service, move |journal| Ok(journal.runs(Some(session))?)).await?;
         let mut models: Vec<(&str, usize, Usage)> = vec![];
         for RunRow { model, usage, .. } in &runs {
             match models.iter_mut().find(|(known, ..)| known == model) {

@@ -4,15 +4,16 @@
 use std::sync::Arc;
 
 use engine::{Acknowledgement, BodyKind, Command, Content, Event, MessageId, Outcome, Session, SessionRow};
+use journal::Journal;
 use protocol::method::{CompactParams, Compacted, CompactionResult, Ended, UncompactParams, Uncompacted};
 use uuid::Uuid;
 
-use super::end::{ended, observed};
+use super::end::{ended, observed, reading};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
 use crate::session_key::SessionKey;
-use crate::show::{context, fold_branch};
+use crate::show::context;
 
 pub(in crate::methods) async fn compact(caller: &Arc<Caller>, params: CompactParams) -> Result<Compacted, Error> {
     let service = &caller.service;
@@ -26,24 +27,25 @@ pub(in crate::methods) async fn compact(caller: &Arc<Caller>, params: CompactPar
     match super::ask(service, &row, Command::Compact { message, focus, queue }).await? {
         Acknowledgement::Done => {
             let row = super::session(service, &row.key)?;
-            match row.run.filter(|_| only_compacts(service, &row)) {
+            let only_compacts = only_compacts(service, &row).await;
+            match row.run.filter(|_| only_compacts) {
                 // An earlier request, whose owner may be gone: its run is this compaction.
-                Some(run) => done(service, row, ended(service, run).await?),
+                Some(run) => done(service, row, ended(caller, run, &mut None).await?).await,
                 None => Ok(Compacted { session_key: row.key, run_id: row.run, done: None }),
             }
         }
-        Acknowledgement::Receipt(_) => done(service, row, observed(service, waiting).await?),
+        Acknowledgement::Receipt(_) => done(service, row, observed(caller, waiting, &mut None).await?).await,
     }
 }
 
 /// Whether the run of this session is active, and does nothing but compact the history.
-fn only_compacts(service: &Service, row: &SessionRow) -> bool {
-    let session = fold_branch(service.runtime.journal().as_ref(), row).ok().filter(Session::is_active);
+async fn only_compacts(service: &Service, row: &SessionRow) -> bool {
+    let session = super::state_of(service, row.clone()).await.ok().filter(Session::is_active);
     session.as_ref().and_then(Session::run).is_some_and(|run| run.counts.candidates.compaction.alone)
 }
 
 /// The result of a run that only compacted.
-fn done(service: &Service, row: SessionRow, ended: Ended) -> Result<Compacted, Error> {
+async fn done(service: &Service, row: SessionRow, ended: Ended) -> Result<Compacted, Error> {
     if ended.outcome != Outcome::Completed {
         let why = ended.error.unwrap_or_else(|| ended.outcome.name().to_owned());
         return Err(Error::State {
@@ -51,9 +53,12 @@ fn done(service: &Service, row: SessionRow, ended: Ended) -> Result<Compacted, E
             hint: "nothing was changed; try again, or with another model (`compaction.model`)".to_owned(),
         });
     }
-    let journal = service.runtime.journal();
-    let known = journal.run(ended.run_id)?;
-    let entries = known.map(|run| journal.read(run.branch, run.first_seq)).transpose()?.unwrap_or_default();
+    let run = ended.run_id;
+    let entries = reading(service, move |journal| {
+        let known = journal.run(run)?;
+        Ok(known.map(|run| journal.read(run.branch, run.first_seq)).transpose()?.unwrap_or_default())
+    });
+    let entries = entries.await?;
     let done = entries.iter().find_map(|entry| match &entry.event {
         Event::Compacted(e) if e.compaction.run == ended.run_id => {
             Some(CompactionResult { before: e.before, after: e.after, by: e.by.clone() })
@@ -66,7 +71,17 @@ fn done(service: &Service, row: SessionRow, ended: Ended) -> Result<Compacted, E
 pub(in crate::methods) async fn uncompact(caller: &Arc<Caller>, params: UncompactParams) -> Result<Uncompacted, Error> {
     let service = &caller.service;
     let row = super::session(service, &SessionKey::parse(params.session_key.as_deref())?.to_string())?;
-    let journal = Arc::clone(service.runtime.journal());
+    let of = row.clone();
+    let dropped = reading(service, move |journal| dropped(journal, &of)).await?;
+    let items = dropped.items.len();
+    let command = Command::Uncompact { compaction: dropped.compaction, restored: dropped.items };
+    super::ask(service, &row, command).await?;
+    let tokens = super::state_of(service, row.clone()).await?.transcript.tokens();
+    Ok(Uncompacted { session_key: row.key, items, tokens })
+}
+
+/// The items that the last compaction replaced, if all of them are still there.
+fn dropped(journal: &dyn Journal, row: &SessionRow) -> Result<context::Dropped, Error> {
     let line = journal.history(row.branch)?;
     let dropped = context::dropped(&line)?.ok_or_else(|| Error::State {
         what: format!("{} has no compaction that can be undone", row.key),
@@ -79,9 +94,5 @@ pub(in crate::methods) async fn uncompact(caller: &Arc<Caller>, params: Uncompac
             hint: format!("`limulus sessions context {} --dropped` shows what is left", row.key),
         });
     }
-    let items = dropped.items.len();
-    let command = Command::Uncompact { compaction: dropped.compaction, restored: dropped.items };
-    super::ask(service, &row, command).await?;
-    let tokens = fold_branch(journal.as_ref(), &row)?.transcript.tokens();
-    Ok(Uncompacted { session_key: row.key, items, tokens })
+    Ok(dropped)
 }

@@ -7,30 +7,42 @@ use journal::Journal;
 use protocol::method::{AgentAnswer, Ended};
 use protocol::show::Reply;
 
+use crate::connection::{Caller, ReadPermit};
 use crate::error::Error;
 use crate::events::{End, Waiting};
 use crate::service::Service;
 use crate::show;
 
 /// Waits until this run has ended.
-pub(super) async fn ended(service: &Service, run: RunId) -> Result<Ended, Error> {
+pub(super) async fn ended<'a>(
+    caller: &'a Caller,
+    run: RunId,
+    permit: &mut Option<ReadPermit<'a>>,
+) -> Result<Ended, Error> {
+    let service = &caller.service;
     let waiting = service.hub.wait_for(run);
     // The order matters: an end that is recorded after this read is notified.
     if let Some(row) = service.runtime.journal().run(run)?.filter(|row| row.outcome.is_some()) {
+        *permit = Some(caller.permit_to_read().await);
         return reading(service, move |journal| of_row(journal, &row)).await;
     }
-    observed(service, waiting).await
+    observed(caller, waiting, permit).await
 }
 
 /// The end of a run that had not ended when the wait for it began.
-pub(super) async fn observed(service: &Service, waiting: Waiting<'_>) -> Result<Ended, Error> {
-    let run = waiting.run();
+pub(super) async fn observed<'a>(
+    caller: &'a Caller,
+    waiting: Waiting<'_>,
+    permit: &mut Option<ReadPermit<'a>>,
+) -> Result<Ended, Error> {
+    let (service, run) = (&caller.service, waiting.run());
     match next_end(service, waiting).await? {
         End::Ran { batches, at, ended } => {
             // The usual turn has just passed by: nothing has to be read.
             if let Some(ended) = batches.and_then(|batches| of_batches(&batches, &ended, at)) {
                 return Ok(ended);
             }
+            *permit = Some(caller.permit_to_read().await);
             reading(service, move |journal| of_event(journal, &ended, at)).await
         }
         End::NeverBegan { state, at } => Ok(never_began(run, state, at)),

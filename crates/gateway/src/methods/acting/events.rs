@@ -7,7 +7,7 @@ use journal::Journal;
 use protocol::Response;
 use protocol::method::{EventsSubscribe, NoResult, SubscribeParams, Subscribed, UnsubscribeParams};
 
-use crate::connection::Caller;
+use crate::connection::{Caller, PagePermit};
 use crate::error::Error;
 use crate::events::{CatchUp, Chats, Line, StreamPosition, StreamScope, Target, split, wait};
 use crate::methods::encoded;
@@ -23,7 +23,7 @@ enum From {
 }
 
 impl From {
-    /// Whether everything that was missed is read before the response.
+    /// Whether live lines are buffered from the first read on: what is missed of a session is read at one moment.
     fn is_read_at_once(&self, target: &Target) -> bool {
         matches!(self, Self::Now) || *target != Target::Home
     }
@@ -64,11 +64,13 @@ struct Begun {
     more: bool,
 }
 
-impl Subscribing<'_> {
-    /// Missed lines of the home are sent page by page: only the lines that arrive while the last page is read wait in
-    /// memory. Missed lines of a session are read before the response, which reports an error if they cannot be read.
+impl<'a> Subscribing<'a> {
+    /// Missed lines are sent page by page. Of the home, only the lines that arrive while the last page is read wait in memory.
+    /// The first page is read before the response, which reports an error if it cannot be read.
     async fn subscribe(&self, from: From, chat: bool) -> Result<(), Error> {
         let at_once = from.is_read_at_once(&self.target);
+        // Held until its lines are on their way.
+        let mut page = if let From::Now = from { None } else { Some(self.caller.permit_to_catch_up().await) };
         if at_once {
             // The order matters: what is recorded after this read arrives live.
             self.start_buffering();
@@ -84,12 +86,11 @@ impl Subscribing<'_> {
             self.caller.service.hub.chat(self.caller.number, self.number, chats);
         }
         self.answer(&at.to_string());
-        let reading = if at_once { Ok(Some(reading)) } else { self.read_on(reading, more).await };
-        match reading {
+        match self.read_on((reading, more), &mut page, at_once).await {
             Ok(Some(mut reading)) => {
                 let (mut lines, position) = (reading.take_lines(), reading.position().clone());
                 lines.extend(self.wait(&position));
-                self.go_live(&lines, position).await;
+                self.go_live(lines, position).await;
             }
             Ok(None) => {}
             Err(error) => self.stop(&error),
@@ -98,24 +99,36 @@ impl Subscribing<'_> {
     }
 
     /// Sends page after page, and reads the last; `None` if the subscription is gone.
-    async fn read_on(&self, mut reading: CatchUp, mut more: bool) -> Result<Option<CatchUp>, Error> {
+    async fn read_on(
+        &self,
+        (mut reading, mut more): (CatchUp, bool),
+        page: &mut Option<PagePermit<'a>>,
+        is_buffering: bool,
+    ) -> Result<Option<CatchUp>, Error> {
         while more {
+            has_read(page);
             let lines = reading.take_lines();
-            if !self.caller.service.hub.send(self.caller, self.number, &lines).await {
+            if !self.caller.service.hub.send(self.caller, self.number, lines).await {
                 return Ok(None);
             }
+            *page = None;
+            *page = Some(self.caller.permit_to_catch_up().await);
             let read = self.read(move |journal| {
                 let more = reading.more(journal)?;
                 Ok((reading, more))
             });
             (reading, more) = read.await?;
         }
-        self.start_buffering();
+        if !is_buffering {
+            self.start_buffering();
+        }
         let read = self.read(move |journal| {
             reading.finish(journal)?;
             Ok(reading)
         });
-        read.await.map(Some)
+        let read = read.await;
+        has_read(page);
+        read.map(Some)
     }
 
     /// A session's wait is in no journal: it is reported as it is now.
@@ -154,12 +167,19 @@ impl Subscribing<'_> {
         self.caller.respond(Response::ok(self.id, encoded::<EventsSubscribe>(subscribed)));
     }
 
-    async fn go_live(&self, lines: &[Line], position: StreamPosition) {
+    async fn go_live(&self, lines: Vec<Line>, position: StreamPosition) {
         let hub = &self.caller.service.hub;
         if hub.send(self.caller, self.number, lines).await {
             hub.go_live(self.caller, self.number, position);
             self.caller.service.approvals.go_live(self.caller, self.number);
         }
+    }
+}
+
+/// What the page permits is in memory: others may read while the client takes it.
+fn has_read(page: &mut Option<PagePermit<'_>>) {
+    if let Some(page) = page {
+        page.has_read();
     }
 }
 
@@ -221,9 +241,8 @@ fn from<'a>(target: &Target, params: &'a SubscribeParams) -> Result<(From, &'a s
     }
 }
 
-/// Reads the missed lines: all at once, or the first page.
+/// Reads the first page of the missed lines.
 fn begin(journal: &dyn Journal, target: &Target, from: From) -> Result<Begun, Error> {
-    let at_once = from.is_read_at_once(target);
     let (at, mut reading) = match target.key() {
         None => begin_home(journal, from)?,
         Some(key) => match journal.session(key)? {
@@ -232,7 +251,7 @@ fn begin(journal: &dyn Journal, target: &Target, from: From) -> Result<Begun, Er
             None => nothing(StreamPosition::default()),
         },
     };
-    let more = if at_once { reading.finish(journal).map(|()| false) } else { reading.more(journal) }?;
+    let more = reading.more(journal)?;
     Ok(Begun { at, reading, more })
 }
 

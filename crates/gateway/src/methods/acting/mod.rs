@@ -37,11 +37,11 @@ pub(super) use terminate::terminate;
 pub(crate) use terminate::terminate_idle;
 pub(super) use wait::wait;
 
-use engine::{Acknowledgement, Command, Refusal, RunId, SessionRow};
+use engine::{Acknowledgement, Command, Refusal, RunId, Session, SessionRow};
 
 use crate::error::Error;
 use crate::service::Service;
-use crate::show::lookup;
+use crate::show::{fold_branch, lookup};
 
 /// Sends a command to an existing session.
 async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Acknowledgement, Error> {
@@ -88,6 +88,11 @@ fn stored(service: &Service, key: &str, refusal: Refusal) -> Error {
 fn session(service: &Service, key: &str) -> Result<SessionRow, Error> {
     let row = service.runtime.journal().session(key)?;
     row.ok_or_else(|| Error::not_found(format!("there is no session {key}"), "`limulus sessions list` shows them"))
+}
+
+/// The state of a session, read on a thread that may block: its history may be long.
+async fn state_of(service: &Service, row: SessionRow) -> Result<Session, Error> {
+    end::reading(service, move |journal| fold_branch(journal, &row)).await
 }
 
 /// The session of this run, also if the run has not begun.

@@ -10,7 +10,6 @@ use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
 use crate::session_key::SessionKey;
-use crate::show::fold_branch;
 
 pub(in crate::methods) async fn terminate(caller: &Arc<Caller>, params: EndParams) -> Result<SessionEnded, Error> {
     let service = &caller.service;
@@ -18,7 +17,7 @@ pub(in crate::methods) async fn terminate(caller: &Arc<Caller>, params: EndParam
     let row = super::session(service, &SessionKey::parse(Some(&params.session_key))?.to_string())?;
     super::ask(service, &row, Command::Terminate).await?;
     let row = until_over(service, &row.key).await?;
-    let session = fold_branch(service.runtime.journal().as_ref(), &row)?;
+    let session = super::state_of(service, row.clone()).await?;
     let is_left = |state: &ProcessState| matches!(state, ProcessState::Ended { outcome: CallOutcome::Unended, .. });
     let left = session.processes.iter().filter(|process| is_left(&process.state)).map(Process::name).collect();
     Ok(SessionEnded { session_key: row.key, left })
