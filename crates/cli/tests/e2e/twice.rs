@@ -114,14 +114,14 @@ beside_an_owner! {
     large {
         r43_an_answer_of_six_megabytes_in_small_pieces_reaches_everybody,
         r43_an_answer_of_six_megabytes_in_one_piece_reaches_everybody,
+        r43_an_answer_that_is_longer_than_a_frame_when_escaped_reaches_everybody,
+        r43_an_answer_of_quotes_and_newlines_reaches_everybody,
         r45_huge_results_are_bounded_for_a_command,
     }
     executed {
         r02_yes_does_not_approve_a_file_that_other_programs_run,
         r02_a_person_is_asked_about_such_a_file_in_spite_of_yes,
         r41_the_users_own_files_of_git_hold_up_no_walk,
-        r43_an_answer_that_is_longer_than_a_frame_when_escaped_reaches_everybody,
-        r43_an_answer_of_quotes_and_newlines_reaches_everybody,
     }
     limits {
         r49_a_run_past_its_limit_ends_with_its_text_kept,
