@@ -299,3 +299,46 @@ fn same(name: &OsStr) -> impl Fn(&OsStr) -> bool {
     let name = folded(name);
     move |other| folded(other) == name
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R61: each look refuses what is protected by itself, because another may have come too early.
+    #[test]
+    fn r61_each_look_refuses_by_itself() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        for folder in ["home/calls", "other"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        for file in ["home/journal.db", "key", "other/plain"] {
+            fs::write(root.join(file), "x").unwrap();
+        }
+        fs::hard_link(root.join("home/journal.db"), root.join("other/alias")).unwrap();
+        let guard = Guard::new(&Protected::files([root.join("key")]).with_folder(&root.join("home")));
+        let open = |path: &str| fs::File::open(root.join(path)).unwrap();
+        for (path, expected) in [("key", true), ("other/alias", true), ("other/plain", false)] {
+            assert_eq!(guard.opened(open(path)).is_err_and(|error| is_own(&error)), expected, "{path}, opened");
+        }
+        for (path, expected) in [("home", true), ("home/calls", true), ("other", false), ("", false)] {
+            assert_eq!(guard.folder(open(path)).is_err_and(|error| is_own(&error)), expected, "{path}, a folder");
+        }
+        for (path, expected) in [("home", true), ("home/not/there", true), ("KEY", true), ("other/plain", false)] {
+            assert_eq!(guard.path(&root.join(path)).is_err_and(|error| is_own(&error)), expected, "{path}, a path");
+        }
+        for (path, expected) in [("home", true), ("other", false)] {
+            assert_eq!(guard.is_protected_folder(&root.join(path)), expected, "{path}, in a walk");
+        }
+        for (folder, name, expected) in [
+            ("", "key", true),
+            ("", "home", true),
+            ("home", "new", true),
+            ("other", "alias", true),
+            ("other", "new", false),
+        ] {
+            let refused = guard.entry(open(folder), OsStr::new(name)).is_err_and(|error| is_own(&error));
+            assert_eq!(refused, expected, "{folder}/{name}, an entry");
+        }
+    }
+}

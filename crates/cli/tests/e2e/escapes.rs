@@ -21,7 +21,7 @@ fn assert_gone(home: &Home, what: &str) {
 }
 
 /// Commands that end their supervisor, with the mark of the call removed from the environment.
-const KILLERS: [&str; 6] = [
+const KILLERS: [&str; 7] = [
     "exec env -i /bin/sh -c 'echo $$ >> pids; kill -9 $PPID; while :; do sleep 0.1; done'",
     "S=$PPID; env -i setsid sh -c 'echo $$ >> pids; while :; do sleep 0.1; done' & until test -s pids; do sleep 0.01; done; \
      kill -9 $S; sleep 300",
@@ -36,14 +36,18 @@ const KILLERS: [&str; 6] = [
     // It calls itself a supervisor.
     "S=$PPID; env -i bash -c 'echo $$ >> pids; exec -a call-supervisor sh -c \"sleep 300; :\" supervise' & \
      until test -s pids; do sleep 0.01; done; kill -9 $S; sleep 300",
+    // It has no cgroup, session, output or parent of the call: its owner has inherited it.
+    "S=$PPID; LEAVE (env -i setsid sh -c 'echo $$ >> pids; exec sleep 300' > /dev/null 2>&1 &); \
+     until test -s pids; do sleep 0.01; done; kill -9 $S; sleep 300",
 ];
 
 /// R15: a command that kills its supervisor ends with it; its outcome is unknown, and the run goes on.
 #[test]
 fn r15_nothing_of_a_command_that_kills_its_supervisor_outlives_the_call() {
+    let leave = own_cgroup().map(|own| format!("echo $$ > {}/cgroup.procs;", own.display())).unwrap_or_default();
     for command in KILLERS {
         let home = Home::new();
-        home.put("attack", command);
+        home.put("attack", command.replace("LEAVE", &leave));
         let agent = home.run(&["agent", "--yes", "-m", "run `exec sh ./attack`"]);
         assert_gone(&home, command);
         let run = home.json(&["runs", "show"]);
@@ -111,14 +115,11 @@ fn own_cgroup() -> Option<PathBuf> {
 fn killers_without_owner() -> Vec<(&'static str, String)> {
     let kill = "until test -e go; do sleep 0.02; done; kill -9 $S; while :; do sleep 0.1; done";
     let leave = own_cgroup().map(|own| format!("echo $$ > {}/cgroup.procs;", own.display()));
-    let in_session =
-        format!("echo $PPID > supervisor; {} exec env -i S=$PPID sh ./kill", leave.clone().unwrap_or_default());
-    let with_output = format!(
-        "echo $PPID > supervisor; {} env -i S=$PPID setsid sh ./kill & sleep 300",
-        leave.clone().unwrap_or_default()
-    );
+    let begin = format!("echo $PPID > supervisor; {}", leave.clone().unwrap_or_default());
+    let in_session = format!("{begin} exec env -i S=$PPID sh ./kill > /dev/null 2>&1");
+    let with_output = format!("{begin} (env -i S=$PPID setsid sh ./kill &); sleep 300");
     let in_cgroup =
-        "echo $PPID > supervisor; env -i S=$PPID setsid sh -c 'sh ./kill & sh ./kill' > /dev/null 2>&1 & sleep 300";
+        "echo $PPID > supervisor; (env -i S=$PPID setsid sh -c 'sh ./kill & sh ./kill' > /dev/null 2>&1 &); sleep 300";
     let mut all = vec![("session", in_session), ("output", with_output)];
     match leave {
         Some(_) => all.push(("cgroup", in_cgroup.to_owned())),

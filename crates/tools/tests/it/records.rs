@@ -130,8 +130,16 @@ async fn r38_an_output_that_leads_elsewhere_is_not_read() {
 /// R13: an owner that did not start the supervisor believes a record only with the nonce that hashes to the claim.
 #[tokio::test]
 async fn r13_a_later_owner_does_not_believe_a_forged_record() {
-    for attack in ["echo 'FORGED' > exit.json", "ln -s /dev/zero exit.json", "mkfifo exit.json", "mkdir -p exit.json/x"]
-    {
+    for attack in [
+        "echo 'FORGED' > exit.json",
+        "ln -s /dev/zero exit.json",
+        "mkfifo exit.json",
+        "mkdir -p exit.json/x",
+        // The proof is replaced while the command lives: its supervisor writes it again.
+        "echo 'FORGED' > exit.json; echo x > claim",
+        "rm claim; ln -s /dev/zero claim",
+        "rm claim; mkdir -p claim/x",
+    ] {
         let world = World::new();
         let request = exec("unused");
         let mut supervisor = spawn_supervisor(&world, &request, 60_000, &command(&world, &request, attack));

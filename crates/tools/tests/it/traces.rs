@@ -3,14 +3,15 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
-use engine::Found;
+use engine::{CallOutcome, Found};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tools::CallRequest;
 
 use crate::commands::spawn_supervisor;
-use crate::support::{World, exec, lives, pid_in, supervisor_of, token, until};
+use crate::support::{GRACE, World, exec, lives, output, pid_in, supervisor_of, token, until};
 
 /// The folder of the cgroup of this process, if it may create another below it.
 fn own_cgroup() -> Option<PathBuf> {
@@ -66,6 +67,76 @@ async fn r15_the_next_owner_ends_what_has_no_mark_by_session_output_and_parent()
         let found = tools::find(&world.context, &request).await;
         assert_eq!(found.found, Found::Unknown, "{command}");
         until(command, || !lives(pid)).await;
+    }
+}
+
+/// R15: the mark alone is enough, without a cgroup, a trace, a session, an output or a parent.
+#[tokio::test]
+async fn r15_the_next_owner_ends_what_has_only_the_mark() {
+    let world = World::new();
+    let request = exec("unused");
+    let hidden = "(setsid sh -c 'echo $$ > pid; exec sleep 300' > /dev/null 2>&1 &); sleep 300";
+    let trace = world.folder(&request).join("trace.json");
+    let pid = left(&world, &request, &format!("{}; rm {}; {hidden}", leave_cgroup(), trace.display())).await;
+    assert_eq!(tools::find(&world.context, &request).await.found, Found::Unknown);
+    until("it is found", || !lives(pid)).await;
+}
+
+/// R15: a command that takes away the pipe by which its supervisor is asked is ended by the owner itself.
+#[tokio::test]
+async fn r15_a_command_whose_supervisor_cannot_be_asked_is_ended() {
+    let world = World::new();
+    let request = exec("unused");
+    let control = world.folder(&request).join("control");
+    let command = format!(
+        "rm {0}; mkfifo {0}; exec 3<>{0}; trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done",
+        control.display()
+    );
+    let mut supervisor = spawn_supervisor(&world, &request, 60_000, &command);
+    let pid = pid_in(&world.path("pid")).await;
+    let ended = tools::end(&world.context, &request, GRACE).await;
+    assert!(!lives(pid) && ended.outcome != CallOutcome::Unended, "{}", output(&ended));
+    supervisor.wait().unwrap();
+}
+
+/// R15: a supervisor that its command has stopped is continued, and records the end.
+#[tokio::test]
+async fn r15_a_stopped_supervisor_is_continued_and_records_the_end() {
+    let world = World::new();
+    let request = exec("unused");
+    let mut supervisor = spawn_supervisor(&world, &request, 60_000, "kill -STOP $PPID; echo $$ > pid; sleep 300");
+    pid_in(&world.path("pid")).await;
+    let ended = tools::end(&world.context, &request, GRACE).await;
+    assert!(!output(&ended).contains("outcome is unknown"), "{}", output(&ended));
+    assert_eq!(tools::find(&world.context, &request).await.found, Found::Ended);
+    supervisor.wait().unwrap();
+}
+
+/// R60: what is inside a call is known by its owner above it, by a supervisor above it, or by its mark; each by itself.
+#[tokio::test]
+async fn r60_what_is_inside_a_call_is_known_by_each_of_three_signs() {
+    let world = World::new();
+    world.put("inner", "echo $$ > pid; exec sleep 300");
+    // Its command line is that of a supervisor.
+    world.put("supervise", "sh ./inner; :");
+    for (command, expected) in [
+        ("exec sh ./inner", true),
+        ("(SUPERVISED_CALL=one setsid sh ./inner &)", true),
+        ("(setsid bash -c 'exec -a call-supervisor bash supervise' &)", true),
+        ("(setsid sh ./inner &)", false),
+    ] {
+        let mut shell = Command::new("bash");
+        shell.env_clear().env("PATH", "/usr/bin:/bin").current_dir(&world.context.workspace);
+        let mut shell = shell.args(["-c", command]).spawn().unwrap();
+        let pid = pid_in(&world.path("pid")).await;
+        if !command.starts_with("exec") {
+            shell.wait().unwrap();
+        }
+        let is_inside = tools::is_in_call(pid.unsigned_abs());
+        end(pid);
+        assert_eq!(is_inside, expected, "{command}");
+        shell.wait().unwrap();
+        fs::remove_file(world.path("pid")).unwrap();
     }
 }
 
@@ -154,7 +225,7 @@ async fn r13_a_supervisor_takes_the_folder_of_its_call_as_an_argument_too() {
     let world = World::new();
     let request = exec("unused");
     fs::create_dir_all(&world.context.calls).unwrap();
-    let mut supervisor = std::process::Command::new(&world.context.supervisor);
+    let mut supervisor = Command::new(&world.context.supervisor);
     supervisor.arg("supervise").arg(world.folder(&request)).stdin(std::process::Stdio::piped());
     let mut supervisor = supervisor.stdout(std::process::Stdio::null()).spawn().unwrap();
     let job = json!({ "command": "echo done > ran", "folder": world.context.workspace, "limit_ms": 60_000 });
