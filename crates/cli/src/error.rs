@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     NotFound = 4,
     /// The run completed, but its answer is incomplete.
     Incomplete = 5,
+    /// A budget is used up and nobody is there to raise it; the run waits (`EX_UNAVAILABLE`).
+    Budget = 69,
     /// The journal is corrupt (`EX_DATAERR`).
     Damaged = 65,
     /// A bug in limulus (`EX_SOFTWARE`).
@@ -42,12 +44,13 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::RunFailed,
         Self::Usage,
         Self::Refused,
         Self::NotFound,
         Self::Incomplete,
+        Self::Budget,
         Self::Damaged,
         Self::Bug,
         Self::Store,
@@ -101,7 +104,7 @@ pub(crate) enum CliError {
     /// The command was carried out and failed.
     #[error("{what}")]
     Failed {
-        /// RunFailed, Incomplete, Damaged, Store, TimedOut, Aborted or Stopped.
+        /// RunFailed, Incomplete, Budget, Damaged, Store, TimedOut, Aborted or Stopped.
         exit: Exit,
         what: String,
         hint: String,
@@ -184,6 +187,7 @@ impl From<ErrorShape> for CliError {
             Exit::Refused | Exit::NotFound | Exit::Owned => Self::Refused { exit, what, hint },
             Exit::RunFailed
             | Exit::Incomplete
+            | Exit::Budget
             | Exit::Damaged
             | Exit::Store
             | Exit::TimedOut

@@ -225,21 +225,21 @@ mod tests {
     fn r24_a_changed_file_counts_for_the_next_run_and_a_broken_one_changes_nothing() {
         let mut home = Home::new("[runs]\ndeadline_s = 5\n");
         let before = home.settings();
-        assert_eq!((before.limits.deadline_ms, home.notes().len()), (5_000, 0));
+        assert_eq!((before.limits.deadline_ms, home.notes().len()), (Some(5_000), 0));
         home.put("[runs]\ndeadline_s = 7\n");
-        assert_eq!((home.settings().limits.deadline_ms, before.limits.deadline_ms), (7_000, 5_000));
+        assert_eq!((home.settings().limits.deadline_ms, before.limits.deadline_ms), (Some(7_000), Some(5_000)));
         let notes = home.notes();
         assert!(notes.len() == 1 && notes[0].contains("everything else from the next run on"), "{notes:?}");
         home.put("[runs]\ndedline_s = 9\n");
-        assert_eq!(home.settings().limits.deadline_ms, 7_000);
-        assert_eq!(home.settings().limits.deadline_ms, 7_000);
+        assert_eq!(home.settings().limits.deadline_ms, Some(7_000));
+        assert_eq!(home.settings().limits.deadline_ms, Some(7_000));
         let notes = home.notes();
         assert!(
             notes.len() == 1 && notes[0].contains("stays in force") && notes[0].contains("deadline_s"),
             "{notes:?}"
         );
         fs::remove_file(home.folder.path().join(FILE)).unwrap();
-        assert_eq!(home.settings().limits.deadline_ms, 600_000, "without a file the defaults are in force");
+        assert_eq!(home.settings().limits.deadline_ms, None, "without a file the defaults are in force");
         assert_eq!(home.notes().len(), 1);
     }
 

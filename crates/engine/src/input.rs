@@ -398,6 +398,8 @@ pub enum Report {
         evidence: Option<String>,
         /// Why it needs approval or is denied.
         reason: Option<String>,
+        /// The limit that it asks for itself, milliseconds.
+        timeout_ms: Option<u64>,
     },
     /// A running call wrote something.
     #[allow(missing_docs, reason = "the fields say it themselves")]

@@ -223,15 +223,20 @@ impl Default for Compaction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// The run's own clock; it stands still in awaiting, retry, paused and lane wait.
-    pub deadline_ms: u64,
+    /// The run's own clock, which stands still in awaiting, retry, paused and lane wait; none = it may run for any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+    /// The time without progress, while its own clock runs, after which the run ends; none = off. Older stored settings have
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_ms: Option<u64>,
     /// The time from a request to its first byte.
     #[serde(rename = "first_byte_ms")]
     pub first_byte_timeout_ms: u64,
     /// The idle time between two pieces of a stream.
     #[serde(rename = "silent_ms")]
     pub idle_timeout_ms: u64,
-    /// The run time of one call.
+    /// The run time of a call that asks for no limit of its own.
     #[serde(rename = "call_ms")]
     pub tool_timeout_ms: u64,
     /// The longest wait that a retry may take.
@@ -261,10 +266,11 @@ fn compact_ms() -> u64 {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            deadline_ms: 600_000,
+            deadline_ms: None,
+            stall_ms: Some(1_800_000),
             first_byte_timeout_ms: 120_000,
             idle_timeout_ms: 60_000,
-            tool_timeout_ms: 120_000,
+            tool_timeout_ms: 600_000,
             max_wait_ms: 3_600_000,
             retries: 2,
             continuations: 2,

@@ -303,6 +303,12 @@ pub enum ToolLine {
         bytes: u64,
         /// The beginning of that output.
         output: String,
+        /// The number of its lines.
+        #[serde(default)]
+        lines: u64,
+        /// Its end, if the call did not succeed and `output` does not reach it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tail: Option<String>,
     },
     /// The call needs approval.
     Asked {

@@ -80,6 +80,7 @@ fn unknown_outcome(effect: EffectId) -> Option<Report> {
             fingerprint: Hash::of(UNKNOWN_OUTCOME.as_bytes()),
             evidence: None,
             reason: Some(UNKNOWN_OUTCOME.to_owned()),
+            timeout_ms: None,
         }),
         EffectKind::FindCall => Some(Report::CallFound { effect, found: Found::Unknown, ended: None }),
         EffectKind::RunCall | EffectKind::EndCall => {

@@ -191,6 +191,12 @@ impl Plan {
         calls.map(|calls| calls + silence)
     }
 
+    /// The number of calls that only a limit ends.
+    pub fn hanging_calls(&self) -> u64 {
+        let calls = self.workload.runs.iter().flat_map(|run| &run.turns).flat_map(|turn| &turn.calls);
+        calls.filter(|call| matches!(call.ends, Ends::Hangs | Ends::Stubborn)).count() as u64
+    }
+
     /// How long commands in the background can run, milliseconds: hanging ones run to their limit.
     pub fn background_ms(&self) -> u64 {
         let calls = self.workload.runs.iter().flat_map(|run| &run.turns).flat_map(|turn| &turn.calls);

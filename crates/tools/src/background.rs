@@ -90,7 +90,9 @@ fn end_of(secrets: &Secrets, state: &CallState) -> ProcessEnd {
             ProcessEnd { outcome: preview::outcome(record), how: secrets.mask(&preview::how(record)) }
         }
         CallState::Running => unended("it could not be ended in time"),
-        CallState::Dead => unknown("interrupted by a crash; its outcome is unknown"),
+        CallState::Dead => {
+            unknown("interrupted: its supervisor was killed, or a crash ended it; its outcome is unknown")
+        }
         CallState::Absent | CallState::Void => unknown("its record is gone; its outcome is unknown"),
     }
 }

@@ -13,7 +13,7 @@ use crate::fetch::{self, Fetched, NetworkPolicy};
 use crate::folder::CallFolder;
 use crate::guard::Protected;
 use crate::invocation::{ExecArguments, FetchArguments, Invocation, ProcessArguments};
-use crate::limits::FETCH_PREVIEW_BYTES;
+use crate::limits::{FETCH_PREVIEW_BYTES, TIMEOUT_S};
 use crate::masking::Secrets;
 use crate::output::{self, Outputs};
 use crate::paths::Workspace;
@@ -28,7 +28,7 @@ pub struct Context {
     pub workspace: PathBuf,
     /// The folder that holds one record folder for each command (`home/calls`). A tool creates it when it needs it.
     pub calls: PathBuf,
-    /// The limit of a call, milliseconds. The engine ends the call at this limit; the supervisor ends it 10 s later if
+    /// The limit of a call that asks for none of its own, milliseconds. The engine ends the call at this limit; the supervisor ends it 10 s later if
     /// it still runs.
     pub tool_timeout_ms: u64,
     /// What no tool may read or write: the home, the configuration and the files of keys.
@@ -62,6 +62,8 @@ pub struct CallRequest {
     pub arguments: Arc<[u8]>,
     /// The evidence that [`crate::check`] returned.
     pub evidence: Option<String>,
+    /// The limit that it asks for itself, milliseconds.
+    pub timeout_ms: Option<u64>,
     /// Bytes of its live output that the journal holds already; 0 unless the runtime attaches to a running command.
     pub already: u64,
 }
@@ -96,6 +98,26 @@ pub async fn run(context: &Context, request: &CallRequest, mut progress: impl Fn
     match ended {
         Ok(result) => result,
         Err(error) => failed(context, error).await,
+    }
+}
+
+/// What the model and the screen receive of a call that its limit has ended: which limit, and what sets it.
+pub fn limit_reached(context: &Context, request: &CallRequest) -> String {
+    limit_line(request.tool == "exec", request.timeout_ms, context.tool_timeout_ms)
+}
+
+pub(crate) fn limit_line(is_command: bool, own_ms: Option<u64>, configured_ms: u64) -> String {
+    let configured = configured_ms / 1_000;
+    match own_ms {
+        Some(own) => format!(
+            "[its limit was reached: {} s, its own timeout_s (at most {TIMEOUT_S} s; without it {configured} s, tools.timeout_s)]\n",
+            own / 1_000
+        ),
+        None if is_command => format!(
+            "[its limit was reached: {configured} s for one call (tools.timeout_s); a command may ask for up to {TIMEOUT_S} s \
+             with timeout_s]\n"
+        ),
+        None => format!("[its limit was reached: {configured} s for one call (tools.timeout_s)]\n"),
     }
 }
 
@@ -212,11 +234,11 @@ fn look(context: &Context, request: &CallRequest) -> Result<Looked, ToolError> {
 pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> ToolResult {
     let (here, asked) = (context.clone(), request.clone());
     match in_process(name(request), move |_| look(&here, &asked)).await {
-        Ok(Looked::Command(_)) => {
+        Ok(Looked::Command(arguments)) => {
             // If the record cannot be read, nobody can confirm that the command ended.
             let unseen =
                 |error| ToolResult { outcome: CallOutcome::Unended, ..tool_result::failed(&context.secrets, &error) };
-            exec::end(context, request.id, grace).await.unwrap_or_else(unseen)
+            exec::end(context, request.id, &arguments, grace).await.unwrap_or_else(unseen)
         }
         Ok(Looked::Found(FoundCall { ended: Some(ended), .. })) => ended,
         Ok(Looked::Found(_)) => tool_result::failed(&context.secrets, &ToolError::Cancelled),

@@ -15,20 +15,16 @@ use tokio::time::sleep;
 use crate::call::{Context, FoundCall};
 use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
-use crate::folder::{CallFolder, CallState, ExitRecord};
+use crate::folder::{CallFolder, CallState, EndedBy, ExitRecord};
 use crate::invocation::ExecArguments;
 use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, FORCE_MS, REASON_BYTES, SLACK_MS, URGE_TICK_MS};
 use crate::live::LiveOutput;
 use crate::paths::Workspace;
 use crate::supervise::{Job, SUPERVISOR};
-use crate::{cgroup, command_env, preview, supervisors, tool_result, window};
+use crate::{call, cgroup, command_env, preview, supervisors, tool_result, window};
 
 /// The result of a command that was cancelled before it started.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
-
-/// The result of a command whose outcome is unknown.
-const UNKNOWN: &str = "The command was interrupted by a crash and its outcome is unknown. What it left running was ended. \
-                       Look at what it has done before you run it again.\n";
 
 /// Starts the command, or attaches to it if it is already running, and waits for its end. `already` is the number of
 /// bytes of its live output that the journal holds.
@@ -70,8 +66,8 @@ pub(crate) async fn run(
                 }
             }
             CallState::Void => return Ok(failed(NEVER_STARTED)),
-            CallState::Ended(record) => return settled(context, &folder, record).await,
-            CallState::Dead => return Ok(interrupted(&folder).await),
+            CallState::Ended(record) => return settled(context, &folder, arguments, record).await,
+            CallState::Dead => return interrupted(context, &folder).await,
         }
         update.wait(yields_at).await;
     }
@@ -108,7 +104,7 @@ pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArgume
                 FoundCall { found: Found::Running, ended }
             }
             CallState::Ended(record) => {
-                FoundCall { found: Found::Ended, ended: Some(settled(context, &folder, record).await?) }
+                FoundCall { found: Found::Ended, ended: Some(settled(context, &folder, arguments, record).await?) }
             }
             CallState::Dead => {
                 end_left(&folder).await;
@@ -119,7 +115,12 @@ pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArgume
 }
 
 /// Ends the command and all its processes, and waits for the exit record.
-pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Result<ToolResult, ToolError> {
+pub(crate) async fn end(
+    context: &Context,
+    id: EffectId,
+    arguments: &ExecArguments,
+    grace: Duration,
+) -> Result<ToolResult, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     loop {
         return Ok(match ended_within(&folder, grace).await.map_err(record_error(&folder))? {
@@ -128,8 +129,8 @@ pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Res
                 continue;
             }
             CallState::Void => failed(NEVER_STARTED),
-            CallState::Ended(record) => return settled(context, &folder, record).await,
-            CallState::Dead => interrupted(&folder).await,
+            CallState::Ended(record) => return settled(context, &folder, arguments, record).await,
+            CallState::Dead => return interrupted(context, &folder).await,
             CallState::Running => unended(),
         });
     }
@@ -167,9 +168,16 @@ pub(crate) fn record_error(folder: &CallFolder) -> impl FnOnce(std::io::Error) -
     move |source| ToolError::Record { path, source }
 }
 
-async fn settled(context: &Context, folder: &CallFolder, record: ExitRecord) -> Result<ToolResult, ToolError> {
+async fn settled(
+    context: &Context,
+    folder: &CallFolder,
+    arguments: &ExecArguments,
+    record: ExitRecord,
+) -> Result<ToolResult, ToolError> {
     let (reader, secrets) = (folder.clone(), context.secrets.clone());
-    let reading = tokio::task::spawn_blocking(move || preview::ended(&reader, &record, &secrets));
+    let limit = call::limit_line(true, arguments.timeout_ms(), context.tool_timeout_ms);
+    let limit = if record.ended_by == Some(EndedBy::Limit) { limit } else { String::new() };
+    let reading = tokio::task::spawn_blocking(move || preview::ended(&reader, &record, &secrets, &limit));
     reading.await.map_err(|_| ToolError::Defect { tool: "exec" })
 }
 
@@ -180,9 +188,12 @@ pub(crate) async fn end_left(folder: &CallFolder) {
     let _ = tokio::task::spawn_blocking(move || supervisors::end_left_of(&call)).await;
 }
 
-async fn interrupted(folder: &CallFolder) -> ToolResult {
+/// The result of a command whose supervisor was killed: what it left has ended, so its output is complete.
+async fn interrupted(context: &Context, folder: &CallFolder) -> Result<ToolResult, ToolError> {
     end_left(folder).await;
-    tool_result::text(CallOutcome::Interrupted, UNKNOWN)
+    let (reader, secrets) = (folder.clone(), context.secrets.clone());
+    let reading = tokio::task::spawn_blocking(move || preview::interrupted(&reader, &secrets));
+    reading.await.map_err(|_| ToolError::Defect { tool: "exec" })
 }
 
 fn failed(text: &str) -> ToolResult {
@@ -201,7 +212,7 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
     };
     folder.make_parent().map_err(record_error(folder))?;
     let stays = arguments.yields_after(context.tool_timeout_ms).is_some();
-    let limit_ms = if stays { PROCESS_MS } else { context.tool_timeout_ms };
+    let limit_ms = if stays { PROCESS_MS } else { arguments.timeout_ms().unwrap_or(context.tool_timeout_ms) };
     let nonce = supervisors::nonce().map_err(not_started)?;
     let (workspace, protected) = (context.workspace.clone(), context.protected.clone());
     let (command, limit_ms) = (arguments.command.clone(), limit_ms.saturating_add(SLACK_MS));

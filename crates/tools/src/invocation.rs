@@ -73,14 +73,21 @@ pub(crate) struct ExecArguments {
     pub(crate) background: bool,
     /// Milliseconds after which it continues in the background if it has not ended.
     pub(crate) yield_ms: Option<u64>,
+    /// Seconds after which it is ended; none = the configured limit of a call.
+    pub(crate) timeout_s: Option<u64>,
 }
 
 impl ExecArguments {
+    /// The limit that the call asks for itself, milliseconds.
+    pub(crate) fn timeout_ms(&self) -> Option<u64> {
+        self.timeout_s.map(|seconds| seconds.saturating_mul(1_000))
+    }
+
     /// How long the call waits before its command continues in the background; none = the command stays in the
-    /// foreground. At most half of `tool_timeout_ms`, the limit of the call.
+    /// foreground. At most half of the limit of the call; `tool_timeout_ms` is the configured one.
     pub(crate) fn yields_after(&self, tool_timeout_ms: u64) -> Option<Duration> {
         let wanted = self.yield_ms.or(self.background.then_some(BACKGROUND_MS));
-        wanted.map(|ms| Duration::from_millis(ms.min(tool_timeout_ms / 2)))
+        wanted.map(|ms| Duration::from_millis(ms.min(self.timeout_ms().unwrap_or(tool_timeout_ms) / 2)))
     }
 }
 

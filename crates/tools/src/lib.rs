@@ -60,7 +60,7 @@ mod write;
 
 pub use attach::{AttachError, attach, attach_sent};
 pub use background::{ProcessEnd, end_process, forget_process, hold_process, process_end};
-pub use call::{CallRequest, Context, FoundCall, end, find, forget, freeze, run, thaw};
+pub use call::{CallRequest, Context, FoundCall, end, find, forget, freeze, limit_reached, run, thaw};
 pub use fetch::NetworkPolicy;
 pub use guard::Protected;
 pub use masking::{MaskEnd, MaskedText, Secrets};
@@ -71,5 +71,5 @@ pub use process::{HeldProcess, command_of};
 pub use protection::{adopt_what_commands_leave, hide_from_commands};
 pub use schema_validator::{SchemaValidator, Violation};
 pub use size::size;
-pub use specs::specs;
+pub use specs::{specs, specs_within};
 pub use supervise::{is_in_call, supervise_main};

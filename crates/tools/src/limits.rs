@@ -199,6 +199,12 @@ pub(crate) const REAP_TICK_MS: u64 = 5_000;
 /// acts first.
 pub(crate) const SLACK_MS: u64 = 10_000;
 
+/// Seconds that a command may ask for: what takes longer belongs into the background.
+pub(crate) const TIMEOUT_S: u64 = 3_600;
+
+/// Seconds that a command may take where neither it nor the configuration says: a build or a test suite fits.
+pub(crate) const DEFAULT_TIMEOUT_S: u64 = 600;
+
 /// Milliseconds between two checks of a call that another process started.
 pub(crate) const ATTACHED_TICK_MS: u64 = 10;
 

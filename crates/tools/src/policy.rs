@@ -28,6 +28,8 @@ pub struct Checked {
     pub evidence: Option<String>,
     /// For `Ask`, the question for the user; for `Deny`, the message for the model.
     pub reason: Option<String>,
+    /// The limit that the call asks for itself, milliseconds.
+    pub timeout_ms: Option<u64>,
 }
 
 /// Checks a call. Dropping the future ends the check.
@@ -43,16 +45,16 @@ pub async fn check(settings: Arc<Settings>, context: Context, request: CallReque
 fn check_here(settings: &Settings, context: &Context, request: &CallRequest, cancel: &Cancel) -> Checked {
     let fingerprint = fingerprint(&request.tool, &request.arguments, &context.workspace);
     match judge(settings, context, request, cancel) {
-        Ok(Verdict { decision, evidence, reason }) => {
+        Ok((Verdict { decision, evidence, reason }, timeout_ms)) => {
             let reason = reason.map(|reason| context.secrets.mask(&reason));
-            Checked { decision, fingerprint, evidence: evidence.to_text(), reason }
+            Checked { decision, fingerprint, evidence: evidence.to_text(), reason, timeout_ms }
         }
         Err(error) => denied(fingerprint, tool_result::message(&context.secrets, &error)),
     }
 }
 
 fn denied(fingerprint: Hash, reason: String) -> Checked {
-    Checked { decision: Policy::Deny, fingerprint, evidence: None, reason: Some(reason) }
+    Checked { decision: Policy::Deny, fingerprint, evidence: None, reason: Some(reason), timeout_ms: None }
 }
 
 struct Verdict {
@@ -61,13 +63,21 @@ struct Verdict {
     reason: Option<String>,
 }
 
-fn judge(settings: &Settings, context: &Context, request: &CallRequest, cancel: &Cancel) -> Result<Verdict, ToolError> {
+/// The verdict on a call, and the limit that it asks for, milliseconds.
+fn judge(
+    settings: &Settings,
+    context: &Context,
+    request: &CallRequest,
+    cancel: &Cancel,
+) -> Result<(Verdict, Option<u64>), ToolError> {
     if settings.tool(&request.tool).is_none() {
         return Err(unknown(&request.tool, settings.tools.iter().map(|spec| spec.name.as_str())));
     }
     let workspace = Workspace::open(&context.workspace, &context.protected)?;
     let resolve = |path: &str| workspace.resolve(path);
-    Ok(match Invocation::parse(&request.tool, &request.arguments)? {
+    let invocation = Invocation::parse(&request.tool, &request.arguments)?;
+    let timeout_ms = if let Invocation::Exec(exec) = &invocation { exec.timeout_ms() } else { None };
+    let verdict = match invocation {
         Invocation::Read(ReadArguments { path, .. }) if let Some(named) = output::named(&path) => {
             named?;
             Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None }
@@ -106,7 +116,8 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest, cancel: 
             by_command(settings, &format!("run the command `{}`", quoted(&exec.command)))
         }
         Invocation::Process(process) => by_input(settings, context, &process)?,
-    })
+    };
+    Ok((verdict, timeout_ms))
 }
 
 fn by_path(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {

@@ -7,20 +7,38 @@ use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES, PREVIEW_HEAD_BYTES, PREVIE
 use crate::masking::Secrets;
 use crate::{kinds, output, tool_result};
 
-/// The result of a recorded command. Reads up to 8 MiB, so it may block.
-pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets) -> ToolResult {
-    let kept = folder.kept_output(record.bytes).unwrap_or_else(|error| {
+/// The last line of a command whose supervisor was killed.
+const INTERRUPTED: &str = "[interrupted: the process that supervises the command was killed, so its outcome is unknown. What \
+                           it left running was ended. Look at what it has done before you run it again.]\n";
+
+/// The result of a recorded command, with a last line on its limit. Reads up to 8 MiB, so it may block.
+pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets, limit: &str) -> ToolResult {
+    let status = secrets.mask(&status_line(record));
+    result(folder, record.bytes, secrets, (outcome(record), &(status + limit)))
+}
+
+/// The result of a command whose supervisor was killed, with its output so far. It may block.
+pub(crate) fn interrupted(folder: &CallFolder, secrets: &Secrets) -> ToolResult {
+    let written = folder.written().unwrap_or_default();
+    // Where a longer output ends in its ring, only the supervisor knew.
+    let shown = if written < KEPT_HEAD_BYTES + KEPT_TAIL_BYTES { written } else { KEPT_HEAD_BYTES };
+    result(folder, shown, secrets, (CallOutcome::Interrupted, INTERRUPTED))
+}
+
+/// The result of a command that wrote `bytes` bytes; `how` is its outcome and its last line.
+fn result(folder: &CallFolder, bytes: u64, secrets: &Secrets, how: (CallOutcome, &str)) -> ToolResult {
+    let kept = folder.kept_output(bytes).unwrap_or_else(|error| {
         let head = format!("[the output cannot be read: {error}]").into_bytes();
         KeptOutput { head, left_out: 0, tail: Vec::new() }
     });
-    let status = secrets.mask(&status_line(record));
     let preview = match kinds::file_type(&kept.head) {
-        Some(kind) => OutputPreview { output: not_shown(record.bytes, kind), whole: None },
-        None => truncated(&text(&bounded(kept), secrets), record.bytes),
+        Some(kind) => OutputPreview { output: not_shown(bytes, kind), whole: None },
+        None => truncated(&text(&bounded(kept), secrets), bytes),
     };
+    let (outcome, status) = how;
     let end = if preview.output.is_empty() || preview.output.ends_with('\n') { "" } else { "\n" };
-    let output = preview.output + end + &status;
-    ToolResult { whole: preview.whole, ..tool_result::text(outcome(record), &output) }
+    let output = preview.output + end + status;
+    ToolResult { whole: preview.whole, ..tool_result::text(outcome, &output) }
 }
 
 /// The shown part of an output, and the whole output if that is longer.

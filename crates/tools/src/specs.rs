@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use engine::{ToolClass, ToolSpec};
 use serde_json::{Value, json};
 
+use crate::limits::{DEFAULT_TIMEOUT_S, TIMEOUT_S};
 use crate::schema_validator::SchemaValidator;
 
 struct Entry {
@@ -31,6 +32,15 @@ pub fn specs() -> Arc<[ToolSpec]> {
     Arc::clone(&SPECS)
 }
 
+/// The same, where a call without a limit of its own may take so many seconds.
+pub fn specs_within(timeout_s: u64) -> Arc<[ToolSpec]> {
+    if timeout_s == DEFAULT_TIMEOUT_S {
+        return specs();
+    }
+    let within = |spec: &ToolSpec| if spec.name == "exec" { exec(timeout_s) } else { spec.clone() };
+    SPECS.iter().map(within).collect()
+}
+
 /// The name of a built-in tool as a constant.
 pub(crate) fn known(tool: &str) -> Option<&'static str> {
     SPECS.iter().map(|spec| spec.name.as_str()).find(|name| *name == tool)
@@ -53,7 +63,7 @@ fn violation(pointer: &str, message: &str) -> String {
 }
 
 fn table() -> Vec<ToolSpec> {
-    vec![read(), ls(), grep(), find(), write(), edit(), apply_patch(), exec(), process(), web_fetch()]
+    vec![read(), ls(), grep(), find(), write(), edit(), apply_patch(), exec(DEFAULT_TIMEOUT_S), process(), web_fetch()]
 }
 
 fn spec(name: &str, class: ToolClass, description: &str, properties: &Value, required: &[&str]) -> ToolSpec {
@@ -163,7 +173,7 @@ fn apply_patch() -> ToolSpec {
     )
 }
 
-fn exec() -> ToolSpec {
+fn exec(timeout_s: u64) -> ToolSpec {
     spec(
         "exec",
         ToolClass::Once,
@@ -173,6 +183,7 @@ fn exec() -> ToolSpec {
             "command": { "type": "string", "minLength": 1, "description": "The command." },
             "background": { "type": "boolean", "description": "Let it go on in the background, for at most 24 hours." },
             "yield_ms": { "type": "integer", "minimum": 10, "maximum": 120_000, "description": "Put it into the background only if it has not ended after so many milliseconds." },
+            "timeout_s": { "type": "integer", "minimum": 1, "maximum": TIMEOUT_S, "description": format!("Seconds after which it is ended: {timeout_s} if left out, at most {TIMEOUT_S}. It ends no command in the background.") },
         }),
         &["command"],
     )

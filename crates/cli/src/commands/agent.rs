@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
-use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage};
+use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage, WaitFor};
 use gateway::SessionKey;
 use journal::{Read as _, Reader};
 use protocol::Event;
@@ -16,7 +16,8 @@ use protocol::event::{LifecycleLine, QueueLine, RunEnd, StateLine, Stream};
 use protocol::method::{AbortParams, Agent, AgentAnswer, AgentParams, Attachment, Ended};
 use uuid::Uuid;
 
-use super::follower::{End, Follower, Happening};
+use super::budget::{self, Awaited};
+use super::follower::{End, Follower, Happening, can_approve};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals, Resolved, Subject};
 use crate::error::{CliError, Exit};
@@ -256,6 +257,13 @@ impl Sent {
                     self.run = Some(run_id);
                     // A message with a followup leg is answered by that leg.
                     self.steers = Some(message).filter(|_| mode != QueueMode::SteerBacklog);
+                    // Where nobody can be asked, nobody raises a limit either.
+                    if mode != QueueMode::Interrupt
+                        && !can_approve()
+                        && let Some(awaited) = budget::awaited(follower.client(), &params.session_key).await
+                    {
+                        return Err(awaited.error(&params.session_key));
+                    }
                     if let Some(at) = self.ended.iter().position(|(run, _)| *run == run_id) {
                         let (run, end) = self.ended.swap_remove(at);
                         return Ok(Some(Ending::Run(run, end)));
@@ -290,6 +298,12 @@ impl Sent {
             && matches!(state, ReceiptState::Steered | ReceiptState::Merged)
         {
             self.run = Some(*run);
+        }
+        if let Stream::State(StateLine::Waiting { on: WaitFor::Budget, budget: Some(budget), .. }) = &event.what
+            && (self.run.is_some() && self.run == event.run && !can_approve())
+            && let Some(awaited) = budget.as_limit().and_then(|limit| Awaited::of(&event.session, &limit))
+        {
+            return Err(awaited.error(&event.session));
         }
         if let Stream::State(StateLine::Lifecycle { reason: Some(what), remedy, .. }) = &event.what {
             let (what, hint) = (what.clone(), remedy.clone().unwrap_or_default());
@@ -381,6 +395,11 @@ pub(crate) fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
             "the run exceeded its time limit; the text so far is kept".into(),
             "`--timeout S` or `runs.deadline_s` sets it",
         ),
+        Outcome::Stalled => {
+            let why = ended.error.as_deref().unwrap_or("no progress for too long (`runs.stall_s`)");
+            let hint = "send another message to continue; a command gets more time with its own timeout_s";
+            failed(Exit::TimedOut, format!("the run stalled: {why}; the text so far is kept"), hint)
+        }
     }
 }
 

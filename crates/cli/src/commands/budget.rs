@@ -1,13 +1,15 @@
 //! `limulus budget`: shows and sets what a session and its run may spend.
 
 use clap::{Args, Subcommand};
-use engine::{Resource, Scope};
+
+use engine::{Limit, Resource, Scope};
+use protocol::Client;
 use protocol::method::{BudgetLine, BudgetSet, BudgetSetParams, BudgetShow, BudgetShowParams, BudgetStory};
 
 use super::follower::change;
 use crate::args::WriterArgs;
 use crate::config::Globals;
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::reading::ask;
 use crate::show::human::{Page, columns, dollars};
 use crate::show::{json, print};
@@ -165,17 +167,75 @@ fn lay_out(story: &BudgetStory) -> String {
             "its run waits for others to end: the process may have {most} in memory (`budget.process.memory_mb`)"
         ));
     } else if story.waits {
-        let set_by_command = |line: &&BudgetLine| line.limit.is_some() && line.scope != Scope::Process;
-        // The one that stops the run; if it was raised meanwhile, the fullest.
-        let stops = |line: &BudgetLine| line.as_limit().is_some_and(|limit| limit.is_reached());
-        let fullest = story.lines.iter().filter(set_by_command).max_by_key(|line| (stops(line), share(line)));
-        let (of, amount) = fullest.map_or(("", "--tokens N"), |line| (scope_flag(line.scope), amount_flag(line.of)));
-        page.line(format!("its run waits for a larger budget: `limulus budget set {key}{of} {amount}` resumes it"));
-        if let Some(limit) = fullest.and_then(BudgetLine::as_limit) {
+        let limit = stopping(story);
+        let command = limit.as_ref().and_then(|limit| raising(key, limit));
+        let command = command.unwrap_or_else(|| format!("limulus budget set {key} --tokens N"));
+        page.line(format!("its run waits for a larger budget: `{command}` resumes it"));
+        if let Some(limit) = limit {
             page.line(limit.in_words());
         }
     }
     page.text()
+}
+
+/// The limit that stops the run; if it was raised meanwhile, the fullest. None if no command sets it.
+fn stopping(story: &BudgetStory) -> Option<Limit> {
+    let set_by_command = |line: &&BudgetLine| line.limit.is_some() && line.scope != Scope::Process;
+    let stops = |line: &BudgetLine| line.as_limit().is_some_and(|limit| limit.is_reached());
+    let fullest = story.lines.iter().filter(set_by_command).max_by_key(|line| (stops(line), share(line)));
+    fullest.and_then(BudgetLine::as_limit)
+}
+
+/// The command that makes a limit twice what it is, or what the next request needs if that is more. None for a limit that no
+/// command sets.
+pub(crate) fn raising(key: &str, limit: &Limit) -> Option<String> {
+    let needed = limit.used.saturating_add(limit.reserved).saturating_add(limit.needs);
+    let amount = needed.max(limit.limit).max(1).saturating_mul(2);
+    let amount = match limit.of {
+        Resource::Tokens => format!("--tokens {amount}"),
+        Resource::Cost => {
+            format!("--cost {}", dollars(amount).trim_start_matches('$').trim_end_matches('0').trim_end_matches('.'))
+        }
+        Resource::Calls => format!("--calls {amount}"),
+        Resource::Wall => format!("--wall-s {}", amount.div_ceil(1_000)),
+        Resource::Bytes => format!("--bytes {amount}"),
+        Resource::Memory => return None,
+    };
+    (limit.scope != Scope::Process).then(|| format!("limulus budget set {key}{} {amount}", scope_flag(limit.scope)))
+}
+
+/// What the run of a session waits for and the command that lets it go on, both in words; none if it waits for no budget that a
+/// command sets, or if the owner cannot say.
+pub(crate) async fn awaited(client: &Client, key: &str) -> Option<Awaited> {
+    let story = client.call::<BudgetShow>(BudgetShowParams { session_key: Some(key.to_owned()) }).await.ok()?;
+    stopping(&story).filter(|limit| story.waits && limit.is_reached()).and_then(|limit| Awaited::of(key, &limit))
+}
+
+/// A budget that is used up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    what: String,
+    command: String,
+}
+
+impl Awaited {
+    pub(crate) fn of(key: &str, limit: &Limit) -> Option<Self> {
+        Some(Self { what: limit.in_words(), command: raising(key, limit)? })
+    }
+
+    /// As a note of one line.
+    pub(crate) fn in_words(&self) -> String {
+        format!("{}; `{}` raises it, and the run goes on", self.what, self.command)
+    }
+
+    /// As the error of a command without a terminal, where nobody would see that its run waits.
+    pub(crate) fn error(&self, key: &str) -> CliError {
+        CliError::Failed {
+            exit: Exit::Budget,
+            what: format!("{}; the run of {key} waits", self.what),
+            hint: format!("`{}` raises it, and the run goes on", self.command),
+        }
+    }
 }
 
 /// The used part of a limit, in hundredths of a percent.
@@ -194,17 +254,6 @@ fn scope_flag(scope: Scope) -> &'static str {
     }
 }
 
-fn amount_flag(of: Resource) -> &'static str {
-    match of {
-        Resource::Tokens => "--tokens N",
-        Resource::Cost => "--cost DOLLARS",
-        Resource::Calls => "--calls N",
-        Resource::Wall => "--wall-s S",
-        Resource::Bytes => "--bytes N",
-        Resource::Memory => "",
-    }
-}
-
 /// An amount with its unit.
 fn amount(of: Resource, amount: u64) -> String {
     match of {
@@ -212,5 +261,31 @@ fn amount(of: Resource, amount: u64) -> String {
         Resource::Cost => dollars(amount),
         Resource::Wall => format!("{} s", amount / 1_000),
         Resource::Memory => format!("{} MiB", amount >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r23_the_command_that_raises_a_limit_has_real_numbers() {
+        let check = |scope, of, (used, reserved, limit, needs), command: Option<&str>| {
+            let limit = Limit { scope, of, used, reserved, kept: None, limit, needs };
+            assert_eq!(raising("main", &limit).as_deref(), command);
+        };
+        check(Scope::Run, Resource::Calls, (2, 0, 2, 0), Some("limulus budget set main --run --calls 4"));
+        check(Scope::Run, Resource::Calls, (0, 0, 0, 0), Some("limulus budget set main --run --calls 2"));
+        check(Scope::Session, Resource::Tokens, (0, 150, 3_000, 5_000), Some("limulus budget set main --tokens 10300"));
+        check(
+            Scope::Agent,
+            Resource::Cost,
+            (1_200_000, 0, 1_250_000, 0),
+            Some("limulus budget set main --agent --cost 2.5"),
+        );
+        check(Scope::Day, Resource::Cost, (1, 0, 5_000_000, 0), Some("limulus budget set main --day --cost 10"));
+        check(Scope::Home, Resource::Wall, (9_500, 0, 9_000, 0), Some("limulus budget set main --home --wall-s 19"));
+        check(Scope::Session, Resource::Bytes, (7, 0, 7, 0), Some("limulus budget set main --bytes 14"));
+        check(Scope::Process, Resource::Memory, (7, 0, 7, 0), None);
     }
 }

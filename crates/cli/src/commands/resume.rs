@@ -15,7 +15,8 @@ use protocol::event::{StateLine, Stream};
 use protocol::method::{AbortParams, NoParams, ResumeParams, SessionsResume, StatusGet, SubscribeParams};
 use protocol::{ClientError, Event};
 
-use super::follower::{End, Follower, HOME, Happening};
+use super::budget;
+use super::follower::{End, Follower, HOME, Happening, can_approve};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
@@ -107,6 +108,8 @@ async fn resume(
         incomplete: 0,
         needs_human: rows.iter().find(is_refused).map(|row| row.key.clone()),
         begin,
+        waiting: vec![],
+        unraised: None,
         is_leaving: false,
     };
     while !following.busy.is_empty() {
@@ -130,7 +133,9 @@ async fn resume(
         }
     }
     let needs_human = following.needs_human.map(|key| (why(reader, &key), key));
-    ended(&following.outcomes, following.incomplete, needs_human)
+    ended(&following.outcomes, following.incomplete, needs_human)?;
+    // On a terminal somebody sees it.
+    following.unraised.filter(|_| !can_approve()).map_or(Ok(()), Err)
 }
 
 /// The failure of a session that needs a human, as far as it is readable.
@@ -173,6 +178,10 @@ struct Following<'a> {
     incomplete: usize,
     needs_human: Option<String>,
     begin: Begin,
+    /// The sessions that wait for a larger budget.
+    waiting: Vec<String>,
+    /// The error for the last of them whose limit a command raises.
+    unraised: Option<CliError>,
     /// Set after Ctrl-C: a session is done when its unfinished run ends.
     is_leaving: bool,
 }
@@ -218,7 +227,17 @@ impl Following<'_> {
         self.report_waits(follower).await;
         while !self.busy.is_empty() {
             match follower.next().await? {
-                Happening::Recorded(event) => self.see(&event, &mut follower.screen)?,
+                Happening::Recorded(event) => {
+                    let before = self.waiting.len();
+                    self.see(&event, &mut follower.screen)?;
+                    for key in &self.waiting[before..] {
+                        let awaited = budget::awaited(follower.client(), key).await;
+                        let why =
+                            awaited.as_ref().map(|awaited| format!(": {}", awaited.in_words())).unwrap_or_default();
+                        follower.screen.say(&format!("session {key} waits for a larger budget{why}"));
+                        self.unraised = awaited.map(|awaited| awaited.error(key)).or(self.unraised.take());
+                    }
+                }
                 // The run is not this command's: it is left as it is, and the next owner resumes it.
                 Happening::Interrupt if self.begin.is_taken_over => return Err(follower.stopped()),
                 Happening::Interrupt => {
@@ -252,10 +271,7 @@ impl Following<'_> {
             return Ok(());
         }
         if waits_for_more(self.reader, event) && self.busy.remove(&event.session).is_some() {
-            let key = &event.session;
-            screen.say(&format!(
-                "session {key} waits for a larger budget: `limulus budget show {key}` shows the limit, `limulus budget set {key}` raises it"
-            ));
+            self.waiting.push(event.session.clone());
             return Ok(());
         }
         let Some(lifecycle) = self.busy.get_mut(&event.session).and_then(|busy| busy.see(event)) else { return Ok(()) };
@@ -347,7 +363,7 @@ fn ended(outcomes: &[Outcome], incomplete: usize, needs_human: Option<(String, S
     }
     let exit = match outcomes {
         [Outcome::Aborted] => Exit::Aborted,
-        [Outcome::TimedOut] => Exit::TimedOut,
+        [Outcome::TimedOut | Outcome::Stalled] => Exit::TimedOut,
         _ => Exit::RunFailed,
     };
     let what = format!("{failed} of {} runs did not complete", outcomes.len());

@@ -111,12 +111,17 @@ fn outcome(waited: &Waited, ended: Option<Outcome>, say: bool) -> Result<(), Cli
         WaitStatus::Timeout if waited.ended_at.is_none() => {
             failed(Exit::TimedOut, format!("the time is over; run {run} continues"))
         }
-        WaitStatus::Timeout => failed(Exit::TimedOut, format!("run {run} exceeded its time limit")),
+        WaitStatus::Timeout => {
+            let why = waited.error.as_deref().unwrap_or("it exceeded its time limit");
+            failed(Exit::TimedOut, format!("run {run} did not complete: {why}"))
+        }
         WaitStatus::Error => {
             let why = waited.error.as_deref().unwrap_or("it was ended");
             let exit = match ended {
                 Some(Outcome::Aborted | Outcome::Interrupted) => Exit::Aborted,
-                Some(Outcome::Completed | Outcome::Failed | Outcome::TimedOut) | None => Exit::RunFailed,
+                Some(Outcome::Completed | Outcome::Failed | Outcome::TimedOut | Outcome::Stalled) | None => {
+                    Exit::RunFailed
+                }
             };
             failed(exit, format!("run {run} did not complete: {why}"))
         }

@@ -93,7 +93,10 @@ section! {
 
 section! {
     Runs ["runs"] "" from Run {
-        deadline_s: u64 = 600, Number(1, YEAR_S), "Seconds that a run may take; the clock stops while the run waits";
+        stall_s: Limit<u64> = 1800, UP_TO_A_YEAR,
+            "Seconds without progress after which a run ends; waiting for a person, a quota or a budget is none";
+        deadline_s: Limit<u64> = "off", UP_TO_A_YEAR,
+            "Seconds that a run may take, such as 3600; the clock stops while the run waits";
         loop_warn_after: Limit<u32> = 3, COUNT,
             "Warn the model after this many identical calls with identical results and nothing new between them";
         loop_stop_after: Limit<u32> = 6, COUNT, "Stop the run after this many such calls";
@@ -118,7 +121,8 @@ section! {
 
 section! {
     Tools ["tools"] "" from Run {
-        timeout_s: u64 = 120, Number(1, YEAR_S), "Seconds that one call may take";
+        timeout_s: u64 = 600, Number(1, YEAR_S),
+            "Seconds that one call may take; a command may ask for others with its own timeout_s, 3600 at most";
     }
     tables {
         exec: Exec,

@@ -10,6 +10,7 @@ use super::credentials::Credential;
 use super::declared::Agent;
 use super::endpoints::{Route, key_variables};
 use super::error::ConfigError;
+use super::settings::Limit;
 
 /// The inputs of a run besides the configuration.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +81,7 @@ impl Config {
             web_fetch: granted(self.values.tools.web_fetch.policy.unwrap_or(exec)),
             history_turns: agent.history_turns,
             addresses,
-            tools: tools::specs(),
+            tools: tools::specs_within(self.values.tools.timeout_s),
         };
         Ok(Resolved { settings, notes })
     }
@@ -187,8 +188,10 @@ impl Config {
 
     fn limits(&self, overrides: &Overrides) -> Limits {
         let (runs, requests) = (&self.values.runs, &self.values.requests);
+        let in_ms = |limit: Limit<u64>| limit.get().map(|seconds| seconds * 1_000);
         Limits {
-            deadline_ms: overrides.deadline_ms.unwrap_or(runs.deadline_s * 1000),
+            deadline_ms: overrides.deadline_ms.or(in_ms(runs.deadline_s)),
+            stall_ms: in_ms(runs.stall_s),
             first_byte_timeout_ms: requests.first_byte_timeout_s * 1000,
             idle_timeout_ms: requests.idle_timeout_s * 1000,
             tool_timeout_ms: self.values.tools.timeout_s * 1000,

@@ -239,15 +239,44 @@ fn a_later_layer_wins() {
     let file = "[runs]\ndeadline_s = 60\nresume = \"continue\"\n[tools.exec]\npolicy = \"allow\"\n";
     let variables = &[("LIMULUS_RUNS__DEADLINE_S", "30"), ("LIMULUS_REQUESTS__RETRIES", "0"), ("LIMULUS_HOME", "/h")];
     let settings_by_file = settings(file, &[]);
-    assert_eq!(settings_by_file.limits.deadline_ms, 60_000);
+    assert_eq!(settings_by_file.limits.deadline_ms, Some(60_000));
     assert_eq!(settings_by_file.resume, ResumeMode::Continue);
     assert_eq!((settings_by_file.exec, settings_by_file.outside), (Policy::Allow, Policy::Allow));
     let by_variable = settings(file, variables);
-    assert_eq!((by_variable.limits.deadline_ms, by_variable.limits.retries), (30_000, 0));
+    assert_eq!((by_variable.limits.deadline_ms, by_variable.limits.retries), (Some(30_000), 0));
     assert_eq!(by_variable.limits.idle_timeout_ms, 60_000, "an unset value keeps its default");
     let overrides = Overrides { deadline_ms: Some(5), ..Overrides::default() };
     let by_flag = resolve(&load(file, variables).unwrap(), &overrides).unwrap().settings;
-    assert_eq!(by_flag.limits.deadline_ms, 5);
+    assert_eq!(by_flag.limits.deadline_ms, Some(5));
+}
+
+#[test]
+fn r49_by_default_a_run_has_a_stall_limit_and_no_deadline_and_a_command_is_told_its_limit() {
+    let of = |file: &str| {
+        let settings = settings(file, &[]);
+        let Limits { deadline_ms, stall_ms, tool_timeout_ms, .. } = settings.limits;
+        let exec = settings.tool("exec").unwrap().schema["properties"]["timeout_s"].clone();
+        (
+            deadline_ms,
+            stall_ms,
+            tool_timeout_ms,
+            exec["description"].as_str().unwrap().to_owned(),
+            exec["maximum"].clone(),
+        )
+    };
+    let (deadline, stall, tool, description, maximum) = of("");
+    assert_eq!((deadline, stall, tool), (None, Some(1_800_000), 600_000));
+    assert!(description.contains("600 if left out, at most 3600") && maximum == 3_600, "{description}");
+    let (deadline, stall, tool, description, maximum) =
+        of("[runs]\ndeadline_s = 60\nstall_s = \"off\"\n[tools]\ncall_s = 7\n");
+    assert_eq!((deadline, stall, tool), (Some(60_000), None, 7_000), "the old name of a key still counts");
+    assert!(description.contains("7 if left out, at most 3600") && maximum == 3_600, "{description}");
+    // What an older version stored is read as it was meant.
+    let mut old = serde_json::to_value(Limits::default()).unwrap();
+    old["deadline_ms"] = 600_000.into();
+    old.as_object_mut().unwrap().remove("stall_ms");
+    let old: Limits = serde_json::from_value(old).unwrap();
+    assert_eq!((old.deadline_ms, old.stall_ms), (Some(600_000), None));
 }
 
 #[test]
@@ -399,12 +428,12 @@ fn every_error_has_its_place_and_a_hint() {
     check(
         "[runs]\ndeadline_s = \"ten\"",
         "HOME/config.toml:2: `runs.deadline_s` cannot be \"ten\"",
-        "it takes a whole number from 1 to 31622400",
+        "it takes a whole number from 1 to 31622400, or \"off\"",
     );
     check(
         "[runs]\ndeadline_s = 0",
         "HOME/config.toml:2: `runs.deadline_s` cannot be 0",
-        "it takes a whole number from 1 to 31622400",
+        "it takes a whole number from 1 to 31622400, or \"off\"",
     );
     check(
         "[tools.exec]\npolicy = \"maybe\"",
@@ -557,7 +586,7 @@ fn an_unknown_variable_is_reported_with_the_nearest_one() {
         "LIMULUS_RUNS__DEADLINE_S",
         "ten",
         "the variable LIMULUS_RUNS__DEADLINE_S: `runs.deadline_s` cannot be \"ten\"",
-        "it takes a whole number from 1 to 31622400",
+        "it takes a whole number from 1 to 31622400, or \"off\"",
     );
     check(
         "LIMULUS_AGENTS__MAIN__FALLBACKS",

@@ -1,5 +1,6 @@
 //! Draws a run for a person: the answer on stdout, everything else on stderr. Nothing is printed twice.
 
+mod calls;
 mod rows;
 mod screen;
 mod vocabulary;

@@ -15,6 +15,7 @@ use protocol::show::LaneWait;
 use serde_json::json;
 use unicode_width::UnicodeWidthChar as _;
 
+use super::calls::{self, CallEnd};
 use super::{rows, vocabulary};
 use crate::output::{Control, Output, Part};
 use crate::show::human::excerpt;
@@ -52,8 +53,6 @@ const ARGUMENT_CHARS: usize = 100;
 const WHOLE_ARGUMENT_CHARS: usize = 8 << 10;
 /// Maximum characters of the name of a tool, which a model may have made up.
 const TOOL_CHARS: usize = 80;
-/// Maximum lines of the output of a call that a verbose session shows.
-const DETAIL_LINES: usize = 12;
 
 /// The text of an open stream, with the notes below it.
 struct OpenText {
@@ -64,6 +63,13 @@ struct OpenText {
     written: String,
     /// What stays if it is retracted.
     notes: Vec<String>,
+}
+
+/// A running call.
+struct Started {
+    at: Timestamp,
+    /// What it does, if that is known and shown.
+    sentence: Option<String>,
 }
 
 /// The content of the last line of stderr.
@@ -96,7 +102,9 @@ pub(crate) struct Screen {
     unfinished: String,
     at_line_start: bool,
     /// Start times of the running calls.
-    started: BTreeMap<CallId, Timestamp>,
+    started: BTreeMap<CallId, Started>,
+    /// The call whose line is the last thing on stderr, in one row.
+    last_call: Option<CallId>,
     sessions: usize,
     /// Whether the output of calls is shown.
     verbose: bool,
@@ -120,6 +128,7 @@ impl Screen {
             unfinished: String::new(),
             at_line_start: true,
             started: BTreeMap::new(),
+            last_call: None,
             sessions,
             verbose: false,
             argument_chars: ARGUMENT_CHARS,
@@ -260,6 +269,7 @@ impl Screen {
     pub(crate) fn ask(&mut self, session: &str, question: &str, discard_input: impl FnOnce()) {
         self.hide_status();
         self.end_line();
+        self.last_call = None;
         let whose = if self.sessions > 1 { format!("[{session}] ") } else { String::new() };
         let rows = rows::question(&format!("{whose}{question}"), Output::Stderr.width());
         let _ = Output::Stderr.write(&rows.join("\n"));
@@ -280,6 +290,7 @@ impl Screen {
 
     /// Prints a line on stderr.
     pub(crate) fn say(&mut self, text: &str) {
+        self.last_call = None;
         self.hide_status();
         self.leave_prompt();
         // Elsewhere the two outputs do not mix, and an answer that is continued is one text.
@@ -298,17 +309,18 @@ impl Screen {
         match &event.what {
             Stream::Assistant(line) => self.draw_answer(event, line),
             Stream::Tool(ToolLine::Start { call, tool, arguments, .. }) => {
-                self.started.insert(*call, event.at);
-                self.call(event, tool, arguments);
+                let sentence = calls::sentence(tool, arguments).filter(|_| self.live);
+                self.call(event, (*call, tool, arguments), sentence.as_deref());
+                self.started.insert(*call, Started { at: event.at, sentence });
             }
-            Stream::Tool(ToolLine::End { call, tool, outcome, bytes, output }) => {
+            Stream::Tool(ToolLine::End { call, tool, outcome, bytes, output, lines, tail }) => {
                 let started = self.started.remove(call);
-                let time = started.map(|started| format!(" · {} ms", event.at.since(started))).unwrap_or_default();
-                let (mark, outcome) = (vocabulary::mark(*outcome), vocabulary::plain(outcome));
-                let tool = excerpt(tool, TOOL_CHARS);
-                self.note(event, &format!("{mark} {tool} {outcome}{time} · {bytes} bytes"));
-                for line in if self.verbose { detail(output) } else { vec![] } {
-                    self.note(event, &line);
+                let took_ms = started.as_ref().map(|started| event.at.since(started.at));
+                let (tail, lines) = (tail.as_deref(), *lines);
+                let end = CallEnd { outcome: *outcome, output, tail, lines, took_ms };
+                match started.and_then(|started| started.sentence).filter(|_| self.live) {
+                    Some(sentence) => self.call_ended(event, *call, (tool, &sentence), &end),
+                    None => self.call_noted(event, (tool, *bytes), &end),
                 }
             }
             Stream::State(StateLine::Rewound { .. }) => {
@@ -321,7 +333,7 @@ impl Screen {
                     self.unfinished.clear();
                     self.end_line();
                 }
-                if let Some(note) = vocabulary::note(what) {
+                if let Some(note) = vocabulary::note(event) {
                     self.note(event, &note);
                 }
             }
@@ -366,14 +378,53 @@ impl Screen {
     }
 
     /// The line of a call. What does not fit is counted, and on a terminal its further rows are marked.
-    fn call(&mut self, event: &Event, tool: &str, arguments: &str) {
-        let line = format!("{} {}", excerpt(tool, TOOL_CHARS), cut_arguments(arguments, self.argument_chars));
+    fn call(&mut self, event: &Event, (id, tool, arguments): (CallId, &str, &str), sentence: Option<&str>) {
+        let line = match sentence {
+            Some(sentence) => cut_arguments(sentence, self.argument_chars),
+            None => format!("{} {}", excerpt(tool, TOOL_CHARS), cut_arguments(arguments, self.argument_chars)),
+        };
         if !self.live {
             return self.note(event, &format!("▸ {line}"));
         }
         let whose = if self.sessions > 1 { format!("[{}] ", event.session) } else { String::new() };
-        let rows = rows::rows(&format!("{whose}▸ "), &line, Output::Stderr.width());
+        let mark = if sentence.is_some() { "" } else { "▸ " };
+        let rows = rows::rows(&format!("{whose}{mark}"), &line, Output::Stderr.width());
         self.say(&rows.join("\n"));
+        let is_alone = rows.len() == 1 && sentence.is_some_and(|sentence| sentence == line);
+        self.last_call = Some(id).filter(|_| is_alone && self.open.is_none());
+    }
+
+    /// The end of a call on a terminal: its line says how it ended, in the place where it says what the call does if that is
+    /// the last line.
+    fn call_ended(&mut self, event: &Event, call: CallId, (tool, sentence): (&str, &str), end: &CallEnd<'_>) {
+        self.hide_status();
+        if self.last_call.take() == Some(call) {
+            let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLines(1))]);
+        }
+        let sentence = cut_arguments(sentence, ARGUMENT_CHARS);
+        let whose = if self.sessions > 1 { format!("[{}] ", event.session) } else { String::new() };
+        let line = rows::rows(&whose, &calls::ended(tool, &sentence, end), Output::Stderr.width());
+        self.say(&line.join("\n"));
+        for line in calls::below(end, self.verbose) {
+            self.say(&rows::cut(&line, Output::Stderr.width().saturating_sub(1)));
+        }
+    }
+
+    /// The end of a call in a pipe, or of one that has no sentence.
+    fn call_noted(&mut self, event: &Event, (tool, bytes): (&str, u64), end: &CallEnd<'_>) {
+        let time = end.took_ms.map(|ms| format!(" · {ms} ms")).unwrap_or_default();
+        let (mark, outcome) = (vocabulary::mark(end.outcome), vocabulary::plain(&end.outcome));
+        let tool = excerpt(tool, TOOL_CHARS);
+        self.note(event, &format!("{mark} {tool} {outcome}{time} · {bytes} bytes"));
+        let below = match (self.live, self.verbose) {
+            (true, is_detailed) => calls::below(end, is_detailed),
+            (false, true) => calls::beginning(end.output),
+            (false, false) => vec![],
+        };
+        match calls::limit(end).filter(|_| below.is_empty()) {
+            Some(limit) => self.note(event, &format!("  {limit}")),
+            None => below.iter().for_each(|line| self.note(event, line)),
+        }
     }
 
     fn note(&mut self, event: &Event, note: &str) {
@@ -434,6 +485,7 @@ impl Screen {
             return;
         }
         self.leave_prompt();
+        self.last_call = None;
         // A closed pipe ends the process elsewhere (SIGPIPE); committed entries are durable.
         let _ = Output::Stdout.write(text);
         self.wrote(&Output::Stdout.shown(text));
@@ -444,6 +496,7 @@ impl Screen {
             return;
         }
         self.leave_prompt();
+        self.last_call = None;
         let _ = Output::Stdout.write_answer(text);
         self.wrote(text.as_str());
     }
@@ -460,13 +513,6 @@ impl Screen {
 /// The last line of a text whose first line continues `before`.
 fn last_line(before: &str, text: &str) -> String {
     text.rsplit_once('\n').map_or_else(|| format!("{before}{text}"), |(_, last)| last.to_owned())
-}
-
-/// The first lines of the output of a call.
-fn detail(output: &str) -> Vec<String> {
-    let lines = output.lines().take(DETAIL_LINES).map(|line| format!("  │ {line}"));
-    let more = output.lines().nth(DETAIL_LINES).map(|_| "  │ …".to_owned());
-    lines.chain(more).collect()
 }
 
 /// The beginning of the arguments of a call, and how much more there is.

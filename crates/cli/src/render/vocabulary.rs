@@ -3,10 +3,13 @@
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{CallOutcome, FailureClass, Flags, InterruptCause, Timestamp, WaitFor};
+use protocol::Event;
 use protocol::event::{CompactionLine, QueueLine, StateLine, Stream, ToolLine};
 use protocol::method::BudgetLine;
 use protocol::notice::DiskFullSession;
 use protocol::show::LaneWait;
+
+use crate::commands::budget::raising;
 
 /// The status line for a state.
 pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
@@ -35,10 +38,10 @@ pub(super) fn interrupted(cause: InterruptCause) -> String {
 pub(super) const REWOUND: &str = "… a power loss took some of what was shown; this continues from what is recorded";
 
 /// The note for an event; None if a person need not know it.
-pub(super) fn note(what: &Stream) -> Option<String> {
-    match what {
+pub(super) fn note(event: &Event) -> Option<String> {
+    match &event.what {
         Stream::Tool(line) => call_note(line),
-        Stream::State(line) => state_note(line),
+        Stream::State(line) => state_note(&event.session, line),
         Stream::Queue(line) => queue_note(line),
         Stream::Compaction(line) => compaction_note(line),
         Stream::Lifecycle(_) | Stream::Assistant(_) | Stream::Reasoning(_) | Stream::Usage(_) => None,
@@ -115,7 +118,7 @@ fn call_note(line: &ToolLine) -> Option<String> {
     })
 }
 
-fn state_note(line: &StateLine) -> Option<String> {
+fn state_note(session: &str, line: &StateLine) -> Option<String> {
     Some(match line {
         StateLine::Failed { failure, ends_run: false, .. } => format!("✗ {failure}"),
         StateLine::Retry { model: Some(model), .. } => format!("↻ switches to {model}"),
@@ -133,9 +136,11 @@ fn state_note(line: &StateLine) -> Option<String> {
             format!("… {}, then continues by itself", waits_for_a_model(*until))
         }
         StateLine::Waiting { on: WaitFor::Budget, budget, .. } => {
-            let why = budget.as_ref().and_then(BudgetLine::as_limit).map(|limit| limit.in_words());
-            let why = why.as_deref().unwrap_or("the budget is used up");
-            format!("… {why}: waits for more; `limulus budget show KEY` shows the limit, `limulus budget set KEY` raises it")
+            let limit = budget.as_ref().and_then(BudgetLine::as_limit);
+            let why = limit.map_or_else(|| "the budget is used up".to_owned(), |limit| limit.in_words());
+            let raises = limit.and_then(|limit| raising(session, &limit));
+            let raises = raises.map(|command| format!("; `{command}` raises it")).unwrap_or_default();
+            format!("… {why}: waits for more{raises}")
         }
         StateLine::Waiting { on: WaitFor::Lane, .. } => "… waits for a slot in its lane again".to_owned(),
         StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),

@@ -3,7 +3,7 @@
 use model_server::ModelServer;
 use serde_json::Value;
 
-use crate::support::{Home, Process, until};
+use crate::support::{Finished, Home, until};
 
 /// Three calls and an answer.
 const WORK: &str = "rounds=3 tool=ls tokens=2";
@@ -25,18 +25,27 @@ fn until_it_waits(home: &Home) {
     until("the wait for more", waits);
 }
 
-/// A run at its limit.
-fn at_its_limit(home: &Home) -> Process {
-    let agent = home.start(&["agent", "-m", WORK]);
+/// A run at its limit: without a terminal the command ends, and its run waits.
+fn at_its_limit(home: &Home, words: &[&str]) -> Finished {
+    let left = home.run(words).expect_code(69);
     until_it_waits(home);
-    agent
+    left
+}
+
+/// The command that the error of another one names, run as it is.
+fn as_advised(home: &Home, left: &Finished) {
+    let (_, named) = left.err.rsplit_once("hint: `limulus ").expect("a hint");
+    let words: Vec<&str> = named.split_once('`').expect("its end").0.split(' ').collect();
+    home.run(&words).expect_code(0);
+    // Whoever owned the home meanwhile has left it.
+    home.run(&["resume"]).expect_code(0);
 }
 
 #[test]
 pub(crate) fn r23_a_run_that_has_used_up_its_calls_waits_and_continues_when_the_limit_is_raised() {
     let server = ModelServer::start().unwrap();
     let home = one_call(&server);
-    let agent = at_its_limit(&home);
+    let left = at_its_limit(&home, &["agent", "-m", WORK]);
     let lines = budget(&home)["lines"].as_array().cloned().expect("lines");
     let calls = lines.iter().find(|line| line["scope"] == "run" && line["of"] == "calls").expect("the run's calls");
     assert_eq!((&calls["used"], &calls["limit"]), (&1.into(), &1.into()));
@@ -49,13 +58,19 @@ pub(crate) fn r23_a_run_that_has_used_up_its_calls_waits_and_continues_when_the_
     assert_eq!(home.json(&["sessions", "show"])["flags"]["isBlocked"], true);
     let asked = server.seen().len();
     assert_eq!(asked, 2, "the second request is the one that says what was done");
-    home.run(&["budget", "set", "main", "--run", "--calls", "none"]).expect_code(0);
-    let done = agent.finish().expect_code(0);
-    for expected in
-        ["what this run may spend is used up (1 of 1 calls)", "waits for more", "there is more to spend again"]
-    {
-        assert!(done.err.contains(expected), "{expected}: {done:?}");
+    for expected in [
+        "what this run may spend is used up (1 of 1 calls)",
+        "waits for more; `limulus budget set agent:main:main --run --calls 2` raises it",
+        "what this run may spend is used up: 1 of 1 calls; the run of agent:main:main waits",
+    ] {
+        assert!(left.err.contains(expected), "{expected}: {left:?}");
     }
+    // A second message waits behind the first, and says so too.
+    let behind = home.run(&["agent", "--mode", "followup", "-m", "tokens=1"]).expect_code(69);
+    assert!(behind.verdict().contains("1 of 1 calls"), "{behind:?}");
+    home.run(&["budget", "set", "main", "--run", "--calls", "none"]).expect_code(0);
+    home.run(&["resume"]).expect_code(0);
+    assert!(states(&home).iter().all(|state| state == "completed"), "{:?}", states(&home));
     assert_eq!(server.violations(), [""; 0]);
     assert_eq!(budget(&home)["waits"], false);
 }
@@ -65,8 +80,7 @@ pub(crate) fn r23_a_run_that_has_used_up_its_calls_waits_and_continues_when_the_
 pub(crate) fn r21_r23_a_run_that_stops_far_from_its_limit_shows_what_is_reserved_and_what_its_next_request_needs() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_BUDGET__RUN__TOKENS", "3000");
-    let agent = home.start(&["agent", "-m", WORK]);
-    until_it_waits(&home);
+    let left = at_its_limit(&home, &["agent", "-m", WORK]);
     let shown = budget(&home);
     let is_tokens = |line: &&Value| line["scope"] == "run" && line["of"] == "tokens";
     let lines = |of: &Value| of.as_array().cloned().expect("lines");
@@ -93,18 +107,24 @@ pub(crate) fn r21_r23_a_run_that_stops_far_from_its_limit_shows_what_is_reserved
     assert_eq!((&limit["used"], &limit["reserved"], &limit["needs"]), (&0.into(), &150.into(), &needs.into()));
     let trace = home.run(&["runs", "trace"]).expect_code(0).out;
     assert!(trace.contains("for budget: 0 of 3000 tokens used, 150 reserved, 2850 free"), "{trace}");
-    home.run(&["budget", "set", "main", "--run", "--tokens", "none"]).expect_code(0);
-    let done = agent.finish().expect_code(0);
-    assert!(done.err.contains(&format!("… {sentence}: waits for more")), "{}", done.err);
+    assert!(left.err.contains(&format!("… {sentence}: waits for more")), "{}", left.err);
+    // The command that it names raises the limit far enough for the next request.
+    as_advised(&home, &left);
+    let run = home.json(&["runs", "show"]);
+    assert!(run["usage"]["input"].as_u64() > Some(0), "{run}");
 }
 
 #[test]
 fn r23_a_wait_for_more_outlives_kill_9() {
     let server = ModelServer::start().unwrap();
     let home = one_call(&server);
-    at_its_limit(&home).kill();
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    at_its_limit(&home, &["agent", "-m", WORK]);
+    owner.kill();
     let asked = server.seen().len();
-    home.run(&["resume"]).expect_code(0).expect_err("waits for a larger budget");
+    let resumed = home.run(&["resume"]).expect_code(69).expect_err("waits for a larger budget");
+    assert!(resumed.err.contains("`limulus budget set agent:main:main --run --calls 2` raises it"), "{resumed:?}");
     assert_eq!(server.seen().len(), asked, "nothing is asked while it waits");
     home.run(&["budget", "set", "main", "--run", "--calls", "9"]).expect_code(0);
     home.run(&["resume"]).expect_code(0);
@@ -188,11 +208,10 @@ pub(crate) fn r23_a_session_that_has_spent_its_money_sends_nothing_until_it_has_
     home.run(&["agent", "-m", "tokens=3"]).expect_code(0);
     home.run(&["budget", "set", "main", "--cost", "0.01"]).expect_code(0);
     let asked = server.seen().len();
-    let agent = home.start(&["agent", "-m", "tokens=3"]);
-    until_it_waits(&home);
+    at_its_limit(&home, &["agent", "-m", "tokens=3"]);
     assert_eq!(server.seen().len(), asked);
     home.run(&["budget", "set", "main", "--cost", "none"]).expect_code(0);
-    agent.finish().expect_code(0);
+    home.run(&["resume"]).expect_code(0);
     assert_eq!(server.seen().len(), asked + 1);
 }
 
@@ -272,7 +291,7 @@ pub(crate) fn r23_the_home_has_a_limit_that_no_day_renews_and_a_reserve() {
     let spent = home.json(&["sessions", "show"])["resources"]["token_usage"].clone();
     assert_eq!((&line("tokens")["used"], &line("tokens")["kept"]), (&spent, &50_000.into()));
     // Half of the calls are kept, so the second one waits.
-    let agent = home.start(&["agent", "--session", "other", "-m", WORK]);
+    home.run(&["agent", "--session", "other", "-m", WORK]).expect_code(69);
     until("a run that waits for more", || home.json(&["status"])["unfinished"][0]["budget"]["scope"] == "home");
     assert_eq!(
         (&line("calls")["used"], &line("calls")["reserved"], &line("calls")["free"]),
@@ -282,7 +301,7 @@ pub(crate) fn r23_the_home_has_a_limit_that_no_day_renews_and_a_reserve() {
     assert!(explained.out.contains("the whole home, in all of its time,"), "{explained:?}");
     assert!(!explained.out.contains("until"), "no day ends this wait: {explained:?}");
     home.run(&["budget", "set", "--home", "--calls", "none"]).expect_code(0);
-    agent.finish().expect_code(0);
+    home.run(&["resume"]).expect_code(0);
 }
 
 /// R23: a limit of all runs that is set while a run is at work, which began when there was none, holds for its next request.
@@ -295,9 +314,10 @@ pub(crate) fn r23_a_limit_of_the_day_that_is_set_later_holds_for_a_run_at_work()
     until("its command", || home.file("at-work").exists());
     home.run(&["budget", "set", "--day", "--calls", "1"]).expect_code(0);
     home.put("go", "");
+    agent.finish().expect_code(69);
     until_it_waits(&home);
     let explained = home.run(&["runs", "explain"]).expect_code(0);
     assert!(explained.out.contains("what the whole home today may spend is used up"), "{explained:?}");
     home.run(&["budget", "set", "--day", "--calls", "none"]).expect_code(0);
-    agent.finish().expect_code(0);
+    home.run(&["resume"]).expect_code(0);
 }

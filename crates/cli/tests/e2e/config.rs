@@ -12,9 +12,9 @@ fn r61_a_file_to_begin_with_is_written_once_and_changes_nothing() {
     home.run(&["config", "init"]).expect_code(0);
     let file = home.path().join("config.toml");
     let text = fs::read_to_string(&file).unwrap();
-    assert!(text.contains("\n# deadline_s = 600 "), "{text}");
+    assert!(text.contains("\n# deadline_s = \"off\" "), "{text}");
     assert_eq!(home.json(&["config", "show"])["settings"], before);
-    fs::write(&file, text.replace("# deadline_s = 600", "deadline_s = 60")).unwrap();
+    fs::write(&file, text.replace("# deadline_s = \"off\"", "deadline_s = 60")).unwrap();
     let refused = home.run(&["config", "init"]).expect_code(3).verdict();
     assert!(refused.contains("exists already and was not changed"), "{refused}");
     assert_eq!(home.run(&["config", "init", "--print"]).expect_code(0).out, text);

@@ -202,11 +202,10 @@ fn r17_r18_a_reader_of_the_page_reads_notes_waits_and_ends() {
     let Some(python) = python() else { return };
     let server = ModelServer::start().unwrap();
     let waits = Home::new().served_by(&server).with("LIMULUS_BUDGET__RUN__CALLS", "1");
-    let agent = waits.start(&["agent", "-m", "rounds=3 tool=ls tokens=2"]);
-    agent.until_err("waits for more");
+    waits.run(&["agent", "-m", "rounds=3 tool=ls tokens=2"]).expect_code(69).expect_err("waits for more");
     compare(python, &waits);
     waits.run(&["budget", "set", "main", "--run", "--calls", "none"]).expect_code(0);
-    agent.finish().expect_code(0);
+    waits.run(&["resume"]).expect_code(0);
     let report = compare(python, &waits);
     let notes = |report: &Value| {
         list(&report["sessions"][0]["transcript"]).iter().filter(|item| item["role"] == "note").count()

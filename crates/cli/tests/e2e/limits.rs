@@ -1,8 +1,11 @@
 //! The limits of a run and of a call.
 
-use model_server::ModelServer;
+use std::fs;
 
-use crate::support::{Home, is_alive, pids};
+use model_server::ModelServer;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Home, is_alive, pids, until};
 
 /// Limits in seconds, from one that usually lets the ended work start to one that does on any machine.
 const LIMITS: [&str; 3] = ["1", "8", "40"];
@@ -54,6 +57,9 @@ pub(crate) fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
             let answer = home.run(&["agent", "--yes", "-m", &format!("run `{command}`")]).expect_code(0);
             assert!(answer.err.contains("timed_out"), "{command}: {answer:?}");
             assert!(answer.out.contains(&format!("{limit} s")), "the model receives the limit: {answer:?}");
+            for receives in [&answer.out, &answer.err] {
+                assert!(receives.contains("tools.timeout_s"), "it is said which key sets it: {answer:?}");
+            }
             let ran = pids(&home.file("pids"));
             let left: Vec<&u32> = ran.iter().filter(|pid| is_alive(**pid)).collect();
             assert!(left.is_empty(), "{command}: {left:?}");
@@ -61,6 +67,78 @@ pub(crate) fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
             !ran.is_empty()
         });
     }
+}
+
+/// A command asks for a limit of its own, which is shorter than the configured one: it is ended at it, its output so far is
+/// kept, and the model and the screen receive which limit that was.
+#[test]
+pub(crate) fn r15_r49_a_command_is_ended_at_the_limit_that_it_asked_for() {
+    let server = ModelServer::start().unwrap();
+    at_a_limit("the command", |limit| {
+        let home = Home::new().served_by(&server);
+        let arguments = format!(r#"{{"command":"echo begun; echo $$ >> pids; sleep 300","timeout_s":{limit}}}"#);
+        let ended = home.run(&["agent", "--yes", "-m", &format!("call:exec {arguments}")]).expect_code(0);
+        assert!(ended.err.contains("timed_out") && ended.err.contains("its own timeout_s"), "{ended:?}");
+        assert!(ended.err.contains("600 s, tools.timeout_s"), "{ended:?}");
+        let shown = home.json(&["sessions", "show"])["transcript"].to_string();
+        assert!(shown.contains(&format!("its limit was reached: {limit} s, its own timeout_s")), "{shown}");
+        let ran = pids(&home.file("pids"));
+        assert!(!ran.iter().any(|pid| is_alive(*pid)), "{ran:?}");
+        assert!(ran.is_empty() || shown.contains("begun"), "its output so far is kept: {shown}");
+        home.assert_usable("main");
+        !ran.is_empty()
+    });
+    // More than the most is refused before anything runs, and the model receives what it may ask for.
+    let home = Home::new().served_by(&server);
+    let message = r#"call:exec {"command":"echo ran > ran","timeout_s":3601}"#;
+    home.run(&["agent", "--yes", "-m", message]).expect_code(0);
+    let shown = home.json(&["sessions", "show"])["transcript"].to_string();
+    assert!(shown.contains("timeout_s") && shown.contains("3600") && !home.file("ran").exists(), "{shown}");
+}
+
+/// Without a deadline, a run ends if nothing happens for the stall limit, and its command with it.
+#[test]
+pub(crate) fn r49_a_run_without_progress_ends_as_stalled() {
+    at_a_limit("the command", |limit| {
+        let home = Home::new().with("LIMULUS_RUNS__STALL_S", limit);
+        let ended = home.run(&["agent", "--yes", "-m", "run `echo $$ >> pids; sleep 300`"]).expect_code(124);
+        assert!(ended.verdict().contains(&format!("no progress for {limit} s (`runs.stall_s`)")), "{ended:?}");
+        let run = home.json(&["runs", "show"]);
+        assert_eq!((&run["outcome"], &run["meta"]["stop_reason"]), (&"stalled".into(), &"stalled".into()), "{run}");
+        let waited = home.run(&["runs", "wait"]).expect_code(124);
+        assert!(waited.verdict().contains("runs.stall_s"), "{waited:?}");
+        let ran = pids(&home.file("pids"));
+        assert!(!ran.iter().any(|pid| is_alive(*pid)), "{ran:?}");
+        home.assert_usable("main");
+        !ran.is_empty()
+    });
+}
+
+/// The supervisor of a command is killed while the owner lives: the command ends with all that it started, the model
+/// receives "interrupted" with the output so far, and the run goes on.
+#[test]
+pub(crate) fn r13_r15_a_killed_supervisor_ends_its_command_and_the_result_has_the_output_so_far() {
+    let home = Home::new();
+    let command = "echo begun; (setsid sh -c 'echo $$ >> pids; exec sleep 300' &); echo $$ >> pids; sleep 300";
+    let agent = home.start(&["agent", "--yes", "--json", "-m", &format!("run `{command}`")]);
+    until("both processes", || pids(&home.file("pids")).len() == 2);
+    agent.until_line("its output", |line| line["type"] == "update" && line["text"].to_string().contains("begun"));
+    let of_command = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let folder = home.path().join("calls");
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.starts_with("call-supervisor\0supervise\0") && line.contains(&*folder.to_string_lossy())
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let supervisors: Vec<u32> = all.filter(of_command).collect();
+    let &[supervisor] = &supervisors[..] else { panic!("one supervisor: {supervisors:?}") };
+    kill_process(Pid::from_raw(supervisor as i32).expect("a pid is not 0"), Signal::KILL).expect("it is there");
+    agent.finish().expect_code(0);
+    until("its processes have ended", || !pids(&home.file("pids")).into_iter().any(is_alive));
+    let shown = home.json(&["sessions", "show"])["transcript"].to_string();
+    assert!(shown.contains("begun\\n[interrupted: "), "{shown}");
+    assert_eq!(home.json(&["runs", "show"])["steps"][0]["calls"][0]["outcome"], "interrupted");
+    home.assert_usable("main");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use model_server::ModelServer;
 use serde_json::json;
 
 use crate::support::{Home, Terminal, answered, refused, serve_whole};
@@ -22,7 +23,7 @@ fn hostile() -> String {
 }
 
 /// What this program tells a terminal.
-const OWN: [&str; 4] = ["\r\x1b[2K", "\x1b[2m", "\x1b[0m", "\r\x1b[J"];
+const OWN: [&str; 5] = ["\r\x1b[2K", "\x1b[2m", "\x1b[0m", "\r\x1b[J", "\r\x1b[1A\x1b[J"];
 
 /// Checks that a terminal received no control character but those of this program.
 #[track_caller]
@@ -123,6 +124,26 @@ fn r44_no_byte_from_outside_is_obeyed_by_a_terminal() {
         assert!(shown.contains(part), "{part} was not shown: {shown}");
     }
     assert_harmless(&recorded);
+}
+
+/// R09: on a terminal a call is one line as in a shell, or a sentence, and a failed command shows the end of its output.
+#[test]
+fn r09_a_terminal_shows_a_failed_command_with_its_last_lines_and_a_read_as_a_sentence() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    home.put("calc.py", "1\n".repeat(40));
+    let command = "for i in 1 2 3 4 5 6 7 8 9 10 11; do echo line $i; done; exit 7";
+    let script = format!("exec:{command}\ncall:read {{\"path\":\"calc.py\"}}\ntokens=2");
+    let screen = Terminal::run(&home, &["agent", "--yes", "-m", &script]).until("exit=0");
+    assert!(screen.contains(&format!("$ {}", &command[..20])), "{screen}");
+    for part in ["✗ exit 7 · ", "│ …", "│ line 5", "│ line 11", "│ [exit status 7]", "Read calc.py (40 lines)"]
+    {
+        assert_eq!(screen.matches(part).count(), 1, "{part}: {screen}");
+    }
+    assert!(!screen.contains("│ line 4\n") && !screen.contains("exec {") && !screen.contains("read {"), "{screen}");
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn ended(outcome: Outcome) -> Trigger {
         Outcome::Completed => Trigger::StopCompleted,
         Outcome::Failed => Trigger::Fatal,
         Outcome::Aborted | Outcome::Interrupted => Trigger::Abort,
-        Outcome::TimedOut => Trigger::Deadline,
+        Outcome::TimedOut | Outcome::Stalled => Trigger::Deadline,
     }
 }
 

@@ -140,6 +140,8 @@ pub enum Outcome {
     Interrupted,
     /// The run's own limit.
     TimedOut,
+    /// It made no progress for too long.
+    Stalled,
 }
 
 impl Outcome {
@@ -151,6 +153,7 @@ impl Outcome {
             Self::Aborted => "aborted",
             Self::Interrupted => "interrupted",
             Self::TimedOut => "timed_out",
+            Self::Stalled => "stalled",
         }
     }
 }

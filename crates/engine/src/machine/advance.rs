@@ -280,6 +280,7 @@ impl Machine {
         let limits = self.limits();
         match timer {
             Timer::RunDeadline => self.begin_ending(Outcome::TimedOut, InterruptCause::Deadline, moment),
+            Timer::Stall => self.begin_ending(Outcome::Stalled, InterruptCause::Deadline, moment),
             Timer::FirstByte => {
                 let message = format!(
                     "no answer within {} s (`requests.first_byte_timeout_s`)",

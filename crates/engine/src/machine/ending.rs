@@ -75,7 +75,8 @@ impl Machine {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let terminate = run.ending.is_some_and(|ending| ending.terminate);
         let reset = run.ending.is_some_and(|ending| ending.reset);
-        let failure = failure.or_else(|| unended(run).filter(|_| outcome != Outcome::Completed));
+        let stalled = || self.stalled().filter(|_| outcome == Outcome::Stalled);
+        let failure = failure.or_else(|| unended(run).filter(|_| outcome != Outcome::Completed)).or_else(stalled);
         let part = self.has_part().then_some(StopReason::Length);
         let stop_reason = run.step.stop_reason.or(part).filter(|_| outcome == Outcome::Completed);
         let (run, text, usage) = (run.id, run.step.segments.clone(), run.usage);
@@ -99,6 +100,12 @@ impl Machine {
         if terminate {
             self.end_session(moment);
         }
+    }
+
+    /// The failure of a run that made no progress.
+    fn stalled(&self) -> Option<Failure> {
+        let message = format!("no progress for {} s (`runs.stall_s`)", self.limits().stall_ms? / 1_000);
+        Some(Failure::new(FailureClass::Stalled, message))
     }
 
     /// Terminates a session without a run. Its processes end after that.

@@ -63,9 +63,10 @@ impl Machine {
             Report::NotCompacted { failure, usage, .. } => self.compaction_failed(failure, usage, moment),
             Report::RequestFailed { effect, failure } => self.request_failed(effect, failure, moment),
             Report::ProcessEnded { effect, outcome, how } => self.process_ended(effect, outcome, how, moment),
-            Report::CallChecked { effect, decision, fingerprint, evidence, reason } => {
+            Report::CallChecked { effect, decision, fingerprint, evidence, reason, timeout_ms } => {
                 if let Some(call) = self.call_of(effect) {
-                    self.call_checked(CallChecked { call, decision, fingerprint, evidence, reason }, moment);
+                    let checked = CallChecked { call, decision, fingerprint, evidence, reason, timeout_ms };
+                    self.call_checked(checked, moment);
                 }
             }
             Report::CallOutput { effect, offset, text } => self.call_output(effect, offset, text, moment),

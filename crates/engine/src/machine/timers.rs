@@ -3,7 +3,7 @@
 use crate::event::WaitFor;
 use crate::ids::Timestamp;
 use crate::settings::Limits;
-use crate::state::{Lifecycle, Phase, PrepareStage, ProcessState, Run, Session, Stage};
+use crate::state::{Call, Lifecycle, Phase, PrepareStage, ProcessState, Run, Session, Stage};
 use crate::tables::limits::END_GRACE_MS;
 use crate::tables::timers::Timer;
 
@@ -13,7 +13,8 @@ pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>)
     let mut armed: Vec<_> = process_times(session).chain(gathered).collect();
     match &session.lifecycle {
         Lifecycle::Active(run) => {
-            let phase = run_time(run, limits, ending_from).into_iter().chain(phase_times(run, limits));
+            let own = run_time(run, limits, ending_from).into_iter().chain(stall_time(session, run, limits));
+            let phase = own.chain(phase_times(run, limits));
             armed.extend(phase.chain(call_times(run, limits)));
         }
         // A frozen call has no limit.
@@ -42,10 +43,20 @@ fn run_time(run: &Run, limits: &Limits, ending_from: Option<Timestamp>) -> Optio
             Some((since.plus(END_GRACE_MS), Timer::EndGrace))
         }
         (None, Some(since)) => {
-            Some((since.plus(limits.deadline_ms.saturating_sub(run.clock.spent_ms)), Timer::RunDeadline))
+            Some((since.plus(limits.deadline_ms?.saturating_sub(run.clock.spent_ms)), Timer::RunDeadline))
         }
         (None, None) => None,
     }
+}
+
+/// Whatever is recorded of the session is progress: text, output of a call, a result, an answer of a person. While the run
+/// waits, its clock stands still.
+fn stall_time(session: &Session, run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
+    let (since, stall_ms) = run.clock.since.filter(|_| run.ending.is_none()).zip(limits.stall_ms)?;
+    let quiet = since.max(session.last_activity).plus(stall_ms);
+    // A call that asked for more time has it, even if it says nothing.
+    let asked = started(run).filter(|call| call.timeout_ms.is_some()).filter_map(|call| call.limit_at(limits));
+    Some((asked.fold(quiet, Timestamp::max), Timer::Stall))
 }
 
 fn phase_times(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
@@ -66,6 +77,9 @@ fn phase_times(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
 }
 
 fn call_times<'a>(run: &'a Run, limits: &'a Limits) -> impl Iterator<Item = (Timestamp, Timer)> + 'a {
-    let started = run.step.calls.iter().filter(|call| matches!(call.stage, Stage::Started { .. }));
-    started.filter_map(|call| Some((call.started_at?.plus(limits.tool_timeout_ms), Timer::CallLimit(call.id))))
+    started(run).filter_map(|call| Some((call.limit_at(limits)?, Timer::CallLimit(call.id))))
+}
+
+fn started(run: &Run) -> impl Iterator<Item = &Call> {
+    run.step.calls.iter().filter(|call| matches!(call.stage, Stage::Started { .. }))
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::body::{Attachment, Body};
 use crate::event::{CallOutcome, EndingCause, SealedCall};
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, Timestamp};
-use crate::settings::ToolClass;
+use crate::settings::{Limits, ToolClass};
 
 /// One call of the current step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,9 @@ pub struct Call {
     pub question: Option<String>,
     /// What is needed to look it up after a crash.
     pub evidence: Option<String>,
+    /// The limit that it asked for itself, milliseconds; none = the configured one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
     /// Bytes of output recorded while it ran.
     pub output_bytes: u64,
     /// When this try of it started: its limit counts from there, also after a new owner resumes it.
@@ -109,6 +112,7 @@ impl Call {
             fingerprint: None,
             question: None,
             evidence: None,
+            timeout_ms: None,
             output_bytes: 0,
             started_at: None,
             is_passed: false,
@@ -119,6 +123,11 @@ impl Call {
     pub fn effect(&self, kind: EffectKind) -> EffectId {
         let try_no = if kind == EffectKind::FindCall { self.losses } else { self.try_no };
         EffectId { run: self.id.run, kind, ordinal: self.ordinal, try_no }
+    }
+
+    /// When its limit ends it, if it has started.
+    pub(crate) fn limit_at(&self, limits: &Limits) -> Option<Timestamp> {
+        Some(self.started_at?.plus(self.timeout_ms.unwrap_or(limits.tool_timeout_ms)))
     }
 
     /// It may start once more, as a new effect with a limit of its own.

@@ -7,7 +7,7 @@ use super::session::Session;
 
 /// The version of the state's form. It changes with every field of it: a snapshot of another version counts as absent,
 /// and the fold begins further back.
-pub const STATE_VERSION: u32 = 12;
+pub const STATE_VERSION: u32 = 13;
 
 /// Entries between two snapshots at least. Fewer are folded faster than a state is read back.
 const ENTRIES: u64 = 256;

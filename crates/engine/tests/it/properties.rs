@@ -431,7 +431,7 @@ fn checked(world: &World, effect: EffectId, how: usize) -> Report {
     });
     let decision = [Policy::Allow, Policy::Ask, Policy::Allow, Policy::Deny][how % 4];
     let fingerprint = call.map_or(Hash([0; 32]), fingerprint);
-    Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None }
+    Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None, timeout_ms: None }
 }
 
 /// A report of any kind about any effect: nearly always late or of the wrong kind.
@@ -617,7 +617,7 @@ fn play(case: &Case) -> World {
     (world.settings.limits.loop_warn_after, world.settings.limits.loop_stop_after) = (1, 4);
     world.settings.limits.retries = case.retries;
     world.settings.limits.poison_after = case.poison;
-    world.settings.limits.deadline_ms = case.deadline;
+    world.settings.limits.deadline_ms = Some(case.deadline);
     world.settings.recover = if case.random.is_multiple_of(2) { Recover::Auto } else { Recover::Ask };
     // In every third case the budget is shared.
     if matches!(case.start, Start::Queued) && case.random.is_multiple_of(3) {

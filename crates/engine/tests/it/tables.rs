@@ -512,6 +512,8 @@ fn r11_each_timer_is_armed_when_it_should_be_also_by_a_restart() {
     after(&format!("{STARTED}wait 1000\nabort\n"), &[(1_000 + END_GRACE_MS as i64, Timer::EndGrace)]);
     after(&format!("{STARTED}crash\n"), &[deadline]);
     after(&format!("{STARTED}escalated \"x\"\n"), &[]);
+    let own = STARTED.replace("allow", "allow timeout=3600000");
+    after(&own, &[deadline, (60 * MINUTE, limit)]);
     let held = format!("{STARTED}ended 0 background \"it runs\"\n");
     let process = run(&format!("{BEGUN}{held}")).session().processes[0].effect;
     let a_day = (PROCESS_MS as i64, Timer::ProcessLimit(process));
@@ -519,6 +521,28 @@ fn r11_each_timer_is_armed_when_it_should_be_also_by_a_restart() {
     after(&format!("{held}abort\n"), &[a_day]);
     after(&format!("{held}abort\nterminate\n"), &[]);
     after(&format!("{held}abort\nprocess-ended done \"\"\n"), &[]);
+}
+
+#[test]
+fn r49_a_run_stalls_after_its_last_progress_and_not_while_it_waits_or_a_call_has_asked_for_more_time() {
+    let check = |rest: &str, stall: Option<i64>| {
+        let script = format!("set stall 60000\n{BEGUN}{rest}");
+        let world = run(&script);
+        let times = engine::timers::armed(world.session(), &world.settings.limits, None);
+        let found = times.iter().find(|(_, timer)| *timer == Timer::Stall).map(|(at, _)| at.0);
+        assert_eq!(found, stall, "after\n{script}");
+    };
+    check("", Some(60_000));
+    check("first-byte\nwait 1000\nsay text \"a\"\n", Some(61_000));
+    check(&format!("{STARTED}wait 5000\noutput 0 \"built\"\n"), Some(65_000));
+    check(&format!("{STARTED}wait 5000\n"), Some(60_000));
+    check(&STARTED.replace("allow", "allow timeout=50000"), Some(60_000));
+    check(&STARTED.replace("allow", "allow timeout=90000"), Some(90_000));
+    check(ASKED, None);
+    check(&format!("{ASKED}wait 600000\nanswer 0 yes\n"), Some(660_000));
+    check("fail network \"\"\n", None);
+    check("pause\n", None);
+    check(&format!("{STARTED}abort\n"), None);
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn last(line: &protocol::Event, run: RunId, end: &RunEnd) -> Chat {
     let state = match end.outcome {
         Outcome::Completed => ChatState::Final,
         Outcome::Aborted | Outcome::Interrupted => ChatState::Aborted,
-        Outcome::Failed | Outcome::TimedOut => ChatState::Error,
+        Outcome::Failed | Outcome::TimedOut | Outcome::Stalled => ChatState::Error,
     };
     let error_message = end.error.clone().filter(|_| state == ChatState::Error);
     Chat { error_message, usage: Some(end.usage), ..chat(line, run, state, end.text.clone()) }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Body, CallId, Content, EffectId, Epoch, Event, Hash, MessageSealed, Next, Outcome, Record, RunEnded, RunId, RunRow,
-    Seq, Settings, Timestamp,
+    Body, CallId, CallOutcome, Content, EffectId, Epoch, Event, Hash, MessageSealed, Next, Outcome, Record, RunEnded,
+    RunId, RunRow, Seq, Settings, Timestamp,
 };
 use journal::{Entry, Error, Read};
 use protocol::event::{
@@ -21,6 +21,9 @@ use crate::show::names;
 
 /// Characters of a call's arguments or output that a line shows; the journal holds the whole text.
 const PREVIEW_CHARS: usize = 400;
+
+/// Characters of the end of a longer output of a call that failed.
+const TAIL_CHARS: usize = 1_600;
 
 /// Entries that are read at once, backwards.
 const LOOK_BACK: u64 = 64;
@@ -307,13 +310,18 @@ impl Projection {
                 let (tool, arguments) = self.call(source, e.call);
                 ToolLine::Start { call: e.call, effect: e.effect, class: e.class, tool, arguments }
             }
-            Event::CallSettled(e) => ToolLine::End {
-                call: e.call,
-                tool: self.call(source, e.call).0,
-                outcome: e.outcome,
-                bytes: e.output.bytes,
-                output: preview(&source.text(&e.output.hash)),
-            },
+            Event::CallSettled(e) => {
+                let (tool, text) = (self.call(source, e.call).0, source.text(&e.output.hash));
+                ToolLine::End {
+                    call: e.call,
+                    tool,
+                    outcome: e.outcome,
+                    bytes: e.output.bytes,
+                    output: preview(&text),
+                    lines: text.lines().count() as u64,
+                    tail: (e.outcome != CallOutcome::Done).then(|| tail(&text)).flatten(),
+                }
+            }
             Event::OutputAdded(e) => ToolLine::Update(delta(e.effect, e.offset, &e.text)),
             Event::CallAsked(e) => {
                 ToolLine::Asked { call: e.call, question: e.question.clone(), fingerprint: e.fingerprint }
@@ -458,9 +466,28 @@ fn preview(text: &str) -> String {
     }
 }
 
+/// The end of a text, from the beginning of a line if it has one; none if its preview is all of it.
+fn tail(text: &str) -> Option<String> {
+    text.char_indices().nth(PREVIEW_CHARS)?;
+    let (at, _) = text.char_indices().rev().nth(TAIL_CHARS - 1).unwrap_or_default();
+    let from = text[at..].find('\n').filter(|_| at > 0).map_or(at, |line| at + line + 1);
+    Some(text[from..].to_owned()).filter(|tail| !tail.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn r43_the_end_of_a_long_output_is_whole_lines_of_its_end() {
+        assert_eq!((tail(""), tail(&"x".repeat(PREVIEW_CHARS))), (None, None));
+        let lines = |most: usize| (0..most).map(|line| format!("line {line} ü\n")).collect::<Vec<_>>().concat();
+        assert_eq!(tail(&lines(60)), Some(lines(60)), "what is not much longer is all of it");
+        let long = tail(&lines(1_000)).unwrap();
+        assert!(long.starts_with("line ") && long.ends_with("line 999 ü\n"), "{long}");
+        assert!((TAIL_CHARS - 20..TAIL_CHARS).contains(&long.chars().count()));
+        assert_eq!(tail(&"ü".repeat(9_000)), Some("ü".repeat(TAIL_CHARS)), "one line");
+    }
 
     #[test]
     fn r51_a_probe_is_reported_again_after_an_answer_in_between() {

@@ -79,6 +79,7 @@ fn under_way(
 fn consequence(session: &Session, run: &Run, timer: Timer) -> String {
     match timer {
         Timer::RunDeadline => "it ends as timed out".to_owned(),
+        Timer::Stall => "it ends as stalled if there is no progress".to_owned(),
         Timer::FirstByte => "the request fails: no byte arrived".to_owned(),
         Timer::Silent => "the request fails: the stream went idle".to_owned(),
         Timer::CallLimit(call) => {
@@ -106,6 +107,8 @@ fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
     let (id, key) = (run.id, &session.key);
     let abort = way("abort it", format!("limulus runs abort {id}"));
     let watch = way("watch it", format!("limulus runs watch {id}"));
+    let needs_budget = matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
+    let raise = needs_budget.then(|| way("see its budget and how to raise it", format!("limulus budget show {key}")));
     match (&session.lifecycle, owned) {
         (Lifecycle::Suspended(_), _) => vec![
             way("let it continue", format!("limulus runs resume {id}")),
@@ -114,14 +117,14 @@ fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
         ],
         (Lifecycle::Error { .. }, _) => vec![way("repair and resume it", format!("limulus resume {key} --force"))],
         (Lifecycle::Recovering { .. }, Owned::Yes) => vec![watch],
-        (_, Owned::No) => vec![way("resume it", format!("limulus resume {key}")), abort],
+        (_, Owned::No) => {
+            let resume = way("resume it", format!("limulus resume {key}"));
+            raise.into_iter().chain([resume, abort]).collect()
+        }
         (_, Owned::Yes) if run.ending.is_some() => vec![watch],
         (_, Owned::Yes) => {
             let needs_approval = matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval, .. });
             let answer = needs_approval.then(|| way("answer it", format!("limulus runs watch {id}")));
-            let needs_budget = matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
-            let raise =
-                needs_budget.then(|| way("see its budget and how to raise it", format!("limulus budget show {key}")));
             let steer = way("steer it", format!("limulus runs steer {id} TEXT"));
             let pause = way("pause it", format!("limulus runs pause {id}"));
             answer.into_iter().chain(raise).chain([steer, pause, abort]).collect()

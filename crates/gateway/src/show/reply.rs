@@ -76,7 +76,7 @@ fn gathered(
 pub fn waited(read: &dyn Read, row: &RunRow) -> Result<Waited, Error> {
     let status = match row.outcome {
         Some(Outcome::Completed) => WaitStatus::Ok,
-        Some(Outcome::TimedOut) | None => WaitStatus::Timeout,
+        Some(Outcome::TimedOut | Outcome::Stalled) | None => WaitStatus::Timeout,
         Some(Outcome::Failed | Outcome::Aborted | Outcome::Interrupted) => WaitStatus::Error,
     };
     // How it ended is in its row; a damaged entry costs no more than the reply.
@@ -306,5 +306,6 @@ fn stop_reason(end: &RunEnded) -> ReplyStop {
         Outcome::Aborted => ReplyStop::Aborted,
         Outcome::Interrupted => ReplyStop::Interrupted,
         Outcome::TimedOut => ReplyStop::TimedOut,
+        Outcome::Stalled => ReplyStop::Stalled,
     }
 }

@@ -149,7 +149,7 @@ impl Scene {
     fn checked(&mut self, decision: Policy, reason: Option<String>) {
         let effect = self.effect(EffectKind::CheckCall);
         let fingerprint = Hash::of(b"call");
-        self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason });
+        self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason, timeout_ms: None });
     }
 
     /// Completes the running call.

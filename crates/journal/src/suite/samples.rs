@@ -172,7 +172,7 @@ fn of_calls(body: Body) -> Vec<Event> {
     let (effect, fingerprint) = (effect(EffectKind::RunCall, 1), Hash::of(b"fingerprint"));
     let (reason, evidence) = (Some("outside the workspace".to_owned()), Some("sha".to_owned()));
     vec![
-        CallChecked { call, decision: Policy::Ask, fingerprint, evidence, reason }.into(),
+        CallChecked { call, decision: Policy::Ask, fingerprint, evidence, reason, timeout_ms: Some(5_000) }.into(),
         CallAsked { call, fingerprint, question: "run `rm`?".to_owned() }.into(),
         AskAnswered { call, allow: true, by: "terminal".to_owned() }.into(),
         CallStarted { call, effect, epoch: Epoch(1), class: ToolClass::Once }.into(),

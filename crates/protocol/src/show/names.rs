@@ -49,6 +49,7 @@ pub(crate) enum OutcomeName {
     Aborted,
     Interrupted,
     TimedOut,
+    Stalled,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -130,6 +130,8 @@ pub enum ReplyStop {
     Interrupted,
     /// The run exceeded its time limit.
     TimedOut,
+    /// The run made no progress for too long.
+    Stalled,
 }
 
 /// The failure that ended a run.

@@ -27,6 +27,7 @@ pub(super) async fn check(settings: Arc<Settings>, context: Context, request: Ca
         fingerprint: checked.fingerprint,
         evidence: checked.evidence,
         reason: checked.reason,
+        timeout_ms: checked.timeout_ms,
     };
     reporter.report(report).await;
 }
@@ -71,10 +72,9 @@ pub(super) async fn end(context: Context, request: CallRequest, why: EndingCause
     let effect = reporter.effect();
     crashpoint::hit("ending_call");
     let mut given = tools::end(&context, &request, GRACE).await;
-    // A command that was done before it could be ended has exceeded no limit.
-    if why == EndingCause::Limit && given.outcome != CallOutcome::Done {
-        let limit =
-            format!("[its limit was reached: {} s for one call (tools.timeout_s)]\n", context.tool_timeout_ms / 1000);
+    // A command that was done before it could be ended has exceeded no limit; one that its supervisor ended says so.
+    if why == EndingCause::Limit && !matches!(given.outcome, CallOutcome::Done | CallOutcome::TimedOut) {
+        let limit = tools::limit_reached(&context, &request);
         let text = String::from_utf8_lossy(&given.output.bytes).into_owned() + &limit;
         given.output = Content::text(BodyKind::Output, &text);
     }

@@ -262,6 +262,7 @@ fn call_request(
         tool: call.tool.clone(),
         arguments: arguments.as_bytes().into(),
         evidence: call.evidence.clone(),
+        timeout_ms: call.timeout_ms,
         already: call.output_bytes,
     };
     Ok((context, request))

@@ -153,9 +153,13 @@ fn may_end(evidence: &Evidence<'_>, end: &RunEnded, decided: Option<Outcome>) ->
         Outcome::Interrupted => {
             decided == Some(end.outcome) && script.pause.is_some_and(|pause| pause.then == Then::Dropped)
         }
-        Outcome::TimedOut => {
-            let could = plan.held_up_ms(run).is_none_or(|ms| ms + TIGHT_MS > limits.deadline_ms);
-            decided == Some(end.outcome) && (could || past.gaps > 0)
+        Outcome::TimedOut | Outcome::Stalled => {
+            let is_stalled = end.outcome == Outcome::Stalled;
+            let most = if is_stalled { limits.stall_ms } else { limits.deadline_ms };
+            let lasts = |most: u64| plan.held_up_ms(run).is_none_or(|ms| ms + TIGHT_MS > most);
+            let says = is_of(end, FailureClass::Stalled) || end.failure.is_some();
+            let could = most.is_some_and(|most| lasts(most) || past.gaps > 0);
+            decided == Some(end.outcome) && could && (says || !is_stalled)
         }
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn answers_are_whole(evidence: &Evidence<'_>) -> Result<(), Violation
                     Outcome::Completed if is_part => (is_incomplete(e), only_begins(&answer, &text)),
                     Outcome::Completed => (!is_incomplete(e), only_closes(&answer, &text)),
                     Outcome::Failed => (!is_part, true),
-                    Outcome::Aborted | Outcome::Interrupted | Outcome::TimedOut => (true, true),
+                    Outcome::Aborted | Outcome::Interrupted | Outcome::TimedOut | Outcome::Stalled => (true, true),
                 };
                 Invariant::Answer.holds(says && may, || {
                     let (is, why, run) = (e.outcome.name(), &e.failure, e.run);

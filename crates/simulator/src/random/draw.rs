@@ -65,12 +65,13 @@ pub fn plan_of(trial: &Trial) -> Plan {
 fn limits(rng: &mut Rng) -> Limits {
     let limits = Limits::default();
     Limits {
-        deadline_ms: if rng.one_in(6) { 50 + rng.pick(800) as u64 } else { limits.deadline_ms },
+        deadline_ms: rng.one_in(6).then(|| 50 + rng.pick(800) as u64),
         first_byte_timeout_ms: rng.of(&[limits.first_byte_timeout_ms, 30_000]),
         idle_timeout_ms: rng.of(&[limits.idle_timeout_ms, 20_000]),
         tool_timeout_ms: if rng.one_in(6) { 10 + rng.pick(200) as u64 } else { limits.tool_timeout_ms },
         retries: rng.pick(4) as u32,
         poison_after: rng.of(&[3, 3, 2, 0]),
+        stall_ms: if rng.one_in(6) { Some(50 + rng.pick(800) as u64) } else { limits.stall_ms },
         ..limits
     }
 }

@@ -157,14 +157,17 @@ fn inject_and_settle(world: &mut World, faults: &[PlannedFault], counts: &mut Co
     checkers::check(world.outside())
 }
 
-/// Checks that the world became quiet in time: after the last fault every run had its own deadline, the waits of its
-/// tries, and an end.
+/// Checks that the world became quiet in time: after the last fault every run had its hanging calls, its own deadline or
+/// one time without progress, the waits of its tries, and an end.
 pub(crate) fn settles_in_time(world: &World) -> Result<(), Violation> {
     let plan = &world.outside().plan;
     let limits = plan.limits();
     let tries: u64 = plan.workload.runs.iter().map(|run| run.turns.len() as u64 * u64::from(limits.retries + 1)).sum();
     let runs = plan.workload.runs.len() as u64 + 1;
-    let most = runs * (limits.deadline_ms + END_GRACE_MS) + tries * (BACKOFF_MOST_MS + limits.first_byte_timeout_ms);
+    let of_a_run = limits.deadline_ms.or(limits.stall_ms).unwrap_or_default();
+    // Also those of a paused run, whose own clock stands still.
+    let hanging = plan.hanging_calls() * limits.tool_timeout_ms;
+    let most = runs * (of_a_run + END_GRACE_MS) + hanging + tries * (BACKOFF_MOST_MS + limits.first_byte_timeout_ms);
     let most = most + plan.background_ms() + plan.waits_ms();
     let took = world.outside().now.since(world.outside().past.until);
     Invariant::Liveness

@@ -339,7 +339,7 @@ fn settings() -> Settings {
     };
     let chain = [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")];
     // Poison runs are not the subject here.
-    let limits = Limits { poison_after: 0, deadline_ms: 864_000_000, ..Limits::default() };
+    let limits = Limits { poison_after: 0, deadline_ms: Some(864_000_000), stall_ms: None, ..Limits::default() };
     Settings {
         agent: "main".into(),
         candidates: chain.map(|(model, profile)| candidate(model, profile)).into(),

@@ -262,7 +262,14 @@ fn planned_of<'a>(call: &Call, outside: &'a Outside) -> Result<&'a Planned, Viol
 fn check(effect: EffectId, call: &Call, outside: &Outside) -> Result<Performer, Violation> {
     if outside.plan.wrong_call(&call.arguments.hash).is_some() {
         let (fingerprint, reason) = (call.arguments.hash, Some("no such call can be made".to_owned()));
-        let report = Report::CallChecked { effect, decision: Policy::Deny, fingerprint, evidence: None, reason };
+        let report = Report::CallChecked {
+            effect,
+            decision: Policy::Deny,
+            fingerprint,
+            evidence: None,
+            reason,
+            timeout_ms: None,
+        };
         return Ok(Performer::Known([report].into()));
     }
     let planned = planned_of(call, outside)?;
@@ -272,6 +279,7 @@ fn check(effect: EffectId, call: &Call, outside: &Outside) -> Result<Performer, 
         fingerprint: planned.fingerprint(),
         evidence: None,
         reason: planned.asks.then(|| format!("may {} run?", planned.tool)),
+        timeout_ms: None,
     };
     Ok(Performer::Known([report].into()))
 }

@@ -94,7 +94,12 @@ impl runtime::Resolver for Local {
             date: "2026-01-01".into(),
             candidates: vec![candidate],
             // Its rounds are all alike.
-            limits: Limits { deadline_ms: 86_400_000, loop_warn_after: 0, loop_stop_after: 0, ..Limits::default() },
+            limits: Limits {
+                deadline_ms: Some(86_400_000),
+                loop_warn_after: 0,
+                loop_stop_after: 0,
+                ..Limits::default()
+            },
             resume: ResumeMode::Restart,
             exec: Policy::Allow,
             outside: Policy::Deny,

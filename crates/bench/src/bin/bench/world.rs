@@ -165,7 +165,14 @@ impl World {
         self.end(request);
         let effect = self.next().id();
         let (decision, fingerprint) = (Policy::Allow, Hash([7; 32]));
-        self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None });
+        self.offer(Report::CallChecked {
+            effect,
+            decision,
+            fingerprint,
+            evidence: None,
+            reason: None,
+            timeout_ms: None,
+        });
         let effect = self.next().id();
         let output = Content::text(BodyKind::Output, output);
         self.offer(Report::CallEnded { effect, given: ToolResult::new(CallOutcome::Done, output) });
@@ -258,7 +265,14 @@ impl World {
                     checked += 1;
                     let decision = [Policy::Allow, Policy::Ask, Policy::Deny][checked - 1];
                     let (fingerprint, reason) = (Hash([7; 32]), (checked > 1).then(|| "it changes things".to_owned()));
-                    self.offer(Report::CallChecked { effect: id, decision, fingerprint, evidence: None, reason });
+                    self.offer(Report::CallChecked {
+                        effect: id,
+                        decision,
+                        fingerprint,
+                        evidence: None,
+                        reason,
+                        timeout_ms: None,
+                    });
                     if decision == Policy::Ask {
                         self.offer(Command::Answer { call, fingerprint, allow: true, by: "bench".into() });
                     }
@@ -334,7 +348,14 @@ impl World {
         self.end(request);
         let effect = self.next().id();
         let (decision, fingerprint) = (Policy::Allow, Hash([7; 32]));
-        self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None });
+        self.offer(Report::CallChecked {
+            effect,
+            decision,
+            fingerprint,
+            evidence: None,
+            reason: None,
+            timeout_ms: None,
+        });
         self.next().id()
     }
 }

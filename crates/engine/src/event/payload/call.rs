@@ -23,6 +23,11 @@ payload! {
         /// Why it needs approval or is denied, for people and the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// The limit that it asked for itself, milliseconds; none = [`Limits::tool_timeout_ms`].
+        ///
+        /// [`Limits::tool_timeout_ms`]: crate::settings::Limits::tool_timeout_ms
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<u64>,
     }
     /// Approval is requested for a call.
     #[allow(missing_docs, reason = "the fields say it themselves")]

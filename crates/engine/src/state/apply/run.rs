@@ -403,6 +403,7 @@ impl Run {
         self.change(e.call, |call| {
             call.fingerprint = Some(e.fingerprint);
             call.evidence.clone_from(&e.evidence);
+            call.timeout_ms = e.timeout_ms;
             if e.decision == Policy::Allow {
                 call.stage = Stage::Ready;
             }

@@ -312,6 +312,7 @@ fn written_samples() -> Vec<Event> {
             fingerprint: HASH,
             evidence: Some("before".into()),
             reason: Some("outside".into()),
+            timeout_ms: Some(5_000),
         }
         .into(),
         CallLost { call: CALL }.into(),

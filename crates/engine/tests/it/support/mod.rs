@@ -275,7 +275,8 @@ pub(crate) fn settings() -> Settings {
         workspace: "/home/u/limulus".into(),
         date: "2026-11-21".into(),
         candidates: vec![model("one")],
-        limits: Limits::default(),
+        // Both limits of a run at once would arm two times in every script; `set` sets others.
+        limits: Limits { deadline_ms: Some(600_000), stall_ms: None, tool_timeout_ms: 120_000, ..Limits::default() },
         resume: ResumeMode::Restart,
         exec: Policy::Allow,
         outside: Policy::Ask,

@@ -187,7 +187,8 @@ fn set(world: &mut World, key: &str, value: &str) {
             world.settings.resume = if value == "continue" { ResumeMode::Continue } else { ResumeMode::Restart };
         }
         "recover" => world.settings.recover = word(value).expect("a way"),
-        "deadline" => limits.deadline_ms = number(),
+        "deadline" => limits.deadline_ms = Some(number()),
+        "stall" => limits.stall_ms = Some(number()),
         "first_byte" => limits.first_byte_timeout_ms = number(),
         "idle_timeout" => limits.idle_timeout_ms = number(),
         "call" => limits.tool_timeout_ms = number(),
@@ -500,10 +501,12 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
     Some(match words.at(0) {
         "checked" => {
             let decision: Policy = serde_json::from_value(words.at(2).into()).expect("a policy");
-            let reason = (!words.at(3).is_empty()).then(|| words.at(3).to_owned());
+            let reason = Some(words.at(3)).filter(|why| !why.is_empty() && !why.starts_with("timeout="));
+            let reason = reason.map(str::to_owned);
             let fingerprint = fingerprint(call_id(world, words.number(1)));
             let effect = effect(&[EffectKind::CheckCall]);
-            Report::CallChecked { effect, decision, fingerprint, evidence: None, reason }
+            let timeout_ms = words.option("timeout").map(|ms| ms.parse().expect("a number"));
+            Report::CallChecked { effect, decision, fingerprint, evidence: None, reason, timeout_ms }
         }
         "output" => {
             let offset = words.option("at").map_or_else(

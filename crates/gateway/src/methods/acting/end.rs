@@ -79,7 +79,7 @@ pub(super) async fn reading<T: Send + 'static>(
 pub(super) fn response(ended: Ended) -> AgentAnswer {
     match ended.outcome {
         Outcome::Completed => AgentAnswer::Ok(ended),
-        Outcome::TimedOut => AgentAnswer::Timeout(ended),
+        Outcome::TimedOut | Outcome::Stalled => AgentAnswer::Timeout(ended),
         Outcome::Failed | Outcome::Aborted | Outcome::Interrupted => AgentAnswer::Error(ended),
     }
 }

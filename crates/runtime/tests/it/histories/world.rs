@@ -258,7 +258,15 @@ impl<'a> World<'a> {
                     Decision::AskedAndAllowed | Decision::AskedAndDenied => Policy::Ask,
                 };
                 let fingerprint = Hash::of(call.to_string().as_bytes());
-                [Report::CallChecked { effect: id, decision, fingerprint, evidence: None, reason: None }].into()
+                [Report::CallChecked {
+                    effect: id,
+                    decision,
+                    fingerprint,
+                    evidence: None,
+                    reason: None,
+                    timeout_ms: None,
+                }]
+                .into()
             }
             Effect::RunCall { .. } => {
                 self.calls += 1;

@@ -286,7 +286,8 @@ fn settings() -> Settings {
     // Interrupting one run again and again is not the subject here, and its calls are all alike.
     let limits = Limits {
         poison_after: 0,
-        deadline_ms: 86_400_000,
+        deadline_ms: Some(86_400_000),
+        stall_ms: None,
         loop_warn_after: 0,
         loop_stop_after: 0,
         ..Limits::default()

@@ -35,6 +35,7 @@ impl World {
                 fingerprint: Hash::of(id.to_string().as_bytes()),
                 evidence: None,
                 reason: None,
+                timeout_ms: None,
             },
             Effect::RunCall { .. } | Effect::EndCall { .. } => Report::CallEnded { effect: id, given: given("it ran") },
             Effect::FindCall { .. } => {

@@ -111,6 +111,7 @@ pub(crate) fn request(tool: &str, arguments: Value) -> CallRequest {
         tool: tool.to_owned(),
         arguments: serde_json::to_vec(&arguments).unwrap().into(),
         evidence: None,
+        timeout_ms: None,
         already: 0,
     }
 }
