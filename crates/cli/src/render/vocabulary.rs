@@ -156,6 +156,8 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Failed { ends_run: true, .. }
         // The failure itself was reported before.
         | StateLine::Cooling { until: None, .. }
+        | StateLine::Undoing { .. }
+        | StateLine::Undone { .. }
         | StateLine::Reported { .. }
         | StateLine::Waiting { .. }
         | StateLine::Lifecycle { .. }

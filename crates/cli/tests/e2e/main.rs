@@ -55,3 +55,4 @@ mod support;
 mod terminal_text;
 mod tools;
 mod twice;
+mod undo;

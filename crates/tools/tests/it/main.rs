@@ -19,3 +19,4 @@ mod own;
 mod policy;
 mod records;
 mod support;
+mod undo;
