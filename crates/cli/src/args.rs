@@ -41,6 +41,12 @@ pub(crate) enum Command {
     Sessions(commands::sessions::SessionsArgs),
     /// List, show, trace, pause, resume, steer and abort runs
     Runs(commands::runs::RunsArgs),
+    /// Show what a run, or the last runs of a session, changed in files
+    Diff(commands::diff::DiffArgs),
+    /// Take back what a run changed in files
+    Undo(commands::undo::UndoArgs),
+    /// Make changes of files once more that were undone
+    Redo(commands::undo::UndoArgs),
     /// Show what became of one message, by its id or its key
     Receipt(commands::receipt::ReceiptArgs),
     /// Print the events of a session or of the whole home, one JSON object a line

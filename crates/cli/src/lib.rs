@@ -32,6 +32,7 @@ use tokio::sync::oneshot;
 use args::{Cli, Command};
 use commands::runs::Following;
 use commands::sessions::Writing;
+use commands::undo::Way;
 use config::Globals;
 use error::CliError;
 
@@ -95,6 +96,9 @@ fn run(command: Command) -> Result<(), CliError> {
             }
             Err(args) => commands::sessions::run(args, &globals?),
         },
+        Command::Diff(args) => commands::diff::run(args, &globals?),
+        Command::Undo(args) => wait_for(commands::undo::run(args, Way::Undo, &globals?)),
+        Command::Redo(args) => wait_for(commands::undo::run(args, Way::Redo, &globals?)),
         Command::Receipt(args) => commands::receipt::run(args, &globals?),
         Command::Audit(args) => commands::audit::run(args, &globals?),
         Command::Doctor(args) => commands::doctor::run(&args, &globals?),

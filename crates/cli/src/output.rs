@@ -53,6 +53,10 @@ pub(crate) enum Control {
     EraseLines(usize),
     /// What follows is dim.
     Dim,
+    /// What follows was added.
+    Added,
+    /// What follows was removed.
+    Removed,
     /// What follows is plain again.
     Plain,
 }
@@ -136,6 +140,8 @@ fn drawn(parts: &[Part<'_>]) -> String {
                 let _ = write!(drawn, "\r\x1b[{rows}A\x1b[J");
             }
             Part::Control(Control::Dim) => drawn.push_str("\x1b[2m"),
+            Part::Control(Control::Added) => drawn.push_str("\x1b[32m"),
+            Part::Control(Control::Removed) => drawn.push_str("\x1b[31m"),
             Part::Control(Control::Plain) => drawn.push_str("\x1b[0m"),
         }
     }

@@ -92,6 +92,7 @@ impl Current {
             passed_env: self.config.passed_env(),
             reach: self.config.network_policy(),
             protected: tools::Protected::files(self.protected.iter().cloned()),
+            undo: self.config.store_limits(),
         };
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::{Failure, FailureClass};
 use journal::{Collected, Reader};
+use tools::FileStore;
 
 use crate::config::{Config, Flags, Globals};
 use crate::error::CliError;
@@ -18,7 +19,8 @@ const FIRST: Duration = Duration::from_mins(1);
 /// Interval between two erasures.
 const EACH: Duration = Duration::from_hours(24);
 
-/// Erases old content once a day, for as long as the future is polled, and reports it through `say`. `erase` receives
+/// Erases old content once a day, for as long as the future is polled, and reports it through `say`; contents of files that
+/// are kept for an undo go without a word. `erase` receives
 /// the number of days.
 pub(crate) async fn supervise(
     erase: impl Fn(u32) -> Result<Collected, CliError> + Clone + Send + 'static,
@@ -28,6 +30,11 @@ pub(crate) async fn supervise(
     tokio::time::sleep(FIRST).await;
     loop {
         let config = Config::load(&globals.home, &globals.environment, Flags::default());
+        if let Ok(config) = &config {
+            let files = FileStore::new(globals.home.join("files"), config.store_limits());
+            // There may be none.
+            let _ = tokio::task::spawn_blocking(move || files.trim()).await;
+        }
         // Whoever needs an unusable configuration first reports it.
         if let Some(days) = config.ok().and_then(|config| config.keep_days()) {
             let erase = erase.clone();

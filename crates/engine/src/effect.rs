@@ -103,6 +103,9 @@ pub enum Effect {
         /// The effect that started the process.
         process: EffectId,
     },
+    /// Bring files into the state that a plan names.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Undo { id: EffectId, plan: Body },
 }
 
 impl Effect {
@@ -138,7 +141,8 @@ impl Effect {
             | Self::FreezeCall { id, .. }
             | Self::Report { id, .. }
             | Self::HoldProcess { id, .. }
-            | Self::EndProcess { id, .. } => *id,
+            | Self::EndProcess { id, .. }
+            | Self::Undo { id, .. } => *id,
         }
     }
 }

@@ -179,11 +179,13 @@ pub enum EffectKind {
     EndProcess,
     /// Freeze the commands of a call.
     FreezeCall,
+    /// Take back what a run changed in files, or make it once more.
+    Undo,
 }
 
 impl EffectKind {
     /// Every kind with its name, as it stands in an [`EffectId`].
-    pub const ALL: [(Self, &'static str); 16] = [
+    pub const ALL: [(Self, &'static str); 17] = [
         (Self::Prepare, "prepare"),
         (Self::Lane, "lane"),
         (Self::Reserve, "reserve"),
@@ -200,6 +202,7 @@ impl EffectKind {
         (Self::HoldProcess, "hold_process"),
         (Self::EndProcess, "end_process"),
         (Self::FreezeCall, "freeze_call"),
+        (Self::Undo, "undo"),
     ];
 
     /// The name, as it stands in an [`EffectId`].

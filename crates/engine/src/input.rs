@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::body::{Attached, Content};
 use crate::event::{
-    Address, Breakpoint, CallOutcome, Found, Leg, ModeSource, Overrides, QueueMode, ReceiptState, StopReason, Usage,
+    Address, Breakpoint, CallOutcome, FileContent, Found, LeftFile, Leg, ModeSource, Modes, Overrides, QueueMode,
+    ReceiptState, StopReason, Usage,
 };
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
@@ -130,6 +131,15 @@ pub enum Command {
         /// The limit of each named resource; [`crate::tables::budget::NO_LIMIT`] = unlimited.
         change: Allowance,
     },
+    /// Take back what a run of the session changed in files. No run may be unfinished.
+    Undo {
+        /// The run whose changes are taken back, or made once more.
+        run: RunId,
+        /// Whether they are made once more.
+        redo: bool,
+        /// Every file with what is there and what is to be there, as JSON.
+        plan: Content,
+    },
     /// Undo the last compaction.
     Uncompact {
         /// The compaction to undo; it must be the last one.
@@ -237,12 +247,24 @@ pub struct ToolResult {
     pub attachments: Vec<Attached>,
     /// The call is done and its command continues in the background: the session is to hold it.
     pub in_background: bool,
+    /// What it changed in files.
+    pub changes: Vec<ChangedFile>,
+}
+
+/// A file, link or folder that a call changed. The fields are those of [`crate::FilesChanged`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct ChangedFile {
+    pub path: String,
+    pub before: Option<FileContent>,
+    pub after: Option<FileContent>,
+    pub mode: Modes,
 }
 
 impl ToolResult {
     /// An output that the model receives whole.
     pub fn new(outcome: CallOutcome, output: Content) -> Self {
-        Self { outcome, output, whole: None, attachments: vec![], in_background: false }
+        Self { outcome, output, whole: None, attachments: vec![], in_background: false, changes: vec![] }
     }
 }
 
@@ -434,6 +456,13 @@ pub enum Report {
         outcome: CallOutcome,
         /// How, as a sentence.
         how: String,
+    },
+    /// The files are in the state that the plan names, except these.
+    Undone {
+        /// The `undo` effect.
+        effect: EffectId,
+        /// The files that stayed as they were.
+        left: Vec<LeftFile>,
     },
     /// A reply arrived. Reserved for R46.
     Delivered {

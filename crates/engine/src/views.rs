@@ -74,6 +74,9 @@ impl Touched {
             | Event::ProcessEnding(_)
             | Event::ProcessEnded(_)
             | Event::ProcessForgotten(_)
+            | Event::FilesChanged(_)
+            | Event::UndoStarted(_)
+            | Event::UndoEnded(_)
             | Event::LedgerBegun(_)
             | Event::ProfileCooldownSet(_)
             | Event::ProfileAnswered(_)
@@ -180,7 +183,7 @@ fn session_row(session: &Session) -> SessionRow {
         run_state: session.run_state(),
         run: session.run().map(|run| run.id),
         queued: session.queue.iter().filter(|queued| !queued.is_extra()).count() as u32,
-        unfinished: goes_on || ends || !session.pending_reports.is_empty(),
+        unfinished: goes_on || ends || session.undo.is_some() || !session.pending_reports.is_empty(),
         trouble,
         totals: Some(SessionTotals { spent: session.spent, allowance: session.allowance }),
     }

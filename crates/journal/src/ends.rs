@@ -15,6 +15,7 @@ pub(crate) fn only_ends(batch: &Batch) -> bool {
                 | Event::CallEnding(_)
                 | Event::ProcessEnding(_)
                 | Event::ProcessEnded(_)
+                | Event::UndoEnded(_)
                 | Event::Closed(_)
         )
     });
@@ -26,6 +27,7 @@ pub(crate) fn only_ends(batch: &Batch) -> bool {
                 | Event::CallStarted(_)
                 | Event::CompactionBegun(_)
                 | Event::DeliveryStarted(_)
+                | Event::UndoStarted(_)
         )
     });
     !accepts && (decided || ends && !begins)

@@ -473,6 +473,24 @@ pub enum StateLine {
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         request: EffectId,
     },
+    /// The changes of files of a run are taken back.
+    Undoing {
+        /// The run.
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        of: RunId,
+        /// Whether they are made once more instead.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        redo: bool,
+    },
+    /// That is done.
+    Undone {
+        /// The run.
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        of: RunId,
+        /// How many files stayed as they were.
+        #[serde(default)]
+        left: usize,
+    },
     /// The run waits for something outside of it: an approval, a quota, a budget.
     Waiting {
         /// What it waits for.

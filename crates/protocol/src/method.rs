@@ -1,6 +1,7 @@
 //! The table of methods with their parameters and results. The gateway implements them.
 
 mod acting;
+mod files;
 mod history;
 mod holding;
 mod profiles;
@@ -8,6 +9,7 @@ mod reading;
 mod spending;
 
 pub use acting::*;
+pub use files::*;
 pub use history::*;
 pub use holding::*;
 pub use profiles::*;
@@ -131,6 +133,10 @@ methods! {
     RunsBreak "runs.break": BreakParams => RunAsked;
     /// Explains what a run is doing since when, what it waits for until when, and what can be done.
     RunsExplain "runs.explain": RunParams => Explained;
+    /// Shows what a run, or the last runs of a session, changed in files, as a unified diff.
+    RunsDiff "runs.diff": DiffParams => RunDiff;
+    /// Takes back what a run changed in files, or makes it once more. Responds when it is done.
+    RunsUndo "runs.undo": UndoParams => FilesUndone;
     /// Lists the agents, each with its state over its sessions.
     AgentsList "agents.list": NoParams => AgentsListed;
     /// Lists all sessions with state, queue and last activity.

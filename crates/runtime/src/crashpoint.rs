@@ -2,7 +2,7 @@
 //! In any other build [`hit`] is empty.
 
 /// The points at which the process can end itself.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 12] = [
     "accepted",      // a message is recorded, its sender not yet answered
     "request_sent",  // a request is on its way, no byte has come
     "mid_stream",    // a piece of an answer has come
@@ -13,6 +13,8 @@ pub const NAMES: [&str; 10] = [
     "recorded",      // a batch is recorded, nobody is notified
     "opening",       // a session is being opened
     "ending_call",   // a running call is being ended
+    "undo_started",  // an undo is recorded as started, no file is restored
+    "undo_done",     // its files are restored, its end is not recorded
 ];
 
 /// Passes a point; at the chosen point and occurrence the process ends here.

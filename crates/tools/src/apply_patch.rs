@@ -69,11 +69,11 @@ pub(crate) fn run(
         let Some(known) = evidence.files.get(number) else {
             return Err(ToolError::Unchecked { path: change.path.shown.clone() });
         };
-        if change.states != *known {
+        if !change.states.is_same(*known) {
             return Err(change::conflict(&change.path, known.before, change.states.before));
         }
     }
-    change::apply("write", id, &changes, cancel)?;
+    change::apply("write", id, &changes, workspace.store(), cancel)?;
     Ok(done(workspace, arguments))
 }
 
@@ -152,7 +152,7 @@ impl<'a> Draft<'a> {
         let change = |file: DraftFile| {
             let content = file.text.map(String::into_bytes);
             let after = file.made.unwrap_or_else(|| content.as_deref().map(engine::Hash::of));
-            Change { path: file.path, states: FileChange { before: file.before, after }, content }
+            Change { path: file.path, states: FileChange { before: file.before, after, mode: None }, content }
         };
         Ok(self.files.into_iter().map(change).collect())
     }

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{CallId, CallOutcome, EffectId, Found, ToolResult};
+use engine::{CallId, CallOutcome, ChangedFile, EffectId, Found, ToolResult};
 
 use crate::cancel::{Cancel, in_process};
+use crate::changes::{self, FileStore, Made};
 use crate::error::ToolError;
 use crate::evidence::Evidence;
 use crate::fetch::{self, Fetched, NetworkPolicy};
@@ -31,6 +32,8 @@ pub struct Context {
     /// The limit of a call that asks for none of its own, milliseconds. The engine ends the call at this limit; the supervisor ends it 10 s later if
     /// it still runs.
     pub tool_timeout_ms: u64,
+    /// Where the contents of files are kept before a tool changes them.
+    pub files: FileStore,
     /// What no tool may read or write: the home, the configuration and the files of keys.
     pub protected: Protected,
     /// Values that are masked in all output of a tool.
@@ -73,7 +76,7 @@ pub struct CallRequest {
 pub struct FoundCall {
     /// Whether the call never started, still runs, has ended, or has an unknown outcome.
     pub found: Found,
-    /// The result, for `Ended`.
+    /// The result, for `Ended`. For a tool that changes files else what it has changed so far.
     pub ended: Option<ToolResult>,
 }
 
@@ -148,7 +151,12 @@ fn begin(context: &Context, request: &CallRequest, cancel: &Cancel) -> Begun {
         Ok(Invocation::Exec(arguments)) => return Begun::Command(arguments),
         Ok(Invocation::Process(arguments)) => return Begun::Process(arguments),
         Ok(Invocation::WebFetch(arguments)) => return Begun::Fetch(arguments),
-        Ok(invocation) => run_here(context, request, &invocation, cancel),
+        Ok(invocation) => {
+            let result = run_here(context, request, &invocation, cancel);
+            let made = if result.is_ok() { Made::All } else { Made::Unknown };
+            let changes = changed(context, request, &invocation, made);
+            return Begun::Ended(Box::new(ToolResult { changes, ..tool_result::of(&context.secrets, result) }));
+        }
         Err(error) => Err(error),
     };
     Begun::Ended(Box::new(tool_result::of(&context.secrets, result)))
@@ -180,6 +188,7 @@ fn run_here(
     }
     let (id, evidence) = (request.id, &Evidence::parse(request.evidence.as_deref()));
     let workspace = Workspace::open(&context.workspace, &context.protected)?.with(evidence.outside.clone());
+    let workspace = workspace.keeping(&context.files);
     let text = match invocation {
         Invocation::Read(arguments) => return read::run(&workspace, arguments, cancel),
         Invocation::Ls(arguments) => ls::run(&workspace, arguments, cancel),
@@ -240,8 +249,11 @@ pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> T
                 |error| ToolResult { outcome: CallOutcome::Unended, ..tool_result::failed(&context.secrets, &error) };
             exec::end(context, request.id, &arguments, grace).await.unwrap_or_else(unseen)
         }
-        Ok(Looked::Found(FoundCall { ended: Some(ended), .. })) => ended,
-        Ok(Looked::Found(_)) => tool_result::failed(&context.secrets, &ToolError::Cancelled),
+        Ok(Looked::Found(FoundCall { found: Found::Ended, ended: Some(ended) })) => ended,
+        Ok(Looked::Found(FoundCall { ended, .. })) => {
+            let changes = ended.map(|ended| ended.changes).unwrap_or_default();
+            ToolResult { changes, ..tool_result::failed(&context.secrets, &ToolError::Cancelled) }
+        }
         Err(error) => failed(context, error).await,
     }
 }
@@ -273,6 +285,34 @@ fn find_change(context: &Context, request: &CallRequest, invocation: &Invocation
         Invocation::ApplyPatch(arguments) => apply_patch::find(&workspace, id, arguments, &evidence),
         _ => Err(ToolError::Defect { tool: invocation.tool() }),
     }?;
-    let ended = (found == Found::Ended).then(|| tool_result::of(&context.secrets, Ok(text.into())));
+    let (made, result) = match found {
+        Found::Ended => (Made::All, Ok(text.into())),
+        Found::NeverStarted | Found::Running | Found::Unknown => (Made::Unknown, Err(ToolError::Cancelled)),
+    };
+    let changes = changed(context, request, invocation, made);
+    let is_known = found == Found::Ended || !changes.is_empty();
+    let ended = is_known.then(|| ToolResult { changes, ..tool_result::of(&context.secrets, result) });
     Ok(FoundCall { found, ended })
+}
+
+/// What a call has changed in files, as far as it came.
+fn changed(context: &Context, request: &CallRequest, invocation: &Invocation, made: Made) -> Vec<ChangedFile> {
+    let evidence = Evidence::parse(request.evidence.as_deref());
+    if !invocation.changes_files() || evidence.files.is_empty() {
+        return vec![];
+    }
+    let files = || {
+        let workspace = Workspace::open(&context.workspace, &context.protected)?.with(evidence.outside.clone());
+        let reach = |path: &str| workspace.reach_to_write(path);
+        let paths = match invocation {
+            Invocation::Write(arguments) => vec![reach(&arguments.path)?],
+            Invocation::Edit(arguments) => vec![reach(&arguments.path)?],
+            Invocation::ApplyPatch(arguments) => apply_patch::paths(arguments, reach)?,
+            _ => vec![],
+        };
+        let files: Vec<_> = paths.into_iter().zip(evidence.files.iter().copied()).collect();
+        Ok::<_, ToolError>(changes::of_files(&workspace, &files, &evidence, made))
+    };
+    // A path that cannot be reached any more was not changed by this call.
+    files().unwrap_or_default()
 }

@@ -13,6 +13,7 @@ use engine::{EffectId, Found};
 use rustix::fs::{Access, AtFlags, Mode, OFlags, Stat, accessat, fchmod, fsync, openat, renameat, unlinkat};
 
 use crate::cancel::Cancel;
+use crate::changes::{FileStore, Unsynced};
 use crate::error::ToolError;
 use crate::evidence::FileChange;
 use crate::files::FileState;
@@ -23,7 +24,7 @@ use crate::paths::ResolvedPath;
 /// change can still happen.
 static COMMIT: Mutex<()> = Mutex::new(());
 
-fn commit() -> MutexGuard<'static, ()> {
+pub(crate) fn commit() -> MutexGuard<'static, ()> {
     COMMIT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -38,14 +39,23 @@ pub(crate) struct Change {
 }
 
 /// Makes these changes and skips those that are already made. It checks all of them before it makes the first.
-pub(crate) fn apply(act: &'static str, id: EffectId, changes: &[Change], cancel: &Cancel) -> Result<(), ToolError> {
-    let mut ready = Vec::new();
+/// The contents that are replaced or removed are durable in the store before the first change is made.
+pub(crate) fn apply(
+    act: &'static str,
+    id: EffectId,
+    changes: &[Change],
+    store: Option<&FileStore>,
+    cancel: &Cancel,
+) -> Result<(), ToolError> {
+    let (mut ready, mut unsynced) = (Vec::new(), None);
     for (number, change) in changes.iter().enumerate() {
         cancel.check()?;
         if is_pending(act, change, cancel)? {
+            unsynced = keep(change, store)?.or(unsynced);
             ready.push((change, Prepared::new(act, change, &temporary(id, number))?));
         }
     }
+    unsynced.map_or(Ok(()), Unsynced::sync).map_err(ToolError::file(KEEP, "the files"))?;
     let _commit = commit();
     cancel.check()?;
     for (change, _) in &ready {
@@ -61,6 +71,16 @@ pub(crate) fn apply(act: &'static str, id: EffectId, changes: &[Change], cancel:
         }
     }
     Ok(())
+}
+
+/// The act that keeps the content before a change.
+const KEEP: &str = "keep the content of";
+
+/// Keeps the content that a change replaces or removes; none if there is none.
+fn keep(change: &Change, store: Option<&FileStore>) -> Result<Option<Unsynced>, ToolError> {
+    let (Some(hash), Some(store)) = (change.states.before, store) else { return Ok(None) };
+    let (file, bytes) = change.path.open_file(KEEP)?;
+    store.keep(file, bytes, &hash).map(Some).map_err(ToolError::file(KEEP, change.path.shown.clone()))
 }
 
 /// Returns whether a change is still to be made. If the file has neither state, it returns an error.

@@ -37,7 +37,8 @@ pub(crate) fn run(
     if states != known {
         return Err(change::conflict(&path, known.before, states.before));
     }
-    change::apply("edit", id, &[Change { path, states, content: Some(content.into()) }], cancel)?;
+    let changes = [Change { path, states, content: Some(content.into()) }];
+    change::apply("edit", id, &changes, workspace.store(), cancel)?;
     Ok(done)
 }
 

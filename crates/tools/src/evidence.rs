@@ -19,6 +19,9 @@ pub(crate) struct Evidence {
     /// The files that the call is to change, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) files: Vec<FileChange>,
+    /// The folders that the call is to create for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) folders: Vec<PathBuf>,
 }
 
 /// The state of a file before and after a change.
@@ -26,12 +29,20 @@ pub(crate) struct Evidence {
 pub(crate) struct FileChange {
     pub(crate) before: FileState,
     pub(crate) after: FileState,
+    /// The permission bits of a file that is to be removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mode: Option<u32>,
 }
 
 impl FileChange {
     /// A change to these bytes.
     pub(crate) fn to(before: FileState, content: &[u8]) -> Self {
-        Self { before, after: Some(Hash::of(content)) }
+        Self { before, after: Some(Hash::of(content)), mode: None }
+    }
+
+    /// Whether both change the same content in the same way.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        (self.before, self.after) == (other.before, other.after)
     }
 }
 

@@ -316,7 +316,7 @@ mod tests {
             fs::write(root.join(file), "x").unwrap();
         }
         fs::hard_link(root.join("home/journal.db"), root.join("other/alias")).unwrap();
-        let guard = Guard::new(&Protected::files([root.join("key")]).with_folder(&root.join("home")));
+        let guard = Guard::new(&Protected::files([root.join("key")]).and(&Protected::folder(root.join("home"))));
         let open = |path: &str| fs::File::open(root.join(path)).unwrap();
         for (path, expected) in [("key", true), ("other/alias", true), ("other/plain", false)] {
             assert_eq!(guard.opened(open(path)).is_err_and(|error| is_own(&error)), expected, "{path}, opened");

@@ -9,6 +9,7 @@ use std::{fs, io};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
+use crate::changes::FileStore;
 use crate::error::ToolError;
 use crate::guard::{Guard, Protected};
 use crate::limits::{LINKS, LISTED_BYTES, PATH_BYTES};
@@ -41,6 +42,8 @@ pub(crate) struct Workspace {
     /// Paths outside the workspace, and files that other programs run, that the check of the call recorded and the policy
     /// allowed.
     allowed: Vec<PathBuf>,
+    /// Where contents are kept before they are changed; none for what changes nothing.
+    store: Option<FileStore>,
 }
 
 impl Workspace {
@@ -55,12 +58,22 @@ impl Workspace {
         };
         let guard = Guard::new(protected);
         guard.folder(&folder).map_err(wrong)?;
-        Ok(Self { root, folder: Arc::new(folder), guard: Arc::new(guard), allowed: Vec::new() })
+        Ok(Self { root, folder: Arc::new(folder), guard: Arc::new(guard), allowed: Vec::new(), store: None })
     }
 
     /// Also allows these paths outside the workspace.
     pub(crate) fn with(self, allowed: Vec<PathBuf>) -> Self {
         Self { allowed, ..self }
+    }
+
+    /// Keeps contents here before they are changed.
+    pub(crate) fn keeping(self, store: &FileStore) -> Self {
+        Self { store: Some(store.clone()), ..self }
+    }
+
+    /// Where contents are kept before they are changed.
+    pub(crate) fn store(&self) -> Option<&FileStore> {
+        self.store.as_ref()
     }
 
     /// Resolves `given` for a call that runs. The path must be in the workspace or among the allowed paths.

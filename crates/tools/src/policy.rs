@@ -11,11 +11,11 @@ use engine::{Hash, Policy, Settings};
 use crate::call::{CallRequest, Context};
 use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, FileChange};
 use crate::invocation::{Invocation, ProcessArguments, ReadArguments, unknown};
 use crate::limits::QUOTED_BYTES;
 use crate::paths::{ResolvedPath, Workspace};
-use crate::{apply_patch, edit, output, process, tool_result, write};
+use crate::{apply_patch, changes, edit, output, process, tool_result, write};
 
 /// The result of a check, for the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,21 +92,21 @@ fn judge(
             // Do not read a file that the policy denies.
             let files =
                 if verdict.decision == Policy::Deny { vec![] } else { write::states(&path, &arguments, cancel)? };
-            Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
+            of_change(verdict, std::slice::from_ref(&path), files)
         }
         Invocation::Find(find) => by_path(settings, "search", &resolve(&find.path)?),
         Invocation::Edit(arguments) => {
             let path = resolve(&arguments.path)?;
             let verdict = by_change(settings, "edit", std::slice::from_ref(&path));
             let files = if verdict.decision == Policy::Deny { vec![] } else { edit::states(&path, &arguments, cancel) };
-            Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
+            of_change(verdict, std::slice::from_ref(&path), files)
         }
         Invocation::ApplyPatch(arguments) => {
             let paths = apply_patch::paths(&arguments, resolve)?;
             let verdict = by_change(settings, "change", &paths);
             let denied = verdict.decision == Policy::Deny;
             let files = if denied { vec![] } else { apply_patch::states(&workspace, &paths, &arguments, cancel) };
-            Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
+            of_change(verdict, &paths, files)
         }
         Invocation::Exec(exec) => {
             let running = context.processes.iter().filter(|process| process.ended.is_none()).count();
@@ -118,6 +118,17 @@ fn judge(
         Invocation::Process(process) => by_input(settings, context, &process)?,
     };
     Ok((verdict, timeout_ms))
+}
+
+/// Adds what the call is to change, with what taking it back needs.
+fn of_change(verdict: Verdict, paths: &[ResolvedPath], mut files: Vec<FileChange>) -> Verdict {
+    for (path, change) in paths.iter().zip(&mut files) {
+        if change.before.is_some() && change.after.is_none() {
+            change.mode = path.stat().ok().map(|stat| stat.st_mode & 0o7777);
+        }
+    }
+    let folders = changes::missing_folders(paths, &files);
+    Verdict { evidence: Evidence { files, folders, ..verdict.evidence }, ..verdict }
 }
 
 fn by_path(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {

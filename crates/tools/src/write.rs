@@ -29,7 +29,8 @@ pub(crate) fn run(
     // Without evidence of a check, the call may only create a new file.
     let states = evidence.files.first().copied().unwrap_or(FileChange::to(None, arguments.content.as_bytes()));
     let done = done(&path, arguments, states);
-    change::apply("write", id, &[Change { path, states, content: Some(arguments.content.clone().into()) }], cancel)?;
+    let content = Some(arguments.content.clone().into());
+    change::apply("write", id, &[Change { path, states, content }], workspace.store(), cancel)?;
     Ok(done)
 }
 

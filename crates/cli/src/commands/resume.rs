@@ -327,6 +327,10 @@ impl Busy {
         if let Stream::State(StateLine::Changed { .. }) = event.what {
             self.idle = idle_lifecycle(event);
         }
+        // It was interrupted in an idle session, which shows no other line.
+        if matches!(event.what, Stream::State(StateLine::Undone { .. })) {
+            self.idle = self.idle.or(Some(LifecycleKind::Idle));
+        }
         let is_over = |lifecycle: &LifecycleKind| !self.has_run || !matches!(lifecycle, LifecycleKind::Idle);
         self.idle.filter(is_over)
     }

@@ -62,6 +62,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Session::SECTION,
     Reset::SECTION,
     Retention::SECTION,
+    Undo::SECTION,
     Queue::SECTION,
     Lanes::SECTION,
     Serve::SECTION,
@@ -326,6 +327,17 @@ section! {
             "Erase texts and outputs of the journal that no session needs after this many days";
         journal_mb: Limit<u64> = "off", Kind::Limit(1, MEBIBYTES),
             "MiB that the journal may use, such as 10000: near this limit you are warned, at it no new run starts";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    Undo ["undo"] "what is kept to take changes of files back: docs/undo.md" from Run {
+        max_mb: Limit<u64> = 2000, Kind::Limit(1, MEBIBYTES),
+            "MiB that kept contents of files may use; past it the oldest are removed";
+        keep_days: Limit<u32> = 30, Kind::Limit(1, 100_000), "Days for which the content of a file is kept";
+        file_mb: Limit<u64> = 10, Kind::Limit(1, MEBIBYTES),
+            "MiB of the largest file whose content is kept; a larger one cannot be restored";
     }
 }
 

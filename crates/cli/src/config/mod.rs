@@ -55,7 +55,7 @@ pub(crate) use schema::schema;
 
 use declared::{
     Agent, Budget, Compaction, Lanes, ModelFigures, Offline, Profile, Provider, Queue, Requests, Retention, Runs,
-    Serve, Session, Tools,
+    Serve, Session, Tools, Undo,
 };
 use layers::Layers;
 
@@ -190,6 +190,17 @@ impl Config {
         self.values.retention.journal_mb.get().map(|most| most << 20)
     }
 
+    /// How much is kept of what files held before they were changed.
+    pub(crate) fn store_limits(&self) -> tools::StoreLimits {
+        let Undo { max_mb, keep_days, file_mb } = self.values.undo;
+        let bytes = |most: Option<u64>| most.map_or(u64::MAX, |most| most << 20);
+        tools::StoreLimits {
+            file_bytes: bytes(file_mb.get()),
+            most_bytes: bytes(max_mb.get()),
+            keep_ms: keep_days.get().map_or(u64::MAX, |days| u64::from(days) * 24 * 60 * 60 * 1000),
+        }
+    }
+
     /// A warning for each old name that the file and the variables use.
     pub(crate) fn deprecated(&self) -> &[String] {
         &self.deprecated
@@ -228,6 +239,7 @@ struct Values {
     budget: Budget,
     session: Session,
     retention: Retention,
+    undo: Undo,
     queue: Queue,
     lanes: Lanes,
     serve: Serve,

@@ -161,6 +161,8 @@ fn state_note(session: &str, line: &StateLine) -> Option<String> {
         StateLine::Failed { ends_run: true, .. }
         // The failure itself was reported before.
         | StateLine::Cooling { until: None, .. }
+        | StateLine::Undoing { .. }
+        | StateLine::Undone { .. }
         | StateLine::Reported { .. }
         | StateLine::Waiting { .. }
         | StateLine::Lifecycle { .. }

@@ -57,3 +57,4 @@ mod support;
 mod terminal_text;
 mod tools;
 mod twice;
+mod undo;

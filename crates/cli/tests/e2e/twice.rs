@@ -166,10 +166,28 @@ beside_an_owner! {
         r45_what_was_left_out_of_an_output_can_be_read,
         a_page_is_fetched_only_with_approval_and_only_from_allowed_addresses,
     }
+    undo {
+        r17_what_a_run_changed_in_files_is_shown_taken_back_and_made_once_more,
+        r17_an_undo_overwrites_nothing_that_was_changed_since_unless_it_is_forced,
+        r17_undo_goes_back_run_by_run,
+        r17_contents_before_are_kept_once_and_for_their_user_alone,
+        r17_an_undo_never_leaves_the_workspace_through_a_link,
+        r17_what_an_undo_cannot_take_back_is_listed,
+        r17_an_undo_is_refused_while_another_run_works_in_the_folder,
+        r17_a_terminal_is_asked_before_files_are_taken_back,
+        the_examples_of_the_page_about_undo_are_true,
+    }
 }
 
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
+    (
+        "undo",
+        "r21_contents_of_files_are_erased_with_old_content",
+        "erases content, which needs a home without an owner",
+    ),
+    ("undo", "r11_r17_a_kill_in_an_undo_is_completed_by_the_next_owner", "kills the command that owns the home"),
+    ("undo", "r13_r17_a_kill_in_a_call_loses_no_content_from_before_it", "kills the command that owns the home"),
     ("held", "*", "each starts its own service, which has a fault"),
     ("large", "r45_huge_results_are_bounded_in_a_service", "starts its own service"),
     ("anchored", "*", "removes entries of a home that nobody owns"),

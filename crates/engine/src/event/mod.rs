@@ -172,6 +172,9 @@ events! {
     "process_ending" ProcessEnding Synced;
     "process_ended" ProcessEnded Synced;
     "process_forgotten" ProcessForgotten Synced;
+    "files_changed" FilesChanged Synced;
+    "undo_started" UndoStarted Synced;
+    "undo_ended" UndoEnded Synced;
     "step_begun" StepBegun Written;
     "request_opened" RequestOpened Written;
     "stream_cut" StreamInterrupted Written;
@@ -242,7 +245,6 @@ impl Event {
 
     /// The bodies that this event names.
     pub fn bodies(&self) -> Vec<Body> {
-        let all = |attachments: &[Attachment]| attachments.iter().map(|a| a.body).collect::<Vec<_>>();
         match self {
             Self::MessageAccepted(e) => std::iter::once(e.body).chain(all(&e.attachments)).collect(),
             Self::ImageMade(e) => vec![e.image.body],
@@ -258,6 +260,7 @@ impl Event {
             Self::Uncompacted(e) => e.restored.iter().flat_map(|of| of.item.bodies()).copied().collect(),
             Self::Noted(e) => vec![e.body],
             Self::RunEnded(e) => e.text.clone(),
+            Self::UndoStarted(e) => vec![e.plan],
             Self::Created(_)
             | Self::Forked(_)
             | Self::Opened(_)
@@ -297,6 +300,8 @@ impl Event {
             | Self::ProcessEnding(_)
             | Self::ProcessEnded(_)
             | Self::ProcessForgotten(_)
+            | Self::FilesChanged(_)
+            | Self::UndoEnded(_)
             | Self::LedgerBegun(_)
             | Self::ProfileCooldownSet(_)
             | Self::ProfileAnswered(_)
@@ -317,6 +322,10 @@ impl Event {
         let settings = if let Self::RunStarted(e) = self { Some(e.settings) } else { None };
         self.bodies().iter().map(|body| body.hash).chain(settings).collect()
     }
+}
+
+fn all(attachments: &[Attachment]) -> Vec<Body> {
+    attachments.iter().map(|a| a.body).collect()
 }
 
 impl MessageSealed {

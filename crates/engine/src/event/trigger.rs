@@ -1,7 +1,7 @@
 //! Which edge of the transition table an event takes.
 
 use super::vocabulary::{CallOutcome, CompactionCause, Next, Outcome, WaitFor};
-use super::{Event, Failed, MessageSealed, RunEnded, WaitBegan, WaitEnded};
+use super::{CallSettled, Event, Failed, MessageSealed, RunEnded, WaitBegan, WaitEnded};
 use crate::failure::FailureClass;
 use crate::tables::lifecycle::LifecycleCause;
 use crate::tables::transitions::Trigger;
@@ -20,13 +20,12 @@ impl Event {
             Self::MessageSealed(e) => sealed(e),
             Self::StreamInterrupted(_) => Some(Trigger::StreamInterrupted),
             Self::Failed(e) => Some(failed(e)),
-            Self::CallSettled(e) if e.outcome == CallOutcome::Skipped => Some(Trigger::Skipped),
-            Self::CallSettled(_) => Some(Trigger::ToolResult),
+            Self::CallSettled(e) => Some(settled(e)),
             Self::CallAsked(_) => Some(Trigger::ApprovalRequested),
             Self::AskAnswered(e) => Some(if e.allow { Trigger::ApprovalGiven } else { Trigger::Denied }),
             Self::WaitBegan(e) => wait_began(e),
             Self::WaitEnded(e) => wait_ended(e),
-            Self::CompactionBegun(e) if e.cause != CompactionCause::Overflow => Some(Trigger::ContextOverflow),
+            Self::CompactionBegun(e) => (e.cause != CompactionCause::Overflow).then_some(Trigger::ContextOverflow),
             Self::Compacted(e) => e.goes_on.then_some(Trigger::CompactSuccess),
             Self::ResultsTruncated(_) => Some(Trigger::CompactSuccess),
             Self::CompactionFailed(_) => Some(Trigger::CompactFail),
@@ -52,7 +51,6 @@ impl Event {
             | Self::CallEnding(_)
             | Self::CallLost(_)
             | Self::CallFound(_)
-            | Self::CompactionBegun(_)
             | Self::CompactionAsked(_)
             | Self::Uncompacted(_)
             | Self::Noted(_)
@@ -76,6 +74,9 @@ impl Event {
             | Self::ProcessEnding(_)
             | Self::ProcessEnded(_)
             | Self::ProcessForgotten(_)
+            | Self::FilesChanged(_)
+            | Self::UndoStarted(_)
+            | Self::UndoEnded(_)
             | Self::OutputAdded(_) => None,
         }
     }
@@ -145,6 +146,10 @@ fn ended(outcome: Outcome) -> Trigger {
         Outcome::Aborted | Outcome::Interrupted => Trigger::Abort,
         Outcome::TimedOut | Outcome::Stalled => Trigger::Deadline,
     }
+}
+
+fn settled(e: &CallSettled) -> Trigger {
+    if e.outcome == CallOutcome::Skipped { Trigger::Skipped } else { Trigger::ToolResult }
 }
 
 fn sealed(e: &MessageSealed) -> Option<Trigger> {

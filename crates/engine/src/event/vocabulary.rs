@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::body::Body;
-use crate::ids::CallId;
+use crate::ids::{CallId, Hash};
 use crate::settings::ToolClass;
 use crate::tables::transitions::RunState;
 
@@ -432,4 +432,55 @@ pub enum Found {
     Ended,
     /// Its outcome cannot be found out.
     Unknown,
+}
+
+/// What kind of thing a path names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// A regular file.
+    #[default]
+    File,
+    /// A symbolic link; its content is its target.
+    Link,
+    /// A folder.
+    Folder,
+}
+
+/// What is at a path, without its permissions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct FileContent {
+    #[serde(default, skip_serializing_if = "is_file")]
+    pub kind: FileKind,
+    /// The hash of its content; none for a folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<Hash>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_file(kind: &FileKind) -> bool {
+    *kind == FileKind::File
+}
+
+/// The permission bits of a path before and after a change; none where nothing was there, and for a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct Modes {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u32>,
+}
+
+/// A file that an undo left as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeftFile {
+    /// Its path, as in the plan.
+    pub path: String,
+    /// Why, for a person.
+    pub why: String,
 }

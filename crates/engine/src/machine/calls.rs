@@ -4,11 +4,11 @@ use super::Machine;
 use super::model_notices::{INTERRUPTED, NOTHING_LEFT, UNENDED};
 use crate::body::{BodyKind, Content};
 use crate::event::{
-    CallAsked, CallChecked, CallEnding, CallFound, CallLost, CallOutcome, CallSettled, CallStarted, EndingCause, Found,
-    WaitBegan, WaitFor,
+    CallAsked, CallChecked, CallEnding, CallFound, CallLost, CallOutcome, CallSettled, CallStarted, EndingCause,
+    FilesChanged, Found, WaitBegan, WaitFor,
 };
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
-use crate::input::ToolResult;
+use crate::input::{ChangedFile, ToolResult};
 use crate::mutant;
 use crate::settings::{Policy, ToolClass};
 use crate::state::{Call, Phase, Session, Stage};
@@ -105,6 +105,9 @@ impl Machine {
         }
         let whole = given.whole.map(|whole| self.keep(whole));
         let attachments = self.keep_attached(given.attachments);
+        for ChangedFile { path, before, after, mode } in given.changes {
+            self.emit(FilesChanged { call: id, path, before, after, mode }, moment.now);
+        }
         self.emit(CallSettled { call: id, effect, outcome, output, whole, attachments }, moment.now);
     }
 
@@ -131,7 +134,13 @@ impl Machine {
             // A running call has a result if it was put into the background.
             (Found::Ended | Found::Running, Some(given)) => self.settle_call(id, given, moment),
             (Found::Running, None) => self.reopen(id, moment),
-            (Found::Unknown | Found::Ended, _) => self.settle_with(id, CallOutcome::Interrupted, INTERRUPTED, moment),
+            (Found::Unknown | Found::Ended, given) => {
+                // The outcome is unknown, but what it changed may be known in part.
+                let changes = given.map(|given| given.changes).unwrap_or_default();
+                let output = Content::text(BodyKind::Output, INTERRUPTED);
+                let given = ToolResult { changes, ..ToolResult::new(CallOutcome::Interrupted, output) };
+                self.settle_call(id, given, moment);
+            }
             (Found::NeverStarted, _) => {}
         }
     }

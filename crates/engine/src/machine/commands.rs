@@ -46,6 +46,7 @@ impl Machine {
             Command::Budget { scope, change } => self.set_budget(scope, change, moment),
             Command::Compact { message, focus, queue } => self.compact(message, focus, queue, moment),
             Command::Uncompact { compaction, restored } => self.uncompact(compaction, restored, moment),
+            Command::Undo { run, redo, plan } => self.undo(run, redo, plan, moment),
             Command::Rewind => Err(Refusal::Unsupported { what: "rewind" }),
             Command::Fork => Err(Refusal::Unsupported { what: "fork" }),
         }

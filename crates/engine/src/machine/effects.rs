@@ -33,6 +33,7 @@ impl Machine {
             | Lifecycle::Terminated => {}
         }
         wanted.extend(session.processes.iter().filter_map(process));
+        wanted.extend(session.undo.map(|undo| Effect::Undo { id: undo.effect, plan: undo.plan }));
         wanted.extend(session.pending_reports.iter().cloned().map(Effect::report));
         wanted
     }
@@ -64,7 +65,8 @@ impl Machine {
             | Effect::FreezeCall { .. }
             | Effect::Report { .. }
             | Effect::HoldProcess { .. }
-            | Effect::EndProcess { .. } => false,
+            | Effect::EndProcess { .. }
+            | Effect::Undo { .. } => false,
         }
     }
 

@@ -21,6 +21,7 @@ mod repair;
 mod reports;
 mod requests;
 pub mod timers;
+mod undo;
 
 use std::sync::Arc;
 

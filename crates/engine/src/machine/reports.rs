@@ -63,6 +63,7 @@ impl Machine {
             Report::NotCompacted { failure, usage, .. } => self.compaction_failed(failure, usage, moment),
             Report::RequestFailed { effect, failure } => self.request_failed(effect, failure, moment),
             Report::ProcessEnded { effect, outcome, how } => self.process_ended(effect, outcome, how, moment),
+            Report::Undone { effect, left } => self.undone(effect, left, moment),
             Report::CallChecked { effect, decision, fingerprint, evidence, reason, timeout_ms } => {
                 if let Some(call) = self.call_of(effect) {
                     let checked = CallChecked { call, decision, fingerprint, evidence, reason, timeout_ms };
@@ -182,6 +183,7 @@ fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
         Report::CallFound { effect, .. } => (*effect, &[FindCall]),
         Report::ProcessEnded { effect, .. } => (*effect, &[HoldProcess, EndProcess]),
         Report::Reported { effect } => (*effect, &[EffectKind::Report]),
+        Report::Undone { effect, .. } => (*effect, &[EffectKind::Undo]),
         Report::Opened { .. }
         | Report::CooldownSet { .. }
         | Report::CooldownLifted { .. }

@@ -17,6 +17,7 @@ mod run;
 mod session;
 mod snapshot;
 mod transcript;
+mod undo;
 
 pub use blocks::{Block, BlockList, BlockOf, Blocks};
 pub use call::{Call, Stage};
@@ -36,3 +37,4 @@ pub use run::{
 pub use session::{Lifecycle, RecoveryAttempt, Session};
 pub use snapshot::{InvalidSnapshot, STATE_VERSION};
 pub use transcript::{Counted, Item, ItemAt, ItemCall, Transcript, Unpaired};
+pub use undo::Undo;

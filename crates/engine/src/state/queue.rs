@@ -144,9 +144,10 @@ impl Session {
         self.queue.iter().find(|queued| is_free && !queued.is_extra())
     }
 
-    /// The message that starts the next run, when one can start.
+    /// The message that starts the next run, when one can start; none while files are restored.
     pub fn next_up(&self) -> Option<&Queued> {
-        self.head().filter(|head| head.leg != Leg::Collect || head.is_gathered)
+        let is_free = self.undo.is_none();
+        self.head().filter(|head| is_free && (head.leg != Leg::Collect || head.is_gathered))
     }
 
     /// The run that needs a slot of the lane: the active one, or the one that the next message starts.

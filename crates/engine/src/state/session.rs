@@ -8,6 +8,7 @@ use super::process::Process;
 use super::queue::{Message, Queued};
 use super::run::Run;
 use super::transcript::{Item, Transcript};
+use super::undo::Undo;
 use crate::body::Body;
 use crate::event::{QueueMode, StopReason};
 use crate::failure::Failure;
@@ -52,6 +53,12 @@ pub struct Session {
     pub pending_reports: Vec<FailureReport>,
     /// Commands in the background, oldest first.
     pub processes: Vec<Process>,
+    /// The undo that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Undo>,
+    /// How many there were.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub undos: u32,
     /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.
     pub model: Option<String>,
     /// The thinking level of its next runs; none = the agent's.
@@ -71,6 +78,11 @@ pub struct Session {
     pub epoch: Epoch,
     /// Whether that owner shut down in order.
     pub closed: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The lifecycle of a session.
@@ -217,7 +229,7 @@ impl Session {
 
     /// Whether nothing runs and nothing waits: the next message starts its run at once.
     pub fn is_idle(&self) -> bool {
-        matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.queue.is_empty()
+        matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.queue.is_empty() && self.undo.is_none()
     }
 
     /// Whether it terminates with the run in it: nothing more is accepted.

@@ -9,11 +9,11 @@ use engine::tables::limits::{PROCESS_MS, QUEUE_CAP};
 use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, CompactionResult, CompactionStep,
-    Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass,
-    Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Override, Overrides, Part, Phase, Policy, QueueMode,
-    QueueSettings, Recover, RepairPolicy, Report, Resource, ResumeMode, RunId, Scope, Stage, StopReason, Timestamp,
-    ToolResult, Usage, WaitFor,
+    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, ChangedFile, Command, CompactionResult,
+    CompactionStep, Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure,
+    FailureClass, FileContent, Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Modes, Override, Overrides,
+    Part, Phase, Policy, QueueMode, QueueSettings, Recover, RepairPolicy, Report, Resource, ResumeMode, RunId, Scope,
+    Stage, StopReason, Timestamp, ToolResult, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -90,6 +90,7 @@ enum Control {
     Reset,
     Compact,
     Undo,
+    UndoFiles(bool),
     Freeze,
     Break(usize),
     QueueMode(usize),
@@ -120,6 +121,7 @@ fn control() -> impl Strategy<Value = Control> {
         1 => Just(Control::Reset),
         3 => Just(Control::Compact),
         4 => Just(Control::Undo),
+        4 => any::<bool>().prop_map(Control::UndoFiles),
         2 => Just(Control::Freeze),
         2 => (0..8_usize).prop_map(Control::Break),
         1 => (0..5_usize).prop_map(Control::QueueMode),
@@ -345,6 +347,7 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
             let outcome = [CallOutcome::Done, CallOutcome::Interrupted, CallOutcome::Unended][how % 3];
             Report::ProcessEnded { effect, outcome, how: "it is over".into() }
         }
+        EffectKind::Undo => Report::Undone { effect, left: vec![] },
         EffectKind::FindCall => {
             let found = [Found::NeverStarted, Found::Running, Found::Ended, Found::Unknown][how % 4];
             let given = ToolResult::new(CallOutcome::Done, text(BodyKind::Output, "found"));
@@ -362,7 +365,14 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
             let in_background = outcome == CallOutcome::Done && class % 3 == 1 && effect.kind == EffectKind::RunCall;
             let said = if class.is_multiple_of(5) { "it was long ".repeat(500) } else { "it".to_owned() };
             let given = ToolResult::new(outcome, text(BodyKind::Output, &said));
-            Report::CallEnded { effect, given: ToolResult { whole, in_background, ..given } }
+            let created = ChangedFile {
+                path: "a.txt".to_owned(),
+                before: None,
+                after: Some(FileContent::default()),
+                mode: Modes::default(),
+            };
+            let changes = if class % 4 == 3 { vec![created] } else { vec![] };
+            Report::CallEnded { effect, given: ToolResult { whole, in_background, changes, ..given } }
         }
     }
 }
@@ -454,7 +464,8 @@ fn orphan(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         | Report::Reported { effect: about }
         | Report::Reserved { effect: about, .. }
         | Report::Denied { effect: about, .. }
-        | Report::ProcessEnded { effect: about, .. } => *about = effect,
+        | Report::ProcessEnded { effect: about, .. }
+        | Report::Undone { effect: about, .. } => *about = effect,
         other => panic!("an effect does not report {other:?}"),
     }
     orphan
@@ -517,6 +528,10 @@ fn offer_control(world: &mut World, control: Control) {
         Control::Undo => {
             let undo = crate::support::script::undo(world);
             world.offer(undo);
+        }
+        Control::UndoFiles(redo) => {
+            let (run, plan) = (RunId(Uuid::from_u128(1)), text(BodyKind::Arguments, "{}"));
+            world.offer(Command::Undo { run, redo, plan });
         }
         Control::Freeze => world.offer(Command::Pause { run: None, freeze: true }),
         Control::Break(at) => {

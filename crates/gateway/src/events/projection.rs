@@ -417,6 +417,8 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
             Stream::State(StateLine::Cooling { model: e.model.clone(), until: e.until, class: e.class })
         }
         Event::CandidateCooldownLifted(e) => Stream::State(StateLine::Cleared { model: e.model.clone() }),
+        Event::UndoStarted(e) => Stream::State(StateLine::Undoing { of: e.run, redo: e.redo }),
+        Event::UndoEnded(e) => Stream::State(StateLine::Undone { of: e.undo.run, left: e.left.len() }),
         Event::Reported(e) => Stream::State(StateLine::Reported { request: e.request }),
         Event::WaitBegan(e) => {
             Stream::State(StateLine::Waiting { on: e.on, until: e.until, budget: e.limit.map(Into::into) })
@@ -454,6 +456,7 @@ fn run_of(event: &Event) -> Option<RunId> {
         Event::CallFound(e) => Some(e.call.run),
         Event::CallSettled(e) => Some(e.call.run),
         Event::ProcessAdopted(e) => Some(e.call.run),
+        Event::FilesChanged(e) => Some(e.call.run),
         event => event.progress().map(|(effect, _)| effect.run).or(event.seals().map(|effect| effect.run)),
     }
 }

@@ -12,7 +12,7 @@ use protocol::deprecated::{Deprecated, Surface};
 use protocol::method::{
     Agent, AgentWait, ApprovalsResolve, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method,
     NoParams, OwnerHandover, ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak,
-    RunsPause, RunsResume, SessionsCleanup, SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
+    RunsPause, RunsResume, RunsUndo, SessionsCleanup, SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response};
 use runtime::watchdog;
@@ -70,6 +70,7 @@ async fn answer<'a>(
         RunsResume::NAME => {
             encoded::<RunsResume>(acting::resume_run(caller, self::params::<RunsResume>(params)?).await?)
         }
+        RunsUndo::NAME => encoded::<RunsUndo>(acting::undo(caller, self::params::<RunsUndo>(params)?).await?),
         RunsBreak::NAME => encoded::<RunsBreak>(acting::break_at(caller, self::params::<RunsBreak>(params)?).await?),
         SessionsResume::NAME => {
             encoded::<SessionsResume>(acting::resume(caller, self::params::<SessionsResume>(params)?).await?)

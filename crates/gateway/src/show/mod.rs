@@ -7,6 +7,7 @@ pub(crate) mod beside;
 pub(crate) mod budget;
 pub(crate) mod context;
 mod explain;
+pub(crate) mod files;
 pub(crate) mod fold;
 pub mod lookup;
 mod owner;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use engine::tables::limits::RECOVERIES_MS;
 use engine::{
-    Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass, Found, Item, LifecycleChanged,
-    MessageSealed, Next, Opened, ProcessCause, Session, Timestamp, ToolClass, WaitFor,
+    Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass, FilesChanged, Found, Item,
+    LifecycleChanged, MessageSealed, Next, Opened, ProcessCause, Session, Timestamp, ToolClass, WaitFor,
 };
 use serde::Serialize;
 
@@ -243,9 +243,27 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
         },
         Event::ProcessEnded(e) => format!("{} {}: {}", e.process.process_name(), name(&e.outcome), e.how),
         Event::ProcessForgotten(e) => format!("{} is no longer listed", e.process.process_name()),
+        Event::FilesChanged(e) => changed(e),
+        Event::UndoStarted(e) => {
+            format!("the files of run {} are {}", e.run, if e.redo { "changed once more" } else { "restored" })
+        }
+        Event::UndoEnded(e) => match e.left.as_slice() {
+            [] => "done".to_owned(),
+            left => format!("done, but {} stayed as they were", count(left.len(), "file")),
+        },
         Event::OverrideSet(e) => e.model.clone().unwrap_or_else(|| "the agent's model".to_owned()),
         _ => return Ok(None),
     }))
+}
+
+/// What happened to a file.
+fn changed(e: &FilesChanged) -> String {
+    let act = match (e.before, e.after) {
+        (None, _) => "created",
+        (_, None) => "removed",
+        (Some(_), Some(_)) => "changed",
+    };
+    format!("{act}: {}", e.path)
 }
 
 /// How the history is compacted.

@@ -32,6 +32,10 @@ pub(crate) fn waits_for(session: &Session, requests: &[ApprovalRow], limit: Opti
             Owned::Yes => "its background processes to end".to_owned(),
             Owned::No => format!("an owner: `limulus resume {}` ends its background processes", session.key),
         },
+        (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if session.undo.is_some() => match owned {
+            Owned::Yes => "an undo of files to end".to_owned(),
+            Owned::No => format!("an owner: `limulus resume {}` completes an undo of files", session.key),
+        },
         (Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) => {
             match (session.queue.len(), owned) {
                 (0, _) => "a message".to_owned(),

@@ -8,15 +8,15 @@ use engine::{
     BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome,
     CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted,
     CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Content, DeliveryEnded, DeliveryStarted,
-    EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash,
-    ImageMade, InterruptCause, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
-    MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused,
-    Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
-    ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow,
-    ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded,
-    RunId, RunRow, RunStarted, Scope, SealedCall, Seq, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded,
-    TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass, TruncatedResult, Uncompacted, Usage, WaitBegan,
-    WaitEnded, WaitFor,
+    EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, FileContent, FileKind,
+    FilesChanged, Found, Gathered, Hash, ImageMade, InterruptCause, Item, ItemAt, Leg, LifecycleChanged,
+    MessageAccepted, MessageId, MessageSealed, MessageSettled, Modes, Next, Note, Noted, Opened, Outcome, OutputAdded,
+    OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding,
+    ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode,
+    QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened, RequestSent, Reset,
+    ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall, Seq, SessionRow,
+    Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass,
+    TruncatedResult, Uncompacted, UndoEnded, UndoStarted, Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -101,6 +101,7 @@ pub(crate) fn every_other_kind() -> (Vec<Event>, Vec<Content>) {
     events.extend(of_histories(body));
     events.extend(of_waits(body));
     events.extend(of_lifecycle());
+    events.push(UndoStarted { undo: effect(EffectKind::Undo, 1), run: run(), redo: false, plan: body }.into());
     events.extend(of_streams());
     (events, vec![content])
 }
@@ -321,6 +322,15 @@ fn of_lifecycle() -> Vec<Event> {
         ProcessEnding { process, why: ProcessCause::Session }.into(),
         ProcessEnded { process, outcome: CallOutcome::Done, how: "exit status 0".to_owned() }.into(),
         ProcessForgotten { process }.into(),
+        FilesChanged {
+            call: CallId { run: run(), step: 1, index: 0 },
+            path: "src/main.rs".to_owned(),
+            before: Some(FileContent { kind: FileKind::File, hash: Some(Hash::of(b"before")) }),
+            after: Some(FileContent { kind: FileKind::File, hash: Some(Hash::of(b"after")) }),
+            mode: Modes { before: Some(0o644), after: Some(0o644) },
+        }
+        .into(),
+        UndoEnded { undo: effect(EffectKind::Undo, 1), left: vec![] }.into(),
     ]
 }
 

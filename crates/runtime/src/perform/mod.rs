@@ -7,6 +7,7 @@ pub(crate) mod home;
 mod masked_answer;
 mod prepare;
 mod request;
+mod undo;
 
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
@@ -152,6 +153,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         Effect::Report { failure_report, .. } => {
             spawn(reporter.clone(), home::report(shared, failure_report.clone(), reporter))
         }
+        Effect::Undo { plan, .. } => spawn(reporter.clone(), undo::perform(shared, *plan, reporter)),
         Effect::HoldProcess { process, .. } => spawn(reporter.clone(), call::hold_process(shared, *process, reporter)),
         Effect::EndProcess { process, .. } => spawn(reporter.clone(), call::end_process(shared, *process, reporter)),
     };
@@ -242,10 +244,11 @@ fn call_request(
     let call =
         job.session.run().and_then(|run| run.call(call)).expect("effects of a call are wanted only while it is there");
     let arguments = job.conversation.text(&call.arguments, job.shared.journal.as_ref())?;
-    let Redaction { secrets, secret_env, passed_env, reach, protected } = job.shared.resolver.redaction();
+    let Redaction { secrets, secret_env, passed_env, reach, protected, undo } = job.shared.resolver.redaction();
     let context = tools::Context {
         workspace: PathBuf::from(&settings.workspace),
         calls: job.shared.calls(),
+        files: job.shared.files(undo),
         protected: protected.and(&job.shared.own),
         tool_timeout_ms: settings.limits.tool_timeout_ms,
         secrets,

@@ -75,4 +75,6 @@ pub struct Redaction {
     pub passed_env: Vec<String>,
     /// Which addresses may be fetched.
     pub reach: tools::NetworkPolicy,
+    /// How much is kept of what files held before they were changed.
+    pub undo: tools::StoreLimits,
 }

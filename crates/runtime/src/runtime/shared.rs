@@ -76,6 +76,11 @@ impl Shared {
         let _ = tools::forget_process(&self.calls(), process);
     }
 
+    /// Where contents of files are kept before they are changed.
+    pub(crate) fn files(&self, limits: tools::StoreLimits) -> tools::FileStore {
+        tools::FileStore::new(self.home.join("files"), limits)
+    }
+
     /// The folder of the records of commands.
     pub(crate) fn calls(&self) -> PathBuf {
         self.home.join("calls")

@@ -97,6 +97,7 @@ impl Performer {
             // Nothing is frozen here: a running call reports when it is resumed.
             Effect::FreezeCall { .. } => None,
             Effect::Report { id, .. } => Some(Self::Known([Report::Reported { effect: *id }].into())),
+            Effect::Undo { id, .. } => Some(Self::Known([Report::Undone { effect: *id, left: vec![] }].into())),
             Effect::HoldProcess { process, .. } => Some(Self::Held(*process)),
             Effect::EndProcess { process, .. } => Some(Self::Ending(*process)),
         };

@@ -21,3 +21,4 @@ mod records;
 mod rules;
 mod support;
 mod traces;
+mod undo;

@@ -5,7 +5,7 @@ mod queue;
 mod run;
 
 use super::call::{Call, Stage};
-use super::run::{Phase, PrepareStage, Run, Sent, SummaryRequest};
+use super::run::{Phase, PrepareStage, Run, Sent};
 use super::session::{Lifecycle, RecoveryAttempt, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
@@ -41,6 +41,8 @@ impl Session {
             transcript: Transcript::default(),
             pending_reports: vec![],
             processes: vec![],
+            undo: None,
+            undos: 0,
             model: None,
             thinking: None,
             verbose: None,
@@ -128,6 +130,8 @@ impl Session {
             Event::ProcessEnding(e) => self.process_ending(e),
             Event::ProcessEnded(e) => self.process_ended(e, at),
             Event::ProcessForgotten(e) => self.processes.retain(|process| process.effect != e.process),
+            Event::UndoStarted(e) => self.undo_started(e),
+            Event::UndoEnded(e) => self.undo = self.undo.filter(|undo| undo.effect != e.undo),
             Event::RequestOpened(e) => self.request_opened(e, at),
             Event::StepBegun(e) => self.in_run(|run| run.step_begun(e)),
             Event::StreamInterrupted(e) => self.in_run(|run| run.stream_cut(e)),
@@ -140,9 +144,7 @@ impl Session {
             Event::CandidateCooldownLifted(e) => self.in_run(|run| run.candidate_cleared(e, at)),
             Event::BudgetAsked(e) => self.in_run(|run| run.budget_asked(e)),
             Event::CompactionBegun(e) => self.in_run(|run| run.compaction_begun(e, at)),
-            Event::CompactionAsked(e) => {
-                self.in_run(|run| run.compaction.summary = Some(SummaryRequest { focus: e.focus }));
-            }
+            Event::CompactionAsked(e) => self.in_run(|run| run.compaction_asked(e)),
             Event::CompactionFailed(e) => self.in_run(|run| run.compaction_failed(e)),
             Event::EndingSet(e) => self.in_run(|run| run.ending_set(e, at)),
             Event::BreakpointSet(e) => self.in_run(|run| run.breakpoint_set(e)),
@@ -161,6 +163,7 @@ impl Session {
             Event::OutputAdded(e) => self.in_run(|run| run.output_added(e)),
             Event::Created(_)
             | Event::Forked(_)
+            | Event::FilesChanged(_)
             | Event::DeliveryStarted(_)
             | Event::DeliveryEnded(_)
             | Event::LedgerBegun(_)

@@ -2,9 +2,9 @@
 
 use crate::event::{
     AskAnswered, BlockSigned, Breakpoint, BreakpointSet, BudgetAsked, CallAsked, CallChecked, CallFound, CallOutcome,
-    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CompactionBegun, CompactionFailed, EndingSet,
-    Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, OutputAdded, Paused, ReasoningAdded, RetryScheduled,
-    StepBegun, StreamInterrupted, TextAdded, WaitBegan, WaitEnded, WaitFor,
+    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CompactionAsked, CompactionBegun,
+    CompactionFailed, EndingSet, Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, OutputAdded, Paused,
+    ReasoningAdded, RetryScheduled, StepBegun, StreamInterrupted, TextAdded, WaitBegan, WaitEnded, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, Timestamp};
@@ -13,7 +13,7 @@ use crate::settings::{Policy, ToolClass};
 use crate::state::blocks::{BlockList, BlockOf};
 use crate::state::call::{Call, Stage};
 use crate::state::run::{
-    Asked, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Step, Stream, WrapUp,
+    Asked, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Step, Stream, SummaryRequest, WrapUp,
 };
 use crate::tables::budget::{Limit, Scope, Spent};
 
@@ -229,6 +229,10 @@ impl Run {
             self.counts.candidates.fail(e.failure.class);
             self.phase = Phase::Error { failure: e.failure.clone() };
         }
+    }
+
+    pub(super) fn compaction_asked(&mut self, e: &CompactionAsked) {
+        self.compaction.summary = Some(SummaryRequest { focus: e.focus });
     }
 
     pub(super) fn compaction_begun(&mut self, e: &CompactionBegun, at: Timestamp) {

@@ -9,28 +9,29 @@ use engine::{
     BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome,
     CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted,
     CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Created, DeliveryEnded, DeliveryStarted,
-    EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered,
-    Hash, ImageMade, Interrupt, InterruptCause, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, Limit,
-    MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded,
-    OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding,
-    ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode,
-    QueuePlace, ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, Resource, ResultsTruncated,
-    Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun,
-    StopReason, StreamInterrupted, TextAdded, TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass,
-    TruncatedResult, Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+    EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, FileContent, FileKind,
+    FilesChanged, Forked, Found, Gathered, Hash, ImageMade, Interrupt, InterruptCause, Item, ItemAt, LedgerBegun,
+    LeftFile, Leg, LifecycleChanged, Limit, MessageAccepted, MessageId, MessageSealed, MessageSettled, Modes, Next,
+    Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted,
+    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted,
+    ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported, RequestOpened,
+    RequestSent, Reset, Resource, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope,
+    SealedCall, Seq, SessionId, Spent, StepBegun, StopReason, StreamInterrupted, TextAdded, TextRetracted, Thinking,
+    ThinkingLowered, Timestamp, ToolClass, TruncatedResult, Uncompacted, UndoEnded, UndoStarted, UnreadableEvent,
+    Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
 mod page;
 
 /// The kinds of the design, synced, written, progress; beside them `image_made`, `block_signed`, `gathered`,
-/// `breakpoint_set`, `reset` and those of processes.
+/// `breakpoint_set`, `reset` and those of processes and files.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
     ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
     profile_cooled profile_preferred profile_cleared allowance_set ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
-    process_adopted process_ending process_ended process_forgotten
+    process_adopted process_ending process_ended process_forgotten files_changed undo_started undo_ended
     step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made budget_asked compaction_begun
     compaction_failed failed reported ledger_begun profile_answered thinking_lowered
     text_added reasoning_added call_part_added block_signed output_added";
@@ -297,6 +298,16 @@ fn run_samples() -> Vec<Event> {
         ProcessEnding { process: EFFECT, why: ProcessCause::Limit }.into(),
         ProcessEnded { process: EFFECT, outcome: CallOutcome::Failed, how: "exit status 1".into() }.into(),
         ProcessForgotten { process: EFFECT }.into(),
+        FilesChanged {
+            call: CALL,
+            path: "src/a.rs".into(),
+            before: Some(FileContent { kind: FileKind::Link, hash: Some(BODY.hash) }),
+            after: Some(FileContent { kind: FileKind::Folder, hash: Some(BODY.hash) }),
+            mode: Modes { before: Some(0o644), after: Some(0o755) },
+        }
+        .into(),
+        UndoStarted { undo: EFFECT, run: EFFECT.run, redo: true, plan: BODY }.into(),
+        UndoEnded { undo: EFFECT, left: vec![LeftFile { path: "a".into(), why: "changed since".into() }] }.into(),
     ]
 }
 

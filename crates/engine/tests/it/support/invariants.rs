@@ -175,7 +175,8 @@ fn check_ended(world: &World, (id, leg): (MessageId, Leg), LegState { state, run
 fn check_liveness(world: &World) {
     let session = world.session();
     // These continue whatever happens to the run.
-    let goes_on = |kind| matches!(kind, EffectKind::HoldProcess | EffectKind::EndProcess | EffectKind::Report);
+    let goes_on =
+        |kind| matches!(kind, EffectKind::HoldProcess | EffectKind::EndProcess | EffectKind::Report | EffectKind::Undo);
     let effects = world.running.keys().any(|effect| !goes_on(effect.kind));
     match &session.lifecycle {
         Lifecycle::Initializing => panic!("a session never rests so"),
@@ -186,7 +187,11 @@ fn check_liveness(world: &World) {
         }
         Lifecycle::Ready | Lifecycle::Idle => {
             let gathers = session.gathering_until().is_some_and(|until| world.armed.is_some_and(|at| at <= until));
-            assert_eq!(effects || gathers, !session.queue.is_empty(), "the head gets its lane, or gathers");
+            if session.undo.is_some() {
+                assert!(!effects, "nothing starts while files are restored");
+            } else {
+                assert_eq!(effects || gathers, !session.queue.is_empty(), "the head gets its lane, or gathers");
+            }
         }
         Lifecycle::Active(run) => assert!(moves(world, run), "the run is stuck: {:?}", run.phase),
         Lifecycle::Error { next: Some(next), .. } => {

@@ -43,6 +43,7 @@ fn carried_out(effect: &Effect) -> Vec<String> {
         Effect::FindCall { call, .. } => vec![format!("found {} ended \"ok\"", call.index)],
         Effect::EndCall { call, .. } => vec![format!("ended {} failed \"was ended\"", call.index)],
         Effect::Report { .. } => lines(&["reported"]),
+        Effect::Undo { .. } => lines(&["undone"]),
         Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => {
             panic!("nobody asked for {effect:?}")
         }

@@ -7,8 +7,8 @@ use engine::tables::budget::NO_LIMIT;
 use engine::{
     Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, CompactionResult, Content,
     CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Hash, Input,
-    Item, Limit, MessageId, Override, Overrides, Part, Policy, Price, RepairPolicy, Report, Resource, ResumeMode,
-    RunId, Scope, Spent, Timestamp, ToolResult, Usage,
+    Item, LeftFile, Limit, MessageId, Override, Overrides, Part, Policy, Price, RepairPolicy, Report, Resource,
+    ResumeMode, RunId, Scope, Spent, Timestamp, ToolResult, Usage,
 };
 use uuid::Uuid;
 
@@ -269,6 +269,11 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
             let fingerprint = if words.at(3) == "stale" { Hash::of(b"other") } else { fingerprint(call) };
             Command::Answer { call, fingerprint, allow: words.at(2) == "yes", by: "the user".into() }
         }
+        "undo-files" => Command::Undo {
+            run: RunId::from(id(1)),
+            redo: words.at(2) == "redo",
+            plan: Content::text(BodyKind::Arguments, "the plan"),
+        },
         "compact" => {
             world.messages += 1;
             let message = MessageId(Uuid::from_u128(u128::from(world.messages)));
@@ -409,6 +414,14 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             effect: effect(&[EffectKind::HoldProcess, EffectKind::EndProcess]),
             outcome: serde_json::from_value(words.at(1).into()).expect("an outcome"),
             how: words.at(2).to_owned(),
+        },
+        "undone" => Report::Undone {
+            effect: effect(&[EffectKind::Undo]),
+            left: words
+                .option("left")
+                .into_iter()
+                .map(|path| LeftFile { path: path.to_owned(), why: "changed since".into() })
+                .collect(),
         },
         _ => return call_report(world, words),
     })
@@ -599,6 +612,7 @@ fn call_of(effect: &Effect) -> Option<u32> {
         | Effect::FreezeCall { .. }
         | Effect::Report { .. }
         | Effect::HoldProcess { .. }
-        | Effect::EndProcess { .. } => None,
+        | Effect::EndProcess { .. }
+        | Effect::Undo { .. } => None,
     }
 }

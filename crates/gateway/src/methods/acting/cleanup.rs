@@ -6,6 +6,7 @@ use engine::Timestamp;
 use engine::tables::lifecycle::LifecycleKind;
 use journal::{Collected, Old, Read};
 use protocol::method::{CleanedUp, CleanupParams};
+use tools::{FileStore, StoreLimits};
 
 use crate::connection::Caller;
 use crate::error::Error;
@@ -20,8 +21,12 @@ pub(in crate::methods) async fn cleanup(caller: &Arc<Caller>, params: CleanupPar
     Ok(CleanedUp { bodies, bytes })
 }
 
-/// Erases content that is older than this time. May block.
+/// Erases content that is older than this time, of the journal and of files before they were changed. May block.
 pub(crate) fn erase(service: &Service, before: Timestamp) -> Result<Collected, Error> {
+    let limits = service.runtime.resolver().redaction().undo;
+    let keep_ms = limits.keep_ms.min(service.runtime.clock().now().since(before));
+    // There may be none. What cannot be removed now is removed with the next that is kept.
+    let _ = FileStore::new(service.home().join("files"), StoreLimits { keep_ms, ..limits }).trim();
     let journal = service.runtime.journal();
     Ok(journal.erase(&Old { before, states: &states(&**journal)? })?)
 }

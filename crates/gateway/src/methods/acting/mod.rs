@@ -16,6 +16,7 @@ mod profiles;
 mod queue;
 mod resume;
 mod terminate;
+mod undo;
 mod wait;
 
 pub(super) use abort::abort;
@@ -35,6 +36,7 @@ pub(super) use queue::{cancel, clear, mode};
 pub(super) use resume::resume;
 pub(super) use terminate::terminate;
 pub(crate) use terminate::terminate_idle;
+pub(super) use undo::undo;
 pub(super) use wait::wait;
 
 use engine::{Acknowledgement, Command, Refusal, RunId, Session, SessionRow};

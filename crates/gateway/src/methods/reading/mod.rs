@@ -3,6 +3,7 @@
 
 mod agents;
 mod audit;
+mod diff;
 mod pages;
 mod profiles;
 mod receipts;
@@ -22,7 +23,7 @@ use journal::Read;
 use protocol::ErrorShape;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES};
 use protocol::method::{
-    AgentsList, BudgetShow, Method, ProfilesList, ReceiptsGet, RunsExplain, RunsList, RunsShow, RunsTrace,
+    AgentsList, BudgetShow, Method, ProfilesList, ReceiptsGet, RunsDiff, RunsExplain, RunsList, RunsShow, RunsTrace,
     SessionsAudit, SessionsContext, SessionsList, SessionsShow, SessionsState, StatusGet, UsageGet,
 };
 use serde_json::Value;
@@ -68,6 +69,7 @@ reading!(
     RunsShow,
     RunsTrace,
     RunsExplain,
+    RunsDiff,
     AgentsList,
     SessionsList,
     SessionsShow,

@@ -279,6 +279,7 @@ impl<'a> World<'a> {
             }
             Effect::EndCall { .. } => [Report::CallEnded { effect: id, given: self.tool_result() }].into(),
             Effect::Report { .. } => [Report::Reported { effect: id }].into(),
+            Effect::Undo { .. } => [Report::Undone { effect: id, left: vec![] }].into(),
             Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => {
                 unreachable!("no command runs in the background")
             }

@@ -443,7 +443,8 @@ impl CurrentRun {
                 Effect::Reserve { .. }
                 | Effect::Report { .. }
                 | Effect::HoldProcess { .. }
-                | Effect::EndProcess { .. } => false,
+                | Effect::EndProcess { .. }
+                | Effect::Undo { .. } => false,
             };
             if !fits {
                 return Err(format!("{effect:?} is wanted for a run that is {:?}", self.doing));

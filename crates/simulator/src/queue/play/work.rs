@@ -48,6 +48,7 @@ impl World {
                 Report::RequestFailed { effect: id, failure: Failure::new(FailureClass::InvalidRequest, "no summary") }
             }
             Effect::Report { .. } => Report::Reported { effect: id },
+            Effect::Undo { .. } => Report::Undone { effect: id, left: vec![] },
             Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => return Ok(()),
         };
         self.input(report, &Asked::Other)

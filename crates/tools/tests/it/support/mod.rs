@@ -51,6 +51,7 @@ impl World {
         };
         let context = Context {
             workspace,
+            files: tools::FileStore::new(home.path().join("files"), tools::StoreLimits::default()),
             calls: home.path().join("calls"),
             protected: Protected::default(),
             tool_timeout_ms: 120_000,

@@ -1,0 +1,160 @@
+//! `limulus undo` and `limulus redo`: take back what a run changed in files, or make it once more.
+
+use std::path::{Component, Path, PathBuf};
+
+use clap::Args;
+use engine::FileKind;
+use journal::Reader;
+use protocol::Client;
+use protocol::method::{FileAct, FilesUndone, RunsUndo, UndoParams, UndoneFile};
+
+use super::follower::change;
+use crate::args::WriterArgs;
+use crate::config::Globals;
+use crate::error::{CliError, Exit};
+use crate::output::Output;
+use crate::prompt;
+use crate::show::human::{Page, count};
+use crate::show::{json, print};
+
+/// Take back what a run changed in files: shows it, and asks first on a terminal
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// The run's id, or a unique prefix of it [default: the last run of the session that changed files]
+    run: Option<String>,
+    /// The session whose last run is meant: NAME, or agent:AGENT:NAME
+    #[arg(long, value_name = "KEY", conflicts_with = "run")]
+    session: Option<String>,
+    /// Only these files, and what is in these folders
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    files: Vec<PathBuf>,
+    /// Also overwrite files that were changed since
+    #[arg(long)]
+    force: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Only show what would be done
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+/// Whether changes are taken back, or made once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Undo,
+    Redo,
+}
+
+pub(crate) async fn run(args: UndoArgs, way: Way, globals: &Globals) -> Result<(), CliError> {
+    // An owner would create a journal only to find nothing in it.
+    Reader::open(&globals.home)?;
+    let here = std::env::current_dir().unwrap_or_default();
+    let params = UndoParams {
+        session_key: args.session,
+        run_id: args.run,
+        paths: args.files.iter().map(|path| plain(&here.join(path)).display().to_string()).collect(),
+        redo: way == Way::Redo,
+        force: args.force,
+        dry_run: true,
+    };
+    let asks = prompt::is_possible() && !args.yes && !args.dry_run;
+    let is_dry = args.dry_run;
+    let asked = async |client: &Client| {
+        let planned = client.call::<RunsUndo>(params.clone()).await?;
+        let is_possible = planned.files.iter().any(|file| file.left.is_none());
+        if is_dry || asks && is_possible && !confirmed(&planned) {
+            return Ok(planned);
+        }
+        client.call::<RunsUndo>(UndoParams { dry_run: false, ..params.clone() }).await
+    };
+    let undone = change(globals, &args.writer, asked).await?;
+    if !undone.done && !is_dry {
+        let what = "nothing was changed".to_owned();
+        return Err(CliError::Refused {
+            exit: Exit::Refused,
+            what,
+            hint: "--yes does it without a question".to_owned(),
+        });
+    }
+    print(&if args.writer.json { json(&undone) } else { lay_out(&undone) })
+}
+
+/// Shows the plan on the terminal and asks.
+fn confirmed(planned: &FilesUndone) -> bool {
+    // With a closed stderr there is no answer either.
+    let _ = Output::Stderr.write(&lay_out(planned));
+    let question = if planned.redo { "? make these changes once more" } else { "? take these changes back" };
+    prompt::ask(question, " [y/N] ").is_some_and(|line| prompt::is_yes(&line))
+}
+
+/// A path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(component),
+        }
+    }
+    plain
+}
+
+fn lay_out(undone: &FilesUndone) -> String {
+    let mut page = Page::default();
+    let moved: Vec<&UndoneFile> = undone.files.iter().filter(|file| file.left.is_none()).collect();
+    let what = if undone.redo { "redo" } else { "undo" };
+    let files = count(moved.len(), "file");
+    page.line(format!(
+        "{what} of run {} in {}: {files}{}",
+        undone.run_id,
+        undone.workspace,
+        if undone.done { ", done" } else { "" }
+    ));
+    for file in moved {
+        page.line(format!("  {} {}", act(file, undone.redo), file.path));
+    }
+    let left: Vec<&UndoneFile> = undone.files.iter().filter(|file| file.left.is_some()).collect();
+    if !left.is_empty() {
+        page.line("stays as it is:");
+    }
+    for file in left {
+        page.line(format!("  {}: {}", file.path, file.left.as_deref().unwrap_or_default()));
+    }
+    if !undone.commands.is_empty() {
+        page.line("what commands did is not recorded and stays:");
+    }
+    for command in &undone.commands {
+        page.line(format!("  $ {command}"));
+    }
+    if undone.done && !undone.redo {
+        page.line(format!("`limulus redo {}` makes the changes once more", undone.run_id));
+    }
+    page.text()
+}
+
+fn act(file: &UndoneFile, redo: bool) -> &'static str {
+    match (file.act, file.kind) {
+        (FileAct::Created, FileKind::Folder) => "create folder",
+        (FileAct::Removed, FileKind::Folder) => "remove folder",
+        (FileAct::Created, _) => "create ",
+        (FileAct::Removed, _) => "remove ",
+        (FileAct::Changed, _) if redo => "change ",
+        (FileAct::Changed, _) => "restore",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_plain_before_the_owner_sees_it() {
+        for (given, expected) in [("/a/./b/../c", "/a/c"), ("/../a", "/a"), ("/a/b", "/a/b")] {
+            assert_eq!(plain(Path::new(given)), Path::new(expected), "{given}");
+        }
+    }
+}

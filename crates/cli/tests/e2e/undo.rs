@@ -1,0 +1,337 @@
+//! What runs changed in files: shown, taken back, and made once more. The examples of docs/undo.md are executed.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+
+use model_server::ModelServer;
+
+use crate::support::{Finished, Home, Terminal, until};
+
+/// A message that makes one call.
+fn call(tool: &str, arguments: &serde_json::Value) -> String {
+    format!("call:{tool} {arguments}\ntokens=2")
+}
+
+fn write(path: &str, content: &str) -> String {
+    call("write", &serde_json::json!({ "path": path, "content": content }))
+}
+
+fn patch(lines: &str) -> String {
+    call("apply_patch", &serde_json::json!({ "input": format!("*** Begin Patch\n{lines}\n*** End Patch") }))
+}
+
+fn served(server: &ModelServer) -> Home {
+    Home::new().served_by(server)
+}
+
+fn says(home: &Home, message: &str) {
+    home.run(&["agent", "-m", message]).expect_code(0);
+}
+
+/// A run that adds, changes and removes files: `new/deep/b.txt`, `a.txt`, `run.sh`.
+fn changed(home: &Home) {
+    home.put("a.txt", "one\ntwo\nthree\n");
+    home.put("run.sh", "#!/bin/sh\n");
+    fs::set_permissions(home.file("run.sh"), fs::Permissions::from_mode(0o750)).expect("its mode is set");
+    says(
+        home,
+        &patch(
+            "*** Add File: new/deep/b.txt\n+fresh\n*** Update File: a.txt\n@@\n one\n-two\n+2\n*** Delete File: run.sh",
+        ),
+    );
+    assert_eq!((home.text("a.txt").as_str(), home.text("new/deep/b.txt").as_str()), ("one\n2\nthree\n", "fresh\n"));
+    assert!(!home.file("run.sh").exists());
+}
+
+fn is_as_before(home: &Home) {
+    assert_eq!((home.text("a.txt").as_str(), home.text("run.sh").as_str()), ("one\ntwo\nthree\n", "#!/bin/sh\n"));
+    assert_eq!(fs::metadata(home.file("run.sh")).expect("it is back").mode() & 0o7777, 0o750);
+    assert!(!home.file("new").exists(), "the folders that it created are gone");
+}
+
+#[test]
+pub(crate) fn r17_what_a_run_changed_in_files_is_shown_taken_back_and_made_once_more() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    changed(&home);
+    let diff = home.run(&["diff"]).expect_code(0);
+    for part in [
+        "--- a/a.txt\n+++ b/a.txt\n",
+        "\n-two\n+2\n",
+        "--- /dev/null\n+++ b/new/deep/b.txt",
+        "+++ /dev/null",
+        "5 files changed, +2 −2",
+    ] {
+        assert!(diff.out.contains(part), "{part}: {diff:?}");
+    }
+    let shown = home.json(&["diff"]);
+    assert_eq!((&shown["files"][0]["path"], &shown["files"][0]["act"]), (&"a.txt".into(), &"changed".into()));
+    // Without a terminal it does not ask.
+    let undone = home.run(&["undo"]).expect_code(0);
+    assert!(undone.out.contains("5 files, done") && undone.out.contains("restore a.txt"), "{undone:?}");
+    is_as_before(&home);
+    home.run(&["undo"]).expect_code(3).expect_err("no changes of files");
+    home.run(&["redo"]).expect_code(0);
+    assert_eq!((home.text("a.txt").as_str(), home.text("new/deep/b.txt").as_str()), ("one\n2\nthree\n", "fresh\n"));
+    assert!(!home.file("run.sh").exists());
+    home.run(&["redo"]).expect_code(3);
+    let run = shown["runIds"][0].as_str().unwrap().to_owned();
+    let dry = home.json(&["undo", &run, "--dry-run"]);
+    assert_eq!((&dry["done"], dry["files"].as_array().unwrap().len()), (&false.into(), 5));
+    home.run(&["undo", &run]).expect_code(0);
+    is_as_before(&home);
+    assert!(home.run(&["runs", "trace", &run]).expect_code(0).out.contains("changed: a.txt"));
+    home.run(&["audit", "--verify"]).expect_code(0);
+    assert_eq!(server.violations(), [""; 0]);
+}
+
+#[test]
+pub(crate) fn r17_an_undo_overwrites_nothing_that_was_changed_since_unless_it_is_forced() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    home.put("a.txt", "one\n");
+    home.put("b.txt", "one\n");
+    says(&home, &patch("*** Update File: a.txt\n@@\n-one\n+2\n*** Update File: b.txt\n@@\n-one\n+2"));
+    home.put("a.txt", "mine\n");
+    home.run(&["undo"]).expect_code(3).expect_err("changed since").expect_err("a.txt");
+    assert_eq!((home.text("a.txt").as_str(), home.text("b.txt").as_str()), ("mine\n", "2\n"));
+    home.run(&["undo", "--files", "b.txt"]).expect_code(0);
+    assert_eq!((home.text("a.txt").as_str(), home.text("b.txt").as_str()), ("mine\n", "one\n"));
+    home.run(&["undo", "--force"]).expect_code(0);
+    assert_eq!(home.text("a.txt"), "one\n");
+    // What was overwritten is not lost either.
+    home.run(&["redo", "--files", "a.txt"]).expect_code(0);
+    assert_eq!((home.text("a.txt").as_str(), home.text("b.txt").as_str()), ("mine\n", "one\n"));
+}
+
+#[test]
+pub(crate) fn r17_undo_goes_back_run_by_run() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    for content in ["1\n", "2\n", "3\n"] {
+        says(&home, &write("a.txt", content));
+    }
+    says(&home, "tokens=3 nothing to do");
+    let diff = home.run(&["diff", "--last", "2"]).expect_code(0);
+    assert!(diff.out.contains("-1\n+3\n") && diff.out.contains("by 2 runs"), "{diff:?}");
+    for content in ["2\n", "1\n"] {
+        home.run(&["undo"]).expect_code(0);
+        assert_eq!(home.text("a.txt"), content);
+    }
+    home.run(&["undo"]).expect_code(0);
+    assert!(!home.file("a.txt").exists());
+    for content in ["1\n", "2\n", "3\n"] {
+        home.run(&["redo"]).expect_code(0);
+        assert_eq!(home.text("a.txt"), content);
+    }
+}
+
+#[test]
+pub(crate) fn r17_contents_before_are_kept_once_and_for_their_user_alone() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    home.put("a.txt", "the same\n");
+    home.put("b.txt", "the same\n");
+    says(&home, &write("a.txt", "other\n"));
+    says(&home, &write("b.txt", "other\n"));
+    let files: Vec<_> = fs::read_dir(home.path().join("files")).unwrap().map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let modes = [&home.path().join("files"), &files[0]].map(|path| fs::metadata(path).unwrap().mode() & 0o777);
+    assert_eq!(modes, [0o700, 0o600]);
+    assert_eq!(fs::read_to_string(&files[0]).unwrap(), "the same\n");
+    home.run(&["doctor"]).expect_code(0);
+}
+
+#[test]
+pub(crate) fn r21_contents_of_files_are_erased_with_old_content() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    home.put("a.txt", "before\n");
+    says(&home, &write("a.txt", "after\n"));
+    let kept = || fs::read_dir(home.path().join("files")).unwrap().count();
+    home.run(&["sessions", "cleanup", "--days", "1", "--enforce"]).expect_code(0);
+    assert_eq!(kept(), 1);
+    home.run(&["sessions", "cleanup", "--days", "0", "--enforce"]).expect_code(0);
+    assert_eq!(kept(), 0);
+    home.run(&["undo"]).expect_code(3).expect_err("not kept");
+    assert_eq!(home.text("a.txt"), "after\n");
+}
+
+/// Nothing is changed through a link that somebody put on the path since, and the home is out of reach.
+#[test]
+pub(crate) fn r17_an_undo_never_leaves_the_workspace_through_a_link() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    fs::create_dir(home.file("sub")).unwrap();
+    home.put("sub/a.txt", "before\n");
+    says(&home, &write("sub/a.txt", "after\n"));
+    let outside = home.user().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("a.txt"), "after\n").unwrap();
+    fs::remove_dir_all(home.file("sub")).unwrap();
+    symlink(&outside, home.file("sub")).unwrap();
+    home.run(&["undo", "--force"]).expect_code(3);
+    assert_eq!(fs::read_to_string(outside.join("a.txt")).unwrap(), "after\n");
+    // A link in place of the file itself is replaced, not followed.
+    fs::remove_file(home.file("sub")).unwrap();
+    fs::create_dir(home.file("sub")).unwrap();
+    symlink(outside.join("a.txt"), home.file("sub/a.txt")).unwrap();
+    home.run(&["undo"]).expect_code(3).expect_err("changed since");
+    home.run(&["undo", "--force"]).expect_code(0);
+    assert_eq!(home.text("sub/a.txt"), "before\n");
+    assert!(home.file("sub/a.txt").symlink_metadata().unwrap().is_file());
+    assert_eq!(fs::read_to_string(outside.join("a.txt")).unwrap(), "after\n");
+}
+
+#[test]
+pub(crate) fn r17_what_an_undo_cannot_take_back_is_listed() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server).with("LIMULUS_UNDO__FILE_MB", "1");
+    home.put("big.txt", "x".repeat(2 << 20));
+    home.put("a.txt", "one\n");
+    let message = format!(
+        "call:write {}\ncall:write {}\nexec:touch made\ntokens=2",
+        serde_json::json!({ "path": "big.txt", "content": "small\n" }),
+        serde_json::json!({ "path": "a.txt", "content": "2\n" }),
+    );
+    home.run(&["agent", "--yes", "-m", &message]).expect_code(0);
+    let undone = home.run(&["undo"]).expect_code(0);
+    for part in [
+        "1 file, done",
+        "stays as it is:\n  big.txt: its content is not kept",
+        "what commands did is not recorded and stays:\n  $ touch made",
+    ] {
+        assert!(undone.out.contains(part), "{part}: {undone:?}");
+    }
+    assert_eq!((home.text("a.txt").as_str(), home.text("big.txt").as_str()), ("one\n", "small\n"));
+    assert!(home.file("made").exists());
+}
+
+#[test]
+pub(crate) fn r17_an_undo_is_refused_while_another_run_works_in_the_folder() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    home.put("a.txt", "one\n");
+    says(&home, &write("a.txt", "2\n"));
+    let other = home.start(&[
+        "agent",
+        "--yes",
+        "--session",
+        "other",
+        "-m",
+        "exec:touch begun; while ! test -e go; do sleep 0.1; done\ntokens=2",
+    ]);
+    until("the other run works", || home.file("begun").exists());
+    home.run(&["undo"]).expect_code(3).expect_err("agent:main:other").expect_err("unfinished");
+    assert_eq!(home.text("a.txt"), "2\n");
+    home.put("go", "");
+    other.finish().expect_code(0);
+    home.run(&["undo"]).expect_code(0);
+    assert_eq!(home.text("a.txt"), "one\n");
+}
+
+#[test]
+pub(crate) fn r17_a_terminal_is_asked_before_files_are_taken_back() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    home.put("a.txt", "one\n");
+    says(&home, &write("a.txt", "2\n"));
+    let terminal = Terminal::run(&home, &["undo"]);
+    terminal.until("take these changes back [y/N]");
+    assert_eq!(home.text("a.txt"), "2\n");
+    terminal.type_keys(&["n", "Enter"]);
+    terminal.until("exit=3");
+    drop(terminal);
+    assert_eq!(home.text("a.txt"), "2\n");
+    let terminal = Terminal::run(&home, &["undo"]);
+    terminal.until("take these changes back [y/N]");
+    terminal.type_keys(&["y", "Enter"]);
+    terminal.until("exit=0");
+    assert_eq!(home.text("a.txt"), "one\n");
+}
+
+/// Kills the undo before its first file, and after its last one.
+#[test]
+pub(crate) fn r11_r17_a_kill_in_an_undo_is_completed_by_the_next_owner() {
+    let server = ModelServer::start().unwrap();
+    for point in ["undo_started", "undo_done"] {
+        let home = served(&server);
+        changed(&home);
+        let home = home.with("LIMULUS_CRASHPOINT", point);
+        let killed = home.run(&["undo"]);
+        assert_ne!(killed.code, Some(0), "{killed:?}");
+        let home = home.without("LIMULUS_CRASHPOINT");
+        home.run(&["resume"]).expect_code(0);
+        until("it is completed", || home.json(&["status"])["unfinished"].as_array().is_some_and(Vec::is_empty));
+        is_as_before(&home);
+        home.run(&["redo"]).expect_code(0);
+        assert_eq!(home.text("a.txt"), "one\n2\nthree\n");
+        home.run(&["doctor"]).expect_code(0);
+    }
+}
+
+/// A kill after the files have changed, before that is recorded, and one before they have: nothing is lost.
+#[test]
+pub(crate) fn r13_r17_a_kill_in_a_call_loses_no_content_from_before_it() {
+    let server = ModelServer::start().unwrap();
+    for point in ["intent_synced", "call_ended"] {
+        let home = served(&server);
+        home.put("a.txt", "one\ntwo\nthree\n");
+        home.put("run.sh", "#!/bin/sh\n");
+        fs::set_permissions(home.file("run.sh"), fs::Permissions::from_mode(0o750)).expect("its mode is set");
+        let home = home.with("LIMULUS_CRASHPOINT", point);
+        let message =
+            patch("*** Add File: new/b.txt\n+fresh\n*** Update File: a.txt\n@@\n-two\n+2\n*** Delete File: run.sh");
+        let killed = home.run(&["agent", "-m", &message]);
+        assert_ne!(killed.code, Some(0), "{killed:?}");
+        let home = home.without("LIMULUS_CRASHPOINT");
+        home.run(&["resume"]).expect_code(0);
+        assert_eq!((home.text("a.txt").as_str(), home.text("new/b.txt").as_str()), ("one\n2\nthree\n", "fresh\n"));
+        home.run(&["undo"]).expect_code(0);
+        is_as_before(&home);
+    }
+}
+
+/// The examples of the page, executed in order in one folder. Ids of runs are written as `RUN` there.
+#[test]
+pub(crate) fn the_examples_of_the_page_about_undo_are_true() {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/undo.md")).expect("docs/undo.md");
+    let home = Home::new();
+    let blocks = page.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let examples: Vec<&str> = blocks.flat_map(|block| block.split("$ ").skip(1)).collect();
+    assert!(examples.len() > 5, "the page has examples");
+    for example in examples {
+        let (line, expected) = example.split_once('\n').expect("a command and its output");
+        let shown: Finished = home.shell(&line.replace("limulus", "$LIMULUS"));
+        if line.contains("limulus agent") {
+            continue;
+        }
+        let workspace = home.file("").display().to_string();
+        let said = without_ids(&(shown.out + &shown.err)).replace(workspace.trim_end_matches('/'), "~/proj");
+        assert_eq!(said, expected, "$ {line}");
+    }
+}
+
+fn without_ids(text: &str) -> String {
+    let is_id = |word: &str| word.len() == 36 && word.parse::<uuid::Uuid>().is_ok();
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        match rest.get(..36) {
+            Some(word) if is_id(word) => {
+                shown.push_str("RUN");
+                rest = &rest[36..];
+            }
+            _ => {
+                shown.push(next);
+                rest = &rest[next.len_utf8()..];
+            }
+        }
+    }
+    shown
+}

@@ -1,0 +1,47 @@
+//! What calls changed in files, and taking that back.
+
+use serde::{Deserialize, Serialize};
+
+use super::{is_default, payload};
+use crate::body::Body;
+use crate::event::{FileContent, LeftFile, Modes};
+use crate::ids::{CallId, EffectId, RunId};
+
+payload! {
+    /// A call changed a file, a link or a folder. It is recorded with the result of the call, one entry for each path.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    FilesChanged {
+        call: CallId,
+        /// Relative to the workspace of the run if it is inside, else absolute.
+        path: String,
+        /// What was there before the call; none = nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<FileContent>,
+        /// What was there after it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<FileContent>,
+        /// The permission bits before and after.
+        #[serde(default, skip_serializing_if = "is_default")]
+        mode: Modes,
+    }
+    /// The changes of a run are taken back, or made once more.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    UndoStarted {
+        /// The effect that does it.
+        undo: EffectId,
+        run: RunId,
+        /// Whether changes that were taken back are made once more.
+        #[serde(default, skip_serializing_if = "is_default")]
+        redo: bool,
+        /// Every file with what is there and what is to be there, as JSON.
+        plan: Body,
+    }
+    /// That is done.
+    UndoEnded {
+        /// The effect that did it.
+        undo: EffectId,
+        /// The files that stayed as they were.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left: Vec<LeftFile>,
+    }
+}

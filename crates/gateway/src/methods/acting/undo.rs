@@ -1,0 +1,203 @@
+//! `runs.undo`: takes back what a run changed in files, or makes it once more. The response comes when it is done.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::{BodyKind, Command, Content, Event, FileKind, LeftFile, RunId, SessionRow};
+use journal::Read;
+use protocol::method::{FileAct, FilesUndone, RunParams, UndoParams, UndoneFile};
+use tools::{FileStore, FileVersion, PlannedFile, StoreLimits, UndoPlan};
+
+use crate::connection::Caller;
+use crate::error::Error;
+use crate::service::Service;
+use crate::session_key::SessionKey;
+use crate::show::files::{FileHistory, NetChange, Wanted, is_among, workspace};
+use crate::show::{fold_branch, lookup};
+
+/// Paths that a refusal names.
+const NAMED: usize = 5;
+
+pub(in crate::methods) async fn undo(caller: &Arc<Caller>, params: UndoParams) -> Result<FilesUndone, Error> {
+    let service = &caller.service;
+    let (row, run) = find(service, &params)?;
+    // What an earlier owner began is completed first, whatever is asked now.
+    if fold_branch(service.runtime.journal().as_ref(), &row)?.undo.is_some() {
+        service.runtime.open(&row.key, &row.agent, vec![]).await?;
+        until_done(service, &row).await?;
+    }
+    let (asked, of_home) = (params.clone(), Arc::clone(service));
+    let of = row.clone();
+    let planned = tokio::task::spawn_blocking(move || plan(&of_home, &of, run, &asked)).await;
+    let Planned { undone, plan } =
+        planned.map_err(|error| Error::bug(format!("planning an undo failed: {error}")))??;
+    if params.dry_run {
+        return Ok(undone);
+    }
+    may_begin(&undone, &plan, &params)?;
+    let content = serde_json::to_vec(&plan).map_err(|error| Error::bug(format!("a plan is not JSON: {error}")))?;
+    let plan = Content::text(BodyKind::Arguments, &String::from_utf8_lossy(&content));
+    super::ask(service, &row, Command::Undo { run: undone.run_id, redo: params.redo, plan }).await?;
+    let left = until_done(service, &row).await?;
+    let files = undone.files.into_iter().map(|file| with_left(file, &left)).collect();
+    Ok(FilesUndone { done: true, files, ..undone })
+}
+
+fn with_left(file: UndoneFile, left: &[LeftFile]) -> UndoneFile {
+    let why = left.iter().find(|left| left.path == file.path || left.path == ".").map(|left| left.why.clone());
+    UndoneFile { left: why.or(file.left), ..file }
+}
+
+/// The session, and the run if one is named.
+fn find(service: &Service, params: &UndoParams) -> Result<(SessionRow, Option<RunId>), Error> {
+    if let Some(run) = &params.run_id {
+        let choice = RunParams { run: Some(run.clone()), ..RunParams::default() };
+        let found = lookup::run(service.runtime.journal().as_ref(), &choice)?;
+        return Ok((found.session, Some(found.run)));
+    }
+    let key = SessionKey::parse(params.session_key.as_deref())?.to_string();
+    Ok((super::session(service, &key)?, None))
+}
+
+struct Planned {
+    undone: FilesUndone,
+    plan: UndoPlan,
+}
+
+/// Looks at the files and decides what happens to each. May block.
+fn plan(service: &Service, row: &SessionRow, run: Option<RunId>, params: &UndoParams) -> Result<Planned, Error> {
+    let read = service.runtime.journal().as_ref();
+    let history = FileHistory::read(read, row.branch)?;
+    let wanted = if params.redo { history.to_redo(read, run)? } else { history.to_undo(read, run)? };
+    let Some(Wanted { run, files }) = wanted else { return Err(nothing(row, run, params.redo)) };
+    let known = history.run(run);
+    let workspace = known.map(|run| run.workspace(read)).transpose()?.flatten();
+    let workspace = workspace.ok_or_else(|| Error::State {
+        what: format!("the settings of run {run} are gone, so its workspace is not known"),
+        hint: "restore the files by hand".to_owned(),
+    })?;
+    works_elsewhere(read, &workspace)?;
+    let roots = [PathBuf::from(&workspace), std::fs::canonicalize(&workspace).unwrap_or_default()];
+    let files: Vec<_> = files.into_iter().filter(|(path, _)| is_among(&roots, path, &params.paths)).collect();
+    let paths: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
+    let store = FileStore::new(service.home().join("files"), StoreLimits::NONE);
+    let protected =
+        service.runtime.resolver().redaction().protected.and(&tools::Protected::folder(service.home().to_path_buf()));
+    let versions = tools::versions(Path::new(&workspace), &protected, &paths);
+    let (mut planned, mut shown) = (vec![], vec![]);
+    for ((path, change), now) in files.into_iter().zip(versions) {
+        let Some((file, plan)) = judge(path, change, now, (&store, params.force)) else { continue };
+        planned.extend(plan);
+        shown.push(file);
+    }
+    let commands = known.map(|run| run.commands(read)).transpose()?.unwrap_or_default();
+    let (session_key, redo) = (row.key.clone(), params.redo);
+    let plan = UndoPlan { workspace: workspace.clone(), files: planned };
+    let undone = FilesUndone { session_key, run_id: run, redo, done: false, workspace, files: shown, commands };
+    Ok(Planned { undone, plan })
+}
+
+/// What happens to a path; none if it is as it is to be. `change` is what is expected there, and what is to be there.
+fn judge(
+    path: String,
+    change: NetChange,
+    now: Result<Option<FileVersion>, String>,
+    (store, force): (&FileStore, bool),
+) -> Option<(UndoneFile, Option<PlannedFile>)> {
+    let (expected, to) = (change.before, change.after);
+    let kind = to.or(expected).map_or(FileKind::File, |version| version.content.kind);
+    let act = match (&now, to) {
+        (_, None) => FileAct::Removed,
+        (Ok(None), Some(_)) => FileAct::Created,
+        (_, Some(_)) => FileAct::Changed,
+    };
+    let mut file = UndoneFile { path: path.clone(), kind, act, left: None, changed_since: false };
+    let now = match now {
+        Ok(now) if now == to => return None,
+        Ok(now) => now,
+        Err(why) => return Some((UndoneFile { left: Some(why), ..file }, None)),
+    };
+    file.changed_since = now != expected;
+    let is_there = now.map(|now| now.content) == to.map(|to| to.content);
+    let lacks = to.and_then(|to| to.content.hash).is_some_and(|hash| !is_there && !store.has(&hash));
+    file.left = if lacks {
+        Some(tools::NOT_KEPT.to_owned())
+    } else if file.changed_since && !force {
+        Some("it was changed since, by somebody else or by a later run".to_owned())
+    } else {
+        None
+    };
+    let plan = file.left.is_none().then_some(PlannedFile { path, now, to });
+    Some((file, plan))
+}
+
+/// Refuses to overwrite what was changed since, and to do nothing.
+fn may_begin(undone: &FilesUndone, plan: &UndoPlan, params: &UndoParams) -> Result<(), Error> {
+    let is_conflict = |file: &&UndoneFile| file.changed_since && file.left.is_some();
+    let changed: Vec<&str> = undone.files.iter().filter(is_conflict).map(|file| file.path.as_str()).collect();
+    if !changed.is_empty() && !params.force {
+        let more = if changed.len() > NAMED { ", …" } else { "" };
+        let named = changed.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+        return Err(Error::State {
+            what: format!("changed since, by somebody else or by a later run: {named}{more}; nothing was changed"),
+            hint: "--files PATH takes others alone, --force overwrites them (and can be undone)".to_owned(),
+        });
+    }
+    if plan.files.is_empty() {
+        let why = undone.files.iter().find_map(|file| file.left.as_deref());
+        let why = why.unwrap_or("every file is as it is to be already");
+        return Err(Error::State {
+            what: format!("there is nothing to do: {why}"),
+            hint: "`limulus diff` shows what the run changed".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn nothing(row: &SessionRow, run: Option<RunId>, redo: bool) -> Error {
+    let of = run.map_or_else(|| format!("in {}", row.key), |run| format!("of run {run}"));
+    let what = if redo {
+        format!("there is no undo {of} that can be made undone")
+    } else {
+        format!("there are no changes of files {of} that can be undone")
+    };
+    Error::State { what, hint: "what commands changed is not recorded; `limulus diff` shows what is".to_owned() }
+}
+
+/// Refuses while a run of any session works in this folder.
+fn works_elsewhere(read: &dyn Read, folder: &str) -> Result<(), Error> {
+    for row in read.sessions()? {
+        let Some(run) = row.run.map(|run| read.run(run)).transpose()?.flatten() else { continue };
+        let Some(other) = workspace(read, run.settings)? else { continue };
+        let (a, b) = (Path::new(folder), Path::new(&other));
+        if a.starts_with(b) || b.starts_with(a) {
+            return Err(Error::State {
+                what: format!("run {} of {} is unfinished and works in {other}", run.run, row.key),
+                hint: "wait for its end, or end it with `limulus runs abort`".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Waits until no undo of the session is under way. Returns the files that the last one left as they were.
+async fn until_done(service: &Service, row: &SessionRow) -> Result<Vec<LeftFile>, Error> {
+    let (mut observed, mut broken, mut leaving) = (service.hub.observed(), service.runtime.broken(), service.leaving());
+    let journal = Arc::clone(service.runtime.journal());
+    loop {
+        // An end that is recorded after this read is notified.
+        if fold_branch(journal.as_ref(), row)?.undo.is_none() {
+            let line = journal.history(row.branch)?;
+            let ends = line.entries().filter_map(|(_, entry)| match &entry.event {
+                Event::UndoEnded(e) => Some(e.left.clone()),
+                _ => None,
+            });
+            return Ok(ends.last().unwrap_or_default());
+        }
+        tokio::select! {
+            Ok(()) = observed.changed() => {}
+            Ok(error) = broken.wait_for(Option::is_some) => return Err(error.clone().expect("waited for").into()),
+            Ok(_) = leaving.wait_for(|leaving| *leaving) => return Err(runtime::Error::Leaving.into()),
+        }
+    }
+}

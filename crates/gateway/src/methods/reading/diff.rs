@@ -1,0 +1,114 @@
+//! `runs.diff`: what runs changed in files, as a unified diff. Contents before come from the home, contents after from the
+//! file itself as long as it was not changed since, else also from the home.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use engine::{FileContent, FileKind};
+use protocol::method::{DiffParams, FileAct, FileDiff, RunDiff, RunParams, RunsDiff};
+use similar::{ChangeTag, TextDiff};
+use tools::{FileStore, FileVersion, Protected, StoreLimits};
+
+use super::Reads;
+use crate::error::Error;
+use crate::show::files::{FileHistory, NetChange, net};
+use crate::show::{Source, lookup};
+
+/// The largest content that is compared, bytes.
+const COMPARED_BYTES: usize = 1 << 20;
+/// How long one file is compared before the diff becomes coarser.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Bytes at the beginning of a content that tell a text from something else.
+const LOOKED_AT: usize = 8000;
+
+impl Reads for RunsDiff {
+    fn read(source: &Source<'_>, params: DiffParams) -> Result<RunDiff, Error> {
+        let (row, run) = match &params.run_id {
+            Some(run) => {
+                let found = lookup::run(source.read, &RunParams { run: Some(run.clone()), ..RunParams::default() })?;
+                (found.session, Some(found.run))
+            }
+            None => (lookup::session(source.read, params.session_key.as_deref())?, None),
+        };
+        let history = FileHistory::read(source.read, row.branch)?;
+        let runs = match run {
+            Some(run) => history.run(run).into_iter().collect(),
+            None => history.last(params.last.unwrap_or(1)),
+        };
+        let mut workspace = String::new();
+        let mut commands = vec![];
+        for run in &runs {
+            workspace = run.workspace(source.read)?.unwrap_or(workspace);
+            commands.extend(run.commands(source.read)?);
+        }
+        let contents = Contents::new(source, &workspace);
+        let all: BTreeMap<_, _> = net(runs.iter().copied());
+        let files = all.iter().map(|(path, change)| contents.compare(path, *change)).collect();
+        let run_ids = runs.iter().map(|run| run.run).collect();
+        Ok(RunDiff { session_key: row.key, run_ids, workspace, files, commands })
+    }
+}
+
+/// Where contents are found.
+struct Contents<'a> {
+    store: FileStore,
+    protected: Protected,
+    workspace: &'a Path,
+}
+
+impl<'a> Contents<'a> {
+    fn new(source: &Source<'_>, workspace: &'a str) -> Self {
+        let store = FileStore::new(source.home.join("files"), StoreLimits::NONE);
+        let protected = Protected::folder(source.home.to_owned());
+        Self { store, protected, workspace: Path::new(workspace) }
+    }
+
+    fn compare(&self, path: &str, change: NetChange) -> FileDiff {
+        let kind = change.after.or(change.before).map_or(FileKind::File, |version| version.content.kind);
+        let act = match (change.before, change.after) {
+            (None, _) => FileAct::Created,
+            (_, None) => FileAct::Removed,
+            (Some(_), Some(_)) => FileAct::Changed,
+        };
+        let octal =
+            |version: Option<FileVersion>| version.and_then(|version| version.mode).map(|mode| format!("{mode:o}"));
+        let mode = octal(change.before).zip(octal(change.after)).filter(|(a, b)| a != b).map(|(a, b)| [a, b]);
+        let file = FileDiff { path: path.to_owned(), kind, act, mode, added: 0, removed: 0, diff: None, note: None };
+        let is_folder = |version: &FileVersion| version.content.kind == FileKind::Folder;
+        if change.before.iter().chain(&change.after).all(is_folder) {
+            return file;
+        }
+        match (self.text(path, change.before), self.text(path, change.after)) {
+            (Ok(before), Ok(after)) => compared(file, &before, &after),
+            (Err(note), _) | (_, Err(note)) => FileDiff { note: Some(note.to_owned()), ..file },
+        }
+    }
+
+    /// The text of a version, or why there is none. Nothing is the empty text.
+    fn text(&self, path: &str, version: Option<FileVersion>) -> Result<String, &'static str> {
+        let Some(FileContent { hash: Some(hash), .. }) = version.map(|version| version.content) else {
+            return Ok(String::new());
+        };
+        let now = || tools::content_now(self.workspace, &self.protected, path, &hash, COMPARED_BYTES);
+        let content =
+            self.store.content(&hash).or_else(now).ok_or("a content is not kept, or is too large to be compared")?;
+        if content.len() > COMPARED_BYTES {
+            return Err("it is too large to be compared");
+        }
+        if content[..content.len().min(LOOKED_AT)].contains(&0) {
+            return Err("it is no text");
+        }
+        Ok(String::from_utf8_lossy(&content).into_owned())
+    }
+}
+
+fn compared(file: FileDiff, before: &str, after: &str) -> FileDiff {
+    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
+    let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
+    let name = |side: &str, is_there| if is_there { format!("{side}/{}", file.path) } else { "/dev/null".to_owned() };
+    let (old, new) = (name("a", file.act != FileAct::Created), name("b", file.act != FileAct::Removed));
+    let text = diff.unified_diff().header(&old, &new).to_string();
+    let (added, removed) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
+    FileDiff { added, removed, diff: Some(text), ..file }
+}

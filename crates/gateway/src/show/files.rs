@@ -1,0 +1,216 @@
+//! What the runs of a session changed in files, and which of it was taken back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use engine::{
+    BranchId, CallId, EffectId, Event, FileContent, FilesChanged, Hash, RunId, SealedCall, Settings, UndoStarted,
+};
+use journal::Read;
+use tools::{FileVersion, PlannedFile, UndoPlan};
+
+use crate::error::Error;
+
+/// The tool whose changes are not recorded.
+const COMMANDS: &str = "exec";
+/// Characters that are shown of a command.
+const COMMAND_CHARS: usize = 200;
+
+/// A path before and after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NetChange {
+    pub(crate) before: Option<FileVersion>,
+    pub(crate) after: Option<FileVersion>,
+}
+
+/// What the runs of a line changed.
+#[derive(Debug, Default)]
+pub(crate) struct FileHistory {
+    /// The runs that started, oldest first.
+    pub(crate) runs: Vec<RunFiles>,
+    /// The undos that ended, oldest first.
+    undos: Vec<EndedUndo>,
+}
+
+/// What a run changed.
+#[derive(Debug)]
+pub(crate) struct RunFiles {
+    pub(crate) run: RunId,
+    settings: Hash,
+    pub(crate) changes: Vec<FilesChanged>,
+    /// The commands that it started, by the bodies of their arguments.
+    commands: Vec<(CallId, Hash)>,
+}
+
+#[derive(Debug)]
+struct EndedUndo {
+    started: UndoStarted,
+    left: BTreeSet<String>,
+}
+
+/// What can be done with the files of a run, and from where each path comes.
+pub(crate) struct Wanted {
+    pub(crate) run: RunId,
+    /// Per path what the undo expects to find, and what is to be there.
+    pub(crate) files: BTreeMap<String, NetChange>,
+}
+
+impl FileHistory {
+    /// Reads the line of a branch.
+    pub(crate) fn read(read: &dyn Read, branch: BranchId) -> Result<Self, Error> {
+        let line = read.history(branch)?;
+        let mut history = Self::default();
+        let mut open: BTreeMap<EffectId, UndoStarted> = BTreeMap::new();
+        let mut calls: BTreeMap<CallId, SealedCall> = BTreeMap::new();
+        for (_, entry) in line.entries() {
+            match &entry.event {
+                Event::RunStarted(e) => {
+                    let (changes, commands) = (vec![], vec![]);
+                    history.runs.push(RunFiles { run: e.run, settings: e.settings, changes, commands });
+                }
+                Event::MessageSealed(e) => calls.extend(e.calls.iter().map(|call| (call.id, call.clone()))),
+                Event::CallStarted(e) => {
+                    let command = calls.get(&e.call).filter(|call| call.tool == COMMANDS);
+                    if let Some((run, call)) = history.run_mut(e.call.run).zip(command) {
+                        run.commands.push((call.id, call.arguments.hash));
+                    }
+                }
+                Event::FilesChanged(e) => {
+                    if let Some(run) = history.run_mut(e.call.run) {
+                        run.changes.push(e.clone());
+                    }
+                }
+                Event::UndoStarted(e) => drop(open.insert(e.undo, e.clone())),
+                Event::UndoEnded(e) => {
+                    if let Some(started) = open.remove(&e.undo) {
+                        let left = e.left.iter().map(|left| left.path.clone()).collect();
+                        history.undos.push(EndedUndo { started, left });
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(history)
+    }
+
+    fn run_mut(&mut self, run: RunId) -> Option<&mut RunFiles> {
+        self.runs.iter_mut().rev().find(|known| known.run == run)
+    }
+
+    pub(crate) fn run(&self, run: RunId) -> Option<&RunFiles> {
+        self.runs.iter().find(|known| known.run == run)
+    }
+
+    /// The last runs that changed files, oldest first.
+    pub(crate) fn last(&self, number: usize) -> Vec<&RunFiles> {
+        let changed = self.runs.iter().filter(|run| !run.net().is_empty());
+        let mut last: Vec<_> = changed.rev().take(number).collect();
+        last.reverse();
+        last
+    }
+
+    /// What an undo of this run would restore; of the last run with anything to undo, if none is named.
+    pub(crate) fn to_undo(&self, read: &dyn Read, run: Option<RunId>) -> Result<Option<Wanted>, Error> {
+        for known in self.runs.iter().rev().filter(|known| run.is_none_or(|run| run == known.run)) {
+            let undone = self.undone(read, known.run)?;
+            let mut files = known.net();
+            files.retain(|path, _| !undone.contains_key(path));
+            let files: BTreeMap<_, _> = files.into_iter().map(|(path, net)| (path, net.back())).collect();
+            if !files.is_empty() {
+                return Ok(Some(Wanted { run: known.run, files }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a redo of this run would make once more; of the run that was undone last, if none is named.
+    pub(crate) fn to_redo(&self, read: &dyn Read, run: Option<RunId>) -> Result<Option<Wanted>, Error> {
+        let undone = self.undos.iter().rev().map(|undo| undo.started.run);
+        for undone in undone.filter(|undone| run.is_none_or(|run| run == *undone)) {
+            let files = self.undone(read, undone)?;
+            if !files.is_empty() {
+                return Ok(Some(Wanted { run: undone, files }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The paths of a run that were undone and not made once more: what an undo left there, and what was there before it.
+    fn undone(&self, read: &dyn Read, run: RunId) -> Result<BTreeMap<String, NetChange>, Error> {
+        let mut undone = BTreeMap::new();
+        for undo in self.undos.iter().filter(|undo| undo.started.run == run) {
+            let Some(plan) = plan(read, &undo.started.plan.hash)? else { continue };
+            for PlannedFile { path, now, to } in plan.files {
+                if undo.left.contains(&path) {
+                    continue;
+                }
+                if undo.started.redo {
+                    undone.remove(&path);
+                } else {
+                    undone.insert(path, NetChange { before: to, after: now });
+                }
+            }
+        }
+        Ok(undone)
+    }
+}
+
+fn plan(read: &dyn Read, hash: &Hash) -> Result<Option<UndoPlan>, Error> {
+    // An erased plan cannot be taken back.
+    Ok(read.body(hash)?.and_then(|plan| serde_json::from_slice(&plan).ok()))
+}
+
+impl NetChange {
+    fn back(self) -> Self {
+        Self { before: self.after, after: self.before }
+    }
+}
+
+impl RunFiles {
+    /// What it changed in all: each path once, without those that are as before.
+    pub(crate) fn net(&self) -> BTreeMap<String, NetChange> {
+        net([self])
+    }
+
+    /// The folder in which it worked; none if its settings are gone.
+    pub(crate) fn workspace(&self, read: &dyn Read) -> Result<Option<String>, Error> {
+        workspace(read, self.settings)
+    }
+
+    /// The commands that it started.
+    pub(crate) fn commands(&self, read: &dyn Read) -> Result<Vec<String>, Error> {
+        let mut commands = vec![];
+        for (_, arguments) in &self.commands {
+            let arguments = read.body(arguments)?.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let command =
+                arguments.and_then(|arguments: serde_json::Value| arguments["command"].as_str().map(str::to_owned));
+            commands.push(super::excerpt(&command.unwrap_or_else(|| "[erased]".to_owned()), COMMAND_CHARS));
+        }
+        Ok(commands)
+    }
+}
+
+/// The workspace of the run with these settings.
+pub(crate) fn workspace(read: &dyn Read, settings: Hash) -> Result<Option<String>, Error> {
+    let settings = read.body(&settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok());
+    Ok(settings.map(|settings| settings.workspace.clone()))
+}
+
+/// What several runs changed together, in order.
+pub(crate) fn net<'a>(runs: impl IntoIterator<Item = &'a RunFiles>) -> BTreeMap<String, NetChange> {
+    let mut net: BTreeMap<String, NetChange> = BTreeMap::new();
+    for change in runs.into_iter().flat_map(|run| &run.changes) {
+        let version = |content: Option<FileContent>, mode| content.map(|content| FileVersion { content, mode });
+        let (before, after) = (version(change.before, change.mode.before), version(change.after, change.mode.after));
+        net.entry(change.path.clone()).or_insert(NetChange { before, after }).after = after;
+    }
+    net.retain(|_, change| change.before != change.after);
+    net
+}
+
+/// Whether a path is one of these, or in one of these folders. Paths are relative to the workspace, or absolute.
+/// The workspace may be named by a link.
+pub(crate) fn is_among(workspaces: &[PathBuf], path: &str, among: &[String]) -> bool {
+    let is_in = |root: &PathBuf, chosen: &String| root.join(path).starts_with(root.join(chosen));
+    among.is_empty() || among.iter().any(|chosen| workspaces.iter().any(|root| is_in(root, chosen)))
+}

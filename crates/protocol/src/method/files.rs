@@ -1,0 +1,147 @@
+//! Parameters and results of the methods on what runs changed in files: `runs.diff` and `runs.undo`. Names are camelCase.
+
+use engine::{FileKind, RunId};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of `runs.diff`: a run, or the last runs of a session that changed files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DiffParams {
+    /// The session; without it agent:main:main.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<String>,
+    /// The run, or a unique prefix of its id; without it the last ones that changed files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// How many of the last runs, together; without it 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<usize>,
+}
+
+/// Result of `runs.diff`: what the runs changed together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RunDiff {
+    /// The key of the session.
+    pub session_key: String,
+    /// The runs, oldest first.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
+    pub run_ids: Vec<RunId>,
+    /// The folder in which they worked.
+    pub workspace: String,
+    /// The changed files, by path.
+    pub files: Vec<FileDiff>,
+    /// The commands that they ran. What commands changed is not recorded.
+    pub commands: Vec<String>,
+}
+
+/// What happened to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FileAct {
+    /// It was not there before.
+    Created,
+    /// It was there before and is there after.
+    Changed,
+    /// It is not there after.
+    Removed,
+}
+
+/// The change of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FileDiff {
+    /// Its path, relative to the workspace if it is inside.
+    pub path: String,
+    /// What it is: file, link or folder.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub kind: FileKind,
+    /// What happened to it.
+    pub act: FileAct,
+    /// Its permission bits before and after, in octal, if they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<[String; 2]>,
+    /// The number of added lines.
+    pub added: usize,
+    /// The number of removed lines.
+    pub removed: usize,
+    /// The unified diff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// Why there is no diff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// Parameters of `runs.undo`: take back what a run changed in files, or make it once more.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UndoParams {
+    /// The session; without it agent:main:main.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<String>,
+    /// The run, or a unique prefix of its id; without it the last one that has something to undo or redo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// Only these files, and what is in these folders; relative to the workspace, or absolute. Empty = all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// Make changes once more that were undone.
+    #[serde(default)]
+    pub redo: bool,
+    /// Also overwrite files that were changed since.
+    #[serde(default)]
+    pub force: bool,
+    /// Only say what would be done.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Result of `runs.undo`: what was done, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FilesUndone {
+    /// The key of the session.
+    pub session_key: String,
+    /// The run.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub run_id: RunId,
+    /// Whether changes are made once more.
+    pub redo: bool,
+    /// Whether it was done; false for a dry run.
+    pub done: bool,
+    /// The folder in which the run worked.
+    pub workspace: String,
+    /// The files, by path.
+    pub files: Vec<UndoneFile>,
+    /// The commands that the run ran: what they changed stays.
+    pub commands: Vec<String>,
+}
+
+/// What an undo does with one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct UndoneFile {
+    /// Its path, relative to the workspace if it is inside.
+    pub path: String,
+    /// What it is: file, link or folder.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub kind: FileKind,
+    /// What happens to it.
+    pub act: FileAct,
+    /// Why it stays as it is; none if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+    /// Whether it was changed since; then only `force` overwrites it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changed_since: bool,
+}
