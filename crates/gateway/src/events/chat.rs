@@ -186,3 +186,43 @@ fn chat(line: &protocol::Event, run_id: RunId, state: ChatState, text: String) -
     let (cursor, session_key) = (String::new(), line.session.clone());
     Chat { cursor, run_id, session_key, state, message, error_message: None, usage: None }
 }
+
+#[cfg(test)]
+mod tests {
+    use engine::Usage;
+    use protocol::event::Delta;
+
+    use super::*;
+
+    /// R48: each subscription has the text so far in memory, and sends it again and again.
+    #[test]
+    fn r48_a_text_that_is_too_long_is_neither_kept_nor_repeated() {
+        let run = RunId(uuid::Uuid::from_u128(1));
+        let effect = |ordinal| EffectId { run, kind: EffectKind::Request, ordinal, try_no: 1 };
+        let line = |at, what| protocol::Event {
+            cursor: String::new(),
+            session: "agent:main:main".to_owned(),
+            run: Some(run),
+            at: Timestamp(at),
+            what: Stream::Assistant(what),
+            queue: vec![],
+        };
+        let delta = |ordinal, text: &str| {
+            AssistantLine::Delta(Delta { effect: effect(ordinal), offset: 0, text: text.to_owned() })
+        };
+        let mut chats = Chats::default();
+        let mut observe =
+            |at, what| chats.observe(&line(at, what)).and_then(|chat| chat.message).map(|of| of.text().len());
+        let half = "x".repeat(CHAT_TEXT_BYTES / 2);
+        assert_eq!(observe(1_000, delta(1, &half)), Some(half.len()));
+        assert_eq!(observe(2_000, delta(1, &half)), Some(2 * half.len()));
+        assert_eq!(observe(3_000, delta(1, "more")), None);
+        let (text, usage) = (Some(half.repeat(2) + "more"), Usage::default());
+        let sealed =
+            AssistantLine::Message { effect: effect(1), text, calls: 0, stop_reason: None, continues: false, usage };
+        assert_eq!(observe(4_000, sealed), None);
+        assert_eq!(observe(5_000, delta(2, "next step")), Some(9), "the next text is short");
+        chats.observe(&line(6_000, delta(2, &half.repeat(3))));
+        assert!(chats.runs[&run].text().is_empty(), "it is not kept");
+    }
+}
