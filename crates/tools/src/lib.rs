@@ -68,7 +68,7 @@ pub use guard::Protected;
 pub use masking::{MaskEnd, MaskedText, Secrets};
 pub use orphan::{Orphans, orphans};
 pub use output::Outputs;
-pub use policy::{Checked, check};
+pub use policy::{Checked, asks_about_executed_files, check};
 pub use process::{HeldProcess, command_of};
 pub use protection::{adopt_what_commands_leave, hide_from_commands};
 pub use schema_validator::{SchemaValidator, Violation};

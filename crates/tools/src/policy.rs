@@ -163,6 +163,14 @@ fn by_paths(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict {
     Verdict { evidence, reason, ..verdict }
 }
 
+/// What a question says of files that other programs run or load.
+const EXECUTED: &str = "which other programs run or load";
+
+/// Whether this question is about files that other programs run or load, which `--yes` does not approve.
+pub fn asks_about_executed_files(question: &str) -> bool {
+    question.contains(EXECUTED)
+}
+
 /// Judges paths that are to be changed. Files that other programs run or load have a policy of their own, inside the
 /// workspace as well; the stricter one decides.
 fn by_change(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict {
@@ -176,7 +184,7 @@ fn by_change(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict 
     match settings.executed_files {
         Policy::Allow => {}
         Policy::Ask => {
-            let question = format!("{act} {shown}, which other programs run or load");
+            let question = format!("{act} {shown}, {EXECUTED}");
             verdict.reason = Some(verdict.reason.map_or(question.clone(), |reason| format!("{reason}; {question}")));
             verdict.decision = Policy::Ask;
         }

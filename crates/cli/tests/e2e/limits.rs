@@ -123,15 +123,16 @@ pub(crate) fn r13_r15_a_killed_supervisor_ends_its_command_and_the_result_has_th
     let agent = home.start(&["agent", "--yes", "--json", "-m", &format!("run `{command}`")]);
     until("both processes", || pids(&home.file("pids")).len() == 2);
     agent.until_line("its output", |line| line["type"] == "update" && line["text"].to_string().contains("begun"));
-    let of_command = |pid: &u32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let folder = home.path().join("calls");
-        let line = String::from_utf8_lossy(&line).into_owned();
-        line.starts_with("call-supervisor\0supervise\0") && line.contains(&*folder.to_string_lossy())
+    let parent_of = |pid: u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse::<u32>().ok())
     };
-    let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let supervisors: Vec<u32> = all.filter(of_command).collect();
-    let &[supervisor] = &supervisors[..] else { panic!("one supervisor: {supervisors:?}") };
+    let is_supervisor = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).starts_with("call-supervisor\0supervise\0")
+    };
+    let ran = pids(&home.file("pids"));
+    let supervisor = ran.iter().filter_map(|pid| parent_of(*pid)).find(is_supervisor).expect("one supervises them");
     kill_process(Pid::from_raw(supervisor as i32).expect("a pid is not 0"), Signal::KILL).expect("it is there");
     agent.finish().expect_code(0);
     until("its processes have ended", || !pids(&home.file("pids")).into_iter().any(is_alive));

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::run::{Phase, Run};
 use super::session::Session;
 
-/// The version of the state's form. It changes with every field of it: a snapshot of another version counts as absent,
-/// and the fold begins further back.
-pub const STATE_VERSION: u32 = 13;
+/// The version of the state's form. A snapshot of another version counts as absent, and the fold begins further back. It
+/// changes with every field of it, except one that is left out at its default: older snapshots hold that default, and a
+/// branch whose beginning was removed has nothing else to start from.
+pub const STATE_VERSION: u32 = 12;
 
 /// Entries between two snapshots at least. Fewer are folded faster than a state is read back.
 const ENTRIES: u64 = 256;

@@ -41,7 +41,12 @@ pub struct ApprovalRequest {
 impl ApprovalRequest {
     /// The answer if nobody can be asked.
     pub fn denial(self) -> Command {
-        let by = "it needs approval and there is no terminal to ask on; run with --yes, or set tools.exec.policy";
+        let by = if tools::asks_about_executed_files(&self.text) {
+            "it needs approval and there is no terminal to ask on; --yes does not approve this: ask on a terminal, or set \
+             tools.executed_files.policy"
+        } else {
+            "it needs approval and there is no terminal to ask on; run with --yes, or set tools.exec.policy"
+        };
         Command::Answer { call: self.call, fingerprint: self.fingerprint, allow: false, by: by.to_owned() }
     }
 }
