@@ -74,4 +74,4 @@ pub use protection::{adopt_what_commands_leave, hide_from_commands};
 pub use schema_validator::{SchemaValidator, Violation};
 pub use size::size;
 pub use specs::{specs, specs_within};
-pub use supervise::{is_in_call, supervise_main};
+pub use supervise::{ProcessOrigin, is_in_call, supervise_main};

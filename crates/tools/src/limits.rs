@@ -183,6 +183,9 @@ pub(crate) const FORCE_MS: u64 = 2_000;
 /// Cgroups that are removed of what a command made below its own: far more than a container tool makes.
 pub(crate) const CGROUP_FOLDERS: usize = 1 << 12;
 
+/// Looks at the processes above another one, each of which may fail because one of them exits meanwhile.
+pub(crate) const LINE_TRIES: usize = 8;
+
 /// Milliseconds between two looks at a supervisor that was asked to end its command.
 pub(crate) const URGE_TICK_MS: u64 = 50;
 

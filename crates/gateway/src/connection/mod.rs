@@ -22,6 +22,7 @@ use protocol::{ErrorShape, EventFrame, Frame, FrameError, FrameReader, PROTOCOL,
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
+use tools::ProcessOrigin;
 
 use crate::error::Error;
 use crate::methods;
@@ -44,6 +45,8 @@ pub(crate) struct Caller {
     pub(crate) peer: Option<u32>,
     /// Whether that process was inside a tool call when it connected, or had exited by then.
     in_call: bool,
+    /// What that process had been when this was found out; none in this process.
+    origin: Option<ProcessOrigin>,
     /// Whether a person can answer approval requests there.
     pub(crate) can_approve: bool,
     pub(crate) buffer: Arc<SendBuffer>,
@@ -59,7 +62,8 @@ pub(crate) struct Caller {
 impl Caller {
     /// Whether the other end is inside a tool call: such a client may read but not act.
     pub(crate) fn is_in_call(&self) -> bool {
-        self.in_call || self.peer.is_some_and(tools::is_in_call)
+        let has_moved = |peer: &u32| ProcessOrigin::of(*peer) != self.origin;
+        self.in_call || self.peer.filter(has_moved).is_some_and(tools::is_in_call)
     }
 
     /// The process at the other end, for people: its number and its name.
@@ -261,6 +265,7 @@ async fn shake_hands(
     match connected(&request) {
         Ok(params) => {
             // A process that has exited may have left its connection to one that it started.
+            let origin = peer.and_then(ProcessOrigin::of);
             let in_call = peer.is_some_and(|peer| !has_process(peer) || tools::is_in_call(peer));
             let caller = service.admit(|number| Caller {
                 service: Arc::clone(service),
@@ -269,6 +274,7 @@ async fn shake_hands(
                 client: params.client,
                 peer,
                 in_call,
+                origin,
                 buffer: Arc::clone(buffer),
                 reads: Semaphore::new(READS),
                 pages: Semaphore::new(1),
@@ -456,6 +462,7 @@ mod tests {
             client,
             peer: None,
             in_call: false,
+            origin: None,
             buffer: Arc::default(),
             reads: Semaphore::new(READS),
             pages: Semaphore::new(1),

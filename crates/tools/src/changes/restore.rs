@@ -4,13 +4,13 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use engine::{EffectId, FileKind, Hash, LeftFile};
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, chmodat, fchmod, fsync, mkdirat, openat, renameat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, chmodat, fchmod, fstat, fsync, mkdirat, openat, renameat, symlinkat, unlinkat,
 };
 
 use super::plan::{FileVersion, PlannedFile, UndoPlan};
@@ -221,12 +221,41 @@ fn remove(folder: &OwnedFd, name: &OsStr, is_folder: bool) -> io::Result<()> {
 }
 
 fn set_mode(folder: &OwnedFd, name: &OsStr, to: FileVersion) -> io::Result<()> {
-    match to.mode {
-        Some(mode) => Ok(chmodat(folder, name, Mode::from_raw_mode(mode), AtFlags::empty())?),
-        None => Ok(()),
+    let Some(mode) = to.mode else { return Ok(()) };
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = openat(folder, name, flags, Mode::empty())?;
+    // What was put into its place meanwhile may be a link that leads out.
+    if kind(&fstat(&opened)?) == FileType::Symlink {
+        return Err(io::Error::other(CHANGED));
     }
+    let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    Ok(chmodat(CWD, path, Mode::from_raw_mode(mode), AtFlags::empty())?)
 }
 
 fn left(path: String, why: String) -> LeftFile {
     LeftFile { path, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn r61_permissions_are_not_restored_through_a_link() {
+        let root = tempfile::tempdir().unwrap();
+        let mode = |name: &str| fs::metadata(root.path().join(name)).unwrap().permissions().mode() & 0o777;
+        for name in ["outside", "plain"] {
+            fs::write(root.path().join(name), "x").unwrap();
+            fs::set_permissions(root.path().join(name), fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        symlink("outside", root.path().join("link")).unwrap();
+        let folder = OwnedFd::from(File::open(root.path()).unwrap());
+        let to = FileVersion { content: engine::FileContent::default(), mode: Some(0o755) };
+        set_mode(&folder, OsStr::new("plain"), to).unwrap();
+        assert!(set_mode(&folder, OsStr::new("link"), to).is_err());
+        assert_eq!((mode("plain"), mode("outside")), (0o755, 0o600));
+    }
 }

@@ -6,7 +6,10 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, wait, waitpid};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, test_kill_process, wait, waitpid,
+};
 
 /// The environment variable that marks every process of a command, so that it can be found after its supervisor died.
 pub(crate) const MARK: &str = "SUPERVISED_CALL";
@@ -14,6 +17,7 @@ pub(crate) const MARK: &str = "SUPERVISED_CALL";
 use super::SUPERVISOR;
 use crate::cgroup;
 use crate::folder::CallFolder;
+use crate::limits::LINE_TRIES;
 use crate::supervisors;
 
 /// A descendant of this process.
@@ -151,13 +155,45 @@ pub(crate) fn supervisors_of(folder: &CallFolder) -> Vec<i32> {
 /// What descends from this process is inside a command too, or was left by one: this process starts nothing but supervisors.
 pub fn is_in_call(pid: u32) -> bool {
     let this = std::process::id();
-    let (own, above) = (ancestors(this), ancestors(pid));
+    // Whatever moves so often that nobody can see where it is is no client.
+    let Some(above) = (0..LINE_TRIES).find_map(|_| whole_line(pid)) else { return true };
+    let own = ancestors(this);
     if pid != this && above.contains(&this) {
         return true;
     }
     let own_mark = mark(this);
     let is_other = |at: &u32| is_supervisor(*at) || mark(*at).is_some_and(|of| Some(of) != own_mark);
     above.iter().filter(|at| !own.contains(at)).any(is_other)
+}
+
+/// The parent and the start of a process. As long as they are the same, it is in the same command or in none: an orphan goes
+/// to a process that was above it before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessOrigin {
+    parent: i32,
+    /// Clock ticks since the boot.
+    started: u64,
+}
+
+impl ProcessOrigin {
+    /// That of a process; none if it has exited.
+    pub fn of(pid: u32) -> Option<Self> {
+        let Status { parent, started, .. } = Status::of(Pid::from_raw(i32::try_from(pid).ok()?)?)?;
+        Some(Self { parent, started })
+    }
+}
+
+/// The same as [`ancestors`]; none if one of them exited meanwhile, so that those above it are not known. Where the system
+/// hides the processes of other users, those count as the end.
+fn whole_line(pid: u32) -> Option<Vec<u32>> {
+    let line = ancestors(pid);
+    let last = Pid::from_raw(i32::try_from(*line.last()?).ok()?)?;
+    let next = match parent_and_group(last) {
+        Some((parent, _)) => Pid::from_raw(parent),
+        None => Some(last),
+    };
+    let is_end = next.is_none_or(|next| test_kill_process(next) == Err(Errno::PERM));
+    is_end.then_some(line)
 }
 
 /// A process and those above it, the nearest first.

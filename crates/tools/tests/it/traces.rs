@@ -8,7 +8,7 @@ use std::process::Command;
 use engine::{CallOutcome, Found};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tools::CallRequest;
+use tools::{CallRequest, ProcessOrigin};
 
 use crate::commands::spawn_supervisor;
 use crate::support::{GRACE, World, exec, lives, output, pid_in, supervisor_of, token, until};
@@ -138,6 +138,18 @@ async fn r60_what_is_inside_a_call_is_known_by_each_of_three_signs() {
         shell.wait().unwrap();
         fs::remove_file(world.path("pid")).unwrap();
     }
+}
+
+/// R60: whoever cannot be found among the processes is not trusted to be outside; what moves to another parent is seen.
+#[test]
+fn r60_a_process_that_has_exited_counts_as_inside_and_one_that_moves_is_seen() {
+    let this = std::process::id();
+    assert!(!tools::is_in_call(this) && ProcessOrigin::of(this).is_some());
+    assert_eq!(ProcessOrigin::of(this), ProcessOrigin::of(this));
+    let mut gone = Command::new("true").spawn().unwrap();
+    let before = ProcessOrigin::of(gone.id());
+    gone.wait().unwrap();
+    assert!(before.is_some() && ProcessOrigin::of(gone.id()).is_none() && tools::is_in_call(gone.id()));
 }
 
 /// R15: a cgroup holds what has neither mark, session, output nor parent, and what has removed the folder of its call.

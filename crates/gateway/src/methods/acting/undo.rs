@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::{BodyKind, Command, Content, Event, FileKind, LeftFile, RunId, SessionRow};
-use journal::Read;
+use journal::{Journal, Read};
 use protocol::method::{FileAct, FilesUndone, RunParams, UndoParams, UndoneFile};
 use tools::{FileStore, FileVersion, PlannedFile, StoreLimits, UndoPlan};
 
+use super::end::reading;
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
-use crate::session_key::SessionKey;
 use crate::show::files::{FileHistory, NetChange, Wanted, is_among, workspace};
 use crate::show::{fold_branch, lookup};
 
@@ -20,17 +20,17 @@ const NAMED: usize = 5;
 
 pub(in crate::methods) async fn undo(caller: &Arc<Caller>, params: UndoParams) -> Result<FilesUndone, Error> {
     let service = &caller.service;
-    let (row, run) = find(service, &params)?;
+    let asked = params.clone();
+    let (row, run) = reading(service, move |journal| find(journal, &asked)).await?;
     // What an earlier owner began is completed first, whatever is asked now.
-    if fold_branch(service.runtime.journal().as_ref(), &row)?.undo.is_some() {
+    if ended(service, &row).await?.is_none() {
         service.runtime.open(&row.key, &row.agent, vec![]).await?;
         until_done(service, &row).await?;
     }
     let (asked, of_home) = (params.clone(), Arc::clone(service));
     let of = row.clone();
-    let planned = tokio::task::spawn_blocking(move || plan(&of_home, &of, run, &asked)).await;
-    let Planned { undone, plan } =
-        planned.map_err(|error| Error::bug(format!("planning an undo failed: {error}")))??;
+    let planned = reading(service, move |journal| plan(&of_home, journal, (&of, run), &asked)).await?;
+    let Planned { undone, plan } = planned;
     if params.dry_run {
         return Ok(undone);
     }
@@ -49,14 +49,13 @@ fn with_left(file: UndoneFile, left: &[LeftFile]) -> UndoneFile {
 }
 
 /// The session, and the run if one is named.
-fn find(service: &Service, params: &UndoParams) -> Result<(SessionRow, Option<RunId>), Error> {
+fn find(journal: &dyn Journal, params: &UndoParams) -> Result<(SessionRow, Option<RunId>), Error> {
     if let Some(run) = &params.run_id {
         let choice = RunParams { run: Some(run.clone()), ..RunParams::default() };
-        let found = lookup::run(service.runtime.journal().as_ref(), &choice)?;
+        let found = lookup::run(journal, &choice)?;
         return Ok((found.session, Some(found.run)));
     }
-    let key = SessionKey::parse(params.session_key.as_deref())?.to_string();
-    Ok((super::session(service, &key)?, None))
+    Ok((lookup::session(journal, params.session_key.as_deref())?, None))
 }
 
 struct Planned {
@@ -65,8 +64,12 @@ struct Planned {
 }
 
 /// Looks at the files and decides what happens to each. May block.
-fn plan(service: &Service, row: &SessionRow, run: Option<RunId>, params: &UndoParams) -> Result<Planned, Error> {
-    let read = service.runtime.journal().as_ref();
+fn plan(
+    service: &Service,
+    read: &dyn Read,
+    (row, run): (&SessionRow, Option<RunId>),
+    params: &UndoParams,
+) -> Result<Planned, Error> {
     let history = FileHistory::read(read, row.branch)?;
     let wanted = if params.redo { history.to_redo(read, run)? } else { history.to_undo(read, run)? };
     let Some(Wanted { run, files }) = wanted else { return Err(nothing(row, run, params.redo)) };
@@ -183,16 +186,10 @@ fn works_elsewhere(read: &dyn Read, folder: &str) -> Result<(), Error> {
 /// Waits until no undo of the session is under way. Returns the files that the last one left as they were.
 async fn until_done(service: &Service, row: &SessionRow) -> Result<Vec<LeftFile>, Error> {
     let (mut observed, mut broken, mut leaving) = (service.hub.observed(), service.runtime.broken(), service.leaving());
-    let journal = Arc::clone(service.runtime.journal());
     loop {
         // An end that is recorded after this read is notified.
-        if fold_branch(journal.as_ref(), row)?.undo.is_none() {
-            let line = journal.history(row.branch)?;
-            let ends = line.entries().filter_map(|(_, entry)| match &entry.event {
-                Event::UndoEnded(e) => Some(e.left.clone()),
-                _ => None,
-            });
-            return Ok(ends.last().unwrap_or_default());
+        if let Some(left) = ended(service, row).await? {
+            return Ok(left);
         }
         tokio::select! {
             Ok(()) = observed.changed() => {}
@@ -200,4 +197,21 @@ async fn until_done(service: &Service, row: &SessionRow) -> Result<Vec<LeftFile>
             Ok(_) = leaving.wait_for(|leaving| *leaving) => return Err(runtime::Error::Leaving.into()),
         }
     }
+}
+
+/// The files that the last undo of a session left as they were; none while it is under way.
+async fn ended(service: &Service, row: &SessionRow) -> Result<Option<Vec<LeftFile>>, Error> {
+    let row = row.clone();
+    let look = move |journal: &dyn Journal| {
+        if fold_branch(journal, &row)?.undo.is_some() {
+            return Ok(None);
+        }
+        let line = journal.history(row.branch)?;
+        let ends = line.entries().filter_map(|(_, entry)| match &entry.event {
+            Event::UndoEnded(e) => Some(e.left.clone()),
+            _ => None,
+        });
+        Ok(Some(ends.last().unwrap_or_default()))
+    };
+    reading(service, look).await
 }
