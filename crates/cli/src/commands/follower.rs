@@ -98,7 +98,10 @@ impl<'a> Follower<'a> {
         let opening = Opening { globals, config, wait: args.wait, can_approve: can_approve() };
         let signals = Signals::new()?;
         let owner_client = opening.open().await?;
-        let screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
+        let mut screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
+        if opening.config.is_verbose() {
+            screen.show_detail();
+        }
         let took_over = owner_client.is_successor;
         Ok(Self { opening: Some(opening), took_over, ..Self::over(owner_client, screen, signals) })
     }

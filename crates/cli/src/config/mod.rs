@@ -54,8 +54,8 @@ pub(crate) use review::{Remark, Review};
 pub(crate) use schema::schema;
 
 use declared::{
-    Agent, Budget, Compaction, Lanes, ModelFigures, Offline, Profile, Provider, Queue, Requests, Retention, Runs,
-    Serve, Session, Tools, Undo,
+    Agent, Budget, Compaction, Display, Lanes, ModelFigures, Offline, Profile, Provider, Queue, Requests, Retention,
+    Runs, Serve, Session, Tools, Undo,
 };
 use layers::Layers;
 
@@ -225,6 +225,11 @@ impl Config {
     pub(crate) fn offline_pace(&self) -> Duration {
         Duration::from_millis(self.values.offline.pace_ms)
     }
+
+    /// Whether commands show the output of every call.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.values.display.verbose
+    }
 }
 
 /// The values of all settings; `declared` declares their types.
@@ -243,6 +248,7 @@ struct Values {
     queue: Queue,
     lanes: Lanes,
     serve: Serve,
+    display: Display,
     offline: Offline,
     #[serde(default)]
     providers: BTreeMap<String, Provider>,
