@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::error::ContextValue;
 use clap::{Args, Parser, Subcommand};
+use config::FlagValues;
 use gateway::show::printable_line;
 
 use crate::commands;
-use crate::config::Flags;
 use crate::output::{self, ColorWhen};
 
 /// Run durable AI agents: a run survives kill -9.
@@ -125,8 +125,8 @@ pub(crate) struct WriterArgs {
 
 impl WriterArgs {
     /// The settings that these arguments override.
-    pub(crate) fn flags(&self) -> Flags {
-        Flags { workspace: self.workspace.clone() }
+    pub(crate) fn flags(&self) -> FlagValues {
+        FlagValues { workspace: self.workspace.clone() }
     }
 }
 

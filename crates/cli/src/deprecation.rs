@@ -1,22 +1,20 @@
 //! Old names on the command line are read as those of today, and each old name is warned about once by a process.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::sync::{Mutex, PoisonError};
 
+use config::{Config, ConfigError, FlagValues, Globals, fresh};
 use protocol::deprecated::{Deprecated, Surface};
 
 use crate::output::say;
 
-static GIVEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-
-/// Those of the warnings that this process has not given yet.
-pub(crate) fn fresh(warnings: &[String]) -> Vec<String> {
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    warnings.iter().filter(|warning| given.insert((*warning).clone())).cloned().collect()
+/// Loads the configuration of this command and warns about old names in it.
+pub(crate) fn load(globals: &Globals, flags: FlagValues) -> Result<Config, ConfigError> {
+    let config = Config::load(&globals.home, &globals.environment, flags)?;
+    warn(config.deprecated());
+    Ok(config)
 }
 
-/// Prints them on stderr, each once.
+/// Prints warnings on stderr, each once.
 pub(crate) fn warn(warnings: &[String]) {
     for warning in fresh(warnings) {
         say!("limulus: {warning}");
@@ -107,11 +105,5 @@ mod tests {
         check("limulus agent -m recovery", "limulus agent -m recovery", 0);
         check("limulus agent -m x --session rescue", "limulus agent -m x --session rescue", 0);
         check("limulus status", "limulus status", 0);
-    }
-
-    #[test]
-    fn an_old_name_is_warned_about_once() {
-        let warnings = ["a test's own".to_owned(), "a test's own".to_owned()];
-        assert_eq!((fresh(&warnings).len(), fresh(&warnings).len()), (1, 0));
     }
 }

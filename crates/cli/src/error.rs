@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
+use config::ConfigError;
 use protocol::{ErrorCode, ErrorShape};
 
-use crate::config::ConfigError;
 use crate::output;
 use crate::show::human::printable_line;
 

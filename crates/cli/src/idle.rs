@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use config::{FlagValues, Globals};
 use engine::Timestamp;
 use gateway::Service;
 
-use crate::config::{Config, Flags, Globals};
+use crate::deprecation;
 
 /// The interval between two checks is a fraction of the idle timeout, within these bounds.
 const PARTS: u32 = 4;
@@ -15,7 +16,7 @@ const MOST: Duration = Duration::from_hours(1);
 /// Terminates idle sessions for as long as the future is polled, and reports each through `say`.
 pub(crate) async fn supervise(service: &Service, globals: &Globals, say: impl Fn(String)) {
     loop {
-        let config = Config::load(&globals.home, &globals.environment, Flags::default());
+        let config = deprecation::load(globals, FlagValues::default());
         // Whoever needs an unusable configuration first reports it.
         let timeout = config.ok().and_then(|config| config.idle_timeout());
         if let Some(timeout) = timeout {

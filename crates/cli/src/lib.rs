@@ -6,7 +6,6 @@
 mod args;
 mod claim;
 mod commands;
-mod config;
 mod deprecation;
 mod error;
 mod here;
@@ -17,7 +16,6 @@ mod probes;
 mod prompt;
 mod reading;
 mod render;
-mod resolver;
 mod retention;
 mod show;
 mod signals;

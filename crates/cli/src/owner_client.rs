@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use config::{Config, ConfigResolver, Globals};
 use gateway::socket::{self, Listener};
 use gateway::{Service, ServiceOptions, Tenure};
 use journal::Sqlite;
@@ -17,11 +18,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::claim::Claim;
-use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
 use crate::here::Here;
 use crate::output::{self, say};
-use crate::resolver::ConfigResolver;
 
 /// Timeout of the handshake: long enough for a busy machine; a stopped owner never responds.
 pub(crate) const GREETING: Duration = Duration::from_secs(5);

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use config::Globals;
 use gateway::methods::reading::Reads;
 use gateway::show::Source;
 use gateway::socket;
@@ -12,7 +13,6 @@ use protocol::{ClientError, ErrorCode};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::config::Globals;
 use crate::error::CliError;
 use crate::owner_client::look;
 use crate::show::open;

@@ -6,7 +6,7 @@ use crate::manifest::{Kind, Manifest};
 use crate::tree::Tree;
 
 /// The crates of the workspace that a crate may depend on, also in its tests: engine ← journal, models, tools ← runtime
-/// ← gateway ← cli; engine ← protocol ← gateway.
+/// ← gateway ← cli; engine ← protocol ← gateway; runtime ← config ← cli.
 const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("faulty-vfs", &[]),
@@ -16,7 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["engine", "journal", "models", "tools", "faulty-vfs", "testkit"]),
     ("protocol", &["engine"]),
     ("gateway", &["engine", "journal", "models", "tools", "runtime", "protocol", "faulty-vfs", "testkit"]),
-    ("limulus", &["engine", "journal", "models", "tools", "runtime", "protocol", "gateway", "model-server"]),
+    ("config", &["engine", "journal", "models", "tools", "runtime", "protocol"]),
+    ("limulus", &["engine", "journal", "models", "tools", "runtime", "protocol", "gateway", "config", "model-server"]),
     ("simulator", &["engine", "journal", "faulty-vfs"]),
     ("model-server", &[]),
     ("testkit", &["engine", "models", "tools", "runtime"]),

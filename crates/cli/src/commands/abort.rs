@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use clap::Args;
+use config::Globals;
 use engine::RunId;
 use gateway::show::{count, lookup};
 use journal::Reader;
@@ -12,7 +13,7 @@ use protocol::{Client, ClientError};
 
 use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals};
+use crate::deprecation;
 use crate::error::CliError;
 use crate::owner_client::failed;
 
@@ -32,7 +33,7 @@ pub(crate) struct AbortArgs {
 }
 
 pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliError> {
-    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let (run, key) = {
         let reader = Reader::open(&globals.home)?;
         let found = lookup::run_to_end(&reader, &RunParams { run: args.run, session: args.session })?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
 use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage, WaitFor};
@@ -20,11 +21,10 @@ use super::budget::{self, Awaited};
 use super::follower::{End, Follower, Happening, can_approve};
 use super::summary;
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals, Resolved, Subject};
+use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::owner_client::{failed, is_gone};
 use crate::prompt;
-use crate::resolver::today;
 use crate::show::{json_line, print};
 
 /// Send a message to an agent and follow its run to the end.
@@ -73,7 +73,7 @@ pub(crate) struct AgentArgs {
 pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
     let text = text(&args.message)?;
     let key = SessionKey::parse(Some(&args.session))?;
-    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let overrides = Overrides {
         workspace: None,
         model: args.model,

@@ -1,11 +1,12 @@
 //! `limulus agents list`: the agents of a home, each with its state over its sessions.
 
 use clap::{Args, Subcommand};
+use config::{FlagValues, Globals};
 use gateway::methods::reading::agents_without_journal;
 use protocol::method::{AgentsList, NoParams};
 use protocol::show::AgentSummary;
 
-use crate::config::{Config, Flags, Globals};
+use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::output::say;
 use crate::reading::ask_among;
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &AgentsArgs, globals: &Globals) -> Result<(), CliError> 
 
 /// The agents of the configuration. If it cannot be read, the sessions are shown without it.
 fn configured(globals: &Globals) -> Vec<String> {
-    match Config::load(&globals.home, &globals.environment, Flags::default()) {
+    match deprecation::load(globals, FlagValues::default()) {
         Ok(config) => config.agents(),
         Err(error) => {
             say!("limulus: {error}; only agents with a session are listed");

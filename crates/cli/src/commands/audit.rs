@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use config::Globals;
 use protocol::method::{AuditParams, Audited, SessionsAudit, SessionsState, StateParams};
 use protocol::show::{AuditLine, Verification};
 use uuid::Uuid;
 
-use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
 use crate::show::audit::{heading, lay_out};

@@ -1,6 +1,7 @@
 //! `limulus budget`: shows and sets what a session and its run may spend.
 
 use clap::{Args, Subcommand};
+use config::Globals;
 
 use engine::{Limit, Resource, Scope};
 use protocol::Client;
@@ -8,7 +9,6 @@ use protocol::method::{BudgetLine, BudgetSet, BudgetSetParams, BudgetShow, Budge
 
 use super::follower::change;
 use crate::args::WriterArgs;
-use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
 use crate::show::human::{Page, columns, dollars};

@@ -1,6 +1,7 @@
 //! `limulus sessions cleanup`: counts or erases old content.
 
 use clap::Args;
+use config::{FlagValues, Globals, size};
 use engine::Timestamp;
 use gateway::methods::{before, states};
 use journal::{Collected, Old, Reader};
@@ -10,9 +11,8 @@ use serde_json::json as object;
 
 use super::follower::change;
 use crate::args::WriterArgs;
-use crate::config::{Config, Flags, Globals};
+use crate::deprecation;
 use crate::error::{CliError, Exit};
-use crate::show::doctor::size;
 use crate::show::{json, print};
 
 /// Erase old texts and outputs that no session needs; without --enforce, only count them.
@@ -41,7 +41,7 @@ impl CleanupArgs {
 
     /// The number of days to keep.
     fn days(&self, globals: &Globals) -> Result<u32, CliError> {
-        let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
+        let config = deprecation::load(globals, FlagValues::default())?;
         self.days.or(config.keep_days()).ok_or_else(|| CliError::Refused {
             exit: Exit::Usage,
             what: "nothing is old: `retention.keep_days` is off, so everything is kept".to_owned(),

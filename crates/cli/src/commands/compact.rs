@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
+use config::Globals;
 use gateway::show::lookup;
 use journal::Reader;
 use protocol::Client;
@@ -11,7 +12,7 @@ use protocol::method::{CompactParams, Compacted, SessionsCompact, SessionsUncomp
 use super::follower::{End, Follower, change};
 use super::resume;
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals};
+use crate::deprecation;
 use crate::error::CliError;
 use crate::show::{json, json_line, print};
 
@@ -43,7 +44,7 @@ pub(crate) async fn run(args: CompactArgs, globals: &Globals) -> Result<(), CliE
         );
         return print(&if args.writer.json { json(&undone) } else { text });
     }
-    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
     let compacted = compact(&mut follower, &key, args.focus).await;
     let told = compacted.and_then(|compacted| {

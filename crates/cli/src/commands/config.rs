@@ -6,11 +6,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
+use config::{Config, Effective, FILE, FlagValues, Globals, Remark, Review, Setting, Subject, schema, today};
 use serde::Serialize;
 
-use crate::config::{Config, Effective, FILE, Flags, Globals, Remark, Review, Setting, Subject, schema};
 use crate::error::CliError;
-use crate::resolver::today;
 use crate::show::human::{columns, count, printable};
 use crate::show::{json, print};
 
@@ -67,7 +66,7 @@ enum ConfigCommand {
 pub(crate) fn run(args: ConfigArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
         ConfigCommand::Show { origin, workspace, json } => {
-            let effective = Config::effective(&globals.home, &globals.environment, Flags { workspace })?;
+            let effective = Config::effective(&globals.home, &globals.environment, FlagValues { workspace })?;
             let shown = Shown::of(effective, globals);
             print(&if json { self::json(&shown) } else { lay_out(&shown, origin) })
         }
@@ -150,7 +149,7 @@ struct Checked {
 }
 
 fn check(globals: &Globals, as_json: bool) -> Result<(), CliError> {
-    let Review { errors, warnings, set } = Config::review(&globals.home, &globals.environment, Flags::default());
+    let Review { errors, warnings, set } = Config::review(&globals.home, &globals.environment, FlagValues::default());
     let checked = Checked { place: ConfigFile::of(globals), errors, warnings };
     print(&if as_json { json(&checked) } else { lay_out_check(&checked, set) })?;
     match checked.errors.len() {

@@ -1,9 +1,9 @@
 //! `limulus diff`: what runs changed in files.
 
 use clap::Args;
+use config::Globals;
 use protocol::method::{DiffParams, FileAct, FileDiff, RunDiff, RunsDiff};
 
-use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::output::{Control, Output, Part};
 use crate::reading::ask;

@@ -7,10 +7,10 @@ mod rest;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use config::Globals;
 use gateway::show::owner;
 use journal::check::{self, CheckReport, Progress, Repair};
 
-use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::output::say_step;
 use crate::show::doctor::{Shown, lay_out};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
+use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{CallOutcome, ProcessState, SessionRow};
 use gateway::show::{fold_branch, lookup};
@@ -11,7 +12,7 @@ use protocol::method::{EndParams, SessionsEnd};
 
 use super::follower::{End, Follower};
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals};
+use crate::deprecation;
 use crate::error::{CliError, Exit};
 
 /// End a session permanently: its run, its queue, its background processes; the conversation stays readable.
@@ -24,7 +25,7 @@ pub(crate) struct EndArgs {
 }
 
 pub(crate) async fn run(args: EndArgs, globals: &Globals) -> Result<(), CliError> {
-    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     // Do not create a session only to end it.
     let reader = Reader::open(&globals.home)?;
     let row = lookup::session(&reader, Some(&args.key))?;

@@ -4,13 +4,13 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use clap::Args;
+use config::Globals;
 use gateway::SessionKey;
 use journal::Reader;
 use protocol::Event;
 
 use super::follower::quit_on_signals;
 use super::stream::{Followed, StreamReader, StreamTarget};
-use crate::config::Globals;
 use crate::error::CliError;
 use crate::owner_client::{failed, look};
 use crate::render::{Screen, Style};

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use config::{Config, Globals};
 use journal::{Read as _, Reader};
 use protocol::event::AGENT_EVENT;
 use protocol::method::{
@@ -23,7 +24,7 @@ use tokio::time::timeout;
 
 use super::asking::Asking;
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals};
+use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::here::Here;
 use crate::output;
@@ -432,7 +433,7 @@ pub(crate) async fn change<T: Changed>(
     writer: &WriterArgs,
     call: impl AsyncFn(&Client) -> Result<T, ClientError>,
 ) -> Result<T, CliError> {
-    let config = Arc::new(Config::load(&globals.home, &globals.environment, writer.flags())?);
+    let config = Arc::new(deprecation::load(globals, writer.flags())?);
     let mut follower = Follower::open(globals, config, writer, 1).await?;
     let answer = loop {
         match call(follower.client()).await {

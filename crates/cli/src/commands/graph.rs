@@ -2,10 +2,10 @@
 //! path of a run.
 
 use clap::{Args, ValueEnum};
+use config::Globals;
 use gateway::show::{lookup, texts, trace};
 use protocol::method::RunParams;
 
-use crate::config::Globals;
 use crate::error::CliError;
 use crate::show::graph::Graph;
 use crate::show::{dot, json, mermaid, open, print, svg, xstate};

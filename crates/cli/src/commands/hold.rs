@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
+use config::Globals;
 use engine::RunId;
 use engine::tables::transitions::RunState;
 use gateway::show::lookup;
@@ -15,7 +16,7 @@ use super::abort::until_ended;
 use super::follower::{End, Follower, change};
 use super::resume;
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals};
+use crate::deprecation;
 use crate::error::CliError;
 use crate::owner_client::{failed, is_gone};
 use crate::show::choice::RunChoice;
@@ -99,7 +100,7 @@ pub(crate) async fn break_at(args: BreakArgs, globals: &Globals) -> Result<(), C
 }
 
 pub(crate) async fn run_resume(args: ResumeArgs, globals: &Globals) -> Result<(), CliError> {
-    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let reader = Reader::open(&globals.home)?;
     let found = lookup::run(&reader, &args.choice.into())?;
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;

@@ -4,8 +4,8 @@ mod check;
 mod list;
 
 use clap::{Args, Subcommand};
+use config::Globals;
 
-use crate::config::Globals;
 use crate::error::CliError;
 
 /// List models, and check what works with one of them.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
+use config::{FlagValues, Globals};
 use engine::Timestamp;
 use protocol::method::{
     CooldownView, LoweredLevelView, NoParams, ProfileClearParams, ProfileUseParams, ProfilesClear, ProfilesCleared,
@@ -13,7 +14,7 @@ use serde::Serialize;
 
 use super::follower::change;
 use crate::args::WriterArgs;
-use crate::config::{Config, Flags, Globals};
+use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
 use crate::show::human::{Page, Zone, columns};
@@ -84,7 +85,7 @@ pub(crate) fn read(args: &ProfilesArgs, globals: &Globals) -> Result<(), CliErro
     let ProfilesCommand::List { json: as_json } = args.command else {
         return Err(CliError::bug("`profiles` was taken for a command that reads"));
     };
-    let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
+    let config = deprecation::load(globals, FlagValues::default())?;
     let known = match ask::<ProfilesList>(globals, NoParams {}) {
         // A home without a journal has no cooldowns.
         Err(error) if error.exit() == Exit::NotFound => ProfilesListed::default(),
@@ -121,7 +122,7 @@ pub(crate) async fn write(args: ProfilesArgs, globals: &Globals) -> Result<(), C
 
 /// An existing provider and profile.
 fn configured(globals: &Globals, which: &str) -> Result<(String, Option<String>), CliError> {
-    let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
+    let config = deprecation::load(globals, FlagValues::default())?;
     let (provider, profile) = which.split_once('/').map_or((which, None), |(of, name)| (of, Some(name)));
     let profiles = config.profiles();
     let is_it = |(of, name): &(String, String)| of == provider && profile.is_none_or(|profile| profile == name);

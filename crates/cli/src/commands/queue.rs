@@ -1,6 +1,7 @@
 //! `limulus queue`: lists and cancels waiting messages, prints the routing table, and sets queue modes.
 
 use clap::{Args, Subcommand};
+use config::Globals;
 use engine::tables::routing::{MODES, OnlyIf, ROUTES};
 use engine::{Interrupt, QueueMode};
 use gateway::show::name;
@@ -13,7 +14,6 @@ use serde::Serialize;
 
 use super::follower::change;
 use crate::args::WriterArgs;
-use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
 use crate::show::human::{Page, Zone, columns, count, excerpt};

@@ -1,12 +1,12 @@
 //! `limulus receipt`: what became of one message.
 
 use clap::Args;
+use config::Globals;
 use engine::MessageId;
 use gateway::show::name;
 use protocol::method::{ReceiptParams, ReceiptsGet};
 use protocol::show::{ReceiptStory, SteerLeg};
 
-use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
 use crate::show::human::{Page, Zone, excerpt, printable_line};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use clap::Args;
+use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{Lifecycle, Outcome, Phase, Session, SessionRow, WaitFor};
@@ -18,7 +19,7 @@ use protocol::{ClientError, Event};
 use super::budget;
 use super::follower::{End, Follower, HOME, Happening, can_approve};
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals};
+use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::owner_client::{failed, is_gone};
 use crate::render::Screen;
@@ -41,7 +42,7 @@ pub(crate) struct ResumeArgs {
 
 pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliError> {
     let key = args.key.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
-    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     // Do not create a home only to resume nothing.
     let reader = match Reader::open(&globals.home) {
         // This is the command that other commands name for it.

@@ -1,6 +1,7 @@
 //! `limulus runs list`, `show`, `trace` and `explain`. The other subcommands of `runs` have their own files.
 
 use clap::{Args, Subcommand};
+use config::Globals;
 use engine::Timestamp;
 use engine::tables::failover::FailureCategory;
 use gateway::show::name;
@@ -14,7 +15,6 @@ use super::send::SteerArgs;
 use super::wait::WaitArgs;
 use super::watch::WatchArgs;
 use crate::args::PageArgs;
-use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
 use crate::show::choice::RunChoice;

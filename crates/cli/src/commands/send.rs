@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use config::{Globals, Subject, today};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::routing::OnlyIf;
 use engine::{Interrupt, MessageId, ModeSource, QueueMode, ReceiptRow, ReceiptState, RunId, Timestamp};
@@ -16,10 +17,9 @@ use uuid::Uuid;
 
 use super::follower::{End, Follower};
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals, Subject};
+use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::owner_client::{failed, is_gone, look};
-use crate::resolver::today;
 use crate::show::human::Page;
 use crate::show::{json, print};
 
@@ -132,7 +132,7 @@ struct SentMessage {
 pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliError> {
     let message = super::agent::text(&args.text)?;
     let key = SessionKey::parse(Some(&args.session))?;
-    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let overrides = engine::Overrides::default();
     // Reject what cannot run before anything is recorded.
     let subject = Subject {

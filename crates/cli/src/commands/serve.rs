@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use config::{Config, ConfigResolver, Globals};
 use gateway::socket::{self, Listener};
 use gateway::{RecoveredSessions, Service, ServiceOptions, Tenure};
 use journal::{Journal as _, Sqlite};
@@ -18,11 +19,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals};
+use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::output::say;
 use crate::owner_client::{NOTES, hang_up, say_damage};
-use crate::resolver::ConfigResolver;
 use crate::show::print;
 use crate::signals::{self, Insists};
 use crate::{idle, retention};
@@ -57,7 +57,7 @@ pub(crate) enum UnitOf {
 }
 
 pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
-    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     config.check_workspace()?;
     let drain = config.drain();
     let program =

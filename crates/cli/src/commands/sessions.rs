@@ -1,6 +1,7 @@
 //! `limulus sessions list`, `sessions show` and `sessions context`. `end` and `compact` hold the writing commands.
 
 use clap::{Args, Subcommand};
+use config::Globals;
 use engine::Flags;
 use gateway::show::name;
 use protocol::method::{
@@ -12,7 +13,6 @@ use super::cleanup::CleanupArgs;
 use super::compact::CompactArgs;
 use super::end::EndArgs;
 use crate::args::PageArgs;
-use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
 use crate::show::human::{Page, Zone, columns, count, excerpt, next_recovery, resources};

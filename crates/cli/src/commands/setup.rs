@@ -7,12 +7,13 @@ mod found;
 mod trial;
 
 use clap::Args;
+use config::{Config, FILE, FlagValues, Globals, key_variables};
 use serde::Serialize;
 
 use self::dialogue::Dialogue;
 use self::file::Change;
 use self::found::Found;
-use crate::config::{Config, FILE, Flags, Globals, key_variables};
+use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::show::{json, print};
 
@@ -47,7 +48,7 @@ struct Done<'a> {
 }
 
 pub(crate) async fn run(args: SetupArgs, globals: &Globals) -> Result<(), CliError> {
-    let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
+    let config = deprecation::load(globals, FlagValues::default())?;
     let mut dialogue = Dialogue::new(args.yes)?;
     let found = found::look(&config, &globals.environment).await;
     if found.is_empty() {
@@ -96,7 +97,7 @@ fn nothing() -> CliError {
 
 /// The layer above the file that sets the model, if one does.
 fn overriding(globals: &Globals) -> Result<Option<String>, CliError> {
-    let effective = Config::effective(&globals.home, &globals.environment, Flags::default())?;
+    let effective = Config::effective(&globals.home, &globals.environment, FlagValues::default())?;
     let model = effective.settings.into_iter().find(|setting| setting.key == "agents.main.model");
     Ok(model.filter(|setting| setting.layer != "file").and_then(|setting| setting.at))
 }

@@ -1,11 +1,11 @@
 //! `limulus status`: the owner of the home, its sessions, and what the unfinished ones wait for.
 
 use clap::Args;
+use config::Globals;
 use gateway::methods::reading::without_journal;
 use protocol::method::{NoParams, StatusGet};
 use protocol::show::{Held, Owner, Status, Unfinished};
 
-use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
 use crate::show::human::{Zone, columns, count, next_recovery, printable};

@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
+use config::Globals;
 use engine::FileKind;
 use journal::Reader;
 use protocol::Client;
@@ -10,7 +11,6 @@ use protocol::method::{FileAct, FilesUndone, RunsUndo, UndoParams, UndoneFile};
 
 use super::follower::change;
 use crate::args::WriterArgs;
-use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::prompt;

@@ -1,9 +1,9 @@
 //! `limulus usage`: what the runs of the home have used.
 
 use clap::{Args, ValueEnum};
+use config::Globals;
 use protocol::method::{UsageBy, UsageGet, UsageParams, UsageRow, UsageStory};
 
-use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
 use crate::show::human::{columns, dollars};

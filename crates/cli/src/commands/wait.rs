@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use config::Globals;
 use engine::{Outcome, ReceiptRow, RunId};
 use gateway::show::lookup;
 use journal::{Read as _, Reader};
 use protocol::method::{AgentWait, WaitParams, WaitStatus, Waited};
 
 use super::agent::incomplete;
-use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::owner_client::{failed, is_gone, look};
 use crate::show::choice::RunChoice;

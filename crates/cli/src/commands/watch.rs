@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use config::Globals;
 use engine::{ReceiptRow, RunId};
 use gateway::show::lookup::{self, FoundRun};
 use journal::{Read as _, Reader};
@@ -13,7 +14,6 @@ use protocol::event::RunEnd;
 use super::agent::never_began;
 use super::follower::{can_approve, quit_on_signals};
 use super::stream::{Followed, StreamReader, StreamTarget};
-use crate::config::Globals;
 use crate::error::CliError;
 use crate::owner_client::{OwnerClient, failed, look};
 use crate::render::{Screen, Style};

@@ -1,6 +1,7 @@
 //! Lays out the report of a check on one page: what was checked, what is wrong and where, what it means, and its
 //! repair.
 
+use config::size;
 use engine::Timestamp;
 use journal::Collected;
 use journal::check::{CheckReport, Counts, Finding, Repair, Where};
@@ -88,16 +89,6 @@ fn files(counts: &Counts) -> String {
 fn ends(counts: &Counts) -> String {
     let position = |position: u64| if position == 0 { "none known".to_owned() } else { format!("position {position}") };
     format!("{}; acknowledged: {}", position(counts.head), position(counts.mark))
-}
-
-/// A size in bytes with a unit of powers of 1024.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes.div_ceil(1024)),
-        1_048_576..1_073_741_824 => format!("{} MiB", bytes.div_ceil(1_048_576)),
-        _ => format!("{} GiB", bytes / 1_073_741_824),
-    }
 }
 
 fn lay_out_finding(page: &mut Page, finding: &Finding, zone: &Zone) {

@@ -18,10 +18,10 @@ pub(crate) mod xstate;
 
 use std::io;
 
+use config::Globals;
 use journal::Reader;
 use serde::Serialize;
 
-use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::output::{Output, say};
 

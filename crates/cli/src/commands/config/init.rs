@@ -3,9 +3,9 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use config::{FILE, Globals, make_private, template};
 use serde_json::json;
 
-use crate::config::{FILE, Globals, make_private, template};
 use crate::error::{CliError, Exit};
 use crate::show::{json, print};
 

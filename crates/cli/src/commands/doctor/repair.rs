@@ -1,5 +1,6 @@
 //! `limulus doctor --repair`: runs one repair after asking, if the check found the damage that it is for.
 
+use config::Globals;
 use journal::check::{CheckReport, Checkpoint, Repair, What};
 use journal::repair::{Did, Repairs};
 use journal::{Read as _, Reader, Sqlite};
@@ -7,7 +8,6 @@ use runtime::repair::HeldSession;
 
 use super::quarantine::keep_texts;
 use super::{DoctorArgs, Line, check_home, rest};
-use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::output::say;
 use crate::prompt;

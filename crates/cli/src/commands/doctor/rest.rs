@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use config::{Globals, size};
 use engine::{EffectId, RunId};
 use gateway::show::fold_branch;
 use journal::check::CheckReport;
@@ -9,9 +10,7 @@ use journal::repair::Did;
 use journal::{Collected, Read, Reader, Sqlite};
 use tools::Orphans;
 
-use crate::config::Globals;
 use crate::error::{CliError, Exit};
-use crate::show::doctor::size;
 use crate::show::human::count;
 
 const REPAIR: &str = "`limulus doctor --repair collect`";

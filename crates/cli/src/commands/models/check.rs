@@ -1,13 +1,13 @@
 //! `limulus models check`: sends small real requests and prints a line for each.
 
+use config::{FlagValues, Globals, Resolved, Subject, today};
 use engine::Overrides;
 use serde::Serialize;
 
-use crate::config::{Config, Flags, Globals, Resolved, Subject};
+use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::output::say_step;
 use crate::probes::{Asker, Finding, probe};
-use crate::resolver::today;
 use crate::show::human::printable;
 use crate::show::{json, print};
 
@@ -24,7 +24,7 @@ struct Checked {
 }
 
 pub(super) async fn run(model: Option<String>, as_json: bool, globals: &Globals) -> Result<(), CliError> {
-    let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
+    let config = deprecation::load(globals, FlagValues::default())?;
     let overrides = Overrides { model, ..Overrides::default() };
     let subject = Subject {
         agent: "main",

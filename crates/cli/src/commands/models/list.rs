@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use config::{Config, Figures, FlagValues, Globals, KeyStatus, Subject, today};
 use engine::Price;
 use models::{Levels, Origin, catalogue_date, known_models};
 use serde::Serialize;
 
-use crate::config::{Config, Figures, Flags, Globals, KeyStatus, Subject};
+use crate::deprecation;
 use crate::error::CliError;
-use crate::resolver::today;
 use crate::show::human::columns;
 use crate::show::{json, print};
 
@@ -51,7 +51,7 @@ impl From<Price> for Dollars {
 }
 
 pub(super) fn run(as_json: bool, globals: &Globals) -> Result<(), CliError> {
-    let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
+    let config = deprecation::load(globals, FlagValues::default())?;
     let rows = rows(&config);
     print(&if as_json { json(&rows) } else { lay_out(&rows) })
 }

@@ -5,10 +5,10 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use config::{Config, make_private, read_config};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 use super::found::{By, Found};
-use crate::config::{Config, make_private, read_config};
 use crate::error::{CliError, Exit};
 
 /// The first line of a new file.
@@ -222,7 +222,7 @@ fn failed(file: &Path, error: &io::Error) -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::template;
+    use config::template;
 
     fn openai() -> Found {
         Found { model: "openai/gpt-x".to_owned(), by: By::Variable("OPENAI_API_KEY") }

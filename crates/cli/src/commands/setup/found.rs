@@ -1,8 +1,7 @@
 //! Finds usable models: providers by the variables of their keys, and the models of a local Ollama.
 
+use config::{Config, Environment};
 use serde::Serialize;
-
-use crate::config::{Config, Environment};
 
 /// At most this many models of one Ollama are offered; others can be written into the file by hand.
 const LOCAL_MODELS: usize = 8;

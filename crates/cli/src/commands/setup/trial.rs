@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use config::{Config, ConfigError};
 use engine::{Candidate, Failure, FailureClass};
 use futures_util::StreamExt as _;
 use models::{Api, Cached, Endpoint, Message, Model as _, ModelSet, Request};
 
 use super::found::{By, Found};
-use crate::config::{Config, ConfigError};
 use crate::output::say_step;
 use crate::render::SPINNER;
 

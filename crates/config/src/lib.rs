@@ -1,9 +1,13 @@
 //! The configuration: its settings (`declared`, `settings`, `kind`), its layers (`layers`), the settings of a run
 //! (`resolve`), the endpoints of models (`endpoints`) and their credentials (`credentials`). Commands print the values
 //! in force (`effective`), errors and warnings (`review`), and every key with its purpose (`reference`, `schema`);
-//! `reload` notices a changed file. What may not live here: reading or writing of anything but configuration.
+//! `reload` notices a changed file, and `resolver` gives the runtime what is in force. What may not live here: reading or
+//! writing of anything but configuration, and printing: a command prints what it gets from here.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod budget;
+mod capacity;
 mod concealed;
 mod credentials;
 mod declared;
@@ -22,12 +26,14 @@ mod profiles;
 mod reference;
 mod reload;
 mod resolve;
+mod resolver;
 mod review;
 mod schema;
 mod session;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,20 +44,21 @@ use engine::{LaneBounds, ModeSource, QueueSettings, SharedBudget};
 use jiff::Zoned;
 use serde::Deserialize;
 
-use crate::deprecation;
-
-pub(crate) use effective::{Effective, Setting};
-pub(crate) use endpoints::key_variables;
-pub(crate) use environment::Environment;
-pub(crate) use error::ConfigError;
-pub(crate) use figures::Figures;
-pub(crate) use files::{make_private, read_config};
-pub(crate) use key_status::KeyStatus;
-pub(crate) use reference::template;
-pub(crate) use reload::Stamp;
-pub(crate) use resolve::{Resolved, Subject};
-pub(crate) use review::{Remark, Review};
-pub(crate) use schema::schema;
+pub use capacity::size;
+pub use effective::{Effective, Setting};
+pub use endpoints::key_variables;
+pub use environment::Environment;
+pub use error::ConfigError;
+pub use figures::Figures;
+pub use files::{make_private, read_config};
+pub use key_status::KeyStatus;
+pub use reference::template;
+pub use reload::Stamp;
+pub use resolve::{Resolved, Subject};
+pub use resolver::{ConfigResolver, today};
+pub use review::{Remark, Review};
+pub use schema::schema;
+pub use warnings::fresh;
 
 use declared::{
     Agent, Budget, Compaction, Display, Lanes, ModelFigures, Offline, Profile, Provider, Queue, Requests, Retention,
@@ -60,19 +67,20 @@ use declared::{
 use layers::Layers;
 
 /// The name of the file in the home.
-pub(crate) const FILE: &str = "config.toml";
+pub const FILE: &str = "config.toml";
 
 /// The inputs of every command.
 #[derive(Debug, Clone)]
-pub(crate) struct Globals {
-    pub(crate) environment: Environment,
+pub struct Globals {
+    /// Its variables and its current folder.
+    pub environment: Environment,
     /// The folder with the journal and config.toml.
-    pub(crate) home: PathBuf,
+    pub home: PathBuf,
 }
 
 impl Globals {
     /// The environment of this process and the home that it names.
-    pub(crate) fn of_process() -> Result<Self, ConfigError> {
+    pub fn of_process() -> Result<Self, ConfigError> {
         let environment = Environment::of_process();
         let home = environment.home()?;
         Ok(Self { environment, home })
@@ -81,19 +89,19 @@ impl Globals {
 
 /// The settings that flags override for one command.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Flags {
+pub struct FlagValues {
     /// `--workspace`: the folder to work in, for all agents.
-    pub(crate) workspace: Option<String>,
+    pub workspace: Option<String>,
 }
 
 /// The whole configuration, checked.
 #[derive(Debug, Clone)]
-pub(crate) struct Config {
+pub struct Config {
     home: PathBuf,
     /// The stamp of the file just before it was read.
     stamp: Option<Stamp>,
     environment: Environment,
-    flags: Flags,
+    flags: FlagValues,
     values: Values,
     /// Whether the queue mode of messages is configured, so that it is not the built-in default.
     has_mode: bool,
@@ -101,21 +109,14 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Reads every layer and prints warnings about old names. Fails with the first error.
-    pub(crate) fn load(home: &Path, environment: &Environment, flags: Flags) -> Result<Self, ConfigError> {
-        let config = Self::load_quietly(home, environment, flags)?;
-        deprecation::warn(config.deprecated());
-        Ok(config)
-    }
-
-    /// The same without printing the warnings.
-    fn load_quietly(home: &Path, environment: &Environment, flags: Flags) -> Result<Self, ConfigError> {
+    /// Reads every layer. Fails with the first error.
+    pub fn load(home: &Path, environment: &Environment, flags: FlagValues) -> Result<Self, ConfigError> {
         let (config, _, wrong) = Self::read(home, environment, flags);
         wrong.into_iter().next().map_or(Ok(config), Err)
     }
 
     /// Reads every layer and collects all errors. The configuration holds the values without errors.
-    fn read(home: &Path, environment: &Environment, flags: Flags) -> (Self, Layers, Vec<ConfigError>) {
+    fn read(home: &Path, environment: &Environment, flags: FlagValues) -> (Self, Layers, Vec<ConfigError>) {
         let stamp = Stamp::of(&home.join(FILE));
         let layers = Layers::read(&home.join(FILE), environment);
         let whole = toml::Value::Table(layers.table());
@@ -146,7 +147,7 @@ impl Config {
     }
 
     /// How many runs execute at once, by lane.
-    pub(crate) fn lanes(&self) -> LaneBounds {
+    pub fn lanes(&self) -> LaneBounds {
         let Lanes { main, subagent, cron } = self.values.lanes;
         let agent = self.values.budget.runs_of_agent();
         let agents = self.values.budget.agents_at_once();
@@ -154,17 +155,17 @@ impl Config {
     }
 
     /// The names of the configured agents.
-    pub(crate) fn agents(&self) -> Vec<String> {
+    pub fn agents(&self) -> Vec<String> {
         self.values.agents.keys().cloned().collect()
     }
 
     /// The budgets that all sessions share.
-    pub(crate) fn shared_budget(&self) -> SharedBudget {
+    pub fn shared_budget(&self) -> SharedBudget {
         self.values.budget.shared()
     }
 
     /// The default queue settings of an agent, and the time before which conversations are stale now.
-    pub(crate) fn queue(&self, agent: &str, now: &Zoned) -> QueueSettings {
+    pub fn queue(&self, agent: &str, now: &Zoned) -> QueueSettings {
         let Queue { mode, debounce_ms, cap, drop, cut, interrupt, .. } = self.values.queue;
         let agent = self.values.agents.get(agent);
         let of_home = if self.has_mode { ModeSource::Configuration } else { ModeSource::BuiltIn };
@@ -176,22 +177,22 @@ impl Config {
     }
 
     /// Idle time after which a service ends a session; none = never.
-    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+    pub fn idle_timeout(&self) -> Option<Duration> {
         self.values.session.idle_timeout_s.get().map(Duration::from_secs)
     }
 
     /// Days after which unneeded texts and outputs are erased; none = never.
-    pub(crate) fn keep_days(&self) -> Option<u32> {
+    pub fn keep_days(&self) -> Option<u32> {
         self.values.retention.keep_days.get()
     }
 
     /// The maximum size of the journal, bytes; none = unlimited.
-    pub(crate) fn journal_bytes(&self) -> Option<u64> {
+    pub fn journal_bytes(&self) -> Option<u64> {
         self.values.retention.journal_mb.get().map(|most| most << 20)
     }
 
     /// How much is kept of what files held before they were changed.
-    pub(crate) fn store_limits(&self) -> tools::StoreLimits {
+    pub fn store_limits(&self) -> tools::StoreLimits {
         let Undo { max_mb, keep_days, file_mb } = self.values.undo;
         let bytes = |most: Option<u64>| most.map_or(u64::MAX, |most| most << 20);
         tools::StoreLimits {
@@ -202,32 +203,32 @@ impl Config {
     }
 
     /// A warning for each old name that the file and the variables use.
-    pub(crate) fn deprecated(&self) -> &[String] {
+    pub fn deprecated(&self) -> &[String] {
         &self.deprecated
     }
 
     /// The home: the folder with the journal.
-    pub(crate) fn home(&self) -> &Path {
+    pub fn home(&self) -> &Path {
         &self.home
     }
 
     /// The prefix that marks a steer for the model.
-    pub(crate) fn steer_prefix(&self) -> Arc<str> {
+    pub fn steer_prefix(&self) -> Arc<str> {
         Arc::clone(&self.values.queue.steer_prefix)
     }
 
     /// How long streaming answers may continue when the service is stopped.
-    pub(crate) fn drain(&self) -> Duration {
+    pub fn drain(&self) -> Duration {
         Duration::from_secs(self.values.serve.drain_s)
     }
 
     /// The delay of the built-in model before each piece of its answer.
-    pub(crate) fn offline_pace(&self) -> Duration {
+    pub fn offline_pace(&self) -> Duration {
         Duration::from_millis(self.values.offline.pace_ms)
     }
 
     /// Whether commands show the output of every call.
-    pub(crate) fn is_verbose(&self) -> bool {
+    pub fn is_verbose(&self) -> bool {
         self.values.display.verbose
     }
 }

@@ -9,7 +9,7 @@ use super::endpoints::{BuiltIn, built_in};
 
 /// The layer that a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum ValueOrigin {
     /// The built-in defaults.
     Defaults,
     File {
@@ -26,9 +26,9 @@ pub(crate) enum Origin {
     },
 }
 
-impl Origin {
+impl ValueOrigin {
     /// The name of the layer, for `config show --origin`.
-    pub(crate) fn layer(&self) -> &'static str {
+    pub fn layer(&self) -> &'static str {
         match self {
             Self::Defaults => "defaults",
             Self::File { .. } => "file",
@@ -38,7 +38,7 @@ impl Origin {
     }
 
     /// The place in the layer: `PATH:LINE`, or the name of the variable or flag.
-    pub(crate) fn at(&self) -> Option<String> {
+    pub fn at(&self) -> Option<String> {
         match self {
             Self::Defaults => None,
             Self::File { path, line } => Some(format!("{}:{line}", path.display())),
@@ -48,7 +48,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Defaults => f.write_str("the defaults"),
@@ -61,7 +61,8 @@ impl fmt::Display for Origin {
 
 /// An error of a configuration. `origin` is the place of the value; `nearest` the nearest known name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ConfigError {
+#[allow(missing_docs, reason = "the messages say it themselves")]
+pub enum ConfigError {
     /// The file exists and cannot be read.
     #[error("{} cannot be read: {detail}", path.display())]
     Unreadable {
@@ -72,21 +73,21 @@ pub(crate) enum ConfigError {
     /// The file is not TOML.
     #[error("{origin} is not valid TOML: {detail}")]
     Syntax {
-        origin: Origin,
+        origin: ValueOrigin,
         /// The error of the parser.
         detail: String,
     },
     #[error("{origin}: unknown key `{key}`")]
-    UnknownKey { origin: Origin, key: String, nearest: String },
+    UnknownKey { origin: ValueOrigin, key: String, nearest: String },
     #[error("unknown variable {name}")]
     UnknownVariable { name: String, nearest: String },
     /// A key of a provider where a name belongs.
     #[error("{origin}: `{key}` has a key of a provider in the place of a name")]
-    KeyAsName { origin: Origin, key: String },
+    KeyAsName { origin: ValueOrigin, key: String },
     /// A value that its key does not take.
     #[error("{origin}: `{key}` cannot be {found}")]
     Value {
-        origin: Origin,
+        origin: ValueOrigin,
         key: String,
         /// The value, secrets masked.
         found: String,
@@ -160,7 +161,7 @@ pub(crate) enum ConfigError {
 
 impl ConfigError {
     /// What the user can do.
-    pub(crate) fn hint(&self) -> String {
+    pub fn hint(&self) -> String {
         match self {
             Self::Unreadable { .. } => "make it readable, or set LIMULUS_HOME to another folder".to_owned(),
             Self::Syntax { .. } => "fix that line; https://toml.io shows the format".to_owned(),

@@ -8,19 +8,20 @@ use serde::Serialize;
 
 use super::declared::Provider;
 use super::endpoints::KeySource;
-use super::error::{ConfigError, Origin};
+use super::error::{ConfigError, ValueOrigin};
 use super::figures::Figures;
 use super::kind::Kind;
 use super::layers::{Layers, dotted};
 use super::settings::{self, Entry};
-use super::{Config, Environment, FILE, Flags};
+use super::{Config, Environment, FILE, FlagValues};
 
 /// An error or a warning about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Remark {
-    pub(crate) what: String,
+pub struct Remark {
+    /// What is wrong, with its place.
+    pub what: String,
     /// What to write instead.
-    pub(crate) hint: String,
+    pub hint: String,
 }
 
 impl From<&ConfigError> for Remark {
@@ -31,17 +32,18 @@ impl From<&ConfigError> for Remark {
 
 /// All errors and warnings of a configuration.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Review {
+pub struct Review {
     /// Each of them prevents runs from starting.
-    pub(crate) errors: Vec<Remark>,
-    pub(crate) warnings: Vec<Remark>,
+    pub errors: Vec<Remark>,
+    /// Runs start all the same.
+    pub warnings: Vec<Remark>,
     /// The number of keys that the file and the variables set.
-    pub(crate) set: usize,
+    pub set: usize,
 }
 
 impl Config {
     /// Reads every layer and checks all values.
-    pub(crate) fn review(home: &Path, environment: &Environment, flags: Flags) -> Review {
+    pub fn review(home: &Path, environment: &Environment, flags: FlagValues) -> Review {
         let (config, layers, mut errors) = Self::read(home, environment, flags);
         let models = config.models_of_agents();
         for (agent, model) in &models {
@@ -65,7 +67,7 @@ impl Config {
                 true
             }
         });
-        let set = layers.values().filter(|(_, _, origin)| **origin != Origin::Defaults).count();
+        let set = layers.values().filter(|(_, _, origin)| **origin != ValueOrigin::Defaults).count();
         Review { errors: errors.iter().map(Remark::from).collect(), warnings, set }
     }
 
@@ -125,9 +127,9 @@ fn is_reported(error: &ConfigError, errors: &[ConfigError]) -> bool {
 
 /// Warns if the file holds a key and other users can read it.
 fn readable_by_others(file: &Path, layers: &Layers) -> Option<Remark> {
-    let is_literal = |(path, value, origin): (&[String], &toml::Value, &Origin)| {
+    let is_literal = |(path, value, origin): (&[String], &toml::Value, &ValueOrigin)| {
         settings::at(path) == Entry::Key(Kind::Secret)
-            && matches!(origin, Origin::File { .. })
+            && matches!(origin, ValueOrigin::File { .. })
             && value.as_str().is_some_and(|text| !KeySource::of(text).is_reference())
     };
     let mode = std::fs::metadata(file).ok()?.mode();
@@ -189,7 +191,7 @@ mod tests {
         let path = home.path().join(FILE);
         fs::write(&path, file).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-        let mut review = Config::review(home.path(), &Environment::of(variables, "/now"), Flags::default());
+        let mut review = Config::review(home.path(), &Environment::of(variables, "/now"), FlagValues::default());
         for remark in review.errors.iter_mut().chain(&mut review.warnings) {
             remark.what = remark.what.replace(home.path().to_str().unwrap(), "HOME");
         }
@@ -300,7 +302,7 @@ mod tests {
         // The configuration itself.
         let home = tempfile::tempdir().unwrap();
         fs::rename(&pipe, home.path().join(FILE)).unwrap();
-        let review = Config::review(home.path(), &Environment::of(&[], "/now"), Flags::default());
+        let review = Config::review(home.path(), &Environment::of(&[], "/now"), FlagValues::default());
         assert!(review.errors[0].what.contains("not a regular file"), "{review:?}");
     }
 }

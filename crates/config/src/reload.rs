@@ -8,7 +8,7 @@ use super::{Config, ConfigError, FILE};
 
 /// Identifies a version of a file: its times, its size and its inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     modified: (i64, i64),
     changed: (i64, i64),
     bytes: u64,
@@ -30,17 +30,17 @@ impl Stamp {
 
 impl Config {
     /// The stamp of the file when it was read; none = there was no file.
-    pub(crate) fn stamp(&self) -> Option<Stamp> {
+    pub fn stamp(&self) -> Option<Stamp> {
         self.stamp
     }
 
     /// The stamp of the file as it is now.
-    pub(crate) fn stamp_now(&self) -> Option<Stamp> {
+    pub fn stamp_now(&self) -> Option<Stamp> {
         Stamp::of(&self.home.join(FILE))
     }
 
     /// Reads the configuration again, with the same variables and flags.
-    pub(crate) fn again(&self) -> Result<Self, ConfigError> {
-        Self::load_quietly(&self.home, &self.environment, self.flags.clone())
+    pub fn again(&self) -> Result<Self, ConfigError> {
+        Self::load(&self.home, &self.environment, self.flags.clone())
     }
 }

@@ -10,12 +10,12 @@ use models::{Endpoint, Logins};
 use runtime::{ModelPreferences, Redaction, Resolver};
 use tokio::sync::mpsc;
 
-use crate::config::{Config, ConfigError, Stamp, Subject};
-use crate::deprecation;
-use crate::retention::{self, Capacity};
+use super::capacity::{self, Capacity};
+use super::warnings::fresh;
+use super::{Config, ConfigError, Stamp, Subject};
 
 /// Resolves from the latest usable configuration.
-pub(crate) struct ConfigResolver {
+pub struct ConfigResolver {
     current: Mutex<Current>,
     /// Notes for the user about a changed file.
     notes: mpsc::Sender<String>,
@@ -37,7 +37,9 @@ struct Current {
 }
 
 impl ConfigResolver {
-    pub(crate) fn new(config: Arc<Config>, logins: Logins, notes: mpsc::Sender<String>) -> Self {
+    /// Begins with this configuration, which must have been read from the file. `notes` receives what the user is to know;
+    /// a note that has no space there is dropped.
+    pub fn new(config: Arc<Config>, logins: Logins, notes: mpsc::Sender<String>) -> Self {
         let (secrets, protected, redaction) = (vec![], BTreeSet::new(), Redaction::default());
         let seen = config.stamp();
         let mut current = Current { seen, config, secrets, protected, redaction, logins, space_note: None };
@@ -58,7 +60,7 @@ impl ConfigResolver {
                     current.seen = config.stamp();
                     current.config = Arc::new(config);
                     current.withhold();
-                    for warning in deprecation::fresh(current.config.deprecated()) {
+                    for warning in fresh(current.config.deprecated()) {
                         // A closed channel has no reader left; a full one has a reader with enough to read.
                         let _ = self.notes.try_send(warning);
                     }
@@ -117,7 +119,7 @@ impl Resolver for ConfigResolver {
     ) -> Result<Settings, Failure> {
         let subject = Subject { agent, overrides, preferences, date: &today() };
         let config = Arc::clone(&self.current().config);
-        match retention::capacity(config.home(), config.journal_bytes()) {
+        match capacity::capacity(config.home(), config.journal_bytes()) {
             Capacity::Enough => {}
             Capacity::Little(note) => {
                 // Nobody needs the note twice, and nobody needs it after the command has ended.
@@ -126,7 +128,7 @@ impl Resolver for ConfigResolver {
                     drop(self.notes.try_send(note));
                 }
             }
-            Capacity::None(why) => return Err(retention::no_space(why)),
+            Capacity::None(why) => return Err(capacity::no_space(why)),
         }
         let resolved = config.resolve(subject).map_err(|error| refused(&error, FailureClass::Refused))?;
         Ok(resolved.settings)
@@ -169,7 +171,7 @@ impl Resolver for ConfigResolver {
 }
 
 /// The local date, `YYYY-MM-DD`.
-pub(crate) fn today() -> String {
+pub fn today() -> String {
     jiff::Zoned::now().date().to_string()
 }
 
@@ -184,8 +186,8 @@ mod tests {
 
     use tempfile::TempDir;
 
+    use super::super::{Environment, FILE, FlagValues};
     use super::*;
-    use crate::config::{Environment, FILE, Flags};
 
     struct Home {
         folder: TempDir,
@@ -198,8 +200,8 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             put(folder.path(), file);
             let environment = Environment::of(&[("HOME", "/u")], "/now");
-            let config = Config::load(folder.path(), &environment, Flags::default()).unwrap();
-            let (notes_in, notes) = mpsc::channel(crate::owner_client::NOTES);
+            let config = Config::load(folder.path(), &environment, FlagValues::default()).unwrap();
+            let (notes_in, notes) = mpsc::channel(64);
             Self { folder, resolver: ConfigResolver::new(Arc::new(config), Logins::default(), notes_in), notes }
         }
 

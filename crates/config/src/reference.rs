@@ -16,7 +16,7 @@ const HEAD: &str = "\
 ";
 
 /// The initial file of a user: every key, commented out.
-pub(crate) fn template() -> String {
+pub fn template() -> String {
     SECTIONS.iter().fold(HEAD.to_owned(), |text, section| text + "\n" + &lines(section, |_| "# "))
 }
 

@@ -28,11 +28,11 @@ pub(super) fn read(path: &Path, most: u64) -> io::Result<String> {
 }
 
 /// Reads a configuration file.
-pub(crate) fn read_config(path: &Path) -> io::Result<String> {
+pub fn read_config(path: &Path) -> io::Result<String> {
     read(path, CONFIG_BYTES)
 }
 
 /// Creates a folder for its owner alone, whatever the umask, with the folders above it.
-pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
+pub fn make_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

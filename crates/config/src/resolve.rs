@@ -14,35 +14,37 @@ use super::settings::Limit;
 
 /// The inputs of a run besides the configuration.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Subject<'a> {
-    pub(crate) agent: &'a str,
+pub struct Subject<'a> {
+    /// The name of its agent.
+    pub agent: &'a str,
     /// What its message overrides.
-    pub(crate) overrides: &'a Overrides,
+    pub overrides: &'a Overrides,
     /// The preferences of its session.
-    pub(crate) preferences: ModelPreferences<'a>,
+    pub preferences: ModelPreferences<'a>,
     /// The date that the system prompt names, `YYYY-MM-DD`.
-    pub(crate) date: &'a str,
+    pub date: &'a str,
 }
 
 /// The settings of a run, with notes for its user.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Resolved {
-    pub(crate) settings: Settings,
+pub struct Resolved {
+    /// What the run keeps from its start to its end.
+    pub settings: Settings,
     /// Lines for stderr, such as a model that was chosen by default or a thinking level that it lacks.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl Config {
     /// Refuses a folder that `--workspace` names and that is not there: its name may be mistyped. The default folder of an
     /// agent is made when its run begins.
-    pub(crate) fn check_workspace(&self) -> Result<(), ConfigError> {
+    pub fn check_workspace(&self) -> Result<(), ConfigError> {
         let Some(named) = &self.flags.workspace else { return Ok(()) };
         let path = self.environment.absolute(named)?;
         if path.is_dir() { Ok(()) } else { Err(ConfigError::NoWorkspace { path }) }
     }
 
     /// Resolves everything for a run. An error means that it cannot start.
-    pub(crate) fn resolve(&self, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
+    pub fn resolve(&self, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
         let agent = self.agent(subject.agent)?;
         let (models, note) = self.models(agent, subject);
         let candidates = models
@@ -134,7 +136,7 @@ impl Config {
     }
 
     /// A model as a candidate of the agent `main`.
-    pub(crate) fn candidate_of(&self, model: &str) -> Result<Candidate, ConfigError> {
+    pub fn candidate_of(&self, model: &str) -> Result<Candidate, ConfigError> {
         self.candidate(model, self.agent("main")?, None).map(|(candidate, _)| candidate)
     }
 

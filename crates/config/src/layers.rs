@@ -11,7 +11,7 @@ use toml::{Spanned, Table, Value};
 use super::concealed::{self, shown_path, shown_unknown};
 use super::deprecated::{renamed, revalued, warning};
 use super::environment::Environment;
-use super::error::{ConfigError, Origin};
+use super::error::{ConfigError, ValueOrigin};
 use super::files::read_config;
 use super::kind::Kind;
 use super::nearest::{Among, nearest};
@@ -25,7 +25,7 @@ const PREFIX: &str = "LIMULUS_";
 /// Checked values by their path; a later layer wins. Wrong values are left out and collected as errors.
 #[derive(Default)]
 pub(super) struct Layers {
-    values: BTreeMap<Vec<String>, (Value, Origin)>,
+    values: BTreeMap<Vec<String>, (Value, ValueOrigin)>,
     wrong: Vec<ConfigError>,
     deprecated: Vec<String>,
 }
@@ -37,9 +37,9 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn origin(&self, offset: usize) -> Origin {
+    fn origin(&self, offset: usize) -> ValueOrigin {
         let line = self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1;
-        Origin::File { path: self.path.to_owned(), line }
+        ValueOrigin::File { path: self.path.to_owned(), line }
     }
 }
 
@@ -48,7 +48,7 @@ impl Layers {
     pub(super) fn read(file: &Path, environment: &Environment) -> Self {
         let mut layers = Self::default();
         for setting in settings::all().filter(|setting| matches!(setting.value, Preset::Default(_))) {
-            layers.put(&example(setting.path), setting.kind, setting.value.value(), Origin::Defaults);
+            layers.put(&example(setting.path), setting.kind, setting.value.value(), ValueOrigin::Defaults);
         }
         match read_config(file) {
             Ok(text) => layers.put_text(&text, file),
@@ -64,13 +64,13 @@ impl Layers {
     }
 
     /// The valid values by their path, each with its origin.
-    pub(super) fn values(&self) -> impl Iterator<Item = (&[String], &Value, &Origin)> {
+    pub(super) fn values(&self) -> impl Iterator<Item = (&[String], &Value, &ValueOrigin)> {
         self.values.iter().map(|(path, (value, origin))| (path.as_slice(), value, origin))
     }
 
     /// Whether the user has set the value of this path.
     pub(super) fn is_configured(&self, wanted: &[&str]) -> bool {
-        self.values().any(|(path, _, origin)| path.iter().eq(wanted) && *origin != Origin::Defaults)
+        self.values().any(|(path, _, origin)| path.iter().eq(wanted) && *origin != ValueOrigin::Defaults)
     }
 
     /// The errors, in the order of reading.
@@ -160,7 +160,7 @@ impl Layers {
             let path: Vec<String> = rest.split("__").map(str::to_lowercase).collect();
             match settings::at(&renamed(&path).0) {
                 Entry::Key(kind) => {
-                    let origin = Origin::Variable { name: name.to_owned() };
+                    let origin = ValueOrigin::Variable { name: name.to_owned() };
                     self.put(&path, kind, kind.parse(text), origin);
                 }
                 Entry::Table | Entry::Unknown => {
@@ -171,12 +171,12 @@ impl Layers {
         }
     }
 
-    fn put(&mut self, path: &[String], kind: Kind, value: Value, origin: Origin) {
+    fn put(&mut self, path: &[String], kind: Kind, value: Value, origin: ValueOrigin) {
         let (path, old_name) = renamed(path);
         let (value, old_value) = revalued(&path, value);
         self.deprecated.extend(old_name.into_iter().chain(old_value).map(|row| warning(&origin, row)));
         // If a layer has both the old and the new name, the new one wins.
-        let is_same_layer = |(_, known): &(Value, Origin)| known.layer() == origin.layer();
+        let is_same_layer = |(_, known): &(Value, ValueOrigin)| known.layer() == origin.layer();
         if old_name.is_some() && self.values.get(&path).is_some_and(is_same_layer) {
             return;
         }

@@ -6,40 +6,41 @@ use std::path::Path;
 use serde::Serialize;
 use toml::Value;
 
-use super::error::{ConfigError, Origin};
+use super::error::{ConfigError, ValueOrigin};
 use super::layers::dotted;
 use super::settings::{self, Entry};
-use super::{Config, Environment, Flags};
+use super::{Config, Environment, FlagValues};
 
 /// A key with its value in force.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Setting {
+pub struct Setting {
     /// The key as in a file.
-    pub(crate) key: String,
+    pub key: String,
     /// The value, secrets masked.
-    pub(crate) value: Value,
+    pub value: Value,
     /// `defaults`, `file`, `variable` or `flag`.
-    pub(crate) layer: &'static str,
+    pub layer: &'static str,
     /// The place in that layer: `PATH:LINE`, or the name of a variable or flag.
-    pub(crate) at: Option<String>,
+    pub at: Option<String>,
 }
 
 /// A configuration with all values in force.
 #[derive(Debug)]
-pub(crate) struct Effective {
-    pub(crate) config: Config,
+pub struct Effective {
+    /// The configuration itself.
+    pub config: Config,
     /// Ordered by key.
-    pub(crate) settings: Vec<Setting>,
+    pub settings: Vec<Setting>,
 }
 
 impl Config {
     /// Reads every layer and lists the values in force.
-    pub(crate) fn effective(home: &Path, environment: &Environment, flags: Flags) -> Result<Effective, ConfigError> {
+    pub fn effective(home: &Path, environment: &Environment, flags: FlagValues) -> Result<Effective, ConfigError> {
         let (config, layers, wrong) = Self::read(home, environment, flags);
         if let Some(error) = wrong.into_iter().next() {
             return Err(error);
         }
-        let mut rows: BTreeMap<Vec<String>, (Value, Origin)> = BTreeMap::new();
+        let mut rows: BTreeMap<Vec<String>, (Value, ValueOrigin)> = BTreeMap::new();
         for (path, value, origin) in config.known_values() {
             rows.insert(path, (Value::String(value), origin));
         }
@@ -49,7 +50,7 @@ impl Config {
         if let Some(workspace) = &config.flags.workspace {
             for agent in config.values.agents.keys() {
                 let path = ["agents", agent, "workspace"].map(str::to_owned).to_vec();
-                rows.insert(path, (Value::String(workspace.clone()), Origin::Flag { name: "--workspace" }));
+                rows.insert(path, (Value::String(workspace.clone()), ValueOrigin::Flag { name: "--workspace" }));
             }
         }
         let settings = rows.iter().map(|(path, (value, origin))| setting(path, value, origin)).collect();
@@ -57,7 +58,7 @@ impl Config {
     }
 }
 
-fn setting(path: &[String], value: &Value, origin: &Origin) -> Setting {
+fn setting(path: &[String], value: &Value, origin: &ValueOrigin) -> Setting {
     let Entry::Key(kind) = settings::at(path) else { unreachable!("a layer holds nothing but keys of the table") };
     Setting { key: dotted(path), value: kind.masked(value), layer: origin.layer(), at: origin.at() }
 }
@@ -83,7 +84,7 @@ key = \"env:ACME_KEY\"
 name = \"other\"
 ";
 
-    fn settings(flags: Flags) -> Vec<Setting> {
+    fn settings(flags: FlagValues) -> Vec<Setting> {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join(FILE), FILE_TEXT).unwrap();
         let variables = [("LIMULUS_RUNS__RESUME", "restart"), ("ACME_KEY", "sk-of-env"), ("OPENAI_API_KEY", "sk-open")];
@@ -99,7 +100,7 @@ name = \"other\"
 
     #[test]
     fn r50_every_key_is_shown_with_its_layer_and_no_secret() {
-        let settings = settings(Flags { workspace: Some("there".to_owned()) });
+        let settings = settings(FlagValues { workspace: Some("there".to_owned()) });
         let check = |key: &str, value: &str, layer: &str, at: Option<&str>| {
             let setting = settings.iter().find(|setting| setting.key == key).unwrap_or_else(|| panic!("no {key}"));
             let found = (setting.value.to_string(), setting.layer, setting.at.as_deref());

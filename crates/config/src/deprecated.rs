@@ -3,7 +3,7 @@
 use protocol::deprecated::{Deprecated, Surface};
 use toml::Value;
 
-use super::error::Origin;
+use super::error::ValueOrigin;
 use super::layers::dotted;
 use super::settings::toml_value;
 
@@ -39,7 +39,7 @@ pub(super) fn old_names(parent: &[&str]) -> impl Iterator<Item = (&'static str, 
 }
 
 /// The warning: the place of the old form, and what to write instead.
-pub(super) fn warning(origin: &Origin, row: &Deprecated) -> String {
+pub(super) fn warning(origin: &ValueOrigin, row: &Deprecated) -> String {
     format!("{origin}: {row}")
 }
 
@@ -47,7 +47,7 @@ pub(super) fn warning(origin: &Origin, row: &Deprecated) -> String {
 mod tests {
     use super::super::settings::{self, Entry, Preset};
     use super::super::tests::{load, settings};
-    use super::super::{Config, Environment, FILE, Flags};
+    use super::super::{Config, Environment, FILE, FlagValues};
     use super::*;
 
     fn path(key: &str) -> Vec<String> {
@@ -79,12 +79,12 @@ mod tests {
             let file = home.path().join(FILE);
             std::fs::write(&file, format!("\n{old} = {value}\n")).unwrap();
             let environment = Environment::of(&[], "/now");
-            let effective = Config::effective(home.path(), &environment, Flags::default()).unwrap();
+            let effective = Config::effective(home.path(), &environment, FlagValues::default()).unwrap();
             let setting = effective.settings.iter().find(|setting| setting.key == under.path.join(".")).unwrap();
             assert_eq!(setting.at, Some(format!("{}:2", file.display())), "{row}");
             let warning = format!("{}:2: {row}", file.display());
             assert_eq!(effective.config.deprecated(), std::slice::from_ref(&warning));
-            let review = Config::review(home.path(), &environment, Flags::default());
+            let review = Config::review(home.path(), &environment, FlagValues::default());
             assert!(review.errors.is_empty() && review.warnings[0].what == warning, "{review:?}");
         }
     }

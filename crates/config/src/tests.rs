@@ -33,7 +33,7 @@ pub(super) fn load(file: &str, variables: &[(&str, &str)]) -> Result<Config, Con
     if !file.is_empty() {
         fs::write(home.path().join(FILE), file).unwrap();
     }
-    Config::load(home.path(), &Environment::of(variables, "/now"), Flags::default())
+    Config::load(home.path(), &Environment::of(variables, "/now"), FlagValues::default())
 }
 
 fn resolve(config: &Config, overrides: &Overrides) -> Result<Resolved, ConfigError> {
@@ -53,7 +53,7 @@ pub(super) fn settings(file: &str, variables: &[(&str, &str)]) -> Settings {
 fn wrong(file: &str, variables: &[(&str, &str)]) -> (String, String) {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join(FILE), file).unwrap();
-    let error = Config::load(home.path(), &Environment::of(variables, "/now"), Flags::default()).unwrap_err();
+    let error = Config::load(home.path(), &Environment::of(variables, "/now"), FlagValues::default()).unwrap_err();
     (error.to_string().replace(home.path().to_str().unwrap(), "HOME"), error.hint())
 }
 
@@ -285,7 +285,7 @@ fn a_workspace_is_from_the_flag_else_the_file_else_here() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join(FILE), file).unwrap();
         let environment = Environment::of(&[("HOME", "/u")], "/now");
-        let flags = Flags { workspace: flag.map(str::to_owned) };
+        let flags = FlagValues { workspace: flag.map(str::to_owned) };
         let config = Config::load(home.path(), &environment, flags).unwrap();
         assert_eq!(resolve(&config, &Overrides::default()).unwrap().settings.workspace, expected);
     };
@@ -349,7 +349,7 @@ fn r42_a_model_with_a_small_window_is_reported() {
         let review = Config::review(
             home.path(),
             &Environment::of(&[("HOME", "/u"), ("ACME_KEY", "k")], "/now"),
-            Flags::default(),
+            FlagValues::default(),
         );
         let said = review.warnings.iter().any(|warning| warning.what.contains(&format!("window of {window} tokens")));
         assert_eq!(said, window < 32_000, "{:?}", review.warnings);
@@ -633,7 +633,7 @@ fn an_unusable_agent_or_model_is_reported_before_a_run_starts() {
 fn an_unreadable_file_is_an_error() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(FILE)).unwrap();
-    let error = Config::load(home.path(), &Environment::default(), Flags::default()).unwrap_err();
+    let error = Config::load(home.path(), &Environment::default(), FlagValues::default()).unwrap_err();
     assert!(matches!(error, ConfigError::Unreadable { .. }), "{error}");
 }
 
@@ -709,7 +709,7 @@ fn fuzz_r24_r50_a_configuration() {
             }
         }
         fs::write(home.path().join(FILE), &text).unwrap();
-        match Config::load(home.path(), &Environment::of(&[("ACME_KEY", KEY)], "/now"), Flags::default()) {
+        match Config::load(home.path(), &Environment::of(&[("ACME_KEY", KEY)], "/now"), FlagValues::default()) {
             Ok(config) => {
                 if let Ok(Resolved { settings, .. }) = resolve(&config, &Overrides::default()) {
                     assert!(!serde_json::to_string(&settings).unwrap().contains(KEY), "{text}");

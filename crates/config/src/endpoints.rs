@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use super::concealed::{self, HIDDEN};
 use super::credentials::Credential;
 use super::declared::Profile;
-use super::error::{ConfigError, Origin};
+use super::error::{ConfigError, ValueOrigin};
 use super::files::{self, KEY_BYTES};
 use super::{Config, FILE};
 
@@ -61,7 +61,7 @@ pub(super) fn built_in(name: &str) -> Option<&'static BuiltIn> {
 }
 
 /// The variables of their keys, each once. Providers that share a variable are adjacent in the list.
-pub(crate) fn key_variables() -> Vec<&'static str> {
+pub fn key_variables() -> Vec<&'static str> {
     let mut variables: Vec<_> = BUILT_IN.iter().filter_map(|known| known.key).collect();
     variables.dedup();
     variables
@@ -89,7 +89,7 @@ pub(super) const BY_VARIABLE: &str = "env";
 
 /// The source of a key: `env:NAME`, `file:PATH`, or the key itself.
 #[derive(Clone)]
-pub(crate) enum KeySource {
+pub(super) enum KeySource {
     Variable(String),
     File(String),
     Literal(Secret),
@@ -191,7 +191,7 @@ impl Config {
     }
 
     /// The built-in providers whose variable is set, in order, each with its variable and default model.
-    pub(crate) fn by_variable(&self) -> Vec<(&'static str, &'static str, &'static str)> {
+    pub fn by_variable(&self) -> Vec<(&'static str, &'static str, &'static str)> {
         let by_variable = |known: &BuiltIn| {
             let variable = known.key.filter(|key| self.environment.get(key).is_some())?;
             Some((known.name, variable, models::default_model(known.name)?))
@@ -200,31 +200,31 @@ impl Config {
     }
 
     /// Whether the file or a variable configures a provider.
-    pub(crate) fn is_configured(&self, provider: &str) -> bool {
+    pub fn is_configured(&self, provider: &str) -> bool {
         self.values.providers.contains_key(provider)
     }
 
     /// Whether a provider has configured profiles.
-    pub(crate) fn has_profiles(&self, provider: &str) -> bool {
+    pub fn has_profiles(&self, provider: &str) -> bool {
         self.values.providers.get(provider).is_some_and(|provider| !provider.profiles.is_empty())
     }
 
     /// The key in this variable.
-    pub(crate) fn key_in(&self, variable: &str) -> Option<Secret> {
+    pub fn key_in(&self, variable: &str) -> Option<Secret> {
         self.environment.get(variable).map(Secret::new)
     }
 
     /// The settings of built-in providers, as if they were configured: path, value and layer.
-    pub(super) fn known_values(&self) -> Vec<(Vec<String>, String, Origin)> {
+    pub(super) fn known_values(&self) -> Vec<(Vec<String>, String, ValueOrigin)> {
         let mut values = vec![];
         for known in BUILT_IN {
             let Some(route) = self.route(known.name) else { continue };
             let path =
                 |key: &[&str]| ["providers", known.name].iter().chain(key).map(|&part| part.to_owned()).collect();
-            values.push((path(&["api"]), route.api.to_owned(), Origin::Defaults));
-            values.push((path(&["base_url"]), route.base_url.to_owned(), Origin::Defaults));
+            values.push((path(&["api"]), route.api.to_owned(), ValueOrigin::Defaults));
+            values.push((path(&["base_url"]), route.base_url.to_owned(), ValueOrigin::Defaults));
             if let (Some(variable), None) = (known.key, self.values.providers.get(known.name)) {
-                let origin = Origin::Variable { name: variable.to_owned() };
+                let origin = ValueOrigin::Variable { name: variable.to_owned() };
                 values.push((path(&["profiles", "0", "key"]), format!("env:{variable}"), origin));
             }
         }
@@ -251,7 +251,7 @@ impl Config {
     }
 
     /// The endpoint and key of a request now. `profile` is that of the candidate; none = without a key.
-    pub(crate) fn endpoint(&self, provider: &str, profile: Option<&str>) -> Result<Endpoint, ConfigError> {
+    pub fn endpoint(&self, provider: &str, profile: Option<&str>) -> Result<Endpoint, ConfigError> {
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
             model: provider.to_owned(),
             provider: provider.to_owned(),
@@ -331,7 +331,7 @@ impl Config {
     }
 
     /// Every key that can be read now. All of them are masked wherever they appear.
-    pub(crate) fn secrets(&self) -> Vec<String> {
+    pub fn secrets(&self) -> Vec<String> {
         let configured = self.key_sources().filter_map(|source| self.read_key(source).ok());
         let headers = self.header_sources().filter_map(|source| self.read_key(source).ok());
         let headers = headers.filter(|value| value.reveal().len() >= SECRET_HEADER_BYTES);
@@ -356,7 +356,7 @@ impl Config {
 
     /// The files that no tool may read or write, besides those in the home: the configuration, where a link leads to it,
     /// and the files of keys, with what a refresh writes beside them.
-    pub(crate) fn protected_files(&self) -> BTreeSet<PathBuf> {
+    pub fn protected_files(&self) -> BTreeSet<PathBuf> {
         let places = self.key_files().flat_map(|path| [path.canonicalize().unwrap_or_else(|_| path.clone()), path]);
         let beside =
             |path: &PathBuf, end: &str| PathBuf::from([path.as_os_str(), OsStr::new(end)].join(OsStr::new("")));
@@ -373,7 +373,7 @@ impl Config {
     }
 
     /// The addresses from which pages may be fetched.
-    pub(crate) fn network_policy(&self) -> tools::NetworkPolicy {
+    pub fn network_policy(&self) -> tools::NetworkPolicy {
         if self.values.tools.web_fetch.allow_private {
             tools::NetworkPolicy::Anywhere
         } else {
@@ -382,12 +382,12 @@ impl Config {
     }
 
     /// Further variables that commands receive.
-    pub(crate) fn passed_env(&self) -> Vec<String> {
+    pub fn passed_env(&self) -> Vec<String> {
         self.values.tools.exec.env.clone()
     }
 
     /// The variables that hold keys. Commands never receive them.
-    pub(crate) fn secret_env(&self) -> Vec<String> {
+    pub fn secret_env(&self) -> Vec<String> {
         let sources = self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
             KeySource::Variable(name) => Some(name.clone()),
             KeySource::File(_) | KeySource::Literal(_) => None,

@@ -99,18 +99,18 @@ macro_rules! section {
         }
 
         impl $Section {
-            pub(super) const SECTION: $crate::config::settings::Section = $crate::config::settings::Section {
+            pub(super) const SECTION: $crate::settings::Section = $crate::settings::Section {
                 path: &$path,
                 about: $about,
-                settings: &[$($crate::config::settings::Setting {
-                    path: $crate::config::settings::key_path!($path $field $($any)?),
+                settings: &[$($crate::settings::Setting {
+                    path: $crate::settings::key_path!($path $field $($any)?),
                     kind: $kind,
-                    value: $($crate::config::settings::Preset::Default(stringify!($default)))?
-                        $($crate::config::settings::Preset::Example(stringify!($example)))?,
+                    value: $($crate::settings::Preset::Default(stringify!($default)))?
+                        $($crate::settings::Preset::Example(stringify!($example)))?,
                     doc: $doc,
                     counts: [
-                        $($crate::config::settings::Counts::$own,)?
-                        $crate::config::settings::Counts::$counts,
+                        $($crate::settings::Counts::$own,)?
+                        $crate::settings::Counts::$counts,
                     ][0],
                 },)*],
             };

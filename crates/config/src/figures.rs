@@ -9,16 +9,16 @@ use super::kind::Kind;
 
 /// The figures of a model.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Figures {
+pub struct Figures {
     /// The figures that are in force.
-    pub(crate) info: ModelInfo,
+    pub info: ModelInfo,
     /// The keys of those that the configuration sets.
-    pub(crate) configured: Vec<&'static str>,
+    pub configured: Vec<&'static str>,
 }
 
 impl Config {
     /// The figures of a model.
-    pub(crate) fn figures(&self, provider: &str, name: &str) -> Figures {
+    pub fn figures(&self, provider: &str, name: &str) -> Figures {
         let mut figures = Figures { info: models::lookup(provider, name), configured: vec![] };
         let Some(said) = self.values.models.get(&format!("{provider}/{name}")) else { return figures };
         let Figures { info, configured } = &mut figures;
@@ -39,7 +39,7 @@ impl Config {
 
 impl Config {
     /// Every model that the configuration names.
-    pub(crate) fn named_models(&self) -> impl Iterator<Item = String> {
+    pub fn named_models(&self) -> impl Iterator<Item = String> {
         let agents = self.values.agents.values().flat_map(|agent| agent.model.iter().chain(&agent.fallbacks));
         agents.chain(self.values.models.keys()).cloned()
     }

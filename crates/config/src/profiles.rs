@@ -7,7 +7,7 @@ use super::Config;
 impl Config {
     /// Every profile with its provider, including those that a variable provides. Providers are ordered by name, the
     /// profiles of each as configured.
-    pub(crate) fn profiles(&self) -> Vec<(String, String)> {
+    pub fn profiles(&self) -> Vec<(String, String)> {
         let mut providers: BTreeSet<&str> = self.values.providers.keys().map(String::as_str).collect();
         providers.extend(self.by_variable().into_iter().map(|(provider, ..)| provider));
         let of = |provider: &str| {

@@ -9,14 +9,14 @@ use super::error::ConfigError;
 
 /// The variables and the current folder of a process.
 #[derive(Clone, Default)]
-pub(crate) struct Environment {
+pub struct Environment {
     variables: BTreeMap<String, String>,
     current: PathBuf,
 }
 
 impl Environment {
     /// The environment of this process, without variables that are empty or not UTF-8.
-    pub(crate) fn of_process() -> Self {
+    pub fn of_process() -> Self {
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(_, value)| !value.is_empty());
@@ -26,23 +26,23 @@ impl Environment {
 
     /// An environment for tests.
     #[cfg(test)]
-    pub(crate) fn of(variables: &[(&str, &str)], current: &str) -> Self {
+    pub fn of(variables: &[(&str, &str)], current: &str) -> Self {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Self { variables: variables.collect(), current: current.into() }
     }
 
     /// The value of a variable that is set and not empty.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
 
     /// All variables, ordered by name.
-    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The home: `$LIMULUS_HOME`, else `limulus` in the platform's data folder.
-    pub(crate) fn home(&self) -> Result<PathBuf, ConfigError> {
+    pub fn home(&self) -> Result<PathBuf, ConfigError> {
         if let Some(home) = self.get("LIMULUS_HOME") {
             return self.absolute(home);
         }
@@ -57,7 +57,7 @@ impl Environment {
     }
 
     /// The absolute path: `~` is the user's folder, a relative path starts at the current folder.
-    pub(crate) fn absolute(&self, path: &str) -> Result<PathBuf, ConfigError> {
+    pub fn absolute(&self, path: &str) -> Result<PathBuf, ConfigError> {
         let expanded = match path.strip_prefix('~') {
             Some("") => self.user()?.to_owned(),
             Some(rest) if rest.starts_with('/') => self.user()?.join(rest.trim_start_matches('/')),

@@ -10,7 +10,7 @@ use super::endpoints::built_in;
 /// The availability of a provider's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub(crate) enum KeyStatus {
+pub enum KeyStatus {
     /// Requests to the provider need no key.
     NotNeeded,
     /// The key can be read.
@@ -42,7 +42,7 @@ impl fmt::Display for KeyStatus {
 
 impl Config {
     /// The availability of the key of a provider's first profile.
-    pub(crate) fn key_status(&self, provider: &str) -> KeyStatus {
+    pub fn key_status(&self, provider: &str) -> KeyStatus {
         let Some(route) = self.route(provider) else {
             return match built_in(provider).and_then(|known| known.key) {
                 Some(name) => {
@@ -63,7 +63,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Environment, FILE, Flags};
+    use super::super::{Environment, FILE, FlagValues};
     use super::*;
 
     #[test]
@@ -74,7 +74,7 @@ mod tests {
                     [providers.c]\napi = \"gemini\"\nbase_url = \"http://h\"\n";
         std::fs::write(home.path().join(FILE), file).unwrap();
         let environment = Environment::of(&[("OPENAI_API_KEY", "sk-of-openai")], "/now");
-        let config = Config::load(home.path(), &environment, Flags::default()).unwrap();
+        let config = Config::load(home.path(), &environment, FlagValues::default()).unwrap();
         for (provider, expected) in [
             ("a", "✓ in the configuration"),
             ("b", "✗ file:/nowhere"),

@@ -158,7 +158,7 @@ mod tests {
 
     use engine::Overrides;
 
-    use super::super::{Environment, FILE, Flags, Subject};
+    use super::super::{Environment, FILE, FlagValues, Subject};
     use super::*;
 
     /// A provider with a key and a login.
@@ -170,7 +170,7 @@ mod tests {
     fn load(file: &str, user: &str) -> Result<Config, ConfigError> {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join(FILE), file).unwrap();
-        Config::load(home.path(), &Environment::of(&[("HOME", user)], "/now"), Flags::default())
+        Config::load(home.path(), &Environment::of(&[("HOME", user)], "/now"), FlagValues::default())
     }
 
     #[test]
