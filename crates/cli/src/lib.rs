@@ -19,6 +19,7 @@ mod render;
 mod retention;
 mod show;
 mod signals;
+mod unnamed;
 
 use std::pin::{Pin, pin};
 use std::process::ExitCode;
@@ -63,9 +64,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<(), CliError> {
-    // These commands need no home.
+fn run(mut command: Command) -> Result<(), CliError> {
+    // Some commands need no home.
     let globals = Globals::of_process();
+    if let Ok(globals) = &globals {
+        unnamed::fill_in(&mut command, globals);
+    }
     match command {
         Command::Agent(args) => wait_for(commands::agent::run(args, &globals?)),
         Command::Send(args) => wait_for(commands::send::run(args, &globals?)),

@@ -36,6 +36,14 @@ const COUNT: Kind = Kind::Limit(1, 1_000_000);
 /// file of defaults omit them.
 pub(super) const RESERVED: &[(&[&str], &str)] = &[(&["lanes", "subagent"], "R67"), (&["lanes", "cron"], "R35")];
 
+/// The session of a command that names none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DefaultSession {
+    Project,
+    Main,
+}
+
 /// All sections, in the order of the documentation.
 pub(super) const SECTIONS: &[Section] = &[
     Agent::SECTION,
@@ -302,6 +310,8 @@ section! {
 
 section! {
     Session ["session"] "" from Check {
+        default: DefaultSession = "project", Word(&["project", "main"]), from Start,
+            "The session of a command that names none: project = one for each project or folder | main = one for all; it is main too where the agent's workspace is a fixed folder: docs/sessions.md";
         idle_timeout_s: Limit<u64> = "off", UP_TO_A_YEAR,
             "Seconds of idleness after which `limulus serve` ends a session permanently: docs/retention.md";
     }

@@ -21,10 +21,10 @@ use crate::owner_client::failed;
 #[derive(Debug, Args)]
 pub(crate) struct AbortArgs {
     /// The run's id, or a unique prefix of it
-    run: Option<String>,
-    /// End the active, else last, run of this session
+    pub(super) run: Option<String>,
+    /// End the active, else last, run of this session [default: that of this folder]
     #[arg(long, value_name = "KEY")]
-    session: Option<String>,
+    pub(super) session: Option<String>,
     /// Cancel everything that waits in its session as well [default: it continues when the run has ended]
     #[arg(long)]
     clear: bool,

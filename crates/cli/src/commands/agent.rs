@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use config::{Globals, Resolved, Subject, today};
+use config::{Globals, Resolved, Subject, default_session, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
 use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage, WaitFor};
@@ -18,6 +18,7 @@ use protocol::method::{AbortParams, Agent, AgentAnswer, AgentParams, Attachment,
 use uuid::Uuid;
 
 use super::budget::{self, Awaited};
+use super::conversation::{self, Which};
 use super::follower::{End, Follower, Happening, can_approve};
 use super::summary;
 use crate::args::WriterArgs;
@@ -41,9 +42,15 @@ pub(crate) struct AgentArgs {
     /// Attach a file: an image (PNG, JPEG, GIF, WebP), PDF or text; may be repeated
     #[arg(long, value_name = "FILE")]
     attach: Vec<PathBuf>,
-    /// Send it to this session: NAME, or agent:AGENT:NAME
-    #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
-    session: String,
+    /// Send it to this session: NAME, or agent:AGENT:NAME [default: that of this folder]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) session: Option<String>,
+    /// Begin another session of this folder
+    #[arg(long, conflicts_with = "session")]
+    new: bool,
+    /// Continue the session of this folder that was used last
+    #[arg(short = 'c', long = "continue", conflicts_with_all = ["session", "new"])]
+    is_continued: bool,
     /// Choose what happens if a run is unfinished: steer, followup, collect, steer_backlog or interrupt [default: the
     /// mode of the session (`limulus queue mode`), else queue.mode]
     #[arg(long, value_name = "MODE", value_parser = super::queue::mode)]
@@ -67,12 +74,21 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "K")]
     key: Option<String>,
     #[command(flatten)]
-    writer: WriterArgs,
+    pub(crate) writer: WriterArgs,
 }
 
 pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
     let text = text(&args.message)?;
-    let key = SessionKey::parse(Some(&args.session))?;
+    let which = match (args.new, args.is_continued) {
+        (true, _) => Which::New,
+        (false, true) => Which::Last,
+        (false, false) => Which::Own,
+    };
+    let own = SessionKey::parse(args.session.as_deref())?;
+    // What a command without `--session` means here, such as `limulus undo`.
+    let default = default_session(globals, None);
+    let is_default = SessionKey::parse(Some(&default))? == own;
+    let key = conversation::choose(own, which, globals)?;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let overrides = Overrides {
         workspace: None,
@@ -91,6 +107,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     let Resolved { settings, mut notes } = config.resolve(subject)?;
     let image_note = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
     // A relative workspace is relative to this folder, also if `resume` runs in another one.
+    let place = conversation::lines(&key.to_string(), &settings, globals, is_default);
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let (attachments, types) = attached(args.attach, tools::Secrets::new(config.secrets())).await?;
     notes.extend(image_note.filter(|_| types.iter().any(|media_type| media_type.starts_with("image/"))));
@@ -117,6 +134,9 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         // No question will show them.
         follower.screen.show_whole_calls();
     }
+    if follower.screen.is_watched() {
+        place.iter().for_each(|line| follower.screen.say(line));
+    }
     for note in &notes {
         follower.screen.say(note);
     }
@@ -125,7 +145,8 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         None => converse(&mut follower, &key.to_string(), &params, globals).await,
     };
     if let Ok(Ending::Run(run, end)) = &ended {
-        summary::say(&mut follower, *run, end.outcome).await;
+        let named = (!is_default || which != Which::Own).then(|| key.to_string());
+        summary::say(&mut follower, *run, end.outcome, named.as_deref()).await;
     }
     let closed = follower.close(End::of(&ended)).await;
     let ended = ended?;

@@ -18,8 +18,8 @@ use crate::show::{json, json_line, print};
 #[derive(Debug, Args)]
 #[command(after_help = "A damaged entry is shown in its place; the exit code is then 65.")]
 pub(crate) struct AuditArgs {
-    /// NAME, or agent:AGENT:NAME [default: agent:main:main]
-    key: Option<String>,
+    /// NAME, or agent:AGENT:NAME [default: that of this folder]
+    pub(crate) key: Option<String>,
     /// Verify it: recompute payload hashes, chains and bodies, replay the entries, and compare
     #[arg(long)]
     verify: bool,

@@ -13,6 +13,7 @@ use crate::error::{CliError, Exit};
 use crate::reading::ask;
 use crate::show::human::{Page, columns, dollars};
 use crate::show::{json, print};
+use crate::unnamed::SessionArgument;
 
 /// Show and set budgets.
 #[derive(Debug, Args)]
@@ -25,7 +26,7 @@ pub(crate) struct BudgetArgs {
 enum BudgetCommand {
     /// Show what a session and its run have used, what is reserved and free, and their limits
     Show {
-        /// NAME, or agent:AGENT:NAME [default: agent:main:main]
+        /// NAME, or agent:AGENT:NAME [default: that of this folder]
         key: Option<String>,
         /// Print a JSON object
         #[arg(long)]
@@ -38,7 +39,7 @@ enum BudgetCommand {
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "they are flags of the command line, of which one is given at most")]
 struct SetArgs {
-    /// NAME, or agent:AGENT:NAME [default: agent:main:main]
+    /// NAME, or agent:AGENT:NAME [default: that of this folder]
     key: Option<String>,
     /// Limit the unfinished run, instead of all runs of the session together
     #[arg(long)]
@@ -92,6 +93,14 @@ fn money(text: &str) -> Result<Amount, String> {
 }
 
 impl BudgetArgs {
+    /// Where it has its session; none if it needs none.
+    pub(crate) fn session(&mut self) -> Option<SessionArgument<'_>> {
+        match &mut self.command {
+            BudgetCommand::Show { key, .. } => SessionArgument::of(key),
+            BudgetCommand::Set(args) => SessionArgument::of(&mut args.key),
+        }
+    }
+
     /// Whether the command writes, so that it needs the owner.
     pub(crate) fn writes(&self) -> bool {
         matches!(self.command, BudgetCommand::Set(_))

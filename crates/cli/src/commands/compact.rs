@@ -19,8 +19,8 @@ use crate::show::{json, json_line, print};
 /// Compact the history of a session: a summary replaces all but its newest part; the journal keeps the original
 #[derive(Debug, Args)]
 pub(crate) struct CompactArgs {
-    /// NAME, or agent:AGENT:NAME [default: agent:main:main]
-    key: Option<String>,
+    /// NAME, or agent:AGENT:NAME [default: that of this folder]
+    pub(super) key: Option<String>,
     /// Keep this above all in the summary
     #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
     focus: Option<String>,

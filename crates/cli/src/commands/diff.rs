@@ -14,10 +14,10 @@ use crate::show::{json, print};
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     /// The run's id, or a unique prefix of it [default: the last run of the session that changed files]
-    run: Option<String>,
-    /// The session whose runs are meant: NAME, or agent:AGENT:NAME
+    pub(crate) run: Option<String>,
+    /// The session whose runs are meant: NAME, or agent:AGENT:NAME [default: that of this folder]
     #[arg(long, value_name = "KEY", conflicts_with = "run")]
-    session: Option<String>,
+    pub(crate) session: Option<String>,
     /// Show what the last N runs that changed files did together
     #[arg(long, value_name = "N", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     last: Option<u64>,

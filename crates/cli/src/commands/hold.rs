@@ -26,7 +26,7 @@ use crate::show::{json, print};
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
-    choice: RunChoice,
+    pub(super) choice: RunChoice,
     /// Stop its commands as well, with all of their processes and their time limits
     #[arg(long)]
     freeze: bool,
@@ -38,7 +38,7 @@ pub(crate) struct PauseArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
-    choice: RunChoice,
+    pub(super) choice: RunChoice,
     /// End it as interrupted instead: keep its text, and continue with what waits after it
     #[arg(long)]
     drop: bool,
@@ -50,7 +50,7 @@ pub(crate) struct ResumeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct BreakArgs {
     #[command(flatten)]
-    choice: RunChoice,
+    pub(super) choice: RunChoice,
     #[command(flatten)]
     place: BreakpointArgs,
     #[command(flatten)]

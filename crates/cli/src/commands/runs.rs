@@ -21,6 +21,7 @@ use crate::show::choice::RunChoice;
 use crate::show::human::{Page, Zone, columns, count, duration, excerpt, printable, printable_line, resources, tokens};
 use crate::show::trace::lay_out as lay_out_trace;
 use crate::show::{json, json_line, print};
+use crate::unnamed::SessionArgument;
 
 /// List, show, trace, pause, resume, steer and abort runs
 #[derive(Debug, Args)]
@@ -41,6 +42,22 @@ pub(crate) enum Following {
 }
 
 impl RunsArgs {
+    /// Where it has its session; none if it needs none.
+    pub(crate) fn session(&mut self) -> Option<SessionArgument<'_>> {
+        match &mut self.command {
+            RunsCommand::Show { choice, .. }
+            | RunsCommand::Trace { choice, .. }
+            | RunsCommand::Explain { choice, .. } => choice.session(),
+            RunsCommand::Pause(args) => args.choice.session(),
+            RunsCommand::Resume(args) => args.choice.session(),
+            RunsCommand::Break(args) => args.choice.session(),
+            RunsCommand::Watch(args) => args.choice.session(),
+            RunsCommand::Wait(args) => args.choice.session(),
+            RunsCommand::Abort(args) if args.run.is_none() => SessionArgument::of(&mut args.session),
+            RunsCommand::List { .. } | RunsCommand::Steer(_) | RunsCommand::Abort(_) => None,
+        }
+    }
+
     /// The arguments of a subcommand that does more than read; else these arguments.
     pub(crate) fn following(self) -> Result<Following, Self> {
         match self.command {

@@ -33,9 +33,9 @@ message in every state, `limulus receipt ID` what became of this one."
 pub(crate) struct SendArgs {
     /// The message; `-` reads it from stdin
     text: String,
-    /// Send it to this session: NAME, or agent:AGENT:NAME
-    #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
-    session: String,
+    /// Send it to this session: NAME, or agent:AGENT:NAME [default: that of this folder]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) session: Option<String>,
     /// Use this mode: steer, followup, collect, steer_backlog or interrupt [default: the session's, else queue.mode]
     #[arg(long, value_name = "MODE", value_parser = super::queue::mode)]
     mode: Option<QueueMode>,
@@ -50,7 +50,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "K")]
     key: Option<String>,
     #[command(flatten)]
-    writer: WriterArgs,
+    pub(crate) writer: WriterArgs,
 }
 
 /// Deliver a message to an unfinished run at its next boundary
@@ -91,7 +91,7 @@ pub(crate) async fn steer(args: SteerArgs, globals: &Globals) -> Result<(), CliE
     run(
         SendArgs {
             text,
-            session: found.session.key,
+            session: Some(found.session.key),
             mode: Some(QueueMode::Steer),
             interrupt: None,
             only_if: None,
@@ -131,7 +131,7 @@ struct SentMessage {
 
 pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliError> {
     let message = super::agent::text(&args.text)?;
-    let key = SessionKey::parse(Some(&args.session))?;
+    let key = SessionKey::parse(args.session.as_deref())?;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let overrides = engine::Overrides::default();
     // Reject what cannot run before anything is recorded.

@@ -17,6 +17,7 @@ use crate::error::CliError;
 use crate::reading::ask;
 use crate::show::human::{Page, Zone, columns, count, excerpt, next_recovery, resources};
 use crate::show::{json, print};
+use crate::unnamed::SessionArgument;
 
 /// List, show, compact, clean up and end conversations.
 #[derive(Debug, Args)]
@@ -26,6 +27,15 @@ pub(crate) struct SessionsArgs {
 }
 
 impl SessionsArgs {
+    /// Where it has its session; none if it needs none.
+    pub(crate) fn session(&mut self) -> Option<SessionArgument<'_>> {
+        match &mut self.command {
+            SessionsCommand::Show { key, .. } | SessionsCommand::Context { key, .. } => SessionArgument::of(key),
+            SessionsCommand::Compact(args) => SessionArgument::of(&mut args.key),
+            SessionsCommand::List { .. } | SessionsCommand::Cleanup(_) | SessionsCommand::End(_) => None,
+        }
+    }
+
     /// The arguments of a writing command, if it is one.
     pub(crate) fn writing(self) -> Result<Writing, Self> {
         match self.command {
@@ -56,7 +66,7 @@ enum SessionsCommand {
     },
     /// Show a session: its conversation, its background processes, its queue, its run
     Show {
-        /// NAME, or agent:AGENT:NAME [default: agent:main:main]
+        /// NAME, or agent:AGENT:NAME [default: that of this folder]
         key: Option<String>,
         /// Print one JSON object with the whole texts
         #[arg(long)]
@@ -64,7 +74,7 @@ enum SessionsCommand {
     },
     /// Show what the model receives: every part of the next request, with its estimated tokens
     Context {
-        /// NAME, or agent:AGENT:NAME [default: agent:main:main]
+        /// NAME, or agent:AGENT:NAME [default: that of this folder]
         key: Option<String>,
         /// Show what the last summary replaced instead
         #[arg(long)]

@@ -1,7 +1,6 @@
 //! The last line of a run on a terminal: how long it took, what it used, what it changed, and how to take that back.
 
 use engine::{Outcome, RunId, Usage};
-use gateway::SessionKey;
 use protocol::method::{AgentWait, DiffParams, RunDiff, RunsDiff, WaitParams};
 
 use super::follower::Follower;
@@ -12,8 +11,8 @@ const NAMED_FILES: usize = 3;
 /// Characters of such a name.
 const NAME_CHARS: usize = 60;
 
-/// Says it, if a person watches. A run whose figures cannot be had any more ends without it.
-pub(super) async fn say(follower: &mut Follower<'_>, run: RunId, outcome: Outcome) {
+/// Says it, if a person watches. `session` is the one that a command must name from here. A run whose figures cannot be had any more ends without it.
+pub(super) async fn say(follower: &mut Follower<'_>, run: RunId, outcome: Outcome, session: Option<&str>) {
     if !follower.screen.is_watched() {
         return;
     }
@@ -23,7 +22,7 @@ pub(super) async fn say(follower: &mut Follower<'_>, run: RunId, outcome: Outcom
     let params = DiffParams { run_id: Some(run.to_string()), ..DiffParams::default() };
     let diff = client.call::<RunsDiff>(params).await.ok();
     let figures = Figures { outcome, took_ms: meta.duration_ms, usage: meta.usage, cost: meta.cost };
-    follower.screen.say(&line(&figures, diff.as_ref()));
+    follower.screen.say(&line(&figures, diff.as_ref(), session));
 }
 
 /// What a run took.
@@ -35,7 +34,7 @@ struct Figures {
     cost: u64,
 }
 
-fn line(figures: &Figures, diff: Option<&RunDiff>) -> String {
+fn line(figures: &Figures, diff: Option<&RunDiff>, session: Option<&str>) -> String {
     let Figures { outcome, took_ms, usage, cost } = figures;
     let how = if *outcome == Outcome::Completed { "done" } else { outcome.name() };
     let mut parts = vec![how.replace('_', " "), took(*took_ms)];
@@ -52,7 +51,7 @@ fn line(figures: &Figures, diff: Option<&RunDiff>) -> String {
         let more = diff.files.len() - names.len();
         let more = if more > 0 { format!(" and {}", count(more, "more file")) } else { String::new() };
         parts.push(format!("changed {}{more}", names.join(", ")));
-        parts.push(format!("undo: limulus undo{}", of_session(&diff.session_key)));
+        parts.push(format!("undo: limulus undo{}", session.map(of_session).unwrap_or_default()));
     }
     parts.join(" · ")
 }
@@ -62,10 +61,9 @@ fn took(ms: u64) -> String {
     if ms < 1_000 { format!("{ms} ms") } else { duration(ms) }
 }
 
-/// The option that names a session other than the default one.
+/// The option that names a session.
 fn of_session(key: &str) -> String {
-    let is_default = SessionKey::parse(None).is_ok_and(|default| default.to_string() == key);
-    if is_default { String::new() } else { format!(" --session {}", key.strip_prefix("agent:main:").unwrap_or(key)) }
+    format!(" --session {}", key.strip_prefix("agent:main:").unwrap_or(key))
 }
 
 #[cfg(test)]
@@ -101,14 +99,17 @@ mod tests {
         let figures = Figures { outcome: Outcome::Completed, took_ms: 7_400, usage, cost: 21_000 };
         let main = diff("agent:main:main", &["calc.py"]);
         assert_eq!(
-            line(&figures, Some(&main)),
+            line(&figures, Some(&main), None),
             "done · 7 s · 5.7k in (4.9k cached), 260 out · $0.02 · changed calc.py · undo: limulus undo"
         );
         let other = diff("agent:main:work", &["a", "b\u{202e}", "c", "d", "e"]);
         let figures = Figures { outcome: Outcome::TimedOut, took_ms: 4, usage: Usage::default(), cost: 0 };
         let expected = "timed out · 4 ms · changed a, b\\u202e, c and 2 more files · undo: limulus undo --session work";
-        assert_eq!(line(&figures, Some(&other)), expected);
-        assert_eq!(line(&figures, Some(&diff("agent:main:main", &[]))), "timed out · 4 ms");
-        assert!(line(&figures, Some(&diff("agent:b:c", &["a"]))).ends_with("limulus undo --session agent:b:c"));
+        assert_eq!(line(&figures, Some(&other), Some("agent:main:work")), expected);
+        assert_eq!(line(&figures, Some(&diff("agent:main:main", &[])), None), "timed out · 4 ms");
+        assert!(
+            line(&figures, Some(&diff("agent:b:c", &["a"])), Some("agent:b:c"))
+                .ends_with("limulus undo --session agent:b:c")
+        );
     }
 }

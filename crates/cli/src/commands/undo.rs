@@ -21,10 +21,10 @@ use crate::show::{json, print};
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
     /// The run's id, or a unique prefix of it [default: the last run of the session that changed files]
-    run: Option<String>,
-    /// The session whose last run is meant: NAME, or agent:AGENT:NAME
+    pub(crate) run: Option<String>,
+    /// The session whose last run is meant: NAME, or agent:AGENT:NAME [default: that of this folder]
     #[arg(long, value_name = "KEY", conflicts_with = "run")]
-    session: Option<String>,
+    pub(crate) session: Option<String>,
     /// Only these files, and what is in these folders
     #[arg(long, value_name = "PATH", num_args = 1..)]
     files: Vec<PathBuf>,
@@ -38,7 +38,7 @@ pub(crate) struct UndoArgs {
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
     #[command(flatten)]
-    writer: WriterArgs,
+    pub(crate) writer: WriterArgs,
 }
 
 /// Whether changes are taken back, or made once more.

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(200);
 #[command(after_help = "A run whose message is cancelled before it starts counts as aborted: exit code 130.")]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
-    choice: RunChoice,
+    pub(super) choice: RunChoice,
     /// Wait at most this many seconds; 0 checks once [default: as long as it takes]
     #[arg(long, value_name = "S")]
     timeout: Option<u64>,

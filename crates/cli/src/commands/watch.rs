@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(200);
                   exit code 130.")]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
-    choice: RunChoice,
+    pub(super) choice: RunChoice,
     /// Continue after this cursor of an earlier watch [default: from the run's beginning]
     #[arg(long, value_name = "CURSOR")]
     from: Option<String>,

@@ -39,6 +39,7 @@ mod models;
 mod old_homes;
 mod own;
 mod owner;
+mod projects;
 mod protocol;
 mod providers;
 mod python_client;

@@ -139,6 +139,13 @@ beside_an_owner! {
         r15_a_command_leaves_nothing_behind,
         r45_a_command_may_print_a_gigabyte,
     }
+    projects {
+        r21_each_project_has_a_conversation_of_its_own,
+        r21_a_folder_may_have_further_conversations,
+        r21_a_fixed_workspace_has_one_conversation_for_all_folders,
+        r21_a_terminal_says_which_conversation_it_is,
+        the_examples_of_the_page_about_sessions_are_true,
+    }
     providers {
         r24_r51_a_request_that_fails_says_so_and_is_in_the_trace,
         r24_a_short_interruption_is_retried,

@@ -35,7 +35,9 @@ impl Home {
         let folder = tempfile::Builder::new().prefix("limulus-e2e-").tempdir().expect("a temporary folder");
         fs::create_dir(folder.path().join("workspace")).expect("a workspace");
         let path = folder.path().join("home").display().to_string();
-        Self { folder, variables: vec![], owner: Owner::of_this_test() }.with("LIMULUS_HOME", &path)
+        let home = Self { folder, variables: vec![], owner: Owner::of_this_test() }.with("LIMULUS_HOME", &path);
+        // The name of a folder of a test differs each time, and so would that of its session.
+        home.with("LIMULUS_SESSION__DEFAULT", "main")
     }
 
     /// The same with a variable set.

@@ -1,0 +1,119 @@
+//! The conversation that a message goes to: the one of its folder, another one of it, or the one that is named; and the line
+//! with which a terminal says where it is.
+
+use std::path::Path;
+
+use config::{Environment, Globals};
+use engine::{SessionRow, Settings};
+use gateway::SessionKey;
+use journal::{Read as _, Reader};
+
+use crate::error::CliError;
+use crate::show::human::{count, excerpt, price, printable_line};
+
+/// Characters of a model and of a folder in the first line.
+const NAME_CHARS: usize = 60;
+/// The session that belongs to no folder.
+const MAIN: &str = "agent:main:main";
+
+/// Which session of a folder is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Its own.
+    Own,
+    /// One that is not there yet.
+    New,
+    /// The one that was used last.
+    Last,
+}
+
+/// The session of a message. `own` is the one that is named, or that of the folder; further ones of the folder are `own-2`,
+/// `own-3` and so on.
+pub(super) fn choose(own: SessionKey, which: Which, globals: &Globals) -> Result<SessionKey, CliError> {
+    let Some(rows) = rows(&own, which, globals)? else { return Ok(own) };
+    let chosen = match which {
+        Which::Own => None,
+        Which::New => rows.iter().map(|(number, _)| *number).max().map(|last| last.max(1) + 1),
+        Which::Last => rows.iter().max_by_key(|(_, row)| row.last_activity).map(|(number, _)| *number),
+    };
+    match chosen.filter(|number| *number > 1) {
+        Some(number) => Ok(SessionKey::parse(Some(&format!("{own}-{number}")))?),
+        None => Ok(own),
+    }
+}
+
+/// The sessions of a folder by their numbers; none if they are not needed or there is no home yet.
+fn rows(own: &SessionKey, which: Which, globals: &Globals) -> Result<Option<Vec<(u32, SessionRow)>>, CliError> {
+    if which == Which::Own {
+        return Ok(None);
+    }
+    let reader = match Reader::open(&globals.home) {
+        Err(journal::Error::NotFound { .. }) => return Ok(None),
+        reader => reader?,
+    };
+    let own = own.to_string();
+    let number = |key: &str| match key.strip_prefix(&own)? {
+        "" => Some(1),
+        rest => rest.strip_prefix('-')?.parse().ok().filter(|number| *number > 1),
+    };
+    let rows = reader.sessions()?.into_iter();
+    Ok(Some(rows.filter_map(|row| Some((number(&row.key)?, row))).collect()))
+}
+
+/// The lines before a run on a terminal: the model, the folder and the conversation; for the first message in a folder also
+/// that the conversation of all folders is still there.
+pub(super) fn lines(key: &str, settings: &Settings, globals: &Globals, is_default: bool) -> Vec<String> {
+    let reader = Reader::open(&globals.home).ok();
+    let row = reader.as_ref().and_then(|reader| reader.session(key).ok().flatten());
+    let messages = row.as_ref().zip(reader.as_ref()).and_then(|(row, reader)| reader.receipts(row.session).ok());
+    let first = line(key, settings, &globals.environment, row.as_ref(), messages.map_or(0, |messages| messages.len()));
+    let has_main = || reader.as_ref().is_some_and(|reader| reader.session(MAIN).is_ok_and(|main| main.is_some()));
+    let is_first = row.is_none() && is_default && key != MAIN && has_main();
+    let main = "this folder has a conversation of its own; the one of all folders is still there: --session main";
+    std::iter::once(first).chain(is_first.then(|| main.to_owned())).collect()
+}
+
+fn line(
+    key: &str,
+    settings: &Settings,
+    environment: &Environment,
+    row: Option<&SessionRow>,
+    messages: usize,
+) -> String {
+    let model = settings.candidates.first().map(|first| format!("{}/{}", first.provider, first.model));
+    let model = excerpt(&printable_line(&model.unwrap_or_default()), NAME_CHARS);
+    let folder = excerpt(&printable_line(&below_user(&settings.workspace, environment.get("HOME"))), NAME_CHARS);
+    let name = key.strip_prefix("agent:main:").unwrap_or(key);
+    let cost = row.and_then(|row| row.totals).map(|totals| totals.spent.cost).filter(|cost| *cost > 0);
+    let cost = cost.map(|cost| format!(", {}", price(cost))).unwrap_or_default();
+    let so_far = if messages == 0 { "new".to_owned() } else { format!("{}{cost}", count(messages, "message")) };
+    format!("{model} · {folder} · session {name} ({so_far})")
+}
+
+/// A path with `~` for the user's folder.
+fn below_user(path: &str, user: Option<&str>) -> String {
+    let below = user.and_then(|user| Path::new(path).strip_prefix(user).ok());
+    match below.map(|below| below.display().to_string()) {
+        Some(below) if below.is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{below}"),
+        None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r09_a_folder_is_shown_below_that_of_the_user() {
+        for (path, user, shown) in [
+            ("/u/a/b", Some("/u"), "~/a/b"),
+            ("/u/a", Some("/u/a"), "~"),
+            ("/u/abc", Some("/u/a"), "/u/abc"),
+            ("/x", Some("/u"), "/x"),
+            ("/u", None, "/u"),
+        ] {
+            assert_eq!(below_user(path, user), shown, "{path} {user:?}");
+        }
+    }
+}

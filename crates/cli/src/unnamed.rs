@@ -1,0 +1,73 @@
+//! Commands that name no session mean that of the folder in which they are given: one place fills it in for all of them.
+//! Commands that mean every session where none is named are not here.
+
+use config::{Globals, default_session};
+
+use crate::args::Command;
+use crate::commands::budget::BudgetArgs;
+use crate::commands::runs::RunsArgs;
+use crate::commands::sessions::SessionsArgs;
+
+/// The place of a session in the arguments of a command, and the folder that they name.
+pub(crate) struct SessionArgument<'a> {
+    /// None if the command line names no session.
+    pub(crate) key: &'a mut Option<String>,
+    /// `--workspace`.
+    pub(crate) workspace: Option<&'a str>,
+}
+
+impl<'a> SessionArgument<'a> {
+    /// That of a command which takes no folder.
+    pub(crate) fn of(key: &'a mut Option<String>) -> Option<Self> {
+        Some(Self { key, workspace: None })
+    }
+}
+
+/// Fills in the session of a command that names none.
+pub(crate) fn fill_in(command: &mut Command, globals: &Globals) {
+    if let Some(SessionArgument { key, workspace }) = argument(command)
+        && key.is_none()
+    {
+        *key = Some(default_session(globals, workspace));
+    }
+}
+
+/// Where a command has its session; none if it needs none, as when it names a run.
+fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
+    match command {
+        Command::Agent(args) => {
+            Some(SessionArgument { key: &mut args.session, workspace: args.writer.workspace.as_deref() })
+        }
+        Command::Send(args) => {
+            Some(SessionArgument { key: &mut args.session, workspace: args.writer.workspace.as_deref() })
+        }
+        Command::Undo(args) | Command::Redo(args) => {
+            let workspace = args.writer.workspace.as_deref();
+            args.run.is_none().then_some(SessionArgument { key: &mut args.session, workspace })
+        }
+        Command::Diff(args) if args.run.is_none() => SessionArgument::of(&mut args.session),
+        Command::Audit(args) => SessionArgument::of(&mut args.key),
+        Command::Sessions(args) => SessionsArgs::session(args),
+        Command::Runs(args) => RunsArgs::session(args),
+        Command::Budget(args) => BudgetArgs::session(args),
+        Command::Diff(_)
+        | Command::Queue(_)
+        | Command::Resume(_)
+        | Command::Serve(_)
+        | Command::Status(_)
+        | Command::Agents(_)
+        | Command::Receipt(_)
+        | Command::Events(_)
+        | Command::Doctor(_)
+        | Command::Setup(_)
+        | Command::Models(_)
+        | Command::Profiles(_)
+        | Command::Usage(_)
+        | Command::Config(_)
+        | Command::Failover(_)
+        | Command::Graph(_)
+        | Command::Completions(_)
+        | Command::Man(_)
+        | Command::Demo(_) => None,
+    }
+}

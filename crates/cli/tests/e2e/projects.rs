@@ -1,0 +1,140 @@
+//! One conversation for each project: which folder has which, and how to choose another.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{Finished, Home, Terminal};
+
+/// A home in which commands that name no session mean that of their folder, as without a test.
+fn home() -> Home {
+    Home::new().without("LIMULUS_SESSION__DEFAULT")
+}
+
+/// Runs limulus in a folder below that of the user.
+fn run_in(home: &Home, folder: &str, words: &[&str]) -> Finished {
+    home.limulus(words).current_dir(home.user().join(folder)).output().expect("limulus can be started").into()
+}
+
+fn keys(home: &Home) -> Vec<String> {
+    let sessions = home.json(&["sessions", "list"]);
+    let keys = sessions.as_array().expect("a list").iter().map(|session| session["key"].as_str().expect("a key"));
+    let mut keys: Vec<String> = keys.map(|key| key.strip_prefix("agent:main:").expect("of main").to_owned()).collect();
+    keys.sort();
+    keys
+}
+
+/// The name without its digits.
+fn name(key: &str) -> &str {
+    key.rsplit_once('-').map_or(key, |(name, _)| name)
+}
+
+fn make(home: &Home, folders: &[&str]) {
+    for folder in folders {
+        fs::create_dir_all(home.user().join(folder)).expect("a folder");
+    }
+}
+
+/// R21, R31: each project has a conversation, wherever in it a command is given; a folder without one has its own.
+#[test]
+pub(crate) fn r21_each_project_has_a_conversation_of_its_own() {
+    let home = home();
+    make(&home, &["one/.git", "one/src", "two/.hg", "plain"]);
+    for (folder, message) in [("one", "the first"), ("one/src", "the second"), ("two", "other"), ("plain", "none")] {
+        run_in(&home, folder, &["agent", "-m", message]).expect_code(0);
+    }
+    let all = keys(&home);
+    assert_eq!(all.iter().map(|key| name(key)).collect::<Vec<_>>(), ["one", "plain", "two"]);
+    let shown = run_in(&home, "one/src", &["sessions", "show"]).expect_code(0);
+    assert!(shown.out.contains("the first") && shown.out.contains("the second") && !shown.out.contains("other"));
+    // Every command that means one session means that of its folder.
+    let session = format!("agent:main:{}", all[2]);
+    for words in [&["runs", "show", "--json"][..], &["budget", "show", "--json"], &["audit"], &["sessions", "context"]]
+    {
+        let shown = run_in(&home, "two", words).expect_code(0);
+        assert!(shown.out.contains(&session) || words[0] == "sessions", "{words:?}: {shown:?}");
+    }
+    // A named folder and a named session count more than the current one.
+    let there = home.user().join("two");
+    run_in(&home, "one", &["agent", "--workspace", there.to_str().expect("UTF-8"), "-m", "from afar"]).expect_code(0);
+    run_in(&home, "one", &["agent", "--session", "own", "-m", "named"]).expect_code(0);
+    assert!(run_in(&home, "two", &["sessions", "show"]).expect_code(0).out.contains("from afar"));
+    assert_eq!(keys(&home).len(), 4);
+    run_in(&home, "one", &["send", "--mode", "followup", "later"]).expect_code(0);
+    let waits = run_in(&home, "one", &["queue", "list"]).expect_code(0);
+    assert!(waits.out.is_empty() || waits.out.contains(&all[0]) || waits.out.contains("nothing"), "{waits:?}");
+}
+
+/// R21: another conversation of the same folder, and the one that was used last.
+#[test]
+pub(crate) fn r21_a_folder_may_have_further_conversations() {
+    let home = home();
+    make(&home, &["one/.git"]);
+    let says = |words: &[&str]| {
+        run_in(&home, "one", &[&["agent", "--json"], words, &["-m", "hello"]].concat()).expect_code(0).lines()[0]["session"]
+            .as_str()
+            .expect("a session")
+            .to_owned()
+    };
+    let first = says(&["--new"]);
+    assert_eq!(name(&first), "agent:main:one", "the first is its own");
+    assert_eq!(says(&["--new"]), format!("{first}-2"));
+    assert_eq!(says(&["--new"]), format!("{first}-3"));
+    assert_eq!(says(&["-c"]), format!("{first}-3"));
+    assert_eq!(says(&[]), first);
+    assert_eq!(says(&["--continue"]), first);
+    run_in(&home, "one", &["agent", "--new", "--session", "x", "-m", "hello"]).expect_code(2);
+}
+
+/// R21: with a fixed workspace, or by the setting, all folders share the conversation main.
+#[test]
+pub(crate) fn r21_a_fixed_workspace_has_one_conversation_for_all_folders() {
+    let home = home();
+    make(&home, &["one/.git", "two/.git"]);
+    let fixed = home.user().join("two").display().to_string();
+    let home = home.with("LIMULUS_AGENTS__MAIN__WORKSPACE", &fixed);
+    run_in(&home, "one", &["agent", "-m", "hello"]).expect_code(0);
+    let home = home.without("LIMULUS_AGENTS__MAIN__WORKSPACE").with("LIMULUS_SESSION__DEFAULT", "main");
+    run_in(&home, "one", &["agent", "-m", "hello"]).expect_code(0);
+    assert_eq!(keys(&home), ["main"]);
+}
+
+/// R09, R21: the first line on a terminal says where one is; the first time in a folder, that the other conversation is there.
+#[test]
+pub(crate) fn r21_a_terminal_says_which_conversation_it_is() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let home = home();
+    make(&home, &["workspace/.git"]);
+    home.run(&["agent", "--session", "main", "-m", "hello"]).expect_code(0);
+    let first = Terminal::run(&home, &["agent", "-m", "hello"]).until("exit=0");
+    let line = first.lines().next().expect("a line");
+    assert!(
+        line.starts_with("offline/offline · ~/workspace · session workspace-") && line.ends_with(" (new)"),
+        "{first}"
+    );
+    assert!(first.contains("the one of all folders is still there: --session main"), "{first}");
+    let second = Terminal::run(&home, &["agent", "-m", "hello"]).until("exit=0");
+    assert!(second.lines().next().expect("a line").ends_with(" (1 message)"), "{second}");
+    assert!(!second.contains("still there"), "{second}");
+}
+
+/// Every example of docs/sessions.md is executed.
+#[test]
+pub(crate) fn the_examples_of_the_page_about_sessions_are_true() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sessions.md")).expect("it");
+    let home = home();
+    make(&home, &["proj/.git", "proj/src", "other"]);
+    let mut commands = 0;
+    for block in page.split("```sh\n").skip(1) {
+        let block = block.split("```").next().expect("an end");
+        for line in block.lines().filter_map(|line| line.strip_prefix("limulus ")) {
+            let mut shell = home.program("sh", &["-c", &format!("\"$LIMULUS\" {line}")]);
+            let shell = shell.env("LIMULUS", crate::support::PROGRAM).current_dir(home.user().join("proj"));
+            let ended: Finished = shell.output().expect("sh can be started").into();
+            assert_eq!(ended.code, Some(0), "{line}: {ended:?}");
+            commands += 1;
+        }
+    }
+    assert!(commands > 8, "the page has examples: {commands}");
+}
