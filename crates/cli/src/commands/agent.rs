@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use client::is_gone;
 use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
@@ -21,8 +22,7 @@ use super::budget::{self, Awaited};
 use super::follower::{End, Follower, Happening, can_approve};
 use crate::args::WriterArgs;
 use crate::deprecation;
-use crate::error::{CliError, Exit};
-use crate::owner_client::{failed, is_gone};
+use crate::error::{CliError, Exit, failed};
 use crate::prompt;
 use crate::show::{json_line, print};
 
