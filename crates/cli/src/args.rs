@@ -8,13 +8,16 @@ use config::FlagValues;
 use gateway::show::printable_line;
 
 use crate::commands;
-use crate::output;
+use crate::output::{self, ColorWhen};
 
 /// Run durable AI agents: a run survives kill -9.
 #[derive(Debug, Parser)]
 #[command(name = "limulus", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "Try it without a key: limulus agent -m \"What is in this folder?\"")]
 pub(crate) struct Cli {
+    /// Use colours: auto (on a terminal, unless NO_COLOR, CLICOLOR or TERM says otherwise), always or never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub(crate) color: ColorWhen,
     /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,

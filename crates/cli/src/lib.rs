@@ -51,6 +51,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return args::refused(error),
     };
+    output::set_color(cli.color);
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -44,6 +44,40 @@ pub(crate) enum Output {
     Stderr,
 }
 
+/// When colours are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// To a terminal, unless the environment says otherwise.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+static COLOR: OnceLock<ColorWhen> = OnceLock::new();
+
+/// Sets when colours are written, before anything is.
+pub(crate) fn set_color(when: ColorWhen) {
+    let _ = COLOR.set(when);
+}
+
+/// Whether a stream gets colours: the flag decides, else the environment by its usual conventions (no-color.org,
+/// bixense.com/clicolors).
+fn has_colors(when: ColorWhen, is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
+    let is_set = |name| variable(name).is_some_and(|value| !value.is_empty());
+    let is_on = |name| variable(name).is_some_and(|value| !value.is_empty() && value != "0");
+    match when {
+        ColorWhen::Always => true,
+        ColorWhen::Never => false,
+        ColorWhen::Auto if is_set("NO_COLOR") => false,
+        ColorWhen::Auto if is_on("CLICOLOR_FORCE") => true,
+        ColorWhen::Auto => {
+            let is_off = variable("CLICOLOR").is_some_and(|value| value == "0");
+            is_terminal && !is_off && variable("TERM").is_none_or(|term| term != "dumb")
+        }
+    }
+}
+
 /// What a terminal is told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Control {
@@ -77,6 +111,16 @@ impl Output {
         terminals[usize::from(self == Self::Stderr)]
     }
 
+    /// Whether it gets colours.
+    pub(crate) fn has_colors(self) -> bool {
+        static COLORS: OnceLock<[bool; 2]> = OnceLock::new();
+        let of = |stream: Self| {
+            let when = COLOR.get().copied().unwrap_or_default();
+            has_colors(when, stream.is_terminal(), |name| std::env::var(name).ok())
+        };
+        COLORS.get_or_init(|| [of(Self::Stdout), of(Self::Stderr)])[usize::from(self == Self::Stderr)]
+    }
+
     /// The cells of its rows.
     pub(crate) fn width(self) -> usize {
         let size = match self {
@@ -103,7 +147,7 @@ impl Output {
 
     /// Writes to a terminal: texts, and what the terminal is told to do.
     pub(crate) fn draw(self, parts: &[Part<'_>]) -> io::Result<()> {
-        self.write_all(&drawn(parts))
+        self.write_all(&drawn(parts, self.has_colors()))
     }
 
     fn write_all(self, text: &str) -> io::Result<()> {
@@ -128,10 +172,11 @@ fn for_terminal(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown.as_str().to_owned() + whole.finish().as_str())
 }
 
-fn drawn(parts: &[Part<'_>]) -> String {
+fn drawn(parts: &[Part<'_>], has_colors: bool) -> String {
     let mut drawn = String::new();
     for part in parts {
         match part {
+            Part::Control(Control::Dim | Control::Added | Control::Removed | Control::Plain) if !has_colors => {}
             Part::Text(text) => drawn.push_str(&for_terminal(text)),
             Part::Control(Control::EraseLine) => drawn.push_str("\r\x1b[2K"),
             Part::Control(Control::EraseLines(0)) => drawn.push_str("\r\x1b[J"),
@@ -225,4 +270,39 @@ pub(crate) fn end_where_stuck() -> Result<(), CliError> {
         std::process::exit(i32::from(exit as u8));
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r09_colours_follow_the_flag_and_then_the_conventions_of_the_environment() {
+        let check = |when, is_terminal, set: &[(&str, &str)], expected| {
+            let variable =
+                |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+            assert_eq!(has_colors(when, is_terminal, variable), expected, "{when:?} {is_terminal} {set:?}");
+        };
+        let auto = ColorWhen::Auto;
+        check(auto, true, &[], true);
+        check(auto, false, &[], false);
+        check(auto, true, &[("NO_COLOR", "1")], false);
+        check(auto, true, &[("NO_COLOR", "")], true);
+        check(auto, true, &[("CLICOLOR", "0")], false);
+        check(auto, true, &[("CLICOLOR", "1"), ("TERM", "xterm")], true);
+        check(auto, true, &[("TERM", "dumb")], false);
+        check(auto, false, &[("CLICOLOR_FORCE", "1")], true);
+        check(auto, false, &[("CLICOLOR_FORCE", "0")], false);
+        check(auto, false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false);
+        check(ColorWhen::Never, true, &[("CLICOLOR_FORCE", "1")], false);
+        check(ColorWhen::Always, false, &[("NO_COLOR", "1")], true);
+    }
+
+    #[test]
+    fn r09_without_colours_nothing_is_written_but_text_and_movements() {
+        let parts = [Part::Control(Control::Added), Part::Text("+a\u{1b}[1m"), Part::Control(Control::Plain)];
+        assert_eq!(drawn(&parts, true), "\u{1b}[32m+a\\u001b[1m\u{1b}[0m");
+        assert_eq!(drawn(&parts, false), "+a\\u001b[1m");
+        assert_eq!(drawn(&[Part::Control(Control::EraseLine)], false), "\r\u{1b}[2K");
+    }
 }

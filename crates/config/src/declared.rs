@@ -66,6 +66,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Queue::SECTION,
     Lanes::SECTION,
     Serve::SECTION,
+    Display::SECTION,
     Offline::SECTION,
     Provider::SECTION,
     Profile::SECTION,
@@ -370,6 +371,12 @@ section! {
     Serve ["serve"] "" from Start {
         drain_s: u64 = 10, Number(0, 3_600),
             "Seconds for which streaming answers may continue when `limulus serve` is stopped";
+    }
+}
+
+section! {
+    Display ["display"] "what commands show on this screen" from Start {
+        verbose: bool = false, Flag, "Show the beginning of the output of every call, as `-v` does for one command";
     }
 }
 

@@ -61,8 +61,8 @@ pub use schema::schema;
 pub use warnings::fresh;
 
 use declared::{
-    Agent, Budget, Compaction, Lanes, ModelFigures, Offline, Profile, Provider, Queue, Requests, Retention, Runs,
-    Serve, Session, Tools, Undo,
+    Agent, Budget, Compaction, Display, Lanes, ModelFigures, Offline, Profile, Provider, Queue, Requests, Retention,
+    Runs, Serve, Session, Tools, Undo,
 };
 use layers::Layers;
 
@@ -226,6 +226,11 @@ impl Config {
     pub fn offline_pace(&self) -> Duration {
         Duration::from_millis(self.values.offline.pace_ms)
     }
+
+    /// Whether commands show the output of every call.
+    pub fn is_verbose(&self) -> bool {
+        self.values.display.verbose
+    }
 }
 
 /// The values of all settings; `declared` declares their types.
@@ -244,6 +249,7 @@ struct Values {
     queue: Queue,
     lanes: Lanes,
     serve: Serve,
+    display: Display,
     offline: Offline,
     #[serde(default)]
     providers: BTreeMap<String, Provider>,

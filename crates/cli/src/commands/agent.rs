@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use super::budget::{self, Awaited};
 use super::follower::{End, Follower, Happening, can_approve};
+use super::summary;
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
@@ -59,6 +60,9 @@ pub(crate) struct AgentArgs {
     /// Approve every request of this run
     #[arg(long)]
     yes: bool,
+    /// Show the beginning of the output of every call, as display.verbose does
+    #[arg(short, long)]
+    verbose: bool,
     /// Give the message a key of your own: the same key is the same message, also after a crash
     #[arg(long, value_name = "K")]
     key: Option<String>,
@@ -106,6 +110,9 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         ..AgentParams::default()
     };
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    if args.verbose {
+        follower.screen.show_detail();
+    }
     if args.yes {
         // No question will show them.
         follower.screen.show_whole_calls();
@@ -117,6 +124,9 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         Some(error) => Err(error),
         None => converse(&mut follower, &key.to_string(), &params, globals).await,
     };
+    if let Ok(Ending::Run(run, end)) = &ended {
+        summary::say(&mut follower, *run, end.outcome).await;
+    }
     let closed = follower.close(End::of(&ended)).await;
     let ended = ended?;
     closed?;
@@ -228,9 +238,10 @@ impl Sent {
         };
         let mut has_answered = false;
         loop {
-            // Lines arrive before the response to the request, so draw them first.
+            // The response first: it says how much of the lines is shown that come after it.
             let answer = tokio::select! {
                 biased;
+                answer = answers.next(), if !has_answered => answer,
                 happening = follower.next() => {
                     match happening? {
                         Happening::Recorded(event) => {
@@ -243,17 +254,18 @@ impl Sent {
                     }
                     continue;
                 }
-                answer = answers.next(), if !has_answered => answer,
             };
-            // Both may have arrived since the first check.
+            if let Ok(AgentAnswer::Accepted { verbose, .. }) = &answer {
+                follower.screen.set_verbose(*verbose);
+            }
+            // Lines that came before the response are drawn before it counts.
             while let Some(event) = follower.next_arrived() {
                 if let Some((run, end)) = self.see(&event)? {
                     return Ok(Some(Ending::Run(run, end)));
                 }
             }
             match answer {
-                Ok(AgentAnswer::Accepted { run_id, message, mode, verbose, .. }) => {
-                    follower.screen.set_verbose(verbose);
+                Ok(AgentAnswer::Accepted { run_id, message, mode, .. }) => {
                     self.run = Some(run_id);
                     // A message with a followup leg is answered by that leg.
                     self.steers = Some(message).filter(|_| mode != QueueMode::SteerBacklog);

@@ -33,7 +33,7 @@ pub(crate) fn run(args: DiffArgs, globals: &Globals) -> Result<(), CliError> {
         return print(&json(&diff));
     }
     let text = lay_out(&diff);
-    if !Output::Stdout.is_terminal() || is_plain() {
+    if !Output::Stdout.has_colors() {
         return print(&text);
     }
     Output::Stdout.draw(&coloured(&text)).map_err(|error| CliError::Failed {
@@ -41,11 +41,6 @@ pub(crate) fn run(args: DiffArgs, globals: &Globals) -> Result<(), CliError> {
         what: format!("the diff could not be printed ({error})"),
         hint: "print it into a file".to_owned(),
     })
-}
-
-/// Whether the user wants no colours (no-color.org).
-fn is_plain() -> bool {
-    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
 fn lay_out(diff: &RunDiff) -> String {

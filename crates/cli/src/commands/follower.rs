@@ -77,10 +77,14 @@ impl<'a> Follower<'a> {
         sessions: usize,
     ) -> Result<Self, CliError> {
         config.check_workspace()?;
+        let is_verbose = config.is_verbose();
         let opening = Opening { globals, config, wait: args.wait, can_approve: can_approve(), notify: &say_notice };
         let signals = Signals::new()?;
         let subscriber = Subscriber::open(opening).await?;
-        let screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
+        let mut screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
+        if is_verbose {
+            screen.show_detail();
+        }
         Ok(Self::over(subscriber, screen, signals))
     }
 

@@ -33,6 +33,7 @@ pub(crate) mod sessions;
 pub(crate) mod setup;
 pub(crate) mod status;
 mod stream;
+mod summary;
 pub(crate) mod undo;
 pub(crate) mod usage;
 pub(crate) mod wait;

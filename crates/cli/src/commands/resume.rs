@@ -33,6 +33,9 @@ pub(crate) struct ResumeArgs {
     /// Repair a session that needs a human, and resume its run
     #[arg(long, requires = "key")]
     force: bool,
+    /// Show the beginning of the output of every call, as display.verbose does
+    #[arg(short, long)]
+    verbose: bool,
     #[command(flatten)]
     writer: WriterArgs,
 }
@@ -56,6 +59,9 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     let known: BTreeSet<_> = open.iter().map(|row| row.session).collect();
     let rows: Vec<_> = rows(&reader, key.as_ref())?.into_iter().filter(|row| known.contains(&row.session)).collect();
     let mut follower = Follower::open(globals, config, &args.writer, sessions).await?;
+    if args.verbose {
+        follower.screen.show_detail();
+    }
     let params = ResumeParams { session_key: args.key, force: args.force };
     let taken = resume(&mut follower, &reader, &rows, params, begin).await;
     let closed = follower.close(End::of(&taken)).await;

@@ -33,6 +33,9 @@ pub(crate) struct WatchArgs {
     /// Continue after this cursor of an earlier watch [default: from the run's beginning]
     #[arg(long, value_name = "CURSOR")]
     from: Option<String>,
+    /// Show the beginning of the output of every call
+    #[arg(short, long)]
+    verbose: bool,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -42,7 +45,10 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
     let reader = Reader::open(&globals.home)?;
     let FoundRun { run, session, .. } = lookup::run(&reader, &args.choice.into())?;
     quit_on_signals()?;
-    let screen = Screen::new(Style::of_stdout(args.json, 1), 1);
+    let mut screen = Screen::new(Style::of_stdout(args.json, 1), 1);
+    if args.verbose {
+        screen.show_detail();
+    }
     let lines = DrawnStream::new(StreamTarget::Run(session.key, run), reader, true, args.from, screen);
     let mut watch = Watch { globals, run, lines, reported: false, settled: false };
     let ended = watch.until_ended().await?;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{CallId, EffectId, Timestamp, WaitFor};
+use engine::{CallId, EffectId, Timestamp, Usage, WaitFor};
 use gateway::show::{AnswerText, PrintableAnswer};
 use protocol::Event;
-use protocol::event::{AssistantLine, Delta, LifecycleLine, QueueLine, StateLine, Stream, ToolLine};
+use protocol::event::{AssistantLine, Delta, LifecycleLine, QueueLine, StateLine, Stream, ToolLine, UsageLine};
 use protocol::method::BudgetLine;
 use protocol::notice::DiskFull;
 use protocol::show::LaneWait;
@@ -18,7 +18,7 @@ use unicode_width::UnicodeWidthChar as _;
 use super::calls::{self, CallEnd};
 use super::{rows, vocabulary};
 use crate::output::{Control, Output, Part};
-use crate::show::human::excerpt;
+use crate::show::human::{self, excerpt};
 
 /// How lines are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub(crate) const SPINNER: [char; 8] = ['⣾', '⣽', '⣻', '⢿', '⡿', '⣟',
 const ARGUMENT_CHARS: usize = 100;
 /// The same if no question shows the call: as many as a question quotes.
 const WHOLE_ARGUMENT_CHARS: usize = 8 << 10;
+/// Maximum characters of what a run does, in the status line.
+const STATUS_CHARS: usize = 60;
 /// Maximum characters of the name of a tool, which a model may have made up.
 const TOOL_CHARS: usize = 80;
 
@@ -70,6 +72,16 @@ struct Started {
     at: Timestamp,
     /// What it does, if that is known and shown.
     sentence: Option<String>,
+}
+
+/// Of which calls the output is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Failures,
+    /// Of all, because the session wants it.
+    SessionAll,
+    /// Of all, because this command wants it.
+    All,
 }
 
 /// The content of the last line of stderr.
@@ -106,8 +118,10 @@ pub(crate) struct Screen {
     /// The call whose line is the last thing on stderr, in one row.
     last_call: Option<CallId>,
     sessions: usize,
-    /// Whether the output of calls is shown.
-    verbose: bool,
+    detail: Detail,
+    /// When the run that is shown began to be busy, and what it has used since.
+    busy_since: Option<Instant>,
+    used: Option<Usage>,
     /// Maximum characters of the arguments of a call in a line.
     argument_chars: usize,
 }
@@ -130,7 +144,9 @@ impl Screen {
             started: BTreeMap::new(),
             last_call: None,
             sessions,
-            verbose: false,
+            detail: Detail::Failures,
+            busy_since: None,
+            used: None,
             argument_chars: ARGUMENT_CHARS,
         }
     }
@@ -161,6 +177,14 @@ impl Screen {
             self.waits_for = self.waits_for.take().filter(|_| *state == RunState::Awaiting);
             let waits_for = self.waits_for.clone();
             self.status = waits_for.or_else(|| (!quiet).then(|| vocabulary::state(*state, *flags).to_owned()));
+            if is_idle {
+                (self.busy_since, self.used) = (None, None);
+            } else {
+                self.busy_since.get_or_insert_with(Instant::now);
+            }
+        }
+        if let Stream::Usage(UsageLine::Run { usage, .. }) = &event.what {
+            self.used = Some(*usage);
         }
         self.tick();
     }
@@ -193,7 +217,21 @@ impl Screen {
         let queued = self.queued.as_ref().map(|(wait, waited, reported)| {
             vocabulary::queued_behind(wait, (*waited + reported.elapsed()).as_millis() as u64)
         });
-        self.disk_full.clone().or(queued).or_else(|| self.status.clone())
+        self.disk_full.clone().or(queued).or_else(|| self.waits_for.clone()).or_else(|| self.busy())
+    }
+
+    /// What the run does, for how long it has been busy, and what it has used.
+    fn busy(&self) -> Option<String> {
+        let status = self.status.clone()?;
+        // The line of the call itself may be right above.
+        let running = self.started.values().next_back().filter(|_| self.last_call.is_none());
+        let running = running.and_then(|started| started.sentence.as_deref());
+        let status = running.map_or(status, |sentence| excerpt(sentence, STATUS_CHARS));
+        let seconds = self.busy_since.map(|since| since.elapsed().as_secs()).filter(|seconds| *seconds > 0);
+        let time = seconds.map(|seconds| format!(" · {}", human::duration(seconds * 1_000))).unwrap_or_default();
+        let used = self.used.map(|usage| usage.prompt() + usage.output).filter(|tokens| *tokens > 0);
+        let tokens = used.map(|tokens| format!(" · {} tokens", human::rounded(tokens))).unwrap_or_default();
+        Some(format!("{status}{time}{tokens}"))
     }
 
     /// Draws the whole answer of a run that had ended before.
@@ -367,9 +405,25 @@ impl Screen {
         self.style = Style::Notes;
     }
 
-    /// Sets whether the output of calls is shown.
+    /// Sets whether the session wants the output of calls to be shown.
     pub(crate) fn set_verbose(&mut self, verbose: bool) {
-        self.verbose = verbose;
+        if self.detail != Detail::All {
+            self.detail = if verbose { Detail::SessionAll } else { Detail::Failures };
+        }
+    }
+
+    /// Shows the output of every call, whatever the session says.
+    pub(crate) fn show_detail(&mut self) {
+        self.detail = Detail::All;
+    }
+
+    /// Whether a person watches a run here: answers stream to a terminal, and so do notes.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.live && self.style == Style::Terminal
+    }
+
+    fn is_detailed(&self) -> bool {
+        self.detail != Detail::Failures
     }
 
     /// Sets that the line of a call shows all of a command.
@@ -405,7 +459,7 @@ impl Screen {
         let whose = if self.sessions > 1 { format!("[{}] ", event.session) } else { String::new() };
         let line = rows::rows(&whose, &calls::ended(tool, &sentence, end), Output::Stderr.width());
         self.say(&line.join("\n"));
-        for line in calls::below(end, self.verbose) {
+        for line in calls::below(end, self.is_detailed()) {
             self.say(&rows::cut(&line, Output::Stderr.width().saturating_sub(1)));
         }
     }
@@ -416,7 +470,7 @@ impl Screen {
         let (mark, outcome) = (vocabulary::mark(end.outcome), vocabulary::plain(&end.outcome));
         let tool = excerpt(tool, TOOL_CHARS);
         self.note(event, &format!("{mark} {tool} {outcome}{time} · {bytes} bytes"));
-        let below = match (self.live, self.verbose) {
+        let below = match (self.live, self.is_detailed()) {
             (true, is_detailed) => calls::below(end, is_detailed),
             (false, true) => calls::beginning(end.output),
             (false, false) => vec![],

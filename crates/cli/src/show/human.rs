@@ -85,6 +85,27 @@ impl Page {
     }
 }
 
+/// A number with two digits or three: `812`, `5.7k`, `57k`, `1.2M`.
+pub(crate) fn rounded(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        1_000..10_000 => format!("{}.{}k", number / 1_000, number % 1_000 / 100),
+        10_000..1_000_000 => format!("{}k", number / 1_000),
+        _ => format!("{}.{}M", number / 1_000_000, number % 1_000_000 / 100_000),
+    }
+}
+
+/// Micro-dollars as a person reads a price: to the cent, or less than a cent with its first two digits.
+pub(crate) fn price(micros: u64) -> String {
+    let cents = (micros + 5_000) / 10_000;
+    let small = format!("{micros:06}");
+    match small.find(|digit| digit != '0') {
+        _ if micros >= 10_000 => format!("${}.{:02}", cents / 100, cents % 100),
+        Some(first) => format!("$0.{}", small[..(first + 2).min(6)].trim_end_matches('0')),
+        None => "$0".to_owned(),
+    }
+}
+
 /// Formats micro-dollars as dollars.
 pub(crate) fn dollars(micros: u64) -> String {
     format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000)
@@ -126,6 +147,24 @@ mod tests {
     fn times_are_shown_in_their_zone() {
         assert_eq!(Zone::utc().time(Timestamp(1_763_694_250_123)), "2025-11-21 03:04:10");
         assert_eq!(Zone::utc().clock(Timestamp(1_763_694_250_123)), "03:04:10.123");
+    }
+
+    #[test]
+    fn numbers_and_prices_are_rounded_for_people() {
+        let numbers = [(0, "0"), (812, "812"), (5_749, "5.7k"), (57_400, "57k"), (1_260_000, "1.2M")];
+        assert!(numbers.iter().all(|(number, shown)| rounded(*number) == *shown));
+        for (micros, shown) in [
+            (0, "$0"),
+            (1, "$0.000001"),
+            (120, "$0.00012"),
+            (4_567, "$0.0045"),
+            (9_999, "$0.0099"),
+            (10_000, "$0.01"),
+            (214_999, "$0.21"),
+            (12_345_678, "$12.35"),
+        ] {
+            assert_eq!(price(micros), shown, "{micros}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::support::{HOLD, Home, PROGRAM, Process, is_alive, pids, until};
+use crate::support::{Finished, HOLD, Home, PROGRAM, Process, is_alive, pids, until};
 
 /// A user that is not root.
 const NOBODY: u32 = 65_534;
@@ -41,19 +41,47 @@ const KILLERS: [&str; 7] = [
      until test -s pids; do sleep 0.01; done; kill -9 $S; sleep 300",
 ];
 
+/// A command with its `LEAVE` filled in, where it has a cgroup that it can leave.
+fn leaving_its_cgroup(command: &str) -> String {
+    let leave = own_cgroup().map(|own| format!("echo $$ > {}/cgroup.procs;", own.display()));
+    command.replace("LEAVE", &leave.unwrap_or_default())
+}
+
 /// R15: a command that kills its supervisor ends with it; its outcome is unknown, and the run goes on.
 #[test]
 fn r15_nothing_of_a_command_that_kills_its_supervisor_outlives_the_call() {
-    let leave = own_cgroup().map(|own| format!("echo $$ > {}/cgroup.procs;", own.display())).unwrap_or_default();
     for command in KILLERS {
         let home = Home::new();
-        home.put("attack", command.replace("LEAVE", &leave));
+        home.put("attack", leaving_its_cgroup(command));
         let agent = home.run(&["agent", "--yes", "-m", "run `exec sh ./attack`"]);
         assert_gone(&home, command);
         let run = home.json(&["runs", "show"]);
         assert_eq!(run["steps"][0]["calls"][0]["outcome"], "interrupted", "{command}: {agent:?}");
         home.assert_usable("main");
     }
+}
+
+/// R15: the same where the session of limulus is unknown to the system, as for what is started into a container from outside.
+#[test]
+fn r15_nothing_outlives_a_call_of_a_limulus_whose_session_has_no_number() {
+    let unshare = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+    if !Home::new()
+        .program("unshare", &[&unshare[..], &["true"]].concat())
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        return eprintln!("skipped: no PID namespace can be made here");
+    }
+    let home = Home::new();
+    home.put("attack", leaving_its_cgroup(KILLERS[6]));
+    // The first process of the namespace is in the session of this test, which is not in it.
+    let script = "cut -d' ' -f6 /proc/$$/stat > session; \"$0\" agent --yes -m 'run `exec sh ./attack`'; \
+                  echo $? > code; echo /proc/[0-9]* > left";
+    let words = [&unshare[..], &["sh", "-c", script, PROGRAM]].concat();
+    let ended: Finished = home.program("unshare", &words).output().expect("unshare can be started").into();
+    assert_eq!((home.text("session").trim(), home.text("code").trim()), ("0", "0"), "{ended:?}");
+    assert_eq!(home.text("left").trim(), "/proc/1", "the shell alone");
+    assert_eq!(home.json(&["runs", "show"])["steps"][0]["calls"][0]["outcome"], "interrupted", "{ended:?}");
 }
 
 /// Commands that stop their supervisor, each with the sign that it has done so.

@@ -18,6 +18,7 @@ mod compaction;
 mod config;
 mod cut_answers;
 mod damage;
+mod display;
 mod doctor;
 mod escapes;
 mod executed;

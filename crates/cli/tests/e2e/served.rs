@@ -67,8 +67,13 @@ fn lines(finished: &Finished) -> Vec<String> {
 
 /// stderr without times.
 fn said(finished: &Finished) -> Vec<String> {
+    let is_time = |part: &&str| {
+        part.strip_suffix("ms")
+            .or_else(|| part.strip_suffix('s'))
+            .is_some_and(|time| time.trim().parse::<f64>().is_ok())
+    };
     let bare = |line: &str| {
-        let words = line.split(" · ").filter(|part| !part.ends_with(" ms"));
+        let words = line.split(" · ").filter(|part| !is_time(part));
         settled(&words.collect::<Vec<_>>().join(" · "))
     };
     finished.err.lines().map(bare).collect()

@@ -118,6 +118,11 @@ beside_an_owner! {
         r43_an_answer_of_quotes_and_newlines_reaches_everybody,
         r45_huge_results_are_bounded_for_a_command,
     }
+    display {
+        r09_the_last_line_on_a_terminal_says_what_a_run_took_and_changed,
+        r09_the_output_of_every_call_is_shown_if_a_person_wants_it,
+        r09_colours_are_written_where_they_are_wanted,
+    }
     executed {
         r02_yes_does_not_approve_a_file_that_other_programs_run,
         r02_a_person_is_asked_about_such_a_file_in_spite_of_yes,

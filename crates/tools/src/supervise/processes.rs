@@ -90,7 +90,7 @@ pub(crate) fn kill_marked(call: &str) -> bool {
 /// Returns whether one still lives.
 pub(crate) fn kill_adopted() -> bool {
     let this = rustix::process::getpid();
-    let session = rustix::process::getsid(None).map_or(0, Pid::as_raw_pid);
+    let session = own_session();
     supervisors::with_living(|started| {
         let mut found = false;
         for pid in all_processes() {
@@ -267,6 +267,12 @@ pub(super) fn all_processes() -> impl Iterator<Item = Pid> {
 fn parent_and_group(pid: Pid) -> Option<(i32, i32)> {
     let status = Status::of(pid).filter(|status| !status.is_zombie)?;
     Some((status.parent, status.group))
+}
+
+/// The number of this process' session; 0 if its leader is outside the container (the PID namespace), as it is for what was
+/// started there from outside.
+pub(super) fn own_session() -> i32 {
+    Status::of(rustix::process::getpid()).map_or(0, |status| status.session)
 }
 
 /// What the system says of a process.

@@ -7,7 +7,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 
-use rustix::process::{Pid, getpid, getsid};
+use rustix::process::{Pid, getpid};
 use serde::{Deserialize, Serialize};
 
 use super::processes::{self, Status};
@@ -35,11 +35,12 @@ pub(crate) struct Trace {
 impl Trace {
     /// The trace that the command of this process, its supervisor, will have.
     pub(crate) fn of_this_process(call: &CallFolder, pipe: &File) -> Option<Self> {
+        let this = Status::of(getpid())?;
         Some(Self {
             boot: boot()?,
             init: Status::of(Pid::INIT)?.started,
-            session: getsid(None).ok()?.as_raw_pid(),
-            started: Status::of(getpid())?.started,
+            session: this.session,
+            started: this.started,
             forks: forks()?,
             pipe: pipe.metadata().ok()?.ino(),
             cgroup: cgroup::planned(call),
@@ -50,9 +51,8 @@ impl Trace {
     pub(crate) fn kill(&self) -> bool {
         let is_here = boot().is_some_and(|boot| boot == self.boot)
             && Status::of(Pid::INIT).is_some_and(|init| init.started == self.init);
-        let own_session = getsid(None).map_or(0, Pid::as_raw_pid);
         // Numbers below 2 are no session of a supervisor.
-        if !is_here || self.session < 2 || self.session == own_session {
+        if !is_here || self.session < 2 || self.session == processes::own_session() {
             return false;
         }
         let living: Vec<(Pid, Status)> = processes::all_processes()
@@ -80,10 +80,12 @@ impl Trace {
     fn is_unused_since(&self) -> bool {
         let numbers =
             fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|text| text.trim().parse::<u64>().ok());
-        match (forks(), numbers) {
-            (Some(forks), Some(numbers)) => forks >= self.forks && forks - self.forks < numbers / 2,
-            _ => false,
-        }
+        matches!((forks(), numbers), (Some(forks), Some(numbers)) if self.is_unused_at(forks, numbers))
+    }
+
+    /// The same when so many processes have been started, of which each had one of so many numbers.
+    fn is_unused_at(&self, forks: u64, numbers: u64) -> bool {
+        forks.checked_sub(self.forks).is_some_and(|since| since < numbers / 2)
     }
 
     /// Whether a process has the pipe of the command's output as one of its outputs.
@@ -103,4 +105,18 @@ fn boot() -> Option<String> {
 fn forks() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     stat.lines().find_map(|line| line.strip_prefix("processes "))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R15: a session that ended so long ago that its number may be another one's by now is not meant.
+    #[test]
+    fn r15_a_number_is_believed_for_half_a_round_of_all_numbers() {
+        let trace = Trace { forks: 1_000, ..Trace::default() };
+        for (forks, expected) in [(999, false), (1_000, true), (1_049, true), (1_050, false), (u64::MAX, false)] {
+            assert_eq!(trace.is_unused_at(forks, 100), expected, "{forks}");
+        }
+    }
 }

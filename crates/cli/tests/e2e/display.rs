@@ -1,0 +1,62 @@
+//! What a person sees of a run beside its answer: its last line, the output of its calls, colours.
+
+use model_server::ModelServer;
+use serde_json::json;
+
+use crate::support::{Home, Terminal};
+
+fn write(path: &str) -> String {
+    format!("call:write {}\ntokens=2", json!({ "path": path, "content": "x\n" }))
+}
+
+/// R09: on a terminal a run ends with what it took, what it changed, and the command that takes that back; a pipe is not told.
+#[test]
+pub(crate) fn r09_the_last_line_on_a_terminal_says_what_a_run_took_and_changed() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let piped = home.run(&["agent", "--session", "pipe", "-m", &write("p.txt")]).expect_code(0);
+    assert!(!piped.err.lines().any(|line| line.starts_with("done · ")), "{piped:?}");
+    if !Terminal::is_there() {
+        return;
+    }
+    let terminal = Terminal::run(&home, &["agent", "-m", &write("a.txt")]);
+    let screen = terminal.until("exit=0");
+    let last = screen.lines().find(|line| line.starts_with("done · ")).unwrap_or_else(|| panic!("{screen}"));
+    assert!(last.ends_with("out · changed a.txt · undo: limulus undo") && last.contains(" in"), "{last}");
+    let terminal = Terminal::run(&home, &["agent", "--session", "work", "-m", &write("b.txt")]);
+    terminal.until("changed b.txt · undo: limulus undo --session work");
+    home.run(&["undo", "--session", "work"]).expect_code(0);
+    assert!(home.file("a.txt").exists() && !home.file("b.txt").exists());
+}
+
+/// R09: with `-v`, or by the configuration, the output of every call is shown; without, that of failures on a terminal.
+#[test]
+pub(crate) fn r09_the_output_of_every_call_is_shown_if_a_person_wants_it() {
+    let command = ["agent", "--yes", "-m", "run `seq 41 43`"];
+    let row = "  │ 42";
+    let shows = |home: &Home, words: &[&str]| home.run(words).expect_code(0).err.lines().any(|line| line == row);
+    let home = Home::new();
+    assert!(!shows(&home, &command));
+    assert!(shows(&home, &[&command[..], &["-v"]].concat()));
+    assert!(!shows(&home, &command), "it was for one command");
+    let home = home.with("LIMULUS_DISPLAY__VERBOSE", "true");
+    assert!(shows(&home, &command));
+    let run = home.json(&["runs", "list"])[0]["run"].as_str().unwrap().to_owned();
+    assert!(shows(&home, &["runs", "watch", &run, "--verbose"]) && !shows(&home, &["runs", "watch", &run]));
+}
+
+/// R09: colours follow `--color`, then the usual variables.
+#[test]
+pub(crate) fn r09_colours_are_written_where_they_are_wanted() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    home.run(&["agent", "-m", &write("a.txt")]).expect_code(0);
+    let is_coloured = |home: &Home, words: &[&str]| home.run(words).expect_code(0).out.contains("\u{1b}[32m+x");
+    assert!(!is_coloured(&home, &["diff"]), "a pipe gets none");
+    assert!(is_coloured(&home, &["diff", "--color", "always"]) && is_coloured(&home, &["--color=always", "diff"]));
+    let home = home.with("CLICOLOR_FORCE", "1");
+    assert!(is_coloured(&home, &["diff"]) && !is_coloured(&home, &["diff", "--color", "never"]));
+    let home = home.with("NO_COLOR", "1");
+    assert!(!is_coloured(&home, &["diff"]));
+    home.run(&["diff", "--color", "sometimes"]).expect_code(2);
+}
