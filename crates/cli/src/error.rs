@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use config::ConfigError;
-use protocol::{ErrorCode, ErrorShape};
+use protocol::{ClientError, ErrorCode, ErrorShape};
 
 use crate::output;
 use crate::show::human::printable_line;
@@ -173,6 +173,36 @@ impl CliError {
 impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
         Self::Config { what: error.to_string(), hint: error.hint() }
+    }
+}
+
+/// The error of a request that another owner would refuse too.
+pub(crate) fn failed(error: ClientError) -> CliError {
+    client::Error::from(error).into()
+}
+
+impl From<client::Error> for CliError {
+    fn from(error: client::Error) -> Self {
+        let what = error.to_string();
+        match error {
+            client::Error::Refused(shape) => shape.into(),
+            client::Error::Own(error) => error.into(),
+            client::Error::TooLarge { .. } => Self::Refused {
+                exit: Exit::Refused,
+                what,
+                hint: "send fewer files at once, or put them into the workspace and name them".into(),
+            },
+            client::Error::NothingNew { .. } => Self::Failed {
+                exit: Exit::Store,
+                what,
+                hint: "the run continues there: `limulus runs show` has its answer when it has ended, and the output of the owner says what is wrong".into(),
+            },
+            client::Error::Cursor { .. } => Self::Usage {
+                what,
+                hint: "copy one from a line of the same session or of the whole home, or give none to start at the beginning".into(),
+            },
+            client::Error::Bug { what } => Self::Bug { what },
+        }
     }
 }
 

@@ -4,14 +4,12 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
-mod claim;
 mod commands;
 mod deprecation;
 mod error;
-mod here;
 mod idle;
+mod opening;
 mod output;
-mod owner_client;
 mod probes;
 mod prompt;
 mod reading;

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use client::look;
 use config::Globals;
 use gateway::methods::reading::Reads;
 use gateway::show::Source;
@@ -14,7 +15,6 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::error::CliError;
-use crate::owner_client::look;
 use crate::show::open;
 
 /// If the owner takes longer than this, the command reads the journal itself.

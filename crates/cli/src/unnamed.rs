@@ -18,8 +18,8 @@ pub(crate) struct SessionArgument<'a> {
 
 impl<'a> SessionArgument<'a> {
     /// That of a command which takes no folder.
-    pub(crate) fn of(key: &'a mut Option<String>) -> Option<Self> {
-        Some(Self { key, workspace: None })
+    pub(crate) fn of(key: &'a mut Option<String>) -> Self {
+        Self { key, workspace: None }
     }
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn fill_in(command: &mut Command, globals: &Globals) {
 fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
     match command {
         Command::Agent(args) => {
-            Some(SessionArgument { key: &mut args.session, workspace: args.writer.workspace.as_deref() })
+            Some(SessionArgument { key: &mut args.conversation.session, workspace: args.writer.workspace.as_deref() })
         }
         Command::Send(args) => {
             Some(SessionArgument { key: &mut args.session, workspace: args.writer.workspace.as_deref() })
@@ -45,11 +45,11 @@ fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
             let workspace = args.writer.workspace.as_deref();
             args.run.is_none().then_some(SessionArgument { key: &mut args.session, workspace })
         }
-        Command::Diff(args) if args.run.is_none() => SessionArgument::of(&mut args.session),
-        Command::Audit(args) => SessionArgument::of(&mut args.key),
+        Command::Diff(args) if args.run.is_none() => Some(SessionArgument::of(&mut args.session)),
+        Command::Audit(args) => Some(SessionArgument::of(&mut args.key)),
         Command::Sessions(args) => SessionsArgs::session(args),
         Command::Runs(args) => RunsArgs::session(args),
-        Command::Budget(args) => BudgetArgs::session(args),
+        Command::Budget(args) => Some(BudgetArgs::session(args)),
         Command::Diff(_)
         | Command::Queue(_)
         | Command::Resume(_)

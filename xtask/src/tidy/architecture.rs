@@ -6,7 +6,8 @@ use crate::manifest::{Kind, Manifest};
 use crate::tree::Tree;
 
 /// The crates of the workspace that a crate may depend on, also in its tests: engine ← journal, models, tools ← runtime
-/// ← gateway ← cli; engine ← protocol ← gateway; runtime ← config ← cli.
+/// ← gateway ← cli; engine ← protocol ← gateway; runtime ← config; gateway, config ←
+/// client ← cli.
 const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("faulty-vfs", &[]),
@@ -17,7 +18,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("protocol", &["engine"]),
     ("gateway", &["engine", "journal", "models", "tools", "runtime", "protocol", "faulty-vfs", "testkit"]),
     ("config", &["engine", "journal", "models", "tools", "runtime", "protocol"]),
-    ("limulus", &["engine", "journal", "models", "tools", "runtime", "protocol", "gateway", "config", "model-server"]),
+    ("client", &["engine", "journal", "models", "tools", "runtime", "protocol", "gateway", "config"]),
+    (
+        "limulus",
+        &["engine", "journal", "models", "tools", "runtime", "protocol", "gateway", "config", "client", "model-server"],
+    ),
     ("simulator", &["engine", "journal", "faulty-vfs"]),
     ("model-server", &[]),
     ("testkit", &["engine", "models", "tools", "runtime"]),

@@ -14,8 +14,7 @@ use protocol::{Client, ClientError};
 use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
 use crate::deprecation;
-use crate::error::CliError;
-use crate::owner_client::failed;
+use crate::error::{CliError, failed};
 
 /// End a run: keep the text so far, and end its commands with all of their processes.
 #[derive(Debug, Args)]

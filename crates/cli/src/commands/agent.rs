@@ -6,11 +6,11 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use config::{Globals, Resolved, Subject, default_session, today};
+use client::is_gone;
+use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
 use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage, WaitFor};
-use gateway::SessionKey;
 use journal::{Read as _, Reader};
 use protocol::Event;
 use protocol::event::{LifecycleLine, QueueLine, RunEnd, StateLine, Stream};
@@ -18,13 +18,12 @@ use protocol::method::{AbortParams, Agent, AgentAnswer, AgentParams, Attachment,
 use uuid::Uuid;
 
 use super::budget::{self, Awaited};
-use super::conversation::{self, Which};
+use super::conversation::{Conversation, ConversationArgs};
 use super::follower::{End, Follower, Happening, can_approve};
 use super::summary;
 use crate::args::WriterArgs;
 use crate::deprecation;
-use crate::error::{CliError, Exit};
-use crate::owner_client::{failed, is_gone};
+use crate::error::{CliError, Exit, failed};
 use crate::prompt;
 use crate::show::{json_line, print};
 
@@ -42,15 +41,8 @@ pub(crate) struct AgentArgs {
     /// Attach a file: an image (PNG, JPEG, GIF, WebP), PDF or text; may be repeated
     #[arg(long, value_name = "FILE")]
     attach: Vec<PathBuf>,
-    /// Send it to this session: NAME, or agent:AGENT:NAME [default: that of this folder]
-    #[arg(long, value_name = "KEY")]
-    pub(crate) session: Option<String>,
-    /// Begin another session of this folder
-    #[arg(long, conflicts_with = "session")]
-    new: bool,
-    /// Continue the session of this folder that was used last
-    #[arg(short = 'c', long = "continue", conflicts_with_all = ["session", "new"])]
-    is_continued: bool,
+    #[command(flatten)]
+    pub(crate) conversation: ConversationArgs,
     /// Choose what happens if a run is unfinished: steer, followup, collect, steer_backlog or interrupt [default: the
     /// mode of the session (`limulus queue mode`), else queue.mode]
     #[arg(long, value_name = "MODE", value_parser = super::queue::mode)]
@@ -79,16 +71,8 @@ pub(crate) struct AgentArgs {
 
 pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
     let text = text(&args.message)?;
-    let which = match (args.new, args.is_continued) {
-        (true, _) => Which::New,
-        (false, true) => Which::Last,
-        (false, false) => Which::Own,
-    };
-    let own = SessionKey::parse(args.session.as_deref())?;
-    // What a command without `--session` means here, such as `limulus undo`.
-    let default = default_session(globals, None);
-    let is_default = SessionKey::parse(Some(&default))? == own;
-    let key = conversation::choose(own, which, globals)?;
+    let conversation = Conversation::of(&args.conversation, globals)?;
+    let key = &conversation.key;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let overrides = Overrides {
         workspace: None,
@@ -107,7 +91,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     let Resolved { settings, mut notes } = config.resolve(subject)?;
     let image_note = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
     // A relative workspace is relative to this folder, also if `resume` runs in another one.
-    let place = conversation::lines(&key.to_string(), &settings, globals, is_default);
+    let place = conversation.lines(&settings, globals);
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let (attachments, types) = attached(args.attach, tools::Secrets::new(config.secrets())).await?;
     notes.extend(image_note.filter(|_| types.iter().any(|media_type| media_type.starts_with("image/"))));
@@ -134,19 +118,16 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         // No question will show them.
         follower.screen.show_whole_calls();
     }
-    if follower.screen.is_watched() {
-        place.iter().for_each(|line| follower.screen.say(line));
-    }
-    for note in &notes {
-        follower.screen.say(note);
+    let place = place.into_iter().filter(|_| follower.screen.is_watched()).collect::<Vec<_>>();
+    for line in place.iter().chain(&notes) {
+        follower.screen.say(line);
     }
     let ended = match too_long(&params.message) {
         Some(error) => Err(error),
         None => converse(&mut follower, &key.to_string(), &params, globals).await,
     };
     if let Ok(Ending::Run(run, end)) = &ended {
-        let named = (!is_default || which != Which::Own).then(|| key.to_string());
-        summary::say(&mut follower, *run, end.outcome, named.as_deref()).await;
+        summary::say(&mut follower, *run, end.outcome, &conversation).await;
     }
     let closed = follower.close(End::of(&ended)).await;
     let ended = ended?;

@@ -93,8 +93,8 @@ fn money(text: &str) -> Result<Amount, String> {
 }
 
 impl BudgetArgs {
-    /// Where it has its session; none if it needs none.
-    pub(crate) fn session(&mut self) -> Option<SessionArgument<'_>> {
+    /// Where it has its session.
+    pub(crate) fn session(&mut self) -> SessionArgument<'_> {
         match &mut self.command {
             BudgetCommand::Show { key, .. } => SessionArgument::of(key),
             BudgetCommand::Set(args) => SessionArgument::of(&mut args.key),

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use config::{Environment, Globals};
+use clap::Args;
+use config::{Environment, Globals, default_session};
 use engine::{SessionRow, Settings};
 use gateway::SessionKey;
 use journal::{Read as _, Reader};
@@ -16,9 +17,30 @@ const NAME_CHARS: usize = 60;
 /// The session that belongs to no folder.
 const MAIN: &str = "agent:main:main";
 
+/// The arguments that choose a conversation.
+#[derive(Debug, Args)]
+pub(crate) struct ConversationArgs {
+    /// Send it to this session: NAME, or agent:AGENT:NAME [default: that of this folder]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) session: Option<String>,
+    /// Begin another session of this folder
+    #[arg(long, conflicts_with = "session")]
+    new: bool,
+    /// Continue the session of this folder that was used last
+    #[arg(short = 'c', long = "continue", conflicts_with_all = ["session", "new"])]
+    is_continued: bool,
+}
+
+/// A conversation.
+pub(super) struct Conversation {
+    pub(super) key: SessionKey,
+    /// Whether a command that names no session means it, given in this folder.
+    is_default: bool,
+}
+
 /// Which session of a folder is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+enum Which {
     /// Its own.
     Own,
     /// One that is not there yet.
@@ -27,9 +49,44 @@ pub(super) enum Which {
     Last,
 }
 
-/// The session of a message. `own` is the one that is named, or that of the folder; further ones of the folder are `own-2`,
-/// `own-3` and so on.
-pub(super) fn choose(own: SessionKey, which: Which, globals: &Globals) -> Result<SessionKey, CliError> {
+impl Conversation {
+    /// The one that the arguments choose. Further ones of a folder are `OWN-2`, `OWN-3` and so on.
+    pub(super) fn of(args: &ConversationArgs, globals: &Globals) -> Result<Self, CliError> {
+        let which = match (args.new, args.is_continued) {
+            (true, _) => Which::New,
+            (false, true) => Which::Last,
+            (false, false) => Which::Own,
+        };
+        let own = SessionKey::parse(args.session.as_deref())?;
+        let default = SessionKey::parse(Some(&default_session(globals, None)))?;
+        let key = choose(own, which, globals)?;
+        Ok(Self { is_default: key == default, key })
+    }
+
+    /// The option with which a command names it; empty if it need not.
+    pub(super) fn option(&self) -> String {
+        let key = self.key.to_string();
+        let name = key.strip_prefix("agent:main:").unwrap_or(&key);
+        if self.is_default { String::new() } else { format!(" --session {name}") }
+    }
+
+    /// The lines before a run on a terminal: the model, the folder and the conversation; for the first message in a folder
+    /// also that the conversation of all folders is still there.
+    pub(super) fn lines(&self, settings: &Settings, globals: &Globals) -> Vec<String> {
+        let key = self.key.to_string();
+        let reader = Reader::open(&globals.home).ok();
+        let row = reader.as_ref().and_then(|reader| reader.session(&key).ok().flatten());
+        let messages = row.as_ref().zip(reader.as_ref()).and_then(|(row, reader)| reader.receipts(row.session).ok());
+        let messages = messages.map_or(0, |messages| messages.len());
+        let first = line(&key, settings, &globals.environment, row.as_ref(), messages);
+        let has_main = || reader.as_ref().is_some_and(|reader| reader.session(MAIN).is_ok_and(|main| main.is_some()));
+        let is_first = row.is_none() && self.is_default && key != MAIN && has_main();
+        let main = "this folder has a conversation of its own; the one of all folders is still there: --session main";
+        std::iter::once(first).chain(is_first.then(|| main.to_owned())).collect()
+    }
+}
+
+fn choose(own: SessionKey, which: Which, globals: &Globals) -> Result<SessionKey, CliError> {
     let Some(rows) = rows(&own, which, globals)? else { return Ok(own) };
     let chosen = match which {
         Which::Own => None,
@@ -58,19 +115,6 @@ fn rows(own: &SessionKey, which: Which, globals: &Globals) -> Result<Option<Vec<
     };
     let rows = reader.sessions()?.into_iter();
     Ok(Some(rows.filter_map(|row| Some((number(&row.key)?, row))).collect()))
-}
-
-/// The lines before a run on a terminal: the model, the folder and the conversation; for the first message in a folder also
-/// that the conversation of all folders is still there.
-pub(super) fn lines(key: &str, settings: &Settings, globals: &Globals, is_default: bool) -> Vec<String> {
-    let reader = Reader::open(&globals.home).ok();
-    let row = reader.as_ref().and_then(|reader| reader.session(key).ok().flatten());
-    let messages = row.as_ref().zip(reader.as_ref()).and_then(|(row, reader)| reader.receipts(row.session).ok());
-    let first = line(key, settings, &globals.environment, row.as_ref(), messages.map_or(0, |messages| messages.len()));
-    let has_main = || reader.as_ref().is_some_and(|reader| reader.session(MAIN).is_ok_and(|main| main.is_some()));
-    let is_first = row.is_none() && is_default && key != MAIN && has_main();
-    let main = "this folder has a conversation of its own; the one of all folders is still there: --session main";
-    std::iter::once(first).chain(is_first.then(|| main.to_owned())).collect()
 }
 
 fn line(

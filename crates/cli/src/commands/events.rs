@@ -4,15 +4,15 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use clap::Args;
+use client::{StreamTarget, look};
 use config::Globals;
 use gateway::SessionKey;
 use journal::Reader;
 use protocol::Event;
 
 use super::follower::quit_on_signals;
-use super::stream::{Followed, StreamReader, StreamTarget};
-use crate::error::CliError;
-use crate::owner_client::{failed, look};
+use super::stream::{DrawnStream, Followed};
+use crate::error::{CliError, failed};
 use crate::render::{Screen, Style};
 
 /// Poll interval while no owner responds.
@@ -47,9 +47,9 @@ pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliEr
     let key = args.session.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
     let whole = args.whole || key.is_some() || !args.follow;
     let target = key.map_or(StreamTarget::Home, |key| StreamTarget::Session(key.to_string()));
-    let mut lines = StreamReader::new(target, reader, whole, args.from, Screen::new(Style::Json, 1));
+    let mut lines = DrawnStream::new(target, reader, whole, args.from, Screen::new(Style::Json, 1));
     // An invalid cursor is reported now, not when an owner appears.
-    lines.position()?;
+    lines.lines.position()?;
     if !args.follow {
         return lines.read(|_| true, never).map(drop);
     }

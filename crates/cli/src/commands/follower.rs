@@ -1,23 +1,17 @@
-//! What the commands that follow sessions share: a connection to the owner, a screen, signals, and continuing with the
-//! next owner after the last line that was drawn.
+//! What the commands that follow sessions share: a screen, approval requests and signals around a subscriber, which continues
+//! with the next owner after the last line that was drawn.
 
-mod progress;
-mod reopening;
-
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::{Arrival, Opening, OwnerClient, Reopened, Subscriber, is_gone};
 use config::{Config, Globals};
 use journal::{Read as _, Reader};
-use protocol::event::AGENT_EVENT;
 use protocol::method::{
-    AbortParams, AnswerParams, ApprovalsResolve, EventsSubscribe, HealthGet, Method, NoParams, RunsAbort,
-    SubscribeParams,
+    AbortParams, AnswerParams, ApprovalsResolve, HealthGet, Method, NoParams, RunsAbort, SubscribeParams,
 };
-use protocol::notice::{Answered, Asked, DiskFull, Notice};
-use protocol::{Client, ClientError, Event, EventFrame};
-use serde::Deserialize;
+use protocol::notice::Asked;
+use protocol::{Client, ClientError, Event};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -25,15 +19,12 @@ use tokio::time::timeout;
 use super::asking::Asking;
 use crate::args::WriterArgs;
 use crate::deprecation;
-use crate::error::{CliError, Exit};
-use crate::here::Here;
+use crate::error::{CliError, Exit, failed};
+use crate::opening::say_notice;
 use crate::output;
-use crate::owner_client::{Opening, OwnerClient, failed, is_gone};
 use crate::prompt;
 use crate::render::{Screen, Style};
 use crate::signals::{self, Counting, Insists};
-
-pub(super) use progress::Progress;
 
 /// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
@@ -41,24 +32,14 @@ const TICK: Duration = Duration::from_millis(120);
 /// How long an owner that is asked to end a run may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// The subscription key of the whole home.
-pub(crate) const HOME: &str = "";
-
 /// Follows sessions on this terminal.
 pub(crate) struct Follower<'a> {
-    /// How to find or become the next owner; None for a watcher, which waits for one instead.
-    opening: Option<Opening<'a>>,
-    owner_client: OwnerClient,
+    subscriber: Subscriber<'a>,
     pub(crate) screen: Screen,
     asking: Asking,
-    /// The followed sessions, each with the cursor of its last drawn line.
-    followed: BTreeMap<String, String>,
     /// Errors of requests whose response nobody awaits.
     trouble: (mpsc::UnboundedSender<CliError>, mpsc::UnboundedReceiver<CliError>),
     signals: Signals,
-    /// Whether this process became the owner because another owner was gone.
-    took_over: bool,
-    progress: Progress,
 }
 
 struct Signals {
@@ -96,55 +77,45 @@ impl<'a> Follower<'a> {
         sessions: usize,
     ) -> Result<Self, CliError> {
         config.check_workspace()?;
-        let opening = Opening { globals, config, wait: args.wait, can_approve: can_approve() };
+        let is_verbose = config.is_verbose();
+        let opening = Opening { globals, config, wait: args.wait, can_approve: can_approve(), notify: &say_notice };
         let signals = Signals::new()?;
-        let owner_client = opening.open().await?;
+        let subscriber = Subscriber::open(opening).await?;
         let mut screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
-        if opening.config.is_verbose() {
+        if is_verbose {
             screen.show_detail();
         }
-        let took_over = owner_client.is_successor;
-        Ok(Self { opening: Some(opening), took_over, ..Self::over(owner_client, screen, signals) })
+        Ok(Self::over(subscriber, screen, signals))
     }
 
     /// Watches an owner until it goes away.
     pub(crate) fn watch(owner_client: OwnerClient, screen: Screen) -> Result<Self, CliError> {
-        Ok(Self::over(owner_client, screen, Signals::new()?))
+        Ok(Self::over(Subscriber::watch(owner_client), screen, Signals::new()?))
     }
 
-    fn over(owner_client: OwnerClient, screen: Screen, signals: Signals) -> Self {
-        Self {
-            opening: None,
-            owner_client,
-            screen,
-            asking: Asking::default(),
-            followed: BTreeMap::new(),
-            trouble: mpsc::unbounded_channel(),
-            signals,
-            took_over: false,
-            progress: Progress::default(),
-        }
+    fn over(subscriber: Subscriber<'a>, screen: Screen, signals: Signals) -> Self {
+        Self { subscriber, screen, asking: Asking::default(), trouble: mpsc::unbounded_channel(), signals }
     }
 
     /// The connection to the owner.
     pub(crate) fn client(&self) -> &Client {
-        &self.owner_client.client
+        self.subscriber.client()
     }
 
     /// The cursor of the last drawn line of a session.
     pub(crate) fn cursor(&self, key: &str) -> String {
-        self.followed.get(key).cloned().unwrap_or_default()
+        self.subscriber.cursor(key)
     }
 
     /// Whether this process owns the home and keeps it.
     pub(crate) fn is_owner(&self) -> bool {
-        self.owner_client.here.as_ref().is_some_and(|here| !here.is_handing_over())
+        self.subscriber.is_owner()
     }
 
     /// Whether a request that failed with this error may succeed on a new connection: to the next owner, or to this process'
     /// own owner if that has dropped a connection that was not read in time.
     pub(crate) fn may_retry(&self, error: &ClientError) -> bool {
-        matches!(error, ClientError::Gone) || (is_gone(error) && !self.is_owner())
+        self.subscriber.may_retry(error)
     }
 
     /// Follows a session from now on, also if the owner goes away meanwhile.
@@ -161,14 +132,12 @@ impl<'a> Follower<'a> {
 
     /// Whether the whole home is followed.
     pub(crate) fn follows_home(&self) -> bool {
-        self.followed.contains_key(HOME)
+        self.subscriber.follows_home()
     }
 
     /// Follows with these parameters; `key` is the session.
     pub(crate) async fn follow_from(&mut self, key: &str, params: SubscribeParams) -> Result<(), ClientError> {
-        let cursor = self.owner_client.client.call::<EventsSubscribe>(params).await?.cursor;
-        self.followed.insert(key.to_owned(), cursor);
-        Ok(())
+        self.subscriber.follow(key, params).await
     }
 
     /// Returns what the next watcher needs.
@@ -183,23 +152,16 @@ impl<'a> Follower<'a> {
             let is_asking = self.screen.is_asking();
             tokio::select! {
                 biased;
-                frame = self.owner_client.events.recv() => match frame {
-                    Some(frame) => {
-                        if let Some(event) = self.observe(&frame) {
-                            return Ok(Happening::Recorded(event));
-                        }
+                arrival = self.subscriber.next() => {
+                    if let Some(happening) = self.observe(arrival)? {
+                        return Ok(happening);
                     }
-                    None => return Ok(Happening::Gone),
-                },
+                }
                 Some(trouble) = self.trouble.1.recv() => self.screen.say(&format!("limulus: {trouble}")),
                 (request, allow) = self.asking.answer(is_asking) => {
                     let Asked { call, fingerprint, .. } = request;
                     self.screen.answered();
                     self.send::<ApprovalsResolve>(AnswerParams { call, fingerprint, allow });
-                }
-                trouble = here(&mut self.owner_client.here, &mut self.screen) => {
-                    self.screen.hide_status();
-                    return Err(trouble);
                 }
                 _ = self.signals.interrupt.recv() => return Ok(Happening::Interrupt),
                 _ = self.signals.terminate.recv() => return Err(self.stopped()),
@@ -211,8 +173,8 @@ impl<'a> Follower<'a> {
     /// Draws the next line that has already arrived. When a response is here, so are all lines before it.
     pub(crate) fn next_arrived(&mut self) -> Option<Box<Event>> {
         loop {
-            let frame = self.owner_client.events.try_recv().ok()?;
-            if let Some(event) = self.observe(&frame) {
+            let arrival = self.subscriber.next_arrived()?;
+            if let Ok(Some(Happening::Recorded(event))) = self.observe(arrival) {
                 return Some(event);
             }
         }
@@ -249,7 +211,7 @@ impl<'a> Follower<'a> {
         self.screen.say("■ aborting; Ctrl-C again quits at once");
         signals::is_aborting();
         self.send::<RunsAbort>(params);
-        if self.owner_client.here.is_none() {
+        if !self.subscriber.is_own() {
             tokio::spawn(quit_if_silent(self.client().clone()));
         }
     }
@@ -257,10 +219,8 @@ impl<'a> Follower<'a> {
     /// If this process has taken the home over, follows this session until nothing of it is unfinished: its run was
     /// resumed here by the request, and no other process executes it. How the run ends is no failure of the command.
     pub(crate) async fn finish(&mut self, key: Option<&str>) -> Result<(), CliError> {
-        let Some((opening, key)) = self.opening.as_ref().zip(key).filter(|_| self.took_over && self.is_owner()) else {
-            return Ok(());
-        };
-        let reader = Reader::open(&opening.globals.home)?;
+        let Some((home, key)) = self.subscriber.taken_over().zip(key) else { return Ok(()) };
+        let reader = Reader::open(home)?;
         if !reader.session(key)?.is_some_and(|row| row.unfinished) {
             return Ok(());
         }
@@ -282,65 +242,55 @@ impl<'a> Follower<'a> {
     /// Disconnects. If this process is the owner, it shuts down in order, so that others can continue.
     pub(crate) async fn close(mut self, end: End) -> Result<(), CliError> {
         self.screen.hide_status();
-        let Some(mut here) = self.owner_client.here.take() else { return Ok(()) };
-        let leaving = here.leave(end == End::Stopped);
-        let (mut owner_client, mut screen) = (self.owner_client, self.screen);
-        let drawing = async {
-            while let Some(frame) = owner_client.events.recv().await {
-                if end == End::Stopped
-                    && let Some(event) = read(&frame)
-                {
-                    screen.draw(&event);
-                }
-            }
-        };
-        let (left, ()) = tokio::join!(leaving, drawing);
-        while let Ok(note) = here.notes.try_recv() {
-            screen.say(&note);
-        }
+        let (is_stopped, mut screen) = (end == End::Stopped, self.screen);
+        let closed = self.subscriber.close(is_stopped, |arrival| match arrival {
+            Arrival::Line(event) if is_stopped => screen.draw(&event),
+            Arrival::Note(note) => screen.say(&note),
+            _ => {}
+        });
+        let closed = closed.await;
         screen.hide_status();
-        left
+        Ok(closed?)
     }
 
-    /// Draws what arrived; returns it if it belongs to a session.
-    fn observe(&mut self, frame: &EventFrame) -> Option<Box<Event>> {
-        match frame.event.as_str() {
-            AGENT_EVENT => {
-                let event = read(frame)?;
+    /// Draws what arrived; returns what matters to a command.
+    fn observe(&mut self, arrival: Arrival) -> Result<Option<Happening>, CliError> {
+        match arrival {
+            Arrival::Line(event) => {
                 self.screen.draw(&event);
-                let followed = if self.follows_home() { HOME } else { &event.session };
-                if let Some(cursor) = self.followed.get_mut(followed) {
-                    cursor.clone_from(&event.cursor);
-                }
-                return Some(event);
+                return Ok(Some(Happening::Recorded(event)));
             }
-            Asked::NAME => {
-                let asked = notice::<Asked>(frame);
-                // A question of another session is not this terminal's, whatever the owner sends.
-                let own = |asked: &Asked| self.follows_home() || self.followed.contains_key(&asked.session);
-                if let Some(asked) = asked.filter(own) {
-                    self.asking.put(asked);
-                }
+            Arrival::Asked(asked) => self.asking.put(asked),
+            Arrival::Answered(answered) => self.asking.close(&answered, &mut self.screen),
+            Arrival::DiskFull(parked) => self.screen.disk_full(&parked),
+            Arrival::Note(note) => self.screen.say(&note),
+            Arrival::Broken(error) => {
+                self.screen.hide_status();
+                return Err(error.into());
             }
-            Answered::NAME => {
-                if let Some(answered) = notice::<Answered>(frame) {
-                    self.asking.close(&answered, &mut self.screen);
-                }
-            }
-            DiskFull::NAME => {
-                if let Some(parked) = notice::<DiskFull>(frame) {
-                    self.screen.disk_full(&parked);
-                }
-            }
-            // The other events end the connection; unknown ones are ignored.
-            _ => {}
+            Arrival::Gone => return Ok(Some(Happening::Gone)),
         }
-        None
+        Ok(None)
+    }
+
+    /// Finds or becomes the next owner, and continues each followed session after its last line.
+    pub(crate) async fn reopen(&mut self) -> Result<(), CliError> {
+        self.screen.hide_status();
+        let screen = &mut self.screen;
+        let mut say = |note: String| screen.say(&note);
+        let reopened = tokio::select! {
+            reopened = self.subscriber.reopen(&mut say) => reopened?,
+            _ = self.signals.terminate.recv() => return Err(self.stopped()),
+        };
+        if let Some(text) = continues(reopened) {
+            self.screen.say(&text);
+        }
+        Ok(())
     }
 
     /// Sends a request whose response matters only if it is an error.
     fn send<M: Method>(&self, params: M::Params) {
-        let (client, trouble) = (self.owner_client.client.clone(), self.trouble.0.clone());
+        let (client, trouble) = (self.client().clone(), self.trouble.0.clone());
         tokio::spawn(async move {
             // The follower notices an owner that is gone.
             if let Err(error @ ClientError::Answered(_)) = client.call::<M>(params).await {
@@ -459,31 +409,14 @@ pub(crate) fn can_approve() -> bool {
     prompt::is_possible()
 }
 
-/// A line of a session; None if this version does not know it.
-fn read(frame: &EventFrame) -> Option<Box<Event>> {
-    if frame.event != AGENT_EVENT {
-        return None;
-    }
-    Event::deserialize(&frame.payload).ok().map(Box::new)
-}
-
-/// An event of the connection; None if this version does not know it.
-fn notice<'a, N: Notice + Deserialize<'a>>(frame: &'a EventFrame) -> Option<N> {
-    N::deserialize(&frame.payload).ok()
-}
-
-/// Handles events of an owning process: shows notes, and ends the command if the store fails.
-async fn here(here: &mut Option<Here>, screen: &mut Screen) -> CliError {
-    let Some(Here { notes, broken, .. }) = here else { return std::future::pending().await };
-    loop {
-        tokio::select! {
-            Some(note) = notes.recv() => screen.say(&note),
-            Ok(()) = broken.changed() => {
-                if let Some(error) = broken.borrow_and_update().clone() {
-                    return error.into();
-                }
-            }
-            else => return std::future::pending().await,
-        }
-    }
+/// Who continues, for the user.
+fn continues(reopened: Reopened) -> Option<String> {
+    Some(match reopened {
+        Reopened::Kept => return None,
+        Reopened::Returned => "… the service that asked for the home is gone; this process continues".to_owned(),
+        Reopened::Became { before } => format!("… pid {before}, which owned the home, is gone; this process continues"),
+        Reopened::HandedOver { pid } => format!("… this process handed the home over; pid {pid} continues"),
+        Reopened::Same => "… more happened than was read here; this continues where it stopped".to_owned(),
+        Reopened::Other { before, pid } => format!("… pid {before} no longer owns the home; pid {pid} continues"),
+    })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
+use client::is_gone;
 use config::Globals;
 use engine::RunId;
 use engine::tables::transitions::RunState;
@@ -17,8 +18,7 @@ use super::follower::{End, Follower, change};
 use super::resume;
 use crate::args::WriterArgs;
 use crate::deprecation;
-use crate::error::CliError;
-use crate::owner_client::{failed, is_gone};
+use crate::error::{CliError, failed};
 use crate::show::choice::RunChoice;
 use crate::show::{json, print};
 

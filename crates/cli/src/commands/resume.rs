@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use clap::Args;
+use client::{HOME, is_gone};
 use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
@@ -17,11 +18,10 @@ use protocol::method::{AbortParams, NoParams, ResumeParams, SessionsResume, Stat
 use protocol::{ClientError, Event};
 
 use super::budget;
-use super::follower::{End, Follower, HOME, Happening, can_approve};
+use super::follower::{End, Follower, Happening, can_approve};
 use crate::args::WriterArgs;
 use crate::deprecation;
-use crate::error::{CliError, Exit};
-use crate::owner_client::{failed, is_gone};
+use crate::error::{CliError, Exit, failed};
 use crate::render::Screen;
 use crate::show::human::Zone;
 

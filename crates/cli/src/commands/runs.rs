@@ -53,7 +53,7 @@ impl RunsArgs {
             RunsCommand::Break(args) => args.choice.session(),
             RunsCommand::Watch(args) => args.choice.session(),
             RunsCommand::Wait(args) => args.choice.session(),
-            RunsCommand::Abort(args) if args.run.is_none() => SessionArgument::of(&mut args.session),
+            RunsCommand::Abort(args) if args.run.is_none() => Some(SessionArgument::of(&mut args.session)),
             RunsCommand::List { .. } | RunsCommand::Steer(_) | RunsCommand::Abort(_) => None,
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use client::{is_gone, look};
 use config::{Globals, Subject, today};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::routing::OnlyIf;
@@ -18,8 +19,7 @@ use uuid::Uuid;
 use super::follower::{End, Follower};
 use crate::args::WriterArgs;
 use crate::deprecation;
-use crate::error::{CliError, Exit};
-use crate::owner_client::{failed, is_gone, look};
+use crate::error::{CliError, Exit, failed};
 use crate::show::human::Page;
 use crate::show::{json, print};
 

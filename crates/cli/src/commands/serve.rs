@@ -1,7 +1,6 @@
 //! `limulus serve`: owns the home without a terminal.
 
 mod notify;
-mod taking;
 mod unit;
 
 use std::path::{Path, PathBuf};
@@ -9,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use client::{NOTES, Taken, TakingNotice, hang_up};
 use config::{Config, ConfigResolver, Globals};
 use gateway::socket::{self, Listener};
 use gateway::{RecoveredSessions, Service, ServiceOptions, Tenure};
@@ -21,12 +21,11 @@ use tokio::sync::mpsc;
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit};
+use crate::opening::say_damage;
 use crate::output::say;
-use crate::owner_client::{NOTES, hang_up, say_damage};
 use crate::show::print;
 use crate::signals::{self, Insists};
 use crate::{idle, retention};
-use taking::Taken;
 
 /// Own the home without a terminal: resume unfinished runs, serve clients on its socket.
 #[derive(Debug, Args)]
@@ -70,14 +69,15 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let _counting = signals::count(Insists::Any)?;
     let reporter = Reporter { json: args.writer.json };
     notify::report("STATUS=opening the home");
+    let report = |notice: TakingNotice<'_>| reporter.taking(notice);
     let taken = tokio::select! {
-        taken = taking::take(&globals.home, args.writer.wait, &reporter) => taken?,
+        taken = client::take(&globals.home, args.writer.wait, &report) => taken?,
         // It owns nothing yet.
         () = signals.next() => return Ok(()),
     };
     let Taken { journal, claim } = taken;
     let epoch = journal.epoch();
-    crate::owner_client::adopt(&globals.home)?;
+    client::adopt(&globals.home)?;
     let (service, mut notes) = start(journal, program, config, globals);
     watch()?;
     let keeper = Arc::clone(&service);
@@ -177,6 +177,17 @@ struct Reporter {
 }
 
 impl Reporter {
+    /// What happens until the home is taken.
+    fn taking(&self, notice: TakingNotice<'_>) {
+        match notice {
+            TakingNotice::HandedOver { pid, most } => self.waiting(pid, most),
+            TakingNotice::Waiting { owned } => {
+                say!("limulus: {owned}; waiting");
+                notify::report("STATUS=waiting for the owner of the home");
+            }
+        }
+    }
+
     /// A command owns the home and hands it over. `most` is the longest time that this takes.
     fn waiting(&self, pid: u32, most: Duration) {
         say!("limulus: pid {pid} owns the home and hands it over; waiting for it");

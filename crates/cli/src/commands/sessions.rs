@@ -30,8 +30,8 @@ impl SessionsArgs {
     /// Where it has its session; none if it needs none.
     pub(crate) fn session(&mut self) -> Option<SessionArgument<'_>> {
         match &mut self.command {
-            SessionsCommand::Show { key, .. } | SessionsCommand::Context { key, .. } => SessionArgument::of(key),
-            SessionsCommand::Compact(args) => SessionArgument::of(&mut args.key),
+            SessionsCommand::Show { key, .. } | SessionsCommand::Context { key, .. } => Some(SessionArgument::of(key)),
+            SessionsCommand::Compact(args) => Some(SessionArgument::of(&mut args.key)),
             SessionsCommand::List { .. } | SessionsCommand::Cleanup(_) | SessionsCommand::End(_) => None,
         }
     }

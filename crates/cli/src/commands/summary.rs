@@ -3,6 +3,7 @@
 use engine::{Outcome, RunId, Usage};
 use protocol::method::{AgentWait, DiffParams, RunDiff, RunsDiff, WaitParams};
 
+use super::conversation::Conversation;
 use super::follower::Follower;
 use crate::show::human::{count, duration, excerpt, price, printable_line, rounded};
 
@@ -11,8 +12,8 @@ const NAMED_FILES: usize = 3;
 /// Characters of such a name.
 const NAME_CHARS: usize = 60;
 
-/// Says it, if a person watches. `session` is the one that a command must name from here. A run whose figures cannot be had any more ends without it.
-pub(super) async fn say(follower: &mut Follower<'_>, run: RunId, outcome: Outcome, session: Option<&str>) {
+/// Says it, if a person watches. A run whose figures cannot be had any more ends without it.
+pub(super) async fn say(follower: &mut Follower<'_>, run: RunId, outcome: Outcome, conversation: &Conversation) {
     if !follower.screen.is_watched() {
         return;
     }
@@ -22,7 +23,7 @@ pub(super) async fn say(follower: &mut Follower<'_>, run: RunId, outcome: Outcom
     let params = DiffParams { run_id: Some(run.to_string()), ..DiffParams::default() };
     let diff = client.call::<RunsDiff>(params).await.ok();
     let figures = Figures { outcome, took_ms: meta.duration_ms, usage: meta.usage, cost: meta.cost };
-    follower.screen.say(&line(&figures, diff.as_ref(), session));
+    follower.screen.say(&line(&figures, diff.as_ref(), &conversation.option()));
 }
 
 /// What a run took.
@@ -34,7 +35,7 @@ struct Figures {
     cost: u64,
 }
 
-fn line(figures: &Figures, diff: Option<&RunDiff>, session: Option<&str>) -> String {
+fn line(figures: &Figures, diff: Option<&RunDiff>, option: &str) -> String {
     let Figures { outcome, took_ms, usage, cost } = figures;
     let how = if *outcome == Outcome::Completed { "done" } else { outcome.name() };
     let mut parts = vec![how.replace('_', " "), took(*took_ms)];
@@ -51,7 +52,7 @@ fn line(figures: &Figures, diff: Option<&RunDiff>, session: Option<&str>) -> Str
         let more = diff.files.len() - names.len();
         let more = if more > 0 { format!(" and {}", count(more, "more file")) } else { String::new() };
         parts.push(format!("changed {}{more}", names.join(", ")));
-        parts.push(format!("undo: limulus undo{}", session.map(of_session).unwrap_or_default()));
+        parts.push(format!("undo: limulus undo{option}"));
     }
     parts.join(" · ")
 }
@@ -59,11 +60,6 @@ fn line(figures: &Figures, diff: Option<&RunDiff>, session: Option<&str>) -> Str
 /// `4 ms`, `7 s`, `2 min 3 s`.
 fn took(ms: u64) -> String {
     if ms < 1_000 { format!("{ms} ms") } else { duration(ms) }
-}
-
-/// The option that names a session.
-fn of_session(key: &str) -> String {
-    format!(" --session {}", key.strip_prefix("agent:main:").unwrap_or(key))
 }
 
 #[cfg(test)]
@@ -99,17 +95,13 @@ mod tests {
         let figures = Figures { outcome: Outcome::Completed, took_ms: 7_400, usage, cost: 21_000 };
         let main = diff("agent:main:main", &["calc.py"]);
         assert_eq!(
-            line(&figures, Some(&main), None),
+            line(&figures, Some(&main), ""),
             "done · 7 s · 5.7k in (4.9k cached), 260 out · $0.02 · changed calc.py · undo: limulus undo"
         );
         let other = diff("agent:main:work", &["a", "b\u{202e}", "c", "d", "e"]);
         let figures = Figures { outcome: Outcome::TimedOut, took_ms: 4, usage: Usage::default(), cost: 0 };
         let expected = "timed out · 4 ms · changed a, b\\u202e, c and 2 more files · undo: limulus undo --session work";
-        assert_eq!(line(&figures, Some(&other), Some("agent:main:work")), expected);
-        assert_eq!(line(&figures, Some(&diff("agent:main:main", &[])), None), "timed out · 4 ms");
-        assert!(
-            line(&figures, Some(&diff("agent:b:c", &["a"])), Some("agent:b:c"))
-                .ends_with("limulus undo --session agent:b:c")
-        );
+        assert_eq!(line(&figures, Some(&other), " --session work"), expected);
+        assert_eq!(line(&figures, Some(&diff("agent:main:main", &[])), ""), "timed out · 4 ms");
     }
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use client::{is_gone, look};
 use config::Globals;
 use engine::{Outcome, ReceiptRow, RunId};
 use gateway::show::lookup;
@@ -10,8 +11,7 @@ use journal::{Read as _, Reader};
 use protocol::method::{AgentWait, WaitParams, WaitStatus, Waited};
 
 use super::agent::incomplete;
-use crate::error::{CliError, Exit};
-use crate::owner_client::{failed, is_gone, look};
+use crate::error::{CliError, Exit, failed};
 use crate::show::choice::RunChoice;
 use crate::show::{json, print};
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use client::{OwnerClient, StreamTarget, look};
 use config::Globals;
 use engine::{ReceiptRow, RunId};
 use gateway::show::lookup::{self, FoundRun};
@@ -13,9 +14,8 @@ use protocol::event::RunEnd;
 
 use super::agent::never_began;
 use super::follower::{can_approve, quit_on_signals};
-use super::stream::{Followed, StreamReader, StreamTarget};
-use crate::error::CliError;
-use crate::owner_client::{OwnerClient, failed, look};
+use super::stream::{DrawnStream, Followed};
+use crate::error::{CliError, failed};
 use crate::render::{Screen, Style};
 use crate::show::choice::RunChoice;
 
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
     if args.verbose {
         screen.show_detail();
     }
-    let lines = StreamReader::new(StreamTarget::Run(session.key, run), reader, true, args.from, screen);
+    let lines = DrawnStream::new(StreamTarget::Run(session.key, run), reader, true, args.from, screen);
     let mut watch = Watch { globals, run, lines, reported: false, settled: false };
     let ended = watch.until_ended().await?;
     super::agent::outcome(watch.run, &ended)
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
 struct Watch<'a> {
     globals: &'a Globals,
     run: RunId,
-    lines: StreamReader,
+    lines: DrawnStream,
     /// Whether the user was notified that there is no owner.
     reported: bool,
     /// Whether the line was drawn that settled the message before its run started.
@@ -101,7 +101,7 @@ impl Watch<'_> {
             let screen = self.lines.screen();
             screen.say(&format!("… the message is a part of run {}, which is watched instead", receipt.run));
             self.run = receipt.run;
-            if let StreamTarget::Run(_, run) = &mut self.lines.target {
+            if let StreamTarget::Run(_, run) = &mut self.lines.lines.target {
                 *run = receipt.run;
             }
         }
@@ -114,7 +114,7 @@ impl Watch<'_> {
     }
 
     fn receipt(&self) -> Result<Option<ReceiptRow>, CliError> {
-        Ok(self.lines.reader.receipt(self.run.into())?)
+        Ok(self.lines.lines.reader.receipt(self.run.into())?)
     }
 
     /// Draws the lines of an owner until the run has ended or the owner is gone.
@@ -157,7 +157,7 @@ impl Watch<'_> {
     /// Waits until the next poll.
     async fn wait(&mut self) {
         if !std::mem::replace(&mut self.reported, true) {
-            let key = self.lines.target.key().to_owned();
+            let key = self.lines.lines.target.key().to_owned();
             self.lines.screen().say(&format!(
                 "… no process that answers owns this home: `limulus resume {key}` continues the run; waiting for an owner"
             ));

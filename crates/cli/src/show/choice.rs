@@ -18,7 +18,7 @@ pub(crate) struct RunChoice {
 impl RunChoice {
     /// Where it has its session; none if it names a run.
     pub(crate) fn session(&mut self) -> Option<SessionArgument<'_>> {
-        if self.run.is_some() { None } else { SessionArgument::of(&mut self.session) }
+        if self.run.is_some() { None } else { Some(SessionArgument::of(&mut self.session)) }
     }
 }
 

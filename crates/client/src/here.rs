@@ -10,7 +10,7 @@ use protocol::ClientError;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::error::CliError;
+use crate::error::Error;
 use crate::owner_client::{OwnerClient, greet, hang_up};
 
 /// When this command is done, answers for other clients may continue for this long.
@@ -62,15 +62,15 @@ impl Here {
 
     /// Accepts no further clients and shuts the service down in order. Clients receive everything that is recorded
     /// until then. A shutdown by a signal does not wait for answers.
-    pub(crate) async fn leave(&mut self, at_once: bool) -> Result<(), CliError> {
+    pub(crate) async fn leave(&mut self, at_once: bool) -> Result<(), Error> {
         self.stop.send_replace(Some(if at_once { Duration::ZERO } else { DRAIN }));
         self.released().await
     }
 
     /// Waits until the service has shut down. Must not be called again after it returned.
-    pub(crate) async fn released(&mut self) -> Result<(), CliError> {
+    pub(crate) async fn released(&mut self) -> Result<(), Error> {
         let left = (&mut self.keeper).await;
-        left.map_err(|error| CliError::bug(&format!("the owner panicked: {error}")))?.map_err(CliError::from)
+        left.map_err(|error| Error::bug(format!("the owner panicked: {error}")))?.map_err(Error::from)
     }
 }
 

@@ -10,16 +10,33 @@ use protocol::ClientError;
 use protocol::method::{Method as _, NoParams, OwnerHandover};
 use tokio::time::timeout;
 
-use super::{Reporter, notify};
 use crate::claim::Claim;
-use crate::error::CliError;
-use crate::output::say;
+use crate::error::Error;
 use crate::owner_client::{CHANGE, GREETING, LOOK, RELEASE, look_for};
 
 /// A home that this process owns. The claim keeps commands from becoming the owner until the service listens.
-pub(super) struct Taken {
-    pub(super) journal: Arc<Sqlite>,
-    pub(super) claim: Option<Claim>,
+pub struct Taken {
+    /// Its journal.
+    pub journal: Arc<Sqlite>,
+    /// To be dropped when the service listens.
+    pub claim: Option<Claim>,
+}
+
+/// What happens while a service takes its home.
+#[derive(Debug, Clone, Copy)]
+pub enum TakingNotice<'a> {
+    /// The owner hands the home over, and is waited for.
+    HandedOver {
+        /// Its process id.
+        pid: u32,
+        /// The longest time that this takes.
+        most: Duration,
+    },
+    /// The owner keeps the home, and is waited for.
+    Waiting {
+        /// What a service that does not wait ends with.
+        owned: &'a journal::Error,
+    },
 }
 
 /// What an owner says to the request for its home.
@@ -39,10 +56,9 @@ struct Handover {
     until: Instant,
 }
 
-/// Takes the home. Fails if the owner keeps it, unless `wait` is set.
-pub(super) async fn take(home: &Path, wait: bool, reporter: &Reporter) -> Result<Taken, CliError> {
-    let mut taking =
-        Taking { home, wait, reporter, claim: None, handover: None, away_since: None, has_reported: false };
+/// Takes the home for a service. Fails if the owner keeps it, unless `wait` is set. `notify` is called meanwhile.
+pub async fn take(home: &Path, wait: bool, notify: &dyn Fn(TakingNotice<'_>)) -> Result<Taken, Error> {
+    let mut taking = Taking { home, wait, notify, claim: None, handover: None, away_since: None, has_reported: false };
     loop {
         match Sqlite::own(home) {
             Ok(journal) => return Ok(Taken { journal: Arc::new(journal), claim: taking.claim }),
@@ -58,7 +74,7 @@ pub(super) async fn take(home: &Path, wait: bool, reporter: &Reporter) -> Result
 struct Taking<'a> {
     home: &'a Path,
     wait: bool,
-    reporter: &'a Reporter,
+    notify: &'a dyn Fn(TakingNotice<'_>),
     claim: Option<Claim>,
     handover: Option<Handover>,
     /// Since when nobody listens.
@@ -68,7 +84,7 @@ struct Taking<'a> {
 
 impl Taking<'_> {
     /// Asks the owner of the home for it, unless it was asked. An error if there is nothing to wait for.
-    async fn look(&mut self, owner: Option<u32>, refused: journal::Error) -> Result<(), CliError> {
+    async fn look(&mut self, owner: Option<u32>, refused: journal::Error) -> Result<(), Error> {
         if self.claim.is_none() {
             self.claim = Claim::take(self.home).await;
         }
@@ -89,7 +105,7 @@ impl Taking<'_> {
         match reply {
             Reply::Accepted { pid, drain } => {
                 let most = drain.saturating_add(RELEASE);
-                self.reporter.waiting(pid, most);
+                (self.notify)(TakingNotice::HandedOver { pid, most });
                 let until = Instant::now().checked_add(most).unwrap_or_else(|| Instant::now() + RELEASE);
                 self.handover = Some(Handover { pid, until });
                 self.away_since = None;
@@ -106,13 +122,12 @@ impl Taking<'_> {
     }
 
     /// The owner keeps the home.
-    fn give_up(&mut self, owned: journal::Error) -> Result<(), CliError> {
+    fn give_up(&mut self, owned: journal::Error) -> Result<(), Error> {
         if !self.wait {
             return Err(owned.into());
         }
         if !std::mem::replace(&mut self.has_reported, true) {
-            say!("limulus: {owned}; waiting");
-            notify::report("STATUS=waiting for the owner of the home");
+            (self.notify)(TakingNotice::Waiting { owned: &owned });
         }
         Ok(())
     }

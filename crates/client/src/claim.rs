@@ -17,7 +17,7 @@ const BETWEEN: Duration = Duration::from_millis(10);
 
 /// A claim; dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Claim(OwnedFd);
+pub struct Claim(OwnedFd);
 
 impl Claim {
     /// Claims the home. None if another service has claimed it, or the file system has no locks.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::{CliError, Exit};
+use crate::error::Error;
 
 /// Connections in a row that may bring nothing.
 const MOST: u32 = 8;
@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(5);
 
 /// The connections since the last new line.
 #[derive(Debug)]
-pub(in crate::commands) struct Progress {
+pub(crate) struct Progress {
     connected: Instant,
     /// The cursors of the last connection's end.
     cursors: Vec<String>,
@@ -30,15 +30,11 @@ impl Default for Progress {
 impl Progress {
     /// A connection has ended with these cursors. Waits before the next one if it brought nothing; an error if none of
     /// several did.
-    pub(in crate::commands) async fn closed(&mut self, cursors: Vec<String>) -> Result<(), CliError> {
+    pub(crate) async fn closed(&mut self, cursors: Vec<String>) -> Result<(), Error> {
         match self.pause(cursors, Instant::now()) {
             Some(pause) => tokio::time::sleep(pause).await,
             None => {
-                return Err(CliError::Failed {
-                    exit: Exit::Store,
-                    what: format!("the owner of the home closed {MOST} connections in a row before it sent anything new"),
-                    hint: "the run continues there: `limulus runs show` has its answer when it has ended, and the output of the owner says what is wrong".into(),
-                });
+                return Err(Error::NothingNew { connections: MOST });
             }
         }
         self.connected = Instant::now();

@@ -10,7 +10,7 @@ use gateway::socket::{self, Listener};
 use gateway::{Service, ServiceOptions, Tenure};
 use journal::Sqlite;
 use protocol::method::{Cap, ClientInfo, ConnectParams};
-use protocol::{Client, ClientError, Events, FrameError, PROTOCOL};
+use protocol::{Client, ClientError, Events, PROTOCOL};
 use runtime::IdlePolicy;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -18,9 +18,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::claim::Claim;
-use crate::error::{CliError, Exit};
+use crate::error::Error;
 use crate::here::Here;
-use crate::output::{self, say};
 
 /// Timeout of the handshake: long enough for a busy machine; a stopped owner never responds.
 pub(crate) const GREETING: Duration = Duration::from_secs(5);
@@ -37,14 +36,15 @@ const SILENT: Duration = Duration::from_secs(1);
 /// How long a command leaves a home to the service that has claimed it: a service takes a free home at its next look.
 const PRECEDENCE: Duration = Duration::from_secs(10);
 /// How many notes of an owner wait to be printed. A further one is dropped rather than waited for.
-pub(crate) const NOTES: usize = 64;
+pub const NOTES: usize = 64;
 
 /// A connection to the owner.
-pub(crate) struct OwnerClient {
-    pub(crate) client: Client,
+pub struct OwnerClient {
+    /// Sends requests.
+    pub client: Client,
     pub(crate) events: Events,
     /// The process id of the owner.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// The methods that the owner knows: it may have another version.
     methods: Vec<String>,
     /// The owner, if it is this process.
@@ -54,18 +54,42 @@ pub(crate) struct OwnerClient {
 }
 
 /// How to open a home.
-pub(crate) struct Opening<'a> {
-    pub(crate) globals: &'a Globals,
-    pub(crate) config: Arc<Config>,
+pub struct Opening<'a> {
+    /// Where the home is.
+    pub globals: &'a Globals,
+    /// With what this process owns the home, if there is no owner.
+    pub config: Arc<Config>,
     /// Whether to wait for an owner that does not respond.
-    pub(crate) wait: bool,
+    pub wait: bool,
     /// Whether this terminal can answer approval requests.
-    pub(crate) can_approve: bool,
+    pub can_approve: bool,
+    /// Is called while the home is opened.
+    pub notify: &'a dyn Fn(OpeningNotice<'_>),
+}
+
+/// What happens while a home is opened.
+#[derive(Clone, Copy)]
+pub enum OpeningNotice<'a> {
+    /// A service has claimed the home, and is waited for.
+    Claimed {
+        /// The home.
+        home: &'a Path,
+    },
+    /// Another owner keeps the home, and is waited for.
+    Waiting {
+        /// What an opening that does not wait ends with.
+        owned: &'a journal::Error,
+    },
+    /// This process owns the home from now on. No client is served yet.
+    Became {
+        /// Its service.
+        service: &'a Arc<Service>,
+    },
 }
 
 impl Opening<'_> {
     /// Connects to the owner, or becomes the owner if there is none.
-    pub(crate) async fn open(&self) -> Result<OwnerClient, CliError> {
+    pub async fn open(&self) -> Result<OwnerClient, Error> {
         let home = &self.globals.home;
         let (began, mut reported, mut is_successor) = (Instant::now(), false, false);
         loop {
@@ -75,12 +99,12 @@ impl Opening<'_> {
             match greeted {
                 Some(Ok(owner_client)) => return Ok(owner_client),
                 // The owner refused the handshake: it has too many clients, or speaks another version.
-                Some(Err(error @ ClientError::Answered(_))) if !self.wait => return Err(failed(error)),
+                Some(Err(error @ ClientError::Answered(_))) if !self.wait => return Err(error.into()),
                 Some(Err(_)) | None => {}
             }
             let is_claimed = is_away && Claim::is_held(home);
             if is_claimed && began.elapsed() > SILENT && !std::mem::replace(&mut reported, true) {
-                say!("limulus: a service is about to take {}; waiting for it", home.display());
+                (self.notify)(OpeningNotice::Claimed { home });
             }
             if is_claimed && began.elapsed() < PRECEDENCE {
                 tokio::time::sleep(LOOK).await;
@@ -98,7 +122,7 @@ impl Opening<'_> {
                         return Err(error.into());
                     }
                     if self.wait && !is_changing && !std::mem::replace(&mut reported, true) {
-                        say!("limulus: {error}; waiting");
+                        (self.notify)(OpeningNotice::Waiting { owned: &error });
                     }
                     tokio::time::sleep(LOOK).await;
                 }
@@ -107,7 +131,7 @@ impl Opening<'_> {
         }
     }
 
-    async fn own(&self, journal: Arc<Sqlite>) -> Result<OwnerClient, CliError> {
+    async fn own(&self, journal: Arc<Sqlite>) -> Result<OwnerClient, Error> {
         adopt(&self.globals.home)?;
         let (notes_in, notes) = mpsc::channel(NOTES);
         let config = Arc::clone(&self.config);
@@ -116,7 +140,7 @@ impl Opening<'_> {
         let options = ServiceOptions {
             home: self.globals.home.clone(),
             supervisor: std::env::current_exe()
-                .map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?,
+                .map_err(|error| Error::bug(format!("no path of this program: {error}")))?,
             models: models::ModelSet::new()
                 .with_offline(models::Offline::with_pace(config.offline_pace()))
                 .with_logins(logins.clone()),
@@ -130,9 +154,8 @@ impl Opening<'_> {
         let held = notes_in.clone();
         // A note is not worth waiting for.
         let watching = runtime::watchdog::watch(move |stall| drop(held.try_send(format!("limulus: {stall}"))));
-        watching.map_err(|error| CliError::bug(&format!("no thread: {error}")))?;
-        output::owned_by(Arc::downgrade(&service));
-        say_damage(&service);
+        watching.map_err(|error| Error::bug(format!("no thread: {error}")))?;
+        (self.notify)(OpeningNotice::Became { service: &service });
         let listening = match Listener::bind(&self.globals.home) {
             Ok(listener) => Some(listener.spawn(Arc::clone(&service))),
             Err(error) => {
@@ -142,30 +165,19 @@ impl Opening<'_> {
             }
         };
         // A service that asks for the home meanwhile waits for the keeper, so this connection is accepted.
-        let owner_client = greet(service.attach(), self.can_approve).await.map_err(failed)?;
+        let owner_client = greet(service.attach(), self.can_approve).await?;
         Ok(OwnerClient { here: Some(Here::keep(service, listening, notes, drain)), ..owner_client })
     }
 }
 
 /// Makes this process inherit, and end, what commands leave behind.
-pub(crate) fn adopt(home: &Path) -> Result<(), CliError> {
+pub fn adopt(home: &Path) -> Result<(), Error> {
     tools::adopt_what_commands_leave(&home.join("calls"))
-        .map_err(|error| CliError::bug(&format!("what commands leave cannot be inherited: {error}")))
-}
-
-/// Warns if the ledger is corrupt. The owner continues without it.
-pub(crate) fn say_damage(service: &Service) {
-    if let Some(damage) = service.runtime().ledger_damage() {
-        say!(
-            "limulus: the ledger of this home is damaged ({damage})\n  \
-             entries before the damage are used; new cooldowns are kept in memory only; runs continue\n  \
-             hint: `limulus doctor` shows what can be done"
-        );
-    }
+        .map_err(|error| Error::bug(format!("what commands leave cannot be inherited: {error}")))
 }
 
 /// Connects to an owner that listens. None if nobody listens; an error if the handshake fails.
-pub(crate) async fn look(home: &Path, can_approve: bool) -> Option<Result<OwnerClient, ClientError>> {
+pub async fn look(home: &Path, can_approve: bool) -> Option<Result<OwnerClient, ClientError>> {
     look_for(home, can_approve, GLANCE).await
 }
 
@@ -208,33 +220,20 @@ where
 
 impl OwnerClient {
     /// Whether the owner knows this method.
-    pub(crate) fn can(&self, method: &str) -> bool {
+    pub fn can(&self, method: &str) -> bool {
         self.methods.iter().any(|known| known == method)
     }
 }
 
 /// Accepts no further clients.
-pub(crate) async fn hang_up(listening: JoinHandle<()>) {
+pub async fn hang_up(listening: JoinHandle<()>) {
     listening.abort();
     // The task was aborted or has panicked: either way the socket is gone.
     let _ = listening.await;
 }
 
-/// The error of a request that another owner would refuse too.
-pub(crate) fn failed(error: ClientError) -> CliError {
-    match error {
-        ClientError::Answered(shape) => shape.into(),
-        ClientError::Frame(FrameError::TooLong { limit }) => CliError::Refused {
-            exit: Exit::Refused,
-            what: format!("the message with its files has more than {} MiB", limit >> 20),
-            hint: "send fewer files at once, or put them into the workspace and name them".into(),
-        },
-        error => CliError::bug(&error.to_string()),
-    }
-}
-
 /// Whether another owner may succeed: this one is gone or shuts down.
-pub(crate) fn is_gone(error: &ClientError) -> bool {
+pub fn is_gone(error: &ClientError) -> bool {
     match error {
         ClientError::Gone => true,
         ClientError::Answered(shape) => shape.code == protocol::ErrorCode::Unavailable && shape.retryable == Some(true),
