@@ -18,7 +18,8 @@ const RUN: &str = "00000000-0000-0000-0000-0000000000aa";
 /// Runs `limulus` with this home and no other configuration.
 fn limulus(home: &Path, words: &[&str]) -> Output {
     let mut process = Process::new(env!("CARGO_BIN_EXE_limulus"));
-    process.env_clear().env("LIMULUS_HOME", home).env("TZ", "UTC").args(words).output().unwrap()
+    let process = process.env_clear().env("LIMULUS_HOME", home).env("LIMULUS_SESSION__DEFAULT", "main");
+    process.env("TZ", "UTC").args(words).output().unwrap()
 }
 
 fn stdout(home: &Path, words: &[&str]) -> String {
