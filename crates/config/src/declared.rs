@@ -349,6 +349,11 @@ section! {
         keep_days: Limit<u32> = 30, Kind::Limit(1, 100_000), "Days for which the content of a file is kept";
         file_mb: Limit<u64> = 10, Kind::Limit(1, MEBIBYTES),
             "MiB of the largest file whose content is kept; a larger one cannot be restored";
+        commands: bool = true, Flag,
+            "Record what commands change in the workspace, by comparing it before and after";
+        workspace_mb: Limit<u64> = 500, Kind::Limit(1, MEBIBYTES),
+            "MiB of one workspace that are kept before a command may change them; what is past it cannot be restored";
+        workspace_files: Limit<u64> = 50000, Kind::Limit(1, 200_000), "Files of one workspace that are kept likewise";
     }
 }
 

@@ -195,11 +195,16 @@ impl Config {
 
     /// How much is kept of what files held before they were changed.
     pub fn store_limits(&self) -> tools::StoreLimits {
-        let Undo { max_mb, keep_days, file_mb } = self.values.undo;
+        let Undo { max_mb, keep_days, file_mb, commands, workspace_mb, workspace_files } = self.values.undo;
         let bytes = |most: Option<u64>| most.map_or(u64::MAX, |most| most << 20);
         tools::StoreLimits {
             file_bytes: bytes(file_mb.get()),
             most_bytes: bytes(max_mb.get()),
+            workspace: commands.then(|| tools::WorkspaceLimits {
+                files: workspace_files.get().map_or(usize::MAX, |files| files as usize),
+                // The contents of one workspace are never the reason to remove those of all others.
+                bytes: bytes(workspace_mb.get()).min(bytes(max_mb.get()) / 2),
+            }),
             keep_ms: keep_days.get().map_or(u64::MAX, |days| u64::from(days) * 24 * 60 * 60 * 1000),
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::body::{Attached, Content};
 use crate::event::{
-    Address, Breakpoint, CallOutcome, FileContent, Found, LeftFile, Leg, ModeSource, Modes, Overrides, QueueMode,
-    ReceiptState, StopReason, Usage,
+    Address, Attribution, Breakpoint, CallOutcome, FileContent, Found, LeftFile, Leg, ModeSource, Modes, NotKept,
+    Overrides, QueueMode, ReceiptState, StopReason, Usage,
 };
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
@@ -252,13 +252,15 @@ pub struct ToolResult {
 }
 
 /// A file, link or folder that a call changed. The fields are those of [`crate::FilesChanged`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct ChangedFile {
     pub path: String,
     pub before: Option<FileContent>,
     pub after: Option<FileContent>,
     pub mode: Modes,
+    pub not_kept: Option<NotKept>,
+    pub attribution: Attribution,
 }
 
 impl ToolResult {
@@ -456,6 +458,8 @@ pub enum Report {
         outcome: CallOutcome,
         /// How, as a sentence.
         how: String,
+        /// What it changed in files since it was started.
+        changes: Vec<ChangedFile>,
     },
     /// The files are in the state that the plan names, except these.
     Undone {

@@ -251,7 +251,7 @@ fn a_running_process_that_is_reported_as_ended() -> Checked {
     for command in outside.tools.commands.values_mut() {
         (command.record, command.ends) = (Running::Running { pieces: 1 }, Ends::Hangs);
     }
-    let gone = Report::ProcessEnded { effect, outcome: CallOutcome::Done, how: "it is over".into() };
+    let gone = Report::ProcessEnded { effect, outcome: CallOutcome::Done, how: "it is over".into(), changes: vec![] };
     process.report(gone, outside)?;
     world.settle()
 }

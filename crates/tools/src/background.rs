@@ -3,16 +3,18 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::{CallOutcome, EffectId};
+use engine::{CallOutcome, ChangedFile, EffectId};
 use tokio::io::Interest;
 use tokio::net::unix::pipe::Sender;
 use tokio::time::sleep;
 
-use crate::exec;
+use crate::changes::{self, FileStore, Ran, Recorder};
+use crate::exec::{self, Over};
 use crate::folder::{CallFolder, CallState};
+use crate::guard::Protected;
 use crate::limits::{ATTACHED_TICK_MS, BACKGROUND_TICK_MS, HELD_TICK_MS};
 use crate::masking::Secrets;
 use crate::preview;
@@ -25,12 +27,27 @@ pub struct ProcessEnd {
     pub outcome: CallOutcome,
     /// The same as text.
     pub how: String,
+    /// What it has changed in its workspace since it was started.
+    pub changes: Vec<ChangedFile>,
+}
+
+/// What is needed to follow a background command to its end.
+#[derive(Debug, Clone)]
+pub struct ProcessContext {
+    /// The folder of the records of commands.
+    pub calls: PathBuf,
+    /// Where contents of files are kept before a command may change them.
+    pub files: FileStore,
+    /// What no tool may read.
+    pub protected: Protected,
+    /// Values that are masked.
+    pub secrets: Secrets,
 }
 
 /// Waits for the end of the process that this effect started, also if an earlier runtime started it. While the process
 /// runs, the wait takes no CPU time.
-pub async fn hold_process(calls: &Path, secrets: &Secrets, process: EffectId) -> ProcessEnd {
-    let folder = CallFolder::of(calls, process);
+pub async fn hold_process(context: &ProcessContext, process: EffectId) -> ProcessEnd {
+    let folder = CallFolder::of(&context.calls, process);
     loop {
         match folder.state() {
             Ok(CallState::Running) => match folder.control() {
@@ -45,7 +62,7 @@ pub async fn hold_process(calls: &Path, secrets: &Secrets, process: EffectId) ->
             },
             // A failed read does not mean that the process ended.
             Err(_) => tick().await,
-            Ok(over) => return cleared(&folder, secrets, &over).await,
+            Ok(over) => return cleared(context, (&folder, process), &over).await,
         }
     }
 }
@@ -60,10 +77,10 @@ pub fn process_end(calls: &Path, secrets: &Secrets, process: EffectId) -> Option
 }
 
 /// Ends a process and all that it started. The outcome is `Unended` if that takes longer than `grace`.
-pub async fn end_process(calls: &Path, secrets: &Secrets, process: EffectId, grace: Duration) -> ProcessEnd {
-    let folder = CallFolder::of(calls, process);
+pub async fn end_process(context: &ProcessContext, process: EffectId, grace: Duration) -> ProcessEnd {
+    let folder = CallFolder::of(&context.calls, process);
     match exec::ended_within(&folder, grace).await {
-        Ok(state) => cleared(&folder, secrets, &state).await,
+        Ok(state) => cleared(context, (&folder, process), &state).await,
         Err(error) => unended(&format!("its record cannot be reached: {error}")),
     }
 }
@@ -72,22 +89,34 @@ pub async fn end_process(calls: &Path, secrets: &Secrets, process: EffectId, gra
 /// it runs.
 pub fn forget_process(calls: &Path, process: EffectId) -> io::Result<()> {
     let folder = CallFolder::of(calls, process);
-    if folder.state()? == CallState::Running { Ok(()) } else { folder.remove() }
+    if folder.state()? == CallState::Running {
+        return Ok(());
+    }
+    changes::forget(calls, process);
+    folder.remove()
 }
 
 /// Kills the processes that a killed supervisor left, and returns the end.
-async fn cleared(folder: &CallFolder, secrets: &Secrets, state: &CallState) -> ProcessEnd {
+async fn cleared(
+    context: &ProcessContext,
+    (folder, process): (&CallFolder, EffectId),
+    state: &CallState,
+) -> ProcessEnd {
     if *state == CallState::Dead {
         exec::end_left(folder).await;
     }
-    end_of(secrets, state)
+    let ran = if let CallState::Ended(record) = state { exec::ran(record) } else { Ran::default() };
+    let over = if *state == CallState::Running { Over::No } else { Over::Yes };
+    let ProcessContext { calls, files, protected, secrets } = context.clone();
+    let changes = exec::changes_of(Recorder { calls, files, protected }, process, ran, over).await;
+    ProcessEnd { changes, ..end_of(&secrets, state) }
 }
 
 fn end_of(secrets: &Secrets, state: &CallState) -> ProcessEnd {
-    let unknown = |how: &str| ProcessEnd { outcome: CallOutcome::Interrupted, how: how.to_owned() };
+    let unknown = |how: &str| ProcessEnd { outcome: CallOutcome::Interrupted, how: how.to_owned(), changes: vec![] };
     match state {
         CallState::Ended(record) => {
-            ProcessEnd { outcome: preview::outcome(record), how: secrets.mask(&preview::how(record)) }
+            ProcessEnd { outcome: preview::outcome(record), how: secrets.mask(&preview::how(record)), changes: vec![] }
         }
         CallState::Running => unended("it could not be ended in time"),
         CallState::Dead => {
@@ -98,7 +127,7 @@ fn end_of(secrets: &Secrets, state: &CallState) -> ProcessEnd {
 }
 
 fn unended(how: &str) -> ProcessEnd {
-    ProcessEnd { outcome: CallOutcome::Unended, how: how.to_owned() }
+    ProcessEnd { outcome: CallOutcome::Unended, how: how.to_owned(), changes: vec![] }
 }
 
 /// Returns when the supervisor has exited: poll reports an error on the FIFO once it has no reader.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::{CallId, CallOutcome, ChangedFile, EffectId, Found, ToolResult};
 
 use crate::cancel::{Cancel, in_process};
-use crate::changes::{self, FileStore, Made};
+use crate::changes::{self, FileStore, Made, Prepare, Recorder};
 use crate::error::ToolError;
 use crate::evidence::Evidence;
 use crate::fetch::{self, Fetched, NetworkPolicy};
@@ -50,6 +50,24 @@ pub struct Context {
     pub processes: Vec<HeldProcess>,
     /// The program whose subcommand `supervise` is [`crate::supervise_main`].
     pub supervisor: PathBuf,
+}
+
+impl Context {
+    /// What the changes of commands are found and kept with.
+    pub(crate) fn recorder(&self) -> Recorder {
+        Recorder { calls: self.calls.clone(), files: self.files.clone(), protected: self.protected.clone() }
+    }
+}
+
+/// Has the workspace listed that a call of `exec` which is being checked would change, so that the call need not wait for it. May block.
+pub fn list_ahead(context: &Context) {
+    context.recorder().prepare(&context.workspace, Prepare::Always);
+}
+
+/// The same before the first request of a run, if commands were used in this workspace before. May block.
+pub fn list_known(workspace: &Path, files: &FileStore, protected: &Protected) {
+    let recorder = Recorder { calls: PathBuf::new(), files: files.clone(), protected: protected.clone() };
+    recorder.prepare(workspace, Prepare::Known);
 }
 
 /// A call that the runtime runs, looks up or ends.
@@ -261,6 +279,7 @@ pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> T
 /// Removes the record of a call in the folder [`Context::calls`]. The result must be synced in the journal. A void
 /// record, which is one empty file, stays.
 pub fn forget(calls: &Path, id: EffectId) -> std::io::Result<()> {
+    changes::forget(calls, id);
     CallFolder::of(calls, id).remove()
 }
 
@@ -311,7 +330,9 @@ fn changed(context: &Context, request: &CallRequest, invocation: &Invocation, ma
             _ => vec![],
         };
         let files: Vec<_> = paths.into_iter().zip(evidence.files.iter().copied()).collect();
-        Ok::<_, ToolError>(changes::of_files(&workspace, &files, &evidence, made))
+        let changed = changes::of_files(&workspace, &files, &evidence, made);
+        changes::made(request.id, &workspace.root, &changed);
+        Ok::<_, ToolError>(changed)
     };
     // A path that cannot be reached any more was not changed by this call.
     files().unwrap_or_default()

@@ -2,18 +2,19 @@
 //! Nothing here writes into the folder of a call. Dropping any of these futures does not affect the command.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use engine::tables::limits::PROCESS_MS;
-use engine::{CallOutcome, EffectId, Found, ToolResult};
+use engine::{CallOutcome, ChangedFile, EffectId, Found, NotKept, ToolResult};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdout, Command};
 use tokio::time::sleep;
 
 use crate::call::{Context, FoundCall};
 use crate::cancel::{Cancel, in_process};
+use crate::changes::{self, Ran, Recorder};
 use crate::error::ToolError;
 use crate::folder::{CallFolder, CallState, EndedBy, ExitRecord};
 use crate::invocation::ExecArguments;
@@ -37,8 +38,15 @@ pub(crate) async fn run(
 ) -> Result<ToolResult, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     let mut update = match state(&folder)? {
-        CallState::Absent => OutputUpdate::of(&folder, start(context, &folder, arguments).await?),
-        _ => OutputUpdate::none(),
+        CallState::Absent => {
+            begin(context, id, Recorder::begin).await?;
+            let started = start(context, &folder, arguments).await;
+            OutputUpdate::of(&folder, started.inspect_err(|_| changes::forget(&context.calls, id))?)
+        }
+        _ => {
+            begin(context, id, |recorder, _, id, _| recorder.attach(id)).await?;
+            OutputUpdate::none()
+        }
     };
     let yields_at = arguments.yields_after(context.tool_timeout_ms).map(|after| Instant::now() + after);
     // The first word of a supervisor says whether it has claimed the folder. Before it, nothing in there can be judged.
@@ -55,7 +63,7 @@ pub(crate) async fn run(
         }
         match now {
             CallState::Running if yields_at.is_some_and(|at| at <= Instant::now()) => {
-                return in_background(context, &folder, id);
+                return in_background(context, &folder, id).await;
             }
             CallState::Running => {}
             CallState::Absent if !update.is_over() => {}
@@ -66,15 +74,56 @@ pub(crate) async fn run(
                 }
             }
             CallState::Void => return Ok(failed(NEVER_STARTED)),
-            CallState::Ended(record) => return settled(context, &folder, arguments, record).await,
-            CallState::Dead => return interrupted(context, &folder).await,
+            CallState::Ended(record) => return settled(context, (&folder, id), arguments, record).await,
+            CallState::Dead => return interrupted(context, (&folder, id)).await,
         }
         update.wait(yields_at).await;
     }
 }
 
+/// Has the recorder begin with a command. It never fails: a command whose changes cannot be recorded can still run.
+async fn begin(
+    context: &Context,
+    id: EffectId,
+    how: impl FnOnce(&Recorder, &Path, EffectId, &Cancel) + Send + 'static,
+) -> Result<(), ToolError> {
+    let (recorder, workspace) = (context.recorder(), context.workspace.clone());
+    let begun = move |cancel: &Cancel| {
+        how(&recorder, &workspace, id, cancel);
+        cancel.check()
+    };
+    in_process("exec", begun).await
+}
+
+/// Adds to a result what the command has changed.
+async fn with_changes(recorder: Recorder, id: EffectId, (ran, over): (Ran, Over), result: ToolResult) -> ToolResult {
+    ToolResult { changes: changes_of(recorder, id, ran, over).await, ..result }
+}
+
+/// What a command has changed so far.
+pub(crate) async fn changes_of(recorder: Recorder, id: EffectId, ran: Ran, over: Over) -> Vec<ChangedFile> {
+    let found = in_process("exec", move |_: &Cancel| Ok(recorder.changes(id, ran, over == Over::Yes))).await;
+    let defect =
+        || ChangedFile { path: ".".to_owned(), not_kept: Some(NotKept::NotRecorded), ..ChangedFile::default() };
+    found.unwrap_or_else(|_| vec![defect()])
+}
+
+/// Whether a command changes nothing more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    Yes,
+    No,
+}
+
+/// When a command ran that has this record.
+pub(crate) fn ran(record: &ExitRecord) -> Ran {
+    let ns = |ms: i64| Some(ms.saturating_mul(1_000_000));
+    let to_ns = if record.survivors.is_empty() { ns(record.ended_at.saturating_add(1)) } else { None };
+    Ran { from_ns: ns(record.started_at), to_ns }
+}
+
 /// The result of a call whose command continues in the background.
-fn in_background(context: &Context, folder: &CallFolder, id: EffectId) -> Result<ToolResult, ToolError> {
+async fn in_background(context: &Context, folder: &CallFolder, id: EffectId) -> Result<ToolResult, ToolError> {
     let window = window::read(folder, &context.secrets, Some(0), false).map_err(record_error(folder))?;
     let line_end = if window.text.is_empty() || window.text.ends_with('\n') { "" } else { "\n" };
     let (name, next, hours) = (id.process_name(), window.next, PROCESS_MS / 3_600_000);
@@ -82,7 +131,8 @@ fn in_background(context: &Context, folder: &CallFolder, id: EffectId) -> Result
         "{}{line_end}[it continues in the background as {name}, for at most {hours} h; to see more: process action=poll id={name} offset={next}]\n",
         window.text
     );
-    Ok(ToolResult { in_background: true, ..tool_result::text(CallOutcome::Done, &text) })
+    let result = ToolResult { in_background: true, ..tool_result::text(CallOutcome::Done, &text) };
+    Ok(with_changes(context.recorder(), id, (Ran::default(), Over::No), result).await)
 }
 
 /// Finds out what became of the call. A command that never began cannot begin any more. If the command was to continue
@@ -95,23 +145,31 @@ pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArgume
             // The command has removed its folder.
             CallState::Absent if cgroup::exists(&folder) => {
                 end_left(&folder).await;
-                FoundCall { found: Found::Unknown, ended: None }
+                unknown(context, id).await
             }
             CallState::Absent | CallState::Void => FoundCall { found: Found::NeverStarted, ended: None },
             CallState::Running => {
                 let yields = arguments.yields_after(context.tool_timeout_ms).is_some();
-                let ended = if yields { Some(in_background(context, &folder, id)?) } else { None };
+                let ended = if yields { Some(in_background(context, &folder, id).await?) } else { None };
                 FoundCall { found: Found::Running, ended }
             }
-            CallState::Ended(record) => {
-                FoundCall { found: Found::Ended, ended: Some(settled(context, &folder, arguments, record).await?) }
-            }
+            CallState::Ended(record) => FoundCall {
+                found: Found::Ended,
+                ended: Some(settled(context, (&folder, id), arguments, record).await?),
+            },
             CallState::Dead => {
                 end_left(&folder).await;
-                FoundCall { found: Found::Unknown, ended: None }
+                unknown(context, id).await
             }
         });
     }
+}
+
+/// A command whose outcome nobody knows; what it changed can be seen.
+async fn unknown(context: &Context, id: EffectId) -> FoundCall {
+    let result = failed("The outcome of the command is unknown.\n");
+    let result = with_changes(context.recorder(), id, (Ran::default(), Over::Yes), result).await;
+    FoundCall { found: Found::Unknown, ended: Some(result) }
 }
 
 /// Ends the command and all its processes, and waits for the exit record.
@@ -129,9 +187,9 @@ pub(crate) async fn end(
                 continue;
             }
             CallState::Void => failed(NEVER_STARTED),
-            CallState::Ended(record) => return settled(context, &folder, arguments, record).await,
-            CallState::Dead => return interrupted(context, &folder).await,
-            CallState::Running => unended(),
+            CallState::Ended(record) => return settled(context, (&folder, id), arguments, record).await,
+            CallState::Dead => return interrupted(context, (&folder, id)).await,
+            CallState::Running => with_changes(context.recorder(), id, (Ran::default(), Over::No), unended()).await,
         });
     }
 }
@@ -170,15 +228,17 @@ pub(crate) fn record_error(folder: &CallFolder) -> impl FnOnce(std::io::Error) -
 
 async fn settled(
     context: &Context,
-    folder: &CallFolder,
+    (folder, id): (&CallFolder, EffectId),
     arguments: &ExecArguments,
     record: ExitRecord,
 ) -> Result<ToolResult, ToolError> {
+    let ran = ran(&record);
     let (reader, secrets) = (folder.clone(), context.secrets.clone());
     let limit = call::limit_line(true, arguments.timeout_ms(), context.tool_timeout_ms);
     let limit = if record.ended_by == Some(EndedBy::Limit) { limit } else { String::new() };
     let reading = tokio::task::spawn_blocking(move || preview::ended(&reader, &record, &secrets, &limit));
-    reading.await.map_err(|_| ToolError::Defect { tool: "exec" })
+    let result = reading.await.map_err(|_| ToolError::Defect { tool: "exec" })?;
+    Ok(with_changes(context.recorder(), id, (ran, Over::Yes), result).await)
 }
 
 /// Ends what the command left, since its supervisor was killed.
@@ -189,11 +249,12 @@ pub(crate) async fn end_left(folder: &CallFolder) {
 }
 
 /// The result of a command whose supervisor was killed: what it left has ended, so its output is complete.
-async fn interrupted(context: &Context, folder: &CallFolder) -> Result<ToolResult, ToolError> {
+async fn interrupted(context: &Context, (folder, id): (&CallFolder, EffectId)) -> Result<ToolResult, ToolError> {
     end_left(folder).await;
     let (reader, secrets) = (folder.clone(), context.secrets.clone());
     let reading = tokio::task::spawn_blocking(move || preview::interrupted(&reader, &secrets));
-    reading.await.map_err(|_| ToolError::Defect { tool: "exec" })
+    let result = reading.await.map_err(|_| ToolError::Defect { tool: "exec" })?;
+    Ok(with_changes(context.recorder(), id, (Ran::default(), Over::Yes), result).await)
 }
 
 fn failed(text: &str) -> ToolResult {

@@ -11,6 +11,7 @@
 //! calls/ID/claim            the hash of a nonce that only the supervisor and the runtime that started it know
 //! calls/ID/trace.json       by what the processes of the command are found if the supervisor was killed
 //! calls/ID/exit.json        the exit record, with the nonce; complete and synced, or absent
+//! calls/ID.before           the listing of the workspace before the command; the runtime alone writes it
 //! calls/.ID.PID.new         a folder that is being prepared
 //! ```
 //!
@@ -46,6 +47,9 @@ pub(crate) const CLOSE_INPUT: u8 = b'c';
 pub(crate) const FREEZE: u8 = b's';
 /// Written to the control FIFO: continue the stopped processes.
 pub(crate) const THAW: u8 = b'g';
+
+/// The end of the name of [`CallFolder::before`].
+const BEFORE: &str = ".before";
 
 /// Who ended a command before it ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +127,17 @@ impl CallFolder {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file with what was in the workspace before the command. It is beside the folder, which does not exist yet when
+    /// the file is made; it is durable with the folder.
+    pub(crate) fn before(&self) -> PathBuf {
+        self.parent().join(format!("{}{BEFORE}", self.name()))
+    }
+
+    /// The call of a file of this name, if it is one that [`CallFolder::before`] names.
+    pub(crate) fn call_before(name: &str) -> Option<EffectId> {
+        name.strip_suffix(BEFORE)?.replace('.', "/").parse().ok()
     }
 
     /// The last part of the path. It marks the processes of the command.

@@ -60,9 +60,13 @@ mod window;
 mod write;
 
 pub use attach::{AttachError, attach, attach_sent};
-pub use background::{ProcessEnd, end_process, forget_process, hold_process, process_end};
-pub use call::{CallRequest, Context, FoundCall, end, find, forget, freeze, limit_reached, run, thaw};
-pub use changes::{FileStore, FileVersion, NOT_KEPT, PlannedFile, StoreLimits, UndoPlan, content_now, undo, versions};
+pub use background::{ProcessContext, ProcessEnd, end_process, forget_process, hold_process, process_end};
+pub use call::{
+    CallRequest, Context, FoundCall, end, find, forget, freeze, limit_reached, list_ahead, list_known, run, thaw,
+};
+pub use changes::{
+    FileStore, FileVersion, NOT_KEPT, PlannedFile, StoreLimits, UndoPlan, WorkspaceLimits, content_now, undo, versions,
+};
 pub use fetch::NetworkPolicy;
 pub use guard::Protected;
 pub use masking::{MaskEnd, MaskedText, Secrets};

@@ -113,6 +113,40 @@ pub(crate) const PATTERN_BYTES: usize = 4 << 10;
 pub(crate) const IGNORE_BYTES: u64 = 256 << 10;
 pub(crate) const IGNORE_RULES: usize = 4_096;
 
+/// Files and folders of a workspace that are compared before and after a command. A workspace with more is not recorded: the
+/// comparison would take over a second.
+pub(crate) const LISTED_ENTRIES: usize = 200_000;
+
+/// Folders in each other that are entered when a workspace is listed.
+pub(crate) const LISTED_DEPTH: usize = 256;
+
+/// Paths that are recorded as changed by one call: each is an entry of the journal.
+pub(crate) const RECORDED_CHANGES: usize = 4_096;
+
+/// Nanoseconds by which the time of a change may lag behind the clock: two ticks of the kernel's coarse clock.
+pub(crate) const COARSE_CLOCK_NS: i64 = 20_000_000;
+
+/// Milliseconds that a look at a workspace may take in all before it is given up. A call waits for it.
+pub(crate) const LISTING_MS: u64 = 30_000;
+
+/// Files whose contents are made durable together.
+pub(crate) const SYNCED_TOGETHER: usize = 1_024;
+
+/// New contents from which the whole file system is synced once, in place of each file.
+pub(crate) const SYNCED_ONE_BY_ONE: usize = 8;
+
+/// Bytes of a file that is read into memory as a whole to be kept.
+pub(crate) const KEPT_IN_MEMORY_BYTES: u64 = 4 << 20;
+
+/// Tries to read a file that changes while it is read.
+pub(crate) const READ_TRIES: u32 = 3;
+
+/// Changes of other calls that are remembered to tell them apart: more than a session makes while a command runs.
+pub(crate) const REMEMBERED_CHANGES: usize = 16_384;
+
+/// Bytes of a listing: 200,000 entries with long paths.
+pub(crate) const LISTING_BYTES: u64 = 256 << 20;
+
 /// Bytes of a URL: servers refuse longer ones.
 pub(crate) const URL_BYTES: usize = 8 << 10;
 

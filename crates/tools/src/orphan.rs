@@ -11,7 +11,7 @@ use crate::folder::{CallFolder, CallState, open_calls};
 /// Entries in the folder of calls that belong to no open call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Orphans {
-    /// Folders of calls that nobody waits for and that have no supervisor.
+    /// Folders of calls that nobody waits for and that have no supervisor, and listings made before such calls.
     pub calls: Vec<PathBuf>,
     /// Names of entries that no tool created.
     pub foreign: Vec<String>,
@@ -32,7 +32,9 @@ pub fn orphans(calls: &Path, is_open: &dyn Fn(EffectId) -> bool) -> io::Result<O
     let mut orphans = Orphans::default();
     for entry in listed {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        match effect(&name) {
+        let listing = CallFolder::call_before(&name);
+        match listing.or_else(|| effect(&name)) {
+            Some(call) if listing.is_some() && !is_open(call) => orphans.calls.push(path),
             None => orphans.foreign.push(name),
             Some(call) if is_open(call) => {}
             Some(_) if is_idle(&path, &name)? => orphans.calls.push(path),
@@ -47,7 +49,10 @@ pub fn orphans(calls: &Path, is_open: &dyn Fn(EffectId) -> bool) -> io::Result<O
 impl Orphans {
     /// Removes the orphaned folders of calls.
     pub fn remove(&self) -> io::Result<()> {
-        self.calls.iter().try_for_each(|path| CallFolder::at(path).remove())
+        let is_listing = |path: &PathBuf| CallFolder::call_before(&CallFolder::at(path).name()).is_some();
+        let remove =
+            |path: &PathBuf| if is_listing(path) { fs::remove_file(path) } else { CallFolder::at(path).remove() };
+        self.calls.iter().try_for_each(remove)
     }
 }
 

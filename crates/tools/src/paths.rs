@@ -7,12 +7,13 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use crate::changes::FileStore;
 use crate::error::ToolError;
 use crate::guard::{Guard, Protected};
 use crate::limits::{LINKS, LISTED_BYTES, PATH_BYTES};
+use crate::openat;
 
 /// A path with every link resolved.
 #[derive(Debug, Clone)]
@@ -74,6 +75,21 @@ impl Workspace {
     /// Where contents are kept before they are changed.
     pub(crate) fn store(&self) -> Option<&FileStore> {
         self.store.as_ref()
+    }
+
+    /// Opens the workspace itself, to list it.
+    pub(crate) fn open_root(&self) -> io::Result<OwnedFd> {
+        openat::open(&*self.folder, Path::new(""), OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    /// Whether an open folder may be listed: it does not belong to limulus itself.
+    pub(crate) fn may_enter(&self, folder: &OwnedFd) -> bool {
+        self.guard.folder(folder).is_ok()
+    }
+
+    /// Whether an open file may be read.
+    pub(crate) fn may_read(&self, file: &OwnedFd) -> bool {
+        self.guard.opened(file).is_ok()
     }
 
     /// Resolves `given` for a call that runs. The path must be in the workspace or among the allowed paths.
@@ -143,7 +159,7 @@ impl Workspace {
 
 /// Opens a folder only as a starting point.
 fn hold(path: &Path) -> io::Result<OwnedFd> {
-    Ok(openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+    Ok(rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Opens a folder if its absolute path contains no link, `.` or `..`; its real path is then the given one.

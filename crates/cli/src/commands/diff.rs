@@ -43,6 +43,14 @@ pub(crate) fn run(args: DiffArgs, globals: &Globals) -> Result<(), CliError> {
     })
 }
 
+/// What is said where not all that commands changed is recorded; the reason follows.
+pub(super) const UNRECORDED: &str = "what commands changed in this folder is not recorded";
+
+/// How many commands ran, up to a verb.
+pub(super) fn ran(commands: usize) -> String {
+    format!("{} ran: what {}", count(commands, "command"), if commands == 1 { "it" } else { "they" })
+}
+
 fn lay_out(diff: &RunDiff) -> String {
     let (added, removed) = diff.files.iter().fold((0, 0), |sum, file| (sum.0 + file.added, sum.1 + file.removed));
     let runs = match diff.run_ids.as_slice() {
@@ -51,8 +59,10 @@ fn lay_out(diff: &RunDiff) -> String {
         runs => format!(" by {} runs", runs.len()),
     };
     let sum = format!("{} changed, +{added} −{removed}{runs}\n", count(diff.files.len(), "file"));
-    let commands = diff.commands.iter().map(|command| format!("not recorded: what a command changed: {command}\n"));
-    diff.files.iter().map(of_file).chain([sum]).chain(commands).collect()
+    let unrecorded = diff.unrecorded.iter().map(|why| format!("{}: {why}\n", UNRECORDED));
+    let commands = (!diff.commands.is_empty())
+        .then(|| format!("{} did outside this folder is not shown\n", ran(diff.commands.len())));
+    diff.files.iter().map(of_file).chain([sum]).chain(unrecorded).chain(commands).collect()
 }
 
 fn of_file(file: &FileDiff) -> String {

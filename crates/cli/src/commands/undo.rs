@@ -9,6 +9,7 @@ use journal::Reader;
 use protocol::Client;
 use protocol::method::{FileAct, FilesUndone, RunsUndo, UndoParams, UndoneFile};
 
+use super::diff::{UNRECORDED, ran};
 use super::follower::change;
 use crate::args::WriterArgs;
 use crate::error::{CliError, Exit};
@@ -52,6 +53,7 @@ pub(crate) async fn run(args: UndoArgs, way: Way, globals: &Globals) -> Result<(
     // An owner would create a journal only to find nothing in it.
     Reader::open(&globals.home)?;
     let here = std::env::current_dir().unwrap_or_default();
+    let asks = prompt::is_possible() && !args.yes && !args.dry_run;
     let params = UndoParams {
         session_key: args.session,
         run_id: args.run,
@@ -59,16 +61,21 @@ pub(crate) async fn run(args: UndoArgs, way: Way, globals: &Globals) -> Result<(
         redo: way == Way::Redo,
         force: args.force,
         dry_run: true,
+        diffs: asks,
+        ..UndoParams::default()
     };
-    let asks = prompt::is_possible() && !args.yes && !args.dry_run;
     let is_dry = args.dry_run;
     let asked = async |client: &Client| {
-        let planned = client.call::<RunsUndo>(params.clone()).await?;
+        let mut params = params.clone();
+        let mut planned = client.call::<RunsUndo>(params.clone()).await?;
+        if asks && decide(&planned, &mut params) {
+            planned = client.call::<RunsUndo>(params.clone()).await?;
+        }
         let is_possible = planned.files.iter().any(|file| file.left.is_none());
         if is_dry || asks && is_possible && !confirmed(&planned) {
             return Ok(planned);
         }
-        client.call::<RunsUndo>(UndoParams { dry_run: false, ..params.clone() }).await
+        client.call::<RunsUndo>(UndoParams { dry_run: false, diffs: false, ..params }).await
     };
     let undone = change(globals, &args.writer, asked).await?;
     if !undone.done && !is_dry {
@@ -80,6 +87,51 @@ pub(crate) async fn run(args: UndoArgs, way: Way, globals: &Globals) -> Result<(
         });
     }
     print(&if args.writer.json { json(&undone) } else { lay_out(&undone) })
+}
+
+/// Asks about each file that was changed since, or that somebody else may have changed. Returns whether there was one.
+fn decide(planned: &FilesUndone, params: &mut UndoParams) -> bool {
+    let in_question: Vec<&UndoneFile> = planned.files.iter().filter(|file| file.is_asked()).collect();
+    for (number, file) in in_question.iter().enumerate() {
+        match choice(file, in_question.len() - number) {
+            Choice::Keep => params.keep.push(file.path.clone()),
+            Choice::Overwrite => params.overwrite.push(file.path.clone()),
+            Choice::KeepAll => {
+                params.keep.extend(in_question[number..].iter().map(|file| file.path.clone()));
+                break;
+            }
+        }
+    }
+    !in_question.is_empty()
+}
+
+/// What becomes of a file that somebody else may have changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Keep,
+    Overwrite,
+    KeepAll,
+}
+
+/// Asks about one file until there is an answer. Nothing typed, and the end of the input, keep it.
+fn choice(file: &UndoneFile, left: usize) -> Choice {
+    let more = if left > 1 { ", keep [a]ll" } else { "" };
+    let question = format!("? {}: {}\n", file.path, file.left.as_deref().unwrap_or_default());
+    let mark = format!("  [k]eep it, [o]verwrite it, show the [d]iff{more} [k] ");
+    loop {
+        let Some(line) = prompt::ask(&question, &mark) else { return Choice::KeepAll };
+        match line.trim().to_lowercase().as_str() {
+            "" | "k" | "keep" => return Choice::Keep,
+            "o" | "overwrite" => return Choice::Overwrite,
+            "a" if left > 1 => return Choice::KeepAll,
+            "d" | "diff" => {
+                let diff = file.diff.clone().unwrap_or_else(|| "no diff can be shown".to_owned());
+                // With a closed stderr there is no answer either.
+                let _ = Output::Stderr.write(&format!("{}\n", diff.trim_end()));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Shows the plan on the terminal and asks.
@@ -124,11 +176,11 @@ fn lay_out(undone: &FilesUndone) -> String {
     for file in left {
         page.line(format!("  {}: {}", file.path, file.left.as_deref().unwrap_or_default()));
     }
-    if !undone.commands.is_empty() {
-        page.line("what commands did is not recorded and stays:");
+    for why in &undone.unrecorded {
+        page.line(format!("{UNRECORDED}: {why}"));
     }
-    for command in &undone.commands {
-        page.line(format!("  $ {command}"));
+    if !undone.commands.is_empty() && !undone.redo {
+        page.line(format!("{} did outside this folder stays", ran(undone.commands.len())));
     }
     if undone.done && !undone.redo {
         page.line(format!("`limulus redo {}` makes the changes once more", undone.run_id));

@@ -187,6 +187,10 @@ beside_an_owner! {
         r17_what_an_undo_cannot_take_back_is_listed,
         r17_an_undo_is_refused_while_another_run_works_in_the_folder,
         r17_a_terminal_is_asked_before_files_are_taken_back,
+        r17_what_a_command_changed_is_shown_taken_back_and_made_once_more,
+        r17_a_path_that_the_run_did_not_change_is_refused_by_name,
+        r17_what_may_be_a_change_of_somebody_else_stays_unless_it_is_forced,
+        r17_a_terminal_is_asked_about_each_file_that_was_changed_since,
         the_examples_of_the_page_about_undo_are_true,
     }
 }
@@ -200,6 +204,12 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     ("undo", "r11_r17_a_kill_in_an_undo_is_completed_by_the_next_owner", "kills the command that owns the home"),
     ("undo", "r13_r17_a_kill_in_a_call_loses_no_content_from_before_it", "kills the command that owns the home"),
+    ("undo", "r13_r17_a_kill_around_a_command_loses_no_change_of_it", "kills the command that owns the home"),
+    (
+        "undo",
+        "r17_a_workspace_that_is_not_recorded_says_why",
+        "changes the configuration and the home folder of the owner",
+    ),
     ("held", "*", "each starts its own service, which has a fault"),
     ("large", "r45_huge_results_are_bounded_in_a_service", "starts its own service"),
     ("anchored", "*", "removes entries of a home that nobody owns"),

@@ -198,14 +198,164 @@ pub(crate) fn r17_what_an_undo_cannot_take_back_is_listed() {
     home.run(&["agent", "--yes", "-m", &message]).expect_code(0);
     let undone = home.run(&["undo"]).expect_code(0);
     for part in [
-        "1 file, done",
+        "2 files, done",
         "stays as it is:\n  big.txt: its content is not kept",
-        "what commands did is not recorded and stays:\n  $ touch made",
+        "1 command ran: what it did outside this folder stays",
     ] {
         assert!(undone.out.contains(part), "{part}: {undone:?}");
     }
     assert_eq!((home.text("a.txt").as_str(), home.text("big.txt").as_str()), ("one\n", "small\n"));
-    assert!(home.file("made").exists());
+    assert!(!home.file("made").exists());
+    let refused = home.run(&["undo"]).expect_code(3);
+    refused.expect_err("big.txt: its content is not kept");
+}
+
+/// Runs a command in a run of its own.
+fn runs(home: &Home, command: &str) -> Finished {
+    home.run(&["agent", "--yes", "-m", &format!("exec:{command}\ntokens=2")])
+}
+
+#[test]
+pub(crate) fn r17_what_a_command_changed_is_shown_taken_back_and_made_once_more() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    home.put("a.txt", "one\n");
+    home.put("gone.txt", "gone\n");
+    fs::create_dir(home.file("old")).unwrap();
+    home.put("old/b.txt", "b\n");
+    fs::create_dir(home.file("empty")).unwrap();
+    symlink("a.txt", home.file("link")).unwrap();
+    let command =
+        "echo 2 > a.txt; rm gone.txt; mv old new; rmdir empty; ln -sfn new link; chmod 700 new/b.txt; touch fresh";
+    runs(&home, command).expect_code(0);
+    let diff = home.run(&["diff"]).expect_code(0);
+    for part in ["-one\n+2\n", "+++ /dev/null", "1 command ran: what it did outside this folder is not shown"] {
+        assert!(diff.out.contains(part), "{part}: {diff:?}");
+    }
+    let is_before = || {
+        assert_eq!(["a.txt", "gone.txt", "old/b.txt"].map(|name| home.text(name)), ["one\n", "gone\n", "b\n"]);
+        assert_eq!(fs::read_link(home.file("link")).unwrap(), Path::new("a.txt"));
+        assert!(home.file("empty").is_dir() && !home.file("new").exists() && !home.file("fresh").exists());
+        assert_eq!(fs::metadata(home.file("old/b.txt")).unwrap().mode() & 0o777, 0o644);
+    };
+    home.run(&["undo"]).expect_code(0);
+    is_before();
+    home.run(&["redo"]).expect_code(0);
+    assert_eq!((home.text("a.txt").as_str(), home.text("new/b.txt").as_str()), ("2\n", "b\n"));
+    assert_eq!(fs::read_link(home.file("link")).unwrap(), Path::new("new"));
+    assert!(!home.file("gone.txt").exists() && !home.file("empty").exists());
+    home.run(&["undo"]).expect_code(0);
+    is_before();
+    assert!(!home.file(".git").exists());
+    home.run(&["doctor"]).expect_code(0);
+    home.run(&["audit", "--verify"]).expect_code(0);
+    assert_eq!(server.violations(), [""; 0]);
+}
+
+/// The owner is killed before the command starts, while it runs, and before its result is recorded: the next owner completes
+/// the comparison.
+#[test]
+pub(crate) fn r13_r17_a_kill_around_a_command_loses_no_change_of_it() {
+    let server = ModelServer::start().unwrap();
+    for point in ["intent_synced", "mid_call", "call_ended"] {
+        let home = served(&server);
+        home.put("a.txt", "one\n");
+        home.put("b.txt", "one\n");
+        let home = home.with("LIMULUS_CRASHPOINT", point);
+        let killed = runs(&home, "echo 2 > a.txt; echo shown; sleep 0.3; rm b.txt");
+        assert_ne!(killed.code, Some(0), "{killed:?}");
+        let home = home.without("LIMULUS_CRASHPOINT");
+        home.run(&["resume"]).expect_code(0);
+        assert!(!home.file("b.txt").exists(), "{point}");
+        home.run(&["undo"]).expect_code(0);
+        assert_eq!((home.text("a.txt").as_str(), home.text("b.txt").as_str()), ("one\n", "one\n"), "{point}");
+        home.run(&["doctor"]).expect_code(0);
+    }
+}
+
+#[test]
+pub(crate) fn r17_a_path_that_the_run_did_not_change_is_refused_by_name() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    home.put("a.txt", "one\n");
+    home.put("b.txt", "one\n");
+    says(&home, &write("a.txt", "2\n"));
+    home.run(&["undo", "--files", "b.txt"]).expect_code(3).expect_err("did not change").expect_err("b.txt");
+    home.run(&["undo", "--files", "a.txt", "not-there"]).expect_code(3).expect_err("not-there");
+    assert_eq!(home.text("a.txt"), "2\n");
+    home.run(&["undo", "--files", "a.txt"]).expect_code(0);
+    let run = home.json(&["diff"])["runIds"][0].as_str().unwrap().to_owned();
+    home.run(&["undo", &run, "--files", "a.txt"]).expect_code(3);
+}
+
+/// Between two calls somebody else changed the file: it stays, unless the user says so.
+#[test]
+pub(crate) fn r17_what_may_be_a_change_of_somebody_else_stays_unless_it_is_forced() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    home.put("a.txt", "one\n");
+    home.put("b.txt", "one\n");
+    // Another session's command works in the folder at the same time.
+    let other = home.start(&[
+        "agent",
+        "--yes",
+        "--session",
+        "other",
+        "-m",
+        "exec:touch begun; while ! test -e go; do sleep 0.05; done\ntokens=2",
+    ]);
+    until("the other run works", || home.file("begun").exists());
+    runs(&home, "echo 2 > a.txt").expect_code(0);
+    home.put("go", "");
+    other.finish().expect_code(0);
+    home.run(&["undo"]).expect_code(3).expect_err("another run worked in the folder");
+    assert_eq!(home.text("a.txt"), "2\n");
+    home.run(&["undo", "--force"]).expect_code(0);
+    assert_eq!(home.text("a.txt"), "one\n");
+}
+
+#[test]
+pub(crate) fn r17_a_workspace_that_is_not_recorded_says_why() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server).with("LIMULUS_UNDO__COMMANDS", "false");
+    home.put("a.txt", "one\n");
+    runs(&home, "echo 2 > a.txt").expect_code(0);
+    let why = "what commands changed in this folder is not recorded: that is switched off (undo.commands)";
+    assert!(home.run(&["diff"]).expect_code(0).out.contains(why));
+    home.run(&["undo"]).expect_code(3).expect_err("undo.commands");
+    let workspace = home.file("").display().to_string();
+    let home = home.without("LIMULUS_UNDO__COMMANDS").with("HOME", &workspace);
+    runs(&home, "echo 3 > a.txt").expect_code(0);
+    assert!(home.run(&["diff"]).expect_code(0).out.contains("it is your home folder"));
+    assert_eq!(home.text("a.txt"), "3\n");
+}
+
+#[test]
+pub(crate) fn r17_a_terminal_is_asked_about_each_file_that_was_changed_since() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        home.put(name, "one\n");
+    }
+    let change = |name: &str| format!("*** Update File: {name}\n@@\n-one\n+2\n");
+    says(&home, &patch(["a.txt", "b.txt", "c.txt"].map(change).concat().trim_end()));
+    home.put("a.txt", "mine\n");
+    home.put("b.txt", "mine too\n");
+    let terminal = Terminal::run(&home, &["undo"]);
+    terminal.until("a.txt: it was changed since");
+    terminal.type_keys(&["d", "Enter"]);
+    terminal.until("-mine");
+    terminal.until("+one");
+    terminal.type_keys(&["o", "Enter"]);
+    terminal.until("b.txt: it was changed since");
+    terminal.type_keys(&["k", "Enter"]);
+    terminal.until("take these changes back [y/N]");
+    terminal.type_keys(&["y", "Enter"]);
+    terminal.until("exit=0");
+    assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| home.text(name)), ["one\n", "mine too\n", "one\n"]);
 }
 
 #[test]

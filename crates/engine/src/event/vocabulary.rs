@@ -475,6 +475,72 @@ pub struct Modes {
     pub after: Option<u32>,
 }
 
+/// Why a change cannot be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotKept {
+    /// The file is larger than the largest whose content is kept.
+    TooLarge,
+    /// A rule such as one of `.gitignore` leaves it out.
+    Ignored,
+    /// The workspace has more files, or more bytes, than are kept of one.
+    PastLimits,
+    /// It is a pipe, a socket or a device.
+    Special,
+    /// It cannot be read, or belongs to limulus itself.
+    Unreadable,
+    /// It changed again and again while it was read.
+    Unstable,
+    /// Its name is not UTF-8; the path has U+FFFD in its place.
+    Name,
+    /// The whole workspace: it is the home folder of the user, or a folder above it.
+    HomeFolder,
+    /// The whole workspace: it has more files and folders than are compared.
+    TooManyFiles,
+    /// The whole workspace: reading it takes too long.
+    TooSlow,
+    /// The whole workspace: the call changed more than is recorded of one call.
+    TooManyChanges,
+    /// The whole workspace: what commands change is not recorded, by the configuration.
+    SwitchedOff,
+    /// The whole workspace: its contents before the command could not be kept, or are lost.
+    NotRecorded,
+}
+
+impl NotKept {
+    /// Whether it is said of a whole workspace; the path is then `.`.
+    pub fn is_of_workspace(self) -> bool {
+        match self {
+            Self::TooLarge
+            | Self::Ignored
+            | Self::PastLimits
+            | Self::Special
+            | Self::Unreadable
+            | Self::Unstable
+            | Self::Name => false,
+            Self::HomeFolder
+            | Self::TooManyFiles
+            | Self::TooSlow
+            | Self::TooManyChanges
+            | Self::SwitchedOff
+            | Self::NotRecorded => true,
+        }
+    }
+}
+
+/// Who made a change that was found by comparing the workspace before and after a command.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attribution {
+    /// The call, as far as can be known.
+    #[default]
+    Call,
+    /// The call, or another run that worked in the folder at the same time.
+    AnotherRun,
+    /// Probably somebody else: it was made before the command started or after it ended.
+    Outside,
+}
+
 /// A file that an undo left as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -105,10 +105,15 @@ impl Machine {
         }
         let whole = given.whole.map(|whole| self.keep(whole));
         let attachments = self.keep_attached(given.attachments);
-        for ChangedFile { path, before, after, mode } in given.changes {
-            self.emit(FilesChanged { call: id, path, before, after, mode }, moment.now);
-        }
+        self.record_changes(id, given.changes, moment);
         self.emit(CallSettled { call: id, effect, outcome, output, whole, attachments }, moment.now);
+    }
+
+    /// Records what a call, or the command that it left in the background, changed in files.
+    pub(super) fn record_changes(&mut self, call: CallId, changes: Vec<ChangedFile>, moment: Moment) {
+        for ChangedFile { path, before, after, mode, not_kept, attribution } in changes {
+            self.emit(FilesChanged { call, path, before, after, mode, not_kept, attribution }, moment.now);
+        }
     }
 
     pub(super) fn settle_with(&mut self, id: CallId, outcome: CallOutcome, sentence: &str, moment: Moment) {

@@ -4,8 +4,16 @@
 use super::Machine;
 use crate::event::{CallOutcome, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten};
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
+use crate::input::ChangedFile;
 use crate::state::{Process, ProcessState, Session};
 use crate::tables::limits::{ENDED_PROCESSES, PROCESS_MS};
+
+/// How a process ended, and what it changed in files.
+pub(super) struct ProcessEnd {
+    pub(super) outcome: CallOutcome,
+    pub(super) how: String,
+    pub(super) changes: Vec<ChangedFile>,
+}
 
 impl Machine {
     /// Takes over the command of a call that is about to be settled.
@@ -17,8 +25,12 @@ impl Machine {
     }
 
     /// A process has ended, or could not be ended. Only the newest ended ones stay listed.
-    pub(super) fn process_ended(&mut self, effect: EffectId, outcome: CallOutcome, how: String, moment: Moment) {
+    pub(super) fn process_ended(&mut self, effect: EffectId, end: ProcessEnd, moment: Moment) {
         let process = EffectId { kind: EffectKind::RunCall, ..effect };
+        let ProcessEnd { outcome, how, changes } = end;
+        if let Some(call) = self.session.as_ref().and_then(|session| session.process(process)).map(|known| known.call) {
+            self.record_changes(call, changes, moment);
+        }
         self.emit(ProcessEnded { process, outcome, how }, moment.now);
         let Some(session) = &self.session else { return };
         let mut ended: Vec<_> =

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Machine;
+use super::processes::ProcessEnd;
 use crate::event::{
     CallChecked, Closed, Failed, InterruptCause, Outcome, OutputAdded, Reported, RunStarted, Usage, WaitEnded, WaitFor,
 };
@@ -62,7 +63,9 @@ impl Machine {
             }
             Report::NotCompacted { failure, usage, .. } => self.compaction_failed(failure, usage, moment),
             Report::RequestFailed { effect, failure } => self.request_failed(effect, failure, moment),
-            Report::ProcessEnded { effect, outcome, how } => self.process_ended(effect, outcome, how, moment),
+            Report::ProcessEnded { effect, outcome, how, changes } => {
+                self.process_ended(effect, ProcessEnd { outcome, how, changes }, moment);
+            }
             Report::Undone { effect, left } => self.undone(effect, left, moment),
             Report::CallChecked { effect, decision, fingerprint, evidence, reason, timeout_ms } => {
                 if let Some(call) = self.call_of(effect) {

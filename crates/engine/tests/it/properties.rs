@@ -345,7 +345,7 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         },
         EffectKind::HoldProcess | EffectKind::EndProcess => {
             let outcome = [CallOutcome::Done, CallOutcome::Interrupted, CallOutcome::Unended][how % 3];
-            Report::ProcessEnded { effect, outcome, how: "it is over".into() }
+            Report::ProcessEnded { effect, outcome, how: "it is over".into(), changes: vec![] }
         }
         EffectKind::Undo => Report::Undone { effect, left: vec![] },
         EffectKind::FindCall => {
@@ -370,6 +370,7 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
                 before: None,
                 after: Some(FileContent::default()),
                 mode: Modes::default(),
+                ..ChangedFile::default()
             };
             let changes = if class % 4 == 3 { vec![created] } else { vec![] };
             Report::CallEnded { effect, given: ToolResult { whole, in_background, changes, ..given } }

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use engine::{
-    BranchId, CallId, EffectId, Event, FileContent, FilesChanged, Hash, RunId, SealedCall, Settings, UndoStarted,
+    Attribution, BranchId, CallId, EffectId, Event, FileContent, FilesChanged, Hash, NotKept, RunId, SealedCall,
+    Settings, UndoStarted,
 };
 use journal::Read;
 use tools::{FileVersion, PlannedFile, UndoPlan};
 
 use crate::error::Error;
 
-/// The tool whose changes are not recorded.
+/// The tool that runs commands.
 const COMMANDS: &str = "exec";
 /// Characters that are shown of a command.
 const COMMAND_CHARS: usize = 200;
@@ -21,6 +22,59 @@ const COMMAND_CHARS: usize = 200;
 pub(crate) struct NetChange {
     pub(crate) before: Option<FileVersion>,
     pub(crate) after: Option<FileVersion>,
+    /// Why it cannot be taken back; none = it can.
+    pub(crate) not_kept: Option<NotKept>,
+    /// Why it may be a change of somebody else; none = it is not.
+    pub(crate) doubt: Option<Doubt>,
+}
+
+/// Why a change may be one of somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Doubt {
+    /// Somebody changed the file between two calls of the run.
+    Between,
+    /// Another run worked in the folder at the same time.
+    AnotherRun,
+    /// No command of the run was running at that time.
+    Outside,
+}
+
+impl Doubt {
+    fn of(attribution: Attribution) -> Option<Self> {
+        match attribution {
+            Attribution::Call => None,
+            Attribution::AnotherRun => Some(Self::AnotherRun),
+            Attribution::Outside => Some(Self::Outside),
+        }
+    }
+
+    /// The reason, for a person.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Self::Between => "somebody else changed it between two calls of the run",
+            Self::AnotherRun => "another run worked in the folder at the same time, so it may be its change",
+            Self::Outside => "it was changed while no command of the run was running",
+        }
+    }
+}
+
+/// Why a change cannot be taken back, for a person.
+pub(crate) fn why_not_kept(why: NotKept) -> &'static str {
+    match why {
+        NotKept::TooLarge => "it is larger than what is kept (undo.file_mb)",
+        NotKept::Ignored => "rules such as .gitignore leave it out",
+        NotKept::PastLimits => "the folder has more than what is kept of one (undo.workspace_mb, undo.workspace_files)",
+        NotKept::Special => "it is a pipe, a socket or a device",
+        NotKept::Unreadable => "it could not be read",
+        NotKept::Unstable => "it changed while it was read",
+        NotKept::Name => "its name is not UTF-8",
+        NotKept::HomeFolder => "it is your home folder, or one above it",
+        NotKept::TooManyFiles => "it has over 200000 files and folders",
+        NotKept::TooSlow => "reading it takes too long",
+        NotKept::TooManyChanges => "a command changed over 4096 files",
+        NotKept::SwitchedOff => "that is switched off (undo.commands)",
+        NotKept::NotRecorded => "it could not be read, or what was in it could not be kept",
+    }
 }
 
 /// What the runs of a line changed.
@@ -38,6 +92,8 @@ pub(crate) struct RunFiles {
     pub(crate) run: RunId,
     settings: Hash,
     pub(crate) changes: Vec<FilesChanged>,
+    /// Why changes of commands are not recorded.
+    pub(crate) unrecorded: BTreeSet<NotKept>,
     /// The commands that it started, by the bodies of their arguments.
     commands: Vec<(CallId, Hash)>,
 }
@@ -65,8 +121,8 @@ impl FileHistory {
         for (_, entry) in line.entries() {
             match &entry.event {
                 Event::RunStarted(e) => {
-                    let (changes, commands) = (vec![], vec![]);
-                    history.runs.push(RunFiles { run: e.run, settings: e.settings, changes, commands });
+                    let (changes, commands, unrecorded) = (vec![], vec![], BTreeSet::new());
+                    history.runs.push(RunFiles { run: e.run, settings: e.settings, changes, commands, unrecorded });
                 }
                 Event::MessageSealed(e) => calls.extend(e.calls.iter().map(|call| (call.id, call.clone()))),
                 Event::CallStarted(e) => {
@@ -76,8 +132,10 @@ impl FileHistory {
                     }
                 }
                 Event::FilesChanged(e) => {
-                    if let Some(run) = history.run_mut(e.call.run) {
-                        run.changes.push(e.clone());
+                    let Some(run) = history.run_mut(e.call.run) else { continue };
+                    match e.not_kept.filter(|why| why.is_of_workspace()) {
+                        Some(why) => drop(run.unrecorded.insert(why)),
+                        None => run.changes.push(e.clone()),
                     }
                 }
                 Event::UndoStarted(e) => drop(open.insert(e.undo, e.clone())),
@@ -103,7 +161,7 @@ impl FileHistory {
 
     /// The last runs that changed files, oldest first.
     pub(crate) fn last(&self, number: usize) -> Vec<&RunFiles> {
-        let changed = self.runs.iter().filter(|run| !run.net().is_empty());
+        let changed = self.runs.iter().filter(|run| !run.net().is_empty() || !run.unrecorded.is_empty());
         let mut last: Vec<_> = changed.rev().take(number).collect();
         last.reverse();
         last
@@ -147,7 +205,7 @@ impl FileHistory {
                 if undo.started.redo {
                     undone.remove(&path);
                 } else {
-                    undone.insert(path, NetChange { before: to, after: now });
+                    undone.insert(path, NetChange { before: to, after: now, not_kept: None, doubt: None });
                 }
             }
         }
@@ -162,7 +220,7 @@ fn plan(read: &dyn Read, hash: &Hash) -> Result<Option<UndoPlan>, Error> {
 
 impl NetChange {
     fn back(self) -> Self {
-        Self { before: self.after, after: self.before }
+        Self { before: self.after, after: self.before, ..self }
     }
 }
 
@@ -175,6 +233,11 @@ impl RunFiles {
     /// The folder in which it worked; none if its settings are gone.
     pub(crate) fn workspace(&self, read: &dyn Read) -> Result<Option<String>, Error> {
         workspace(read, self.settings)
+    }
+
+    /// Why not all of its changes are recorded, for a person.
+    pub(crate) fn unrecorded(&self) -> Vec<String> {
+        self.unrecorded.iter().map(|why| why_not_kept(*why).to_owned()).collect()
     }
 
     /// The commands that it started.
@@ -198,14 +261,22 @@ pub(crate) fn workspace(read: &dyn Read, settings: Hash) -> Result<Option<String
 
 /// What several runs changed together, in order.
 pub(crate) fn net<'a>(runs: impl IntoIterator<Item = &'a RunFiles>) -> BTreeMap<String, NetChange> {
-    let mut net: BTreeMap<String, NetChange> = BTreeMap::new();
+    let mut net: BTreeMap<String, (NetChange, Vec<Option<FileVersion>>)> = BTreeMap::new();
     for change in runs.into_iter().flat_map(|run| &run.changes) {
         let version = |content: Option<FileContent>, mode| content.map(|content| FileVersion { content, mode });
         let (before, after) = (version(change.before, change.mode.before), version(change.after, change.mode.after));
-        net.entry(change.path.clone()).or_insert(NetChange { before, after }).after = after;
+        let first = || (NetChange { before, after, not_kept: None, doubt: None }, vec![before]);
+        let (whole, seen) = net.entry(change.path.clone()).or_insert_with(first);
+        // A command in the background records once more from its start, so any state that was seen will do.
+        let is_between = !seen.contains(&before) && change.not_kept.is_none();
+        seen.push(after);
+        whole.after = after;
+        whole.not_kept = whole.not_kept.or(change.not_kept);
+        whole.doubt = whole.doubt.max(Doubt::of(change.attribution)).max(is_between.then_some(Doubt::Between));
     }
-    net.retain(|_, change| change.before != change.after);
-    net
+    let is_change =
+        |change: &NetChange| change.before != change.after || change.not_kept.is_some() && change.before.is_some();
+    net.into_iter().map(|(path, (change, _))| (path, change)).filter(|(_, change)| is_change(change)).collect()
 }
 
 /// Whether a path is one of these, or in one of these folders. Paths are relative to the workspace, or absolute.

@@ -4,19 +4,20 @@ use engine::tables::compaction::CompactionStep;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, AllowanceSet, ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet,
-    BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome,
-    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted,
-    CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Content, DeliveryEnded, DeliveryStarted,
-    EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, FileContent, FileKind,
-    FilesChanged, Found, Gathered, Hash, ImageMade, InterruptCause, Item, ItemAt, Leg, LifecycleChanged,
-    MessageAccepted, MessageId, MessageSealed, MessageSettled, Modes, Next, Note, Noted, Opened, Outcome, OutputAdded,
-    OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding,
-    ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode,
-    QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened, RequestSent, Reset,
-    ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall, Seq, SessionRow,
-    Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass,
-    TruncatedResult, Uncompacted, UndoEnded, UndoStarted, Usage, WaitBegan, WaitEnded, WaitFor,
+    Allowance, AllowanceSet, ApprovalRow, AskAnswered, Attachment, Attribution, BlockOf, BlockSigned, Body, BodyKind,
+    BreakpointSet, BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost,
+    CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed,
+    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Content, DeliveryEnded,
+    DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass,
+    FileContent, FileKind, FilesChanged, Found, Gathered, Hash, ImageMade, InterruptCause, Item, ItemAt, Leg,
+    LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Modes, Next, NotKept, Note, Noted,
+    Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted, ProcessCause,
+    ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet,
+    ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened,
+    RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope,
+    SealedCall, Seq, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted, Thinking,
+    ThinkingLowered, Timestamp, ToolClass, TruncatedResult, Uncompacted, UndoEnded, UndoStarted, Usage, WaitBegan,
+    WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -328,6 +329,8 @@ fn of_lifecycle() -> Vec<Event> {
             before: Some(FileContent { kind: FileKind::File, hash: Some(Hash::of(b"before")) }),
             after: Some(FileContent { kind: FileKind::File, hash: Some(Hash::of(b"after")) }),
             mode: Modes { before: Some(0o644), after: Some(0o644) },
+            not_kept: Some(NotKept::PastLimits),
+            attribution: Attribution::Outside,
         }
         .into(),
         UndoEnded { undo: effect(EffectKind::Undo, 1), left: vec![] }.into(),

@@ -35,8 +35,11 @@ pub struct RunDiff {
     pub workspace: String,
     /// The changed files, by path.
     pub files: Vec<FileDiff>,
-    /// The commands that they ran. What commands changed is not recorded.
+    /// The commands that they ran. What they did outside the workspace is not recorded.
     pub commands: Vec<String>,
+    /// Why not all that commands changed in the workspace is recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unrecorded: Vec<String>,
 }
 
 /// What happened to a file.
@@ -96,9 +99,18 @@ pub struct UndoParams {
     /// Make changes once more that were undone.
     #[serde(default)]
     pub redo: bool,
-    /// Also overwrite files that were changed since.
+    /// Also overwrite files that were changed since, or that somebody else may have changed.
     #[serde(default)]
     pub force: bool,
+    /// The same for these paths only, as the result of a dry run names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overwrite: Vec<String>,
+    /// Leave these paths as they are if they were changed since, or somebody else may have changed them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<String>,
+    /// Show what an overwrite would change in files that were changed since, or that somebody else may have changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub diffs: bool,
     /// Only say what would be done.
     #[serde(default)]
     pub dry_run: bool,
@@ -122,8 +134,11 @@ pub struct FilesUndone {
     pub workspace: String,
     /// The files, by path.
     pub files: Vec<UndoneFile>,
-    /// The commands that the run ran: what they changed stays.
+    /// The commands that the run ran: what they did outside the workspace stays.
     pub commands: Vec<String>,
+    /// Why not all that they changed in the workspace is recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unrecorded: Vec<String>,
 }
 
 /// What an undo does with one file.
@@ -141,7 +156,20 @@ pub struct UndoneFile {
     /// Why it stays as it is; none if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
-    /// Whether it was changed since; then only `force` overwrites it.
+    /// Whether it was changed since; then only `force` or `overwrite` overwrites it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changed_since: bool,
+    /// Why it may be a change of somebody else; then it stays, unless `force` or `overwrite` takes it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maybe_others: Option<String>,
+    /// What an overwrite would change, with `diffs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+impl UndoneFile {
+    /// Whether only the user can say what becomes of it.
+    pub fn is_asked(&self) -> bool {
+        self.left.is_some() && (self.changed_since || self.maybe_others.is_some())
+    }
 }

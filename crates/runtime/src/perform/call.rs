@@ -1,15 +1,16 @@
 //! The effects of a call and of the command that it leaves in the background.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use engine::{BodyKind, CallOutcome, Content, EffectId, EndingCause, Report, Settings};
 use tokio::sync::mpsc;
-use tools::{CallRequest, Context, ProcessEnd};
+use tools::{CallRequest, Context, ProcessContext, ProcessEnd};
 
 use super::Reporter;
 use crate::crashpoint;
-use crate::runtime::Shared;
+use crate::runtime::{Redaction, Shared};
 
 /// How long a call has to end before it is reported as not ended: a second less than the engine waits.
 const GRACE: Duration = Duration::from_secs(4);
@@ -20,6 +21,10 @@ const WAITING_PIECES: usize = 64;
 /// `check_call`: checks whether the arguments fit and whether the call may run. When dropped, the check ends.
 pub(super) async fn check(settings: Arc<Settings>, context: Context, request: CallRequest, reporter: Reporter) {
     let effect = reporter.effect();
+    if request.tool == "exec" {
+        let ahead = context.clone();
+        list_ahead(move || tools::list_ahead(&ahead));
+    }
     let checked = tools::check(settings, context, request).await;
     let report = Report::CallChecked {
         effect,
@@ -83,18 +88,29 @@ pub(super) async fn end(context: Context, request: CallRequest, why: EndingCause
 
 /// `hold_process`: follows a background command until it ends. When dropped, it leaves the command to its supervisor.
 pub(super) async fn hold_process(shared: Arc<Shared>, process: EffectId, reporter: Reporter) {
-    let end = tools::hold_process(&shared.calls(), &shared.resolver.redaction().secrets, process).await;
+    let end = tools::hold_process(&processes(&shared), process).await;
     process_ended(end, reporter).await;
 }
 
 /// `end_process`: ends a background command. When dropped, it leaves the command to its supervisor.
 pub(super) async fn end_process(shared: Arc<Shared>, process: EffectId, reporter: Reporter) {
-    let end = tools::end_process(&shared.calls(), &shared.resolver.redaction().secrets, process, GRACE).await;
+    let end = tools::end_process(&processes(&shared), process, GRACE).await;
     process_ended(end, reporter).await;
 }
 
 async fn process_ended(end: ProcessEnd, reporter: Reporter) {
     let effect = reporter.effect();
-    let ProcessEnd { outcome, how } = end;
-    reporter.report(Report::ProcessEnded { effect, outcome, how }).await;
+    let ProcessEnd { outcome, how, changes } = end;
+    reporter.report(Report::ProcessEnded { effect, outcome, how, changes }).await;
+}
+
+fn processes(shared: &Shared) -> ProcessContext {
+    let Redaction { secrets, protected, undo, .. } = shared.resolver.redaction();
+    ProcessContext { calls: shared.calls(), files: shared.files(undo), protected: protected.and(&shared.own), secrets }
+}
+
+/// Lists the workspace ahead of a command, on a thread that nobody waits for: when the process ends, so does the look.
+pub(super) fn list_ahead(look: impl FnOnce() + Send + 'static) {
+    // Without a thread, the call itself lists it.
+    let _ = thread::Builder::new().name("list".to_owned()).spawn(look);
 }

@@ -103,7 +103,10 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
                 spawn(reporter.clone(), home::lane(shared, (request, ticket), reporter))
             }
         }
-        Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),
+        Effect::Prepare { .. } => {
+            list_known(job);
+            spawn(reporter.clone(), prepare::perform(settings(job), reporter))
+        }
         Effect::Reserve { id, expected, closing } => {
             let (run, agent) = (id.run, job.session.agent.clone());
             if shared.is_tight(&agent) {
@@ -172,6 +175,16 @@ fn spawn(reporter: Reporter, effect: impl Future<Output = ()> + Send + 'static) 
         }
     };
     tokio::spawn(task).abort_handle()
+}
+
+/// Lists the workspace while the model thinks, if commands were used there before.
+fn list_known(job: &Job<'_>) {
+    let settings = settings(job);
+    if settings.tools.iter().any(|tool| tool.name == "exec") {
+        let Redaction { protected, undo, .. } = job.shared.resolver.redaction();
+        let (files, protected) = (job.shared.files(undo), protected.and(&job.shared.own));
+        call::list_ahead(move || tools::list_known(Path::new(&settings.workspace), &files, &protected));
+    }
 }
 
 fn settings(job: &Job<'_>) -> Arc<Settings> {

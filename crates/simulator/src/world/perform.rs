@@ -168,7 +168,8 @@ impl Performer {
 
 fn process_ended(effect: EffectId, process: EffectId, name: &'static str, outside: &Outside) -> Stepped {
     let ended = outside.tools.ended(process, &outside.plan);
-    let report = ended.map(|outcome| Report::ProcessEnded { effect, outcome, how: "it is over".into() });
+    let report =
+        ended.map(|outcome| Report::ProcessEnded { effect, outcome, how: "it is over".into(), changes: vec![] });
     Stepped { name, report, last: true }
 }
 

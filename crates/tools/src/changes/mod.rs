@@ -1,17 +1,30 @@
 //! What calls change in files: it is recorded with the result of the call, the content before is kept in the home, and
 //! both together take a change back.
 //!
-//! `store.rs` keeps contents, `version.rs` reads what is at a path, `record.rs` says what a call has changed, `plan.rs`
-//! and `restore.rs` take it back.
+//! `store.rs` keeps contents, `trim.rs` removes them, `version.rs` reads what is at a path, `record.rs` says what a call of a
+//! tool for files has changed, `plan.rs` and `restore.rs` take it back.
+//!
+//! What a command changes is found by comparing its workspace before and after (`command.rs`): `scan.rs` looks at every file,
+//! `listing.rs` is what it finds, `snapshot.rs` and `keeping.rs` keep all contents that are new, and `others.rs` tells the
+//! command from who else works there.
 
+mod command;
+mod keeping;
+mod listing;
+mod others;
 mod plan;
 mod record;
 mod restore;
+mod scan;
+mod snapshot;
 mod store;
+mod trim;
 mod version;
 
+pub(crate) use command::{Prepare, Ran, Recorder, forget};
+pub(crate) use others::made;
 pub use plan::{FileVersion, PlannedFile, UndoPlan};
 pub(crate) use record::{Made, missing_folders, of_files};
 pub use restore::{NOT_KEPT, content_now, undo, versions};
 pub(crate) use store::Unsynced;
-pub use store::{FileStore, StoreLimits};
+pub use store::{FileStore, StoreLimits, WorkspaceLimits};

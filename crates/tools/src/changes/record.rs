@@ -40,7 +40,7 @@ fn file(workspace: &Workspace, path: &ResolvedPath, change: FileChange) -> Optio
     // The tools keep the bits of a file that they replace.
     let mode = Modes { before: change.before.and(change.mode.or(now)), after: change.after.and(now) };
     let (before, after) = (change.before.map(content), change.after.map(content));
-    Some(ChangedFile { path: name_of(workspace, &path.real)?, before, after, mode })
+    Some(ChangedFile { path: name_of(workspace, &path.real)?, before, after, mode, ..ChangedFile::default() })
 }
 
 fn folder(workspace: &Workspace, real: &PathBuf) -> Option<ChangedFile> {
@@ -48,7 +48,7 @@ fn folder(workspace: &Workspace, real: &PathBuf) -> Option<ChangedFile> {
     let found = fs::symlink_metadata(real).ok().filter(fs::Metadata::is_dir)?;
     let after = Some(FileContent { kind: FileKind::Folder, hash: None });
     let mode = Modes { before: None, after: Some(found.mode() & BITS) };
-    Some(ChangedFile { path: name_of(workspace, real)?, before: None, after, mode })
+    Some(ChangedFile { path: name_of(workspace, real)?, after, mode, ..ChangedFile::default() })
 }
 
 /// The folders that a call is to create for these files, the outermost first.

@@ -1,6 +1,7 @@
 //! Carries out the plan of an undo. Every step can be repeated: a file that is in its state already is left alone, so a
 //! kill in the middle is completed by the next owner with the same plan.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -15,7 +16,7 @@ use rustix::fs::{
 
 use super::plan::{FileVersion, PlannedFile, UndoPlan};
 use super::store::FileStore;
-use super::version::{is_absent, named, target, version};
+use super::version::{BITS, is_absent, named, target, version};
 use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
 use crate::files::kind;
@@ -49,7 +50,22 @@ pub fn versions(workspace: &Path, protected: &Protected, paths: &[String]) -> Ve
         let now = named(workspace, path).and_then(|path| version(&path, &Cancel::default()));
         now.map_err(|error| error.to_string())
     };
-    paths.iter().map(of).collect()
+    let mut found: Vec<_> = paths.iter().map(of).collect();
+    let is_link = |version: &Result<Option<FileVersion>, String>| matches!(version, Ok(Some(it)) if it.content.kind == FileKind::Link);
+    let links: BTreeSet<&Path> =
+        paths.iter().zip(&found).filter(|(_, it)| is_link(it)).map(|(path, _)| path.as_ref()).collect();
+    for (path, found) in paths.iter().zip(&mut found) {
+        // Where the link leads is another place: below the path itself is nothing.
+        if is_below(&links, path) {
+            *found = Ok(None);
+        }
+    }
+    found
+}
+
+/// Whether a path is below one of these.
+fn is_below(above: &BTreeSet<&Path>, path: &str) -> bool {
+    Path::new(path).ancestors().skip(1).any(|folder| above.contains(folder))
 }
 
 /// The content at a path of a workspace, if it still has this hash and at most this many bytes. May block.
@@ -83,24 +99,34 @@ struct Restore<'a> {
 /// A file that is to be changed, with its place in the plan.
 struct Pending<'a> {
     number: usize,
-    path: ResolvedPath,
     planned: &'a PlannedFile,
 }
+
+/// The bits without which nobody but root can change what is in a folder.
+const OWNERS: u32 = 0o700;
 
 impl Restore<'_> {
     fn carry_out(&self, files: &[PlannedFile]) -> Result<Vec<LeftFile>, ToolError> {
         let _commit = change::commit();
         let (mut pending, mut stay) = (vec![], vec![]);
+        let is_link = |file: &&PlannedFile| file.now.is_some_and(|now| now.content.kind == FileKind::Link);
+        let links = files.iter().filter(is_link).map(|file| Path::new(&file.path)).collect();
         for (number, planned) in files.iter().enumerate() {
             self.cancel.check()?;
-            match self.begin(number, planned) {
-                Ok(Some(begun)) => pending.push(begun),
-                Ok(None) => {}
+            match self.begin(planned, &links) {
+                Ok(true) => pending.push(Pending { number, planned }),
+                Ok(false) => {}
                 Err(why) => stay.push(left(planned.path.clone(), why)),
             }
         }
         // What is inside goes before its folder, and comes after it.
-        pending.sort_by(|a, b| a.planned.path.cmp(&b.planned.path));
+        pending.sort_by(|a, b| Path::new(&a.planned.path).cmp(Path::new(&b.planned.path)));
+        let folders: Vec<&PlannedFile> =
+            pending.iter().map(|file| file.planned).filter(|file| is_folder(file.to)).collect();
+        // Folders that stay, but in which their owner may change nothing.
+        for file in pending.iter().filter(|file| is_folder(file.planned.now)) {
+            self.open_up(&file.planned.path);
+        }
         let (mut gone, mut made): (Vec<_>, Vec<_>) = pending.into_iter().partition(|file| file.planned.to.is_none());
         gone.reverse();
         made.splice(0..0, gone);
@@ -110,17 +136,34 @@ impl Restore<'_> {
                 stay.push(left(file.planned.path.clone(), error.to_string()));
             }
         }
+        for folder in folders.into_iter().rev() {
+            if let Err(error) = self.close_down(folder)
+                && !stay.iter().any(|left| left.path == folder.path)
+            {
+                stay.push(left(folder.path.clone(), error.to_string()));
+            }
+        }
         Ok(stay)
     }
 
-    /// Makes sure that the content that is there is kept, and that the one that is to be there can be had.
-    fn begin<'a>(&self, number: usize, planned: &'a PlannedFile) -> Result<Option<Pending<'a>>, String> {
-        let path = named(&self.workspace, &planned.path).map_err(|error| error.to_string())?;
-        let now = version(&path, self.cancel).map_err(|error| error.to_string())?;
+    /// Makes sure that the content that is there is kept, and that the one that is to be there can be had. Returns whether
+    /// anything is to be done. `links` are paths of the plan at which a link is.
+    fn begin(&self, planned: &PlannedFile, links: &BTreeSet<&Path>) -> Result<bool, String> {
+        let is_below_link = is_below(links, &planned.path);
+        let found = match named(&self.workspace, &planned.path) {
+            Err(_) if is_below_link => None,
+            found => Some(found.map_err(|error| error.to_string())?),
+        };
+        let now = found
+            .as_ref()
+            .map(|path| version(path, self.cancel))
+            .transpose()
+            .map_err(|error| error.to_string())?
+            .flatten();
         if now == planned.to {
-            return Ok(None);
+            return Ok(false);
         }
-        if now != planned.now {
+        if !is_expected(now, planned) {
             return Err(CHANGED.to_owned());
         }
         let needs =
@@ -128,12 +171,33 @@ impl Restore<'_> {
         if planned.to.and_then(needs).is_some_and(|hash| !self.store.has(&hash)) {
             return Err(NOT_KEPT.to_owned());
         }
-        if let Some(FileVersion { content, .. }) = now
+        if let Some((FileVersion { content, .. }, path)) = now.zip(found)
             && let Some(hash) = content.hash
         {
             self.keep(&path, content.kind, &hash).map_err(|error| error.to_string())?;
         }
-        Ok(Some(Pending { number, path, planned }))
+        Ok(true)
+    }
+
+    /// Lets the owner of a folder change what is in it. What fails is reported where that is done.
+    fn open_up(&self, path: &str) {
+        let open = || -> io::Result<()> {
+            let path = named(&self.workspace, path).map_err(io::Error::other)?;
+            let (mode, (folder, name)) = (path.stat()?.st_mode & BITS, path.folder()?);
+            if mode & OWNERS == OWNERS { Ok(()) } else { set_mode(&folder, name, Some(mode | OWNERS)) }
+        };
+        let _ = open();
+    }
+
+    /// Gives a folder the permissions that it is to have.
+    fn close_down(&self, planned: &PlannedFile) -> io::Result<()> {
+        let path = named(&self.workspace, &planned.path).map_err(io::Error::other)?;
+        let now = version(&path, self.cancel).map_err(io::Error::other)?;
+        if now == planned.to || now.map(|now| now.content) != planned.to.map(|to| to.content) {
+            return Ok(());
+        }
+        let (folder, name) = path.folder()?;
+        set_mode(&folder, name, planned.to.and_then(|to| to.mode))
     }
 
     fn keep(&self, path: &ResolvedPath, kind: FileKind, hash: &Hash) -> Result<(), ToolError> {
@@ -155,21 +219,22 @@ impl Restore<'_> {
     }
 
     fn place(&self, file: &Pending<'_>) -> io::Result<()> {
-        let (path, planned) = (&file.path, file.planned);
+        let planned = file.planned;
+        let path = &named(&self.workspace, &planned.path).map_err(io::Error::other)?;
         let (folder, name) = match planned.to {
             Some(_) => path.make_folder()?,
             None => path.folder()?,
         };
         // The last look before the change.
         let now = version(path, self.cancel).map_err(io::Error::other)?;
-        if now != planned.now {
+        if !is_expected(now, planned) {
             return if now == planned.to { Ok(()) } else { Err(io::Error::other(CHANGED)) };
         }
         match (now, planned.to) {
-            (Some(now), Some(to)) if now.content == to.content => set_mode(&folder, name, to)?,
+            // The permissions of folders come last.
+            (Some(now), Some(to)) if now.content == to.content && is_folder(Some(to)) => {}
+            (Some(now), Some(to)) if now.content == to.content => set_mode(&folder, name, to.mode)?,
             (now, to) => {
-                let is_folder =
-                    |version: Option<FileVersion>| version.is_some_and(|it| it.content.kind == FileKind::Folder);
                 if is_folder(now) || now.is_some() && (to.is_none() || is_folder(to)) {
                     remove(&folder, name, is_folder(now))?;
                 }
@@ -192,7 +257,7 @@ impl Restore<'_> {
         match to.content.kind {
             FileKind::Folder => {
                 mkdirat(folder, name, Mode::from_raw_mode(0o777))?;
-                return set_mode(folder, name, to);
+                return set_mode(folder, name, to.mode.map(|mode| mode | OWNERS));
             }
             FileKind::Link => symlinkat(OsStr::from_bytes(&content()?), folder, &beside)?,
             FileKind::File => {
@@ -208,6 +273,17 @@ impl Restore<'_> {
     }
 }
 
+fn is_folder(version: Option<FileVersion>) -> bool {
+    version.is_some_and(|it| it.content.kind == FileKind::Folder)
+}
+
+/// Whether what is at a path is what the plan expects. A folder that an interrupted undo has opened up counts as the same.
+fn is_expected(now: Option<FileVersion>, planned: &PlannedFile) -> bool {
+    let opened = |version: FileVersion| FileVersion { mode: version.mode.map(|mode| mode | OWNERS), ..version };
+    let is_opened = |before: Option<FileVersion>| is_folder(now) && now == before.map(opened);
+    now == planned.now || is_opened(planned.now) || is_folder(planned.now) && is_opened(planned.to)
+}
+
 /// Removes a file, a link or an empty folder.
 fn remove(folder: &OwnedFd, name: &OsStr, is_folder: bool) -> io::Result<()> {
     let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
@@ -220,8 +296,8 @@ fn remove(folder: &OwnedFd, name: &OsStr, is_folder: bool) -> io::Result<()> {
     }
 }
 
-fn set_mode(folder: &OwnedFd, name: &OsStr, to: FileVersion) -> io::Result<()> {
-    let Some(mode) = to.mode else { return Ok(()) };
+fn set_mode(folder: &OwnedFd, name: &OsStr, mode: Option<u32>) -> io::Result<()> {
+    let Some(mode) = mode else { return Ok(()) };
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = openat(folder, name, flags, Mode::empty())?;
     // What was put into its place meanwhile may be a link that leads out.
@@ -253,9 +329,8 @@ mod tests {
         }
         symlink("outside", root.path().join("link")).unwrap();
         let folder = OwnedFd::from(File::open(root.path()).unwrap());
-        let to = FileVersion { content: engine::FileContent::default(), mode: Some(0o755) };
-        set_mode(&folder, OsStr::new("plain"), to).unwrap();
-        assert!(set_mode(&folder, OsStr::new("link"), to).is_err());
+        set_mode(&folder, OsStr::new("plain"), Some(0o755)).unwrap();
+        assert!(set_mode(&folder, OsStr::new("link"), Some(0o755)).is_err());
         assert_eq!((mode("plain"), mode("outside")), (0o755, 0o600));
     }
 }

@@ -2,7 +2,6 @@
 //! its user alone. A content is durable before the change that needs it is made.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write as _};
 use std::os::fd::OwnedFd;
@@ -11,7 +10,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
 
 use engine::Hash;
 use rustix::fs::{
@@ -19,10 +17,9 @@ use rustix::fs::{
     utimensat,
 };
 
+use super::trim;
 use crate::limits::HASHED_AT_ONCE_BYTES;
 
-/// A temporary file of this age is left over from a process that was killed.
-const STALE: Duration = Duration::from_hours(24);
 /// One part of the largest size that is written between two looks at the whole.
 const LOOKS: u64 = 16;
 
@@ -35,24 +32,51 @@ pub struct StoreLimits {
     pub most_bytes: u64,
     /// How long a content is kept, milliseconds.
     pub keep_ms: u64,
+    /// What is kept of a workspace before a command; none = what commands change is not recorded.
+    pub workspace: Option<WorkspaceLimits>,
+}
+
+/// How much of one workspace is kept before a command may change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkspaceLimits {
+    /// The number of files.
+    pub files: usize,
+    /// All of them together, bytes.
+    pub bytes: u64,
+}
+
+impl Default for WorkspaceLimits {
+    fn default() -> Self {
+        Self { files: 50_000, bytes: 500 << 20 }
+    }
 }
 
 impl StoreLimits {
     /// No limits.
-    pub const NONE: Self = Self { file_bytes: u64::MAX, most_bytes: u64::MAX, keep_ms: u64::MAX };
+    pub const NONE: Self = Self {
+        file_bytes: u64::MAX,
+        most_bytes: u64::MAX,
+        keep_ms: u64::MAX,
+        workspace: Some(WorkspaceLimits { files: usize::MAX, bytes: u64::MAX }),
+    };
 }
 
 impl Default for StoreLimits {
     fn default() -> Self {
-        Self { file_bytes: 10 << 20, most_bytes: 2000 << 20, keep_ms: 30 * 24 * 60 * 60 * 1000 }
+        Self {
+            file_bytes: 10 << 20,
+            most_bytes: 2000 << 20,
+            keep_ms: 30 * 24 * 60 * 60 * 1000,
+            workspace: Some(WorkspaceLimits::default()),
+        }
     }
 }
 
 /// The kept contents of a home.
 #[derive(Debug, Clone)]
 pub struct FileStore {
-    folder: PathBuf,
-    limits: StoreLimits,
+    pub(super) folder: PathBuf,
+    pub(super) limits: StoreLimits,
 }
 
 /// Contents that were written and are not durable before this is synced.
@@ -93,14 +117,10 @@ impl FileStore {
 
     /// Keeps the content of an open file of this size, unless that is too large. An error if it does not have this hash.
     pub(crate) fn keep(&self, from: impl Read, bytes: u64, hash: &Hash) -> io::Result<Unsynced> {
+        let _in_use = trim::in_use();
         let folder = self.make()?;
-        let all = Timestamps {
-            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-            last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
-        };
         // What is kept already is kept for longer.
-        let is_kept = utimensat(&folder, name(hash), &all, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-        if !is_kept && bytes <= self.limits.file_bytes {
+        if !touch(&folder, hash) && bytes <= self.limits.file_bytes {
             Self::write(&folder, from, hash)?;
             self.trim_at_times(bytes);
         }
@@ -108,9 +128,7 @@ impl FileStore {
     }
 
     fn write(folder: &OwnedFd, mut from: impl Read, hash: &Hash) -> io::Result<()> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let fresh = format!(".{hash}.{}.{number}.tmp", std::process::id());
+        let fresh = fresh_name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(openat(folder, &fresh, flags, Mode::RUSR | Mode::WUSR)?);
         let written = copy(&mut from, &mut file, hash).and_then(|()| file.sync_all());
@@ -120,38 +138,8 @@ impl FileStore {
         })
     }
 
-    /// Removes what is too old, and the oldest of what is too much. May block.
-    pub fn trim(&self) -> io::Result<()> {
-        let now = SystemTime::now();
-        let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
-        let mut kept: Vec<(SystemTime, u64, OsString)> = vec![];
-        let folder = self.open()?;
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            let Ok(found) = entry.metadata() else { continue };
-            let (at, name) = (found.modified()?, entry.file_name());
-            let is_fresh = name.as_encoded_bytes().first() == Some(&b'.');
-            let most = if is_fresh { STALE } else { Duration::from_millis(self.limits.keep_ms) };
-            if age(at) > most {
-                let _ = unlinkat(&folder, &name, AtFlags::empty());
-            } else if !is_fresh {
-                kept.push((at, found.len(), name));
-            }
-        }
-        kept.sort();
-        let mut bytes: u64 = kept.iter().map(|(_, bytes, _)| bytes).sum();
-        for (_, size, name) in kept {
-            if bytes <= self.limits.most_bytes {
-                break;
-            }
-            bytes -= size;
-            let _ = unlinkat(&folder, &name, AtFlags::empty());
-        }
-        Ok(())
-    }
-
     /// Trims on another thread: at first, and whenever a part of the largest size was written.
-    fn trim_at_times(&self, bytes: u64) {
+    pub(super) fn trim_at_times(&self, bytes: u64) {
         static WRITTEN: Mutex<BTreeMap<PathBuf, u64>> = Mutex::new(BTreeMap::new());
         let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
         let since = written.get(&self.folder).map_or(u64::MAX, |since| since.saturating_add(bytes));
@@ -164,12 +152,12 @@ impl FileStore {
         }
     }
 
-    fn open(&self) -> io::Result<OwnedFd> {
+    pub(super) fn open(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(CWD, &self.folder, flags, Mode::empty())?)
     }
 
-    fn make(&self) -> io::Result<OwnedFd> {
+    pub(super) fn make(&self) -> io::Result<OwnedFd> {
         match self.open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match DirBuilder::new().mode(0o700).create(&self.folder) {
@@ -186,8 +174,23 @@ impl FileStore {
     }
 }
 
-fn name(hash: &Hash) -> String {
+pub(super) fn name(hash: &Hash) -> String {
     hash.to_string()
+}
+
+/// A name for a file that is being written.
+pub(super) fn fresh_name() -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    format!(".{}.{}.tmp", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Keeps a content for longer; false if it is not kept.
+pub(super) fn touch(folder: &OwnedFd, hash: &Hash) -> bool {
+    let all = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+    };
+    utimensat(folder, name(hash), &all, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
 /// Copies everything. An error if it does not have this hash: somebody changed the file meanwhile.
@@ -211,6 +214,7 @@ fn copy(from: &mut impl Read, to: &mut File, hash: &Hash) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt as _;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
 

@@ -76,7 +76,8 @@ async fn r13_a_command_in_the_background_outlives_its_call_and_is_polled_to_its_
     let quiet = output(&process(&world, json!({ "action": "poll", "id": id, "offset": 6, "wait_ms": 50 })).await);
     assert_eq!(quiet, "[running; continue with offset=6]\n");
 
-    let holding = tools::hold_process(&world.context.calls, &world.context.secrets, request.id);
+    let processes = world.processes();
+    let holding = tools::hold_process(&processes, request.id);
     let ending = async {
         world.put("go", "");
         let polled = poll(&world, &id, 6).await;
@@ -155,7 +156,7 @@ async fn r13_text_reaches_the_input_of_a_process_and_its_end_does() {
     assert_eq!(result, "got one\ngot two\n");
     let wrote = process(&world, json!({ "action": "write", "id": id, "text": "three", "eof": true })).await;
     assert!(output(&wrote).contains("5 bytes") && output(&wrote).contains("and ended"), "{}", output(&wrote));
-    let end = tools::hold_process(&world.context.calls, &world.context.secrets, request.id).await;
+    let end = tools::hold_process(&world.processes(), request.id).await;
     assert_eq!(end.how, "exit status 0");
     let polled = poll(&world, &id, 0).await;
     assert!(polled.contains("over\n"), "{polled}");
@@ -195,7 +196,7 @@ async fn r15_a_process_is_ended_with_all_that_it_started() {
     assert_eq!(output(&ended), format!("[{id} has ended: ended before it was done, on request]\n"));
     let again = process(&world, json!({ "action": "end", "id": id })).await;
     assert!(output(&again).contains("had ended already"), "{}", output(&again));
-    let ended = tools::end_process(&world.context.calls, &world.context.secrets, request.id, GRACE).await;
+    let ended = tools::end_process(&world.processes(), request.id, GRACE).await;
     assert_eq!(ended.outcome, CallOutcome::Failed);
 }
 
@@ -205,7 +206,8 @@ async fn r11_a_process_whose_supervisor_was_killed_has_an_unknown_outcome() {
     let (request, id, _) = put(&mut world, "echo $$ > pid; sleep 1000").await;
     let pid = pid_in(&world.path("pid")).await;
     let supervisor = supervisor_of(&world.folder(&request)).unwrap();
-    let holding = tools::hold_process(&world.context.calls, &world.context.secrets, request.id);
+    let processes = world.processes();
+    let holding = tools::hold_process(&processes, request.id);
     let killing = async { kill_process(Pid::from_raw(supervisor).unwrap(), Signal::KILL).unwrap() };
     let (end, ()) = tokio::join!(holding, killing);
     assert_eq!(end.outcome, CallOutcome::Interrupted);

@@ -17,6 +17,7 @@ mod links;
 mod orphans;
 mod own;
 mod policy;
+mod recorded;
 mod records;
 mod rules;
 mod support;

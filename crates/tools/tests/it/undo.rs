@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tools::{FileStore, FileVersion, PlannedFile, Protected, StoreLimits, UndoPlan};
 use uuid::Uuid;
 
-use super::support::{World, request};
+use super::support::{World, exec, request, supervisor_of, until};
 
 /// The files that calls are about: some in folders that are not there at first.
 const NAMES: [&str; 6] = ["a.txt", "b.txt", "sub/c.txt", "sub/d.txt", "new/e.txt", "new/deep/f.txt"];
@@ -38,9 +38,14 @@ fn tree(folder: &Path) -> BTreeMap<String, (Option<Vec<u8>>, u32)> {
         for entry in fs::read_dir(at).unwrap() {
             let path = entry.unwrap().path();
             let mode = path.symlink_metadata().unwrap().mode() & 0o7777;
-            let content = if path.is_dir() { None } else { Some(fs::read(&path).unwrap()) };
+            let (is_link, is_folder) = (path.is_symlink(), path.is_dir() && !path.is_symlink());
+            let content = match (is_link, is_folder) {
+                (true, _) => Some(fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()),
+                (_, true) => None,
+                _ => Some(fs::read(&path).unwrap()),
+            };
             found.insert(path.strip_prefix(folder).unwrap().display().to_string(), (content, mode));
-            if path.is_dir() {
+            if is_folder {
                 open.push(path);
             }
         }
@@ -77,9 +82,75 @@ fn patch(world: &World, draws: &mut Draws) -> Value {
     json!({ "input": lines.join("\n") })
 }
 
+/// A command of a few drawn steps: it creates, changes, removes, renames, links, and changes permissions, as it comes. A step
+/// that does not fit fails.
+fn command(draws: &mut Draws) -> String {
+    const FOLDERS: [&str; 5] = ["sub", "new", "new/deep", "other", "a.txt"];
+    let step = |draws: &mut Draws| {
+        let (a, b, folder, number) = (draws.name(), draws.name(), FOLDERS[draws.next(FOLDERS.len())], draws.next(20));
+        match draws.next(12) {
+            0 => format!("echo {number} > {a}"),
+            1 => format!("echo {number} >> {a}"),
+            2 => format!("rm -f {a}"),
+            3 => format!("mv {a} {b}"),
+            4 => format!("chmod 6{}0 {a}", draws.next(8)),
+            5 => format!("ln -sfn {b} {a}"),
+            6 => format!("mkdir -p {folder}; echo {number} > {folder}/g"),
+            7 => format!("rm -rf {folder}"),
+            8 => format!("rmdir {folder}"),
+            9 => format!("mv {folder} {}", FOLDERS[draws.next(FOLDERS.len())]),
+            10 => format!("chmod 7{}5 {folder}", draws.next(8)),
+            _ => format!("rm -rf {folder}; ln -s sub {folder}"),
+        }
+    };
+    let steps: Vec<String> = (0..=draws.next(4)).map(|_| step(draws)).collect();
+    steps.join("; ") + "; :"
+}
+
+/// Runs a drawn command and returns what is recorded of it. With some, the owner is killed while it runs or before its
+/// result is recorded, or the supervisor is killed.
+async fn commanded(world: &World, draws: &mut Draws) -> Vec<ChangedFile> {
+    let request = exec(&command(draws));
+    let how = draws.next(4);
+    let running = {
+        let (context, request) = (world.context.clone(), request.clone());
+        tokio::spawn(async move { tools::run(&context, &request, |_, _| {}).await })
+    };
+    if how == 0 {
+        until("it has begun", || world.folder(&request).exists()).await;
+        if let Some(pid) = supervisor_of(&world.folder(&request)).filter(|_| draws.next(2) == 0) {
+            let _ = rustix::process::kill_process(
+                rustix::process::Pid::from_raw(pid).unwrap(),
+                rustix::process::Signal::KILL,
+            );
+        }
+    }
+    let changes = if how <= 1 {
+        until("it has begun", || world.folder(&request).exists()).await;
+        running.abort();
+        // It may have ended meanwhile; then its result is lost with its owner.
+        let _ = running.await;
+        loop {
+            let found = tools::find(&world.context, &request).await;
+            if found.found != Found::Running {
+                break found.ended.map(|ended| ended.changes).unwrap_or_default();
+            }
+        }
+    } else {
+        running.await.unwrap().changes
+    };
+    tools::forget(&world.context.calls, request.id).unwrap();
+    let is_known = |change: &ChangedFile| change.not_kept.is_none();
+    assert!(changes.iter().all(is_known), "{changes:#?}");
+    changes
+}
+
 /// Makes a drawn call and returns what it reports as changed. With some, a kill comes before the change or after it, and the
 /// next owner looks the call up.
 async fn call(world: &World, draws: &mut Draws) -> Vec<ChangedFile> {
+    if draws.next(2) == 0 {
+        return commanded(world, draws).await;
+    }
     let name = draws.name();
     let (tool, arguments) = match draws.next(4) {
         0 => ("write", json!({ "path": name, "content": format!("{}\n", draws.next(50)) })),
@@ -112,7 +183,7 @@ async fn call(world: &World, draws: &mut Draws) -> Vec<ChangedFile> {
 /// The plan that takes these changes back, in order of the paths.
 fn plan(world: &World, changes: &[ChangedFile]) -> UndoPlan {
     let mut net: BTreeMap<&str, PlannedFile> = BTreeMap::new();
-    for ChangedFile { path, before, after, mode } in changes {
+    for ChangedFile { path, before, after, mode, .. } in changes {
         let version = |content: Option<_>, mode| content.map(|content| FileVersion { content, mode });
         let (before, after) = (version(*before, mode.before), version(*after, mode.after));
         let fresh = || PlannedFile { path: path.clone(), now: after, to: before };

@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{is_default, payload};
 use crate::body::Body;
-use crate::event::{FileContent, LeftFile, Modes};
+use crate::event::{Attribution, FileContent, LeftFile, Modes, NotKept};
 use crate::ids::{CallId, EffectId, RunId};
 
 payload! {
-    /// A call changed a file, a link or a folder. It is recorded with the result of the call, one entry for each path.
+    /// A call changed a file, a link or a folder. It is recorded with the result of the call, or with the
+    /// end of the command that the call left in the background, one entry for each path.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     FilesChanged {
         call: CallId,
@@ -23,6 +24,12 @@ payload! {
         /// The permission bits before and after.
         #[serde(default, skip_serializing_if = "is_default")]
         mode: Modes,
+        /// Why it cannot be taken back; none = it can. If it is said of the whole workspace, the path is `.`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_kept: Option<NotKept>,
+        /// Who made it, if that is not certain.
+        #[serde(default, skip_serializing_if = "is_default")]
+        attribution: Attribution,
     }
     /// The changes of a run are taken back, or made once more.
     #[allow(missing_docs, reason = "the fields say it themselves")]

@@ -5,20 +5,20 @@ use engine::tables::compaction::CompactionStep;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    Address, Allowance, AllowanceSet, Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet,
-    BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome,
-    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted,
-    CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Created, DeliveryEnded, DeliveryStarted,
-    EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, FileContent, FileKind,
-    FilesChanged, Forked, Found, Gathered, Hash, ImageMade, Interrupt, InterruptCause, Item, ItemAt, LedgerBegun,
-    LeftFile, Leg, LifecycleChanged, Limit, MessageAccepted, MessageId, MessageSealed, MessageSettled, Modes, Next,
-    Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted,
-    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted,
-    ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported, RequestOpened,
-    RequestSent, Reset, Resource, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope,
-    SealedCall, Seq, SessionId, Spent, StepBegun, StopReason, StreamInterrupted, TextAdded, TextRetracted, Thinking,
-    ThinkingLowered, Timestamp, ToolClass, TruncatedResult, Uncompacted, UndoEnded, UndoStarted, UnreadableEvent,
-    Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+    Address, Allowance, AllowanceSet, Attachment, Attribution, BlockOf, BlockSigned, Body, BodyKind, BranchId,
+    BreakpointSet, BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost,
+    CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed,
+    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Created, DeliveryEnded,
+    DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass,
+    FileContent, FileKind, FilesChanged, Forked, Found, Gathered, Hash, ImageMade, Interrupt, InterruptCause, Item,
+    ItemAt, LedgerBegun, LeftFile, Leg, LifecycleChanged, Limit, MessageAccepted, MessageId, MessageSealed,
+    MessageSettled, Modes, Next, NotKept, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides,
+    PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten,
+    ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace,
+    ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, Resource, ResultsTruncated, Resumed,
+    RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun, StopReason,
+    StreamInterrupted, TextAdded, TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass, TruncatedResult,
+    Uncompacted, UndoEnded, UndoStarted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -304,6 +304,8 @@ fn run_samples() -> Vec<Event> {
             before: Some(FileContent { kind: FileKind::Link, hash: Some(BODY.hash) }),
             after: Some(FileContent { kind: FileKind::Folder, hash: Some(BODY.hash) }),
             mode: Modes { before: Some(0o644), after: Some(0o755) },
+            not_kept: Some(NotKept::TooLarge),
+            attribution: Attribution::AnotherRun,
         }
         .into(),
         UndoStarted { undo: EFFECT, run: EFFECT.run, redo: true, plan: BODY }.into(),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use engine::BodyKind;
 use engine::tables::budget::NO_LIMIT;
 use engine::{
-    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, CompactionResult, Content,
-    CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Hash, Input,
-    Item, LeftFile, Limit, MessageId, Override, Overrides, Part, Policy, Price, RepairPolicy, Report, Resource,
-    ResumeMode, RunId, Scope, Spent, Timestamp, ToolResult, Usage,
+    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, ChangedFile, Command, CompactionResult,
+    Content, CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found,
+    Hash, Input, Item, LeftFile, Limit, MessageId, Override, Overrides, Part, Policy, Price, RepairPolicy, Report,
+    Resource, ResumeMode, RunId, Scope, Spent, Timestamp, ToolResult, Usage,
 };
 use uuid::Uuid;
 
@@ -414,6 +414,11 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             effect: effect(&[EffectKind::HoldProcess, EffectKind::EndProcess]),
             outcome: serde_json::from_value(words.at(1).into()).expect("an outcome"),
             how: words.at(2).to_owned(),
+            changes: words
+                .option("changed")
+                .into_iter()
+                .map(|path| ChangedFile { path: path.to_owned(), ..ChangedFile::default() })
+                .collect(),
         },
         "undone" => Report::Undone {
             effect: effect(&[EffectKind::Undo]),

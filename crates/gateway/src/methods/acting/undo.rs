@@ -1,5 +1,6 @@
 //! `runs.undo`: takes back what a run changed in files, or makes it once more. The response comes when it is done.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,12 +12,15 @@ use tools::{FileStore, FileVersion, PlannedFile, StoreLimits, UndoPlan};
 use super::end::reading;
 use crate::connection::Caller;
 use crate::error::Error;
+use crate::methods::reading::Contents;
 use crate::service::Service;
-use crate::show::files::{FileHistory, NetChange, Wanted, is_among, workspace};
+use crate::show::files::{FileHistory, NetChange, RunFiles, Wanted, is_among, why_not_kept, workspace};
 use crate::show::{fold_branch, lookup};
 
 /// Paths that a refusal names.
 const NAMED: usize = 5;
+/// Files up to which a diff is made of those that are asked about.
+const DIFFED: usize = 50;
 
 pub(in crate::methods) async fn undo(caller: &Arc<Caller>, params: UndoParams) -> Result<FilesUndone, Error> {
     let service = &caller.service;
@@ -72,7 +76,7 @@ fn plan(
 ) -> Result<Planned, Error> {
     let history = FileHistory::read(read, row.branch)?;
     let wanted = if params.redo { history.to_redo(read, run)? } else { history.to_undo(read, run)? };
-    let Some(Wanted { run, files }) = wanted else { return Err(nothing(row, run, params.redo)) };
+    let Some(Wanted { run, files }) = wanted else { return Err(nothing(row, &history, run, params.redo)) };
     let known = history.run(run);
     let workspace = known.map(|run| run.workspace(read)).transpose()?.flatten();
     let workspace = workspace.ok_or_else(|| Error::State {
@@ -81,23 +85,73 @@ fn plan(
     })?;
     works_elsewhere(read, &workspace)?;
     let roots = [PathBuf::from(&workspace), std::fs::canonicalize(&workspace).unwrap_or_default()];
+    must_be_changed((run, known), (&files, &roots), params)?;
     let files: Vec<_> = files.into_iter().filter(|(path, _)| is_among(&roots, path, &params.paths)).collect();
     let paths: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
     let store = FileStore::new(service.home().join("files"), StoreLimits::NONE);
     let protected =
         service.runtime.resolver().redaction().protected.and(&tools::Protected::folder(service.home().to_path_buf()));
     let versions = tools::versions(Path::new(&workspace), &protected, &paths);
+    let contents = params.diffs.then(|| Contents::new(service.home(), &workspace));
     let (mut planned, mut shown) = (vec![], vec![]);
     for ((path, change), now) in files.into_iter().zip(versions) {
-        let Some((file, plan)) = judge(path, change, now, (&store, params.force)) else { continue };
+        let (choice, to) = (Choice::of(&path, params), change.after);
+        let Some((mut file, plan)) = judge(path, change, now.clone(), (&store, choice)) else { continue };
+        if let Some((contents, now)) =
+            contents.as_ref().zip(now.ok()).filter(|_| file.is_asked() && shown.len() < DIFFED)
+        {
+            let change = NetChange { before: now, after: to, not_kept: None, doubt: None };
+            let compared = contents.compare(&file.path, change);
+            file.diff = compared.diff.or(compared.note);
+        }
         planned.extend(plan);
         shown.push(file);
     }
     let commands = known.map(|run| run.commands(read)).transpose()?.unwrap_or_default();
+    let unrecorded = known.map(RunFiles::unrecorded).unwrap_or_default();
     let (session_key, redo) = (row.key.clone(), params.redo);
     let plan = UndoPlan { workspace: workspace.clone(), files: planned };
-    let undone = FilesUndone { session_key, run_id: run, redo, done: false, workspace, files: shown, commands };
+    let undone =
+        FilesUndone { session_key, run_id: run, redo, done: false, workspace, files: shown, commands, unrecorded };
     Ok(Planned { undone, plan })
+}
+
+/// Refuses paths that the run has not changed, or that are as they are to be already.
+fn must_be_changed(
+    (run, known): (RunId, Option<&RunFiles>),
+    (files, roots): (&BTreeMap<String, NetChange>, &[PathBuf]),
+    params: &UndoParams,
+) -> Result<(), Error> {
+    let names = |changed: &BTreeMap<String, NetChange>, chosen: &String| {
+        changed.keys().any(|path| is_among(roots, path, std::slice::from_ref(chosen)))
+    };
+    let Some(chosen) = params.paths.iter().find(|chosen| !names(files, chosen)) else { return Ok(()) };
+    let was_changed = known.is_some_and(|run| names(&run.net(), chosen));
+    let what = match (was_changed, params.redo) {
+        (false, _) => format!("run {run} did not change {chosen}"),
+        (true, false) => format!("the change of {chosen} by run {run} is taken back already"),
+        (true, true) => format!("the change of {chosen} by run {run} was not taken back"),
+    };
+    Err(Error::State { what, hint: format!("`limulus diff {run}` shows what it changed") })
+}
+
+/// What the user says of a file that was changed since, or that somebody else may have changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Unknown,
+    Overwrite,
+    Keep,
+}
+
+impl Choice {
+    fn of(path: &str, params: &UndoParams) -> Self {
+        let named = |paths: &[String]| paths.iter().any(|named| named == path);
+        match () {
+            () if named(&params.keep) => Self::Keep,
+            () if params.force || named(&params.overwrite) => Self::Overwrite,
+            () => Self::Unknown,
+        }
+    }
 }
 
 /// What happens to a path; none if it is as it is to be. `change` is what is expected there, and what is to be there.
@@ -105,7 +159,7 @@ fn judge(
     path: String,
     change: NetChange,
     now: Result<Option<FileVersion>, String>,
-    (store, force): (&FileStore, bool),
+    (store, choice): (&FileStore, Choice),
 ) -> Option<(UndoneFile, Option<PlannedFile>)> {
     let (expected, to) = (change.before, change.after);
     let kind = to.or(expected).map_or(FileKind::File, |version| version.content.kind);
@@ -114,21 +168,31 @@ fn judge(
         (Ok(None), Some(_)) => FileAct::Created,
         (_, Some(_)) => FileAct::Changed,
     };
-    let mut file = UndoneFile { path: path.clone(), kind, act, left: None, changed_since: false };
-    let now = match now {
-        Ok(now) if now == to => return None,
-        Ok(now) => now,
-        Err(why) => return Some((UndoneFile { left: Some(why), ..file }, None)),
+    let mut file =
+        UndoneFile { path: path.clone(), kind, act, left: None, changed_since: false, maybe_others: None, diff: None };
+    let now = match (now, change.not_kept) {
+        (Ok(now), _) if now == to && change.not_kept.is_none() => return None,
+        (Ok(None), _) if to.is_none() => return None,
+        (_, Some(why)) => return Some((UndoneFile { left: Some(why_not_kept(why).to_owned()), ..file }, None)),
+        (Ok(now), None) => now,
+        (Err(why), None) => return Some((UndoneFile { left: Some(why), ..file }, None)),
     };
-    file.changed_since = now != expected;
     let is_there = now.map(|now| now.content) == to.map(|to| to.content);
     let lacks = to.and_then(|to| to.content.hash).is_some_and(|hash| !is_there && !store.has(&hash));
-    file.left = if lacks {
-        Some(tools::NOT_KEPT.to_owned())
-    } else if file.changed_since && !force {
-        Some("it was changed since, by somebody else or by a later run".to_owned())
-    } else {
-        None
+    file.changed_since = now != expected && !lacks;
+    file.maybe_others = change.doubt.filter(|_| !lacks).map(|doubt| doubt.why().to_owned());
+    let is_in_question = file.changed_since || file.maybe_others.is_some();
+    file.left = match choice {
+        _ if lacks => Some(tools::NOT_KEPT.to_owned()),
+        Choice::Keep if is_in_question => {
+            file.changed_since = false;
+            Some("you keep it".to_owned())
+        }
+        Choice::Unknown if file.changed_since => {
+            Some("it was changed since, by somebody else or by a later run".to_owned())
+        }
+        Choice::Unknown => file.maybe_others.clone(),
+        Choice::Keep | Choice::Overwrite => None,
     };
     let plan = file.left.is_none().then_some(PlannedFile { path, now, to });
     Some((file, plan))
@@ -147,8 +211,10 @@ fn may_begin(undone: &FilesUndone, plan: &UndoPlan, params: &UndoParams) -> Resu
         });
     }
     if plan.files.is_empty() {
-        let why = undone.files.iter().find_map(|file| file.left.as_deref());
-        let why = why.unwrap_or("every file is as it is to be already");
+        let why = undone.files.iter().find_map(|file| Some(format!("{}: {}", file.path, file.left.as_deref()?)));
+        let unrecorded =
+            || undone.unrecorded.first().map(|why| format!("what commands changed is not recorded: {why}"));
+        let why = why.or_else(unrecorded).unwrap_or_else(|| "every file is as it is to be already".to_owned());
         return Err(Error::State {
             what: format!("there is nothing to do: {why}"),
             hint: "`limulus diff` shows what the run changed".to_owned(),
@@ -157,14 +223,16 @@ fn may_begin(undone: &FilesUndone, plan: &UndoPlan, params: &UndoParams) -> Resu
     Ok(())
 }
 
-fn nothing(row: &SessionRow, run: Option<RunId>, redo: bool) -> Error {
+fn nothing(row: &SessionRow, history: &FileHistory, run: Option<RunId>, redo: bool) -> Error {
     let of = run.map_or_else(|| format!("in {}", row.key), |run| format!("of run {run}"));
-    let what = if redo {
-        format!("there is no undo {of} that can be made undone")
-    } else {
-        format!("there are no changes of files {of} that can be undone")
-    };
-    Error::State { what, hint: "what commands changed is not recorded; `limulus diff` shows what is".to_owned() }
+    let hint = "`limulus diff` shows what was changed, and what is not recorded".to_owned();
+    if redo {
+        return Error::State { what: format!("there is no undo {of} that can be made undone"), hint };
+    }
+    let last = run.map_or_else(|| history.runs.last(), |run| history.run(run));
+    let unrecorded = last.and_then(|run| run.unrecorded().into_iter().next());
+    let why = unrecorded.map(|why| format!("; what commands changed is not recorded: {why}")).unwrap_or_default();
+    Error::State { what: format!("there are no changes of files {of} that can be undone{why}"), hint }
 }
 
 /// Refuses while a run of any session works in this folder.

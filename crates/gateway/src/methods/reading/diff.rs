@@ -1,7 +1,7 @@
 //! `runs.diff`: what runs changed in files, as a unified diff. Contents before come from the home, contents after from the
 //! file itself as long as it was not changed since, else also from the home.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tools::{FileStore, FileVersion, Protected, StoreLimits};
 
 use super::Reads;
 use crate::error::Error;
-use crate::show::files::{FileHistory, NetChange, net};
+use crate::show::files::{FileHistory, NetChange, net, why_not_kept};
 use crate::show::{Source, lookup};
 
 /// The largest content that is compared, bytes.
@@ -42,29 +42,32 @@ impl Reads for RunsDiff {
             workspace = run.workspace(source.read)?.unwrap_or(workspace);
             commands.extend(run.commands(source.read)?);
         }
-        let contents = Contents::new(source, &workspace);
+        let unrecorded: BTreeSet<String> = runs.iter().flat_map(|run| run.unrecorded()).collect();
+        let unrecorded = unrecorded.into_iter().collect();
+        let contents = Contents::new(source.home, &workspace);
         let all: BTreeMap<_, _> = net(runs.iter().copied());
         let files = all.iter().map(|(path, change)| contents.compare(path, *change)).collect();
         let run_ids = runs.iter().map(|run| run.run).collect();
-        Ok(RunDiff { session_key: row.key, run_ids, workspace, files, commands })
+        Ok(RunDiff { session_key: row.key, run_ids, workspace, files, commands, unrecorded })
     }
 }
 
 /// Where contents are found.
-struct Contents<'a> {
+pub(crate) struct Contents<'a> {
     store: FileStore,
     protected: Protected,
     workspace: &'a Path,
 }
 
 impl<'a> Contents<'a> {
-    fn new(source: &Source<'_>, workspace: &'a str) -> Self {
-        let store = FileStore::new(source.home.join("files"), StoreLimits::NONE);
-        let protected = Protected::folder(source.home.to_owned());
+    pub(crate) fn new(home: &Path, workspace: &'a str) -> Self {
+        let store = FileStore::new(home.join("files"), StoreLimits::NONE);
+        let protected = Protected::folder(home.to_owned());
         Self { store, protected, workspace: Path::new(workspace) }
     }
 
-    fn compare(&self, path: &str, change: NetChange) -> FileDiff {
+    /// The difference of both sides of a change.
+    pub(crate) fn compare(&self, path: &str, change: NetChange) -> FileDiff {
         let kind = change.after.or(change.before).map_or(FileKind::File, |version| version.content.kind);
         let act = match (change.before, change.after) {
             (None, _) => FileAct::Created,
@@ -75,6 +78,9 @@ impl<'a> Contents<'a> {
             |version: Option<FileVersion>| version.and_then(|version| version.mode).map(|mode| format!("{mode:o}"));
         let mode = octal(change.before).zip(octal(change.after)).filter(|(a, b)| a != b).map(|(a, b)| [a, b]);
         let file = FileDiff { path: path.to_owned(), kind, act, mode, added: 0, removed: 0, diff: None, note: None };
+        if let Some(why) = change.not_kept {
+            return FileDiff { note: Some(why_not_kept(why).to_owned()), ..file };
+        }
         let is_folder = |version: &FileVersion| version.content.kind == FileKind::Folder;
         if change.before.iter().chain(&change.after).all(is_folder) {
             return file;

@@ -32,6 +32,7 @@ use crate::error::Error;
 use crate::show::Source;
 
 pub use agents::agents_without_journal;
+pub(in crate::methods) use diff::Contents;
 pub(in crate::methods) use profiles::cooldown_view;
 pub use status::without_journal;
 

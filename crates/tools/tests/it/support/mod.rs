@@ -76,6 +76,11 @@ impl World {
         std::thread::scope(|threads| threads.spawn(check).join()).unwrap()
     }
 
+    pub(crate) fn processes(&self) -> tools::ProcessContext {
+        let Context { calls, files, protected, secrets, .. } = self.context.clone();
+        tools::ProcessContext { calls, files, protected, secrets }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.context.workspace.join(name)
     }
