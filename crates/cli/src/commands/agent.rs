@@ -11,12 +11,12 @@ use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
 use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage, WaitFor};
-use gateway::SessionKey;
 use journal::{Read as _, Reader};
 use protocol::Event;
 use protocol::event::{LifecycleLine, QueueLine, RunEnd, StateLine, Stream};
 use protocol::method::{AbortParams, Agent, AgentAnswer, AgentParams, Attachment, Ended};
 use uuid::Uuid;
+use views::SessionKey;
 
 use super::budget::{self, Awaited};
 use super::follower::{End, Follower, Happening, can_approve};
@@ -355,7 +355,7 @@ fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (Run
 
 /// The end of a run whose message was settled before the run started.
 pub(super) fn never_began(state: ReceiptState) -> Option<RunEnd> {
-    let error = gateway::show::never_began(state)?;
+    let error = views::never_began(state)?;
     let (outcome, text, usage, error) = (Outcome::Aborted, String::new(), Usage::default(), Some(error));
     Some(RunEnd { outcome, text, usage, error, stop_reason: None, category: None, checkpoint: None })
 }

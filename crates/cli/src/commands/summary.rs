@@ -1,8 +1,8 @@
 //! The last line of a run on a terminal: how long it took, what it used, what it changed, and how to take that back.
 
 use engine::{Outcome, RunId, Usage};
-use gateway::SessionKey;
 use protocol::method::{AgentWait, DiffParams, RunDiff, RunsDiff, WaitParams};
+use views::SessionKey;
 
 use super::follower::Follower;
 use crate::show::human::{count, duration, excerpt, price, printable_line, rounded};
