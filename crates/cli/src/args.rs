@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::error::ContextValue;
 use clap::{Args, Parser, Subcommand};
 use config::FlagValues;
-use gateway::show::printable_line;
+use views::printable_line;
 
 use crate::commands;
 use crate::output::{self, ColorWhen};

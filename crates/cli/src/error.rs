@@ -238,7 +238,14 @@ macro_rules! said_as_over_the_wire {
     };
 }
 
-said_as_over_the_wire!(gateway::Error, journal::Error, runtime::Error, engine::Refusal, engine::RecoverError);
+said_as_over_the_wire!(
+    gateway::Error,
+    views::Error,
+    journal::Error,
+    runtime::Error,
+    engine::Refusal,
+    engine::RecoverError
+);
 
 #[cfg(test)]
 mod tests {

@@ -12,8 +12,8 @@ use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use gateway::Service;
-use gateway::show::{AnswerText, PrintableAnswer};
 use tokio::signal::unix::{SignalKind, signal};
+use views::{AnswerText, PrintableAnswer};
 
 use crate::error::{CliError, Exit};
 
@@ -164,7 +164,7 @@ impl Output {
 
 /// A text as a terminal gets it. Emoji stay whole.
 fn for_terminal(text: &str) -> Cow<'_, str> {
-    if !text.contains(gateway::show::is_unsafe) {
+    if !text.contains(views::is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut whole = AnswerText::default();

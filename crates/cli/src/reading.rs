@@ -7,12 +7,12 @@ use std::time::Duration;
 use client::look;
 use config::Globals;
 use gateway::methods::reading::Reads;
-use gateway::show::Source;
 use gateway::socket;
 use protocol::method::Method;
 use protocol::{ClientError, ErrorCode};
 use serde_json::Value;
 use tokio::time::timeout;
+use views::Source;
 
 use crate::error::CliError;
 use crate::show::open;

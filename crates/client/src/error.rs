@@ -55,6 +55,12 @@ impl From<journal::Error> for Error {
     }
 }
 
+impl From<views::Error> for Error {
+    fn from(error: views::Error) -> Self {
+        Self::Own(error.into())
+    }
+}
+
 /// The error of a request that another owner would refuse too.
 impl From<ClientError> for Error {
     fn from(error: ClientError) -> Self {

@@ -2,11 +2,11 @@
 //! Each continues at the cursor of the other.
 
 use engine::RunId;
-use gateway::events::{CatchUp, StreamPosition, StreamScope};
-use gateway::show::lookup;
 use journal::{Read as _, Reader};
 use protocol::Event;
 use protocol::method::SubscribeParams;
+use views::events::{CatchUp, StreamPosition, StreamScope};
+use views::lookup;
 
 use crate::error::Error;
 use crate::progress::Progress;

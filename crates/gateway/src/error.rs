@@ -7,7 +7,7 @@ use journal::Kind;
 use protocol::limits::FRAME_BYTES;
 use protocol::{Details, ErrorCode, ErrorShape};
 
-use crate::show::printable_line;
+use views::printable_line;
 
 /// The hint for a bug in this program.
 pub const REPORT: &str = "this is a bug in limulus: please report it with the output of `limulus status --json`";
@@ -139,6 +139,21 @@ impl Error {
             Self::Config { hint, .. } => shape(ErrorCode::Config, exit::CONFIG, &what, hint),
             Self::Damaged { hint, .. } => shape(ErrorCode::Damaged, exit::DAMAGED, &what, hint),
             Self::Bug { .. } => bug(&what),
+        }
+    }
+}
+
+/// What cannot be shown is the same error for a caller as what cannot be done.
+impl From<views::Error> for Error {
+    fn from(error: views::Error) -> Self {
+        match error {
+            views::Error::Journal(error) => Self::Journal(error),
+            views::Error::Fold(error) => Self::Fold(error),
+            views::Error::SessionKey { key } => Self::SessionKey { key },
+            views::Error::Invalid { what, hint } => Self::Invalid { what, hint },
+            views::Error::NotFound { what, hint } => Self::NotFound { what, hint },
+            views::Error::TooLarge => Self::TooLarge,
+            views::Error::Bug { what } => Self::Bug { what },
         }
     }
 }

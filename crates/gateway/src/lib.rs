@@ -4,13 +4,10 @@
 mod approvals;
 mod connection;
 mod error;
-pub mod events;
+mod events;
 pub mod methods;
 mod service;
-mod session_key;
-pub mod show;
 pub mod socket;
 
 pub use error::{Error, REPORT};
 pub use service::{RecoveredSessions, Service, ServiceOptions, Tenure};
-pub use session_key::SessionKey;

@@ -14,11 +14,12 @@ use protocol::limits::ALL_BUFFERED_BYTES;
 use runtime::{IdlePolicy, Options, Resolver, Runtime};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{Semaphore, mpsc, watch};
+use views::events::Lines;
 
 use crate::approvals::Approvals;
 use crate::connection::{self, Caller};
 use crate::error::Error;
-use crate::events::{Hub, Lines};
+use crate::events::Hub;
 use crate::methods;
 
 /// Bytes that are buffered between a command and the service in its own process.

@@ -5,9 +5,8 @@ use super::Finding;
 use crate::manifest::{Kind, Manifest};
 use crate::tree::Tree;
 
-/// The crates of the workspace that a crate may depend on, also in its tests: engine ← journal, models, tools ← runtime
-/// ← gateway ← cli; engine ← protocol ← gateway; runtime ← config; gateway, config ←
-/// client ← cli.
+/// The crates of the workspace that a crate may depend on, also in its tests: engine ← journal, models, tools ← runtime;
+/// runtime, protocol ← views ← gateway; runtime, protocol ← config; gateway, config ← client ← cli.
 const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("faulty-vfs", &[]),
@@ -16,12 +15,25 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tools", &["engine"]),
     ("runtime", &["engine", "journal", "models", "tools", "faulty-vfs", "testkit"]),
     ("protocol", &["engine"]),
-    ("gateway", &["engine", "journal", "models", "tools", "runtime", "protocol", "faulty-vfs", "testkit"]),
+    ("views", &["engine", "journal", "tools", "runtime", "protocol"]),
+    ("gateway", &["engine", "journal", "models", "tools", "runtime", "protocol", "views", "faulty-vfs", "testkit"]),
     ("config", &["engine", "journal", "models", "tools", "runtime", "protocol"]),
-    ("client", &["engine", "journal", "models", "tools", "runtime", "protocol", "gateway", "config"]),
+    ("client", &["engine", "journal", "models", "tools", "runtime", "protocol", "views", "gateway", "config"]),
     (
         "limulus",
-        &["engine", "journal", "models", "tools", "runtime", "protocol", "gateway", "config", "client", "model-server"],
+        &[
+            "engine",
+            "journal",
+            "models",
+            "tools",
+            "runtime",
+            "protocol",
+            "views",
+            "gateway",
+            "config",
+            "client",
+            "model-server",
+        ],
     ),
     ("simulator", &["engine", "journal", "faulty-vfs"]),
     ("model-server", &[]),

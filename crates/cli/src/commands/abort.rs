@@ -6,10 +6,10 @@ use std::sync::Arc;
 use clap::Args;
 use config::Globals;
 use engine::RunId;
-use gateway::show::{count, lookup};
 use journal::Reader;
 use protocol::method::{AbortParams, RunParams, RunsAbort};
 use protocol::{Client, ClientError};
+use views::{count, lookup};
 
 use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;

@@ -357,7 +357,7 @@ fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (Run
 
 /// The end of a run whose message was settled before the run started.
 pub(super) fn never_began(state: ReceiptState) -> Option<RunEnd> {
-    let error = gateway::show::never_began(state)?;
+    let error = views::never_began(state)?;
     let (outcome, text, usage, error) = (Outcome::Aborted, String::new(), Usage::default(), Some(error));
     Some(RunEnd { outcome, text, usage, error, stop_reason: None, category: None, checkpoint: None })
 }

@@ -86,8 +86,8 @@ fn sessions(agent: &AgentSummary) -> String {
 #[cfg(test)]
 mod tests {
     use gateway::methods::reading::Reads as _;
-    use gateway::show::Source;
-    use gateway::show::scene::Scene;
+    use views::Source;
+    use views::scene::Scene;
 
     use super::*;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use config::Globals;
-use gateway::show::lookup;
 use journal::Reader;
 use protocol::Client;
 use protocol::method::{CompactParams, Compacted, SessionsCompact, SessionsUncompact, UncompactParams};
+use views::lookup;
 
 use super::follower::{End, Follower, change};
 use super::resume;

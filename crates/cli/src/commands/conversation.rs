@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::Args;
 use config::{Environment, Globals, default_session};
 use engine::{SessionRow, Settings};
-use gateway::SessionKey;
 use journal::{Read as _, Reader};
+use views::SessionKey;
 
 use crate::error::CliError;
 use crate::show::human::{count, excerpt, price, printable_line};

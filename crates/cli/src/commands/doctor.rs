@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use config::Globals;
-use gateway::show::owner;
 use journal::check::{self, CheckReport, Progress, Repair};
+use views::owner;
 
 use crate::error::{CliError, Exit};
 use crate::output::say_step;

@@ -6,9 +6,9 @@ use clap::Args;
 use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{CallOutcome, ProcessState, SessionRow};
-use gateway::show::{fold_branch, lookup};
 use journal::{Read, Reader};
 use protocol::method::{EndParams, SessionsEnd};
+use views::{fold_branch, lookup};
 
 use super::follower::{End, Follower};
 use crate::args::WriterArgs;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use client::{StreamTarget, look};
 use config::Globals;
-use gateway::SessionKey;
 use journal::Reader;
 use protocol::Event;
+use views::SessionKey;
 
 use super::follower::quit_on_signals;
 use super::stream::{DrawnStream, Followed};

@@ -3,8 +3,8 @@
 
 use clap::{Args, ValueEnum};
 use config::Globals;
-use gateway::show::{lookup, texts, trace};
 use protocol::method::RunParams;
+use views::{lookup, texts, trace};
 
 use crate::error::CliError;
 use crate::show::graph::Graph;
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::show::arrows::{Arrow, arrows};
     use crate::show::graph::Leads;
-    use gateway::show::scene::Scene;
+    use views::scene::Scene;
 
     /// Whether the table has this edge, and not only reserves it.
     fn can_be_taken(from: RunState, trigger: Trigger, to: RunState) -> bool {

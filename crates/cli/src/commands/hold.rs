@@ -7,11 +7,11 @@ use client::is_gone;
 use config::Globals;
 use engine::RunId;
 use engine::tables::transitions::RunState;
-use gateway::show::lookup;
-use gateway::show::lookup::FoundRun;
 use journal::Reader;
 use protocol::method::{BreakParams, PauseParams, RunAsked, RunResumeParams, RunsBreak, RunsPause, RunsResume};
 use protocol::{Client, ClientError};
+use views::lookup;
+use views::lookup::FoundRun;
 
 use super::abort::until_ended;
 use super::follower::{End, Follower, change};

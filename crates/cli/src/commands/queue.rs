@@ -4,13 +4,13 @@ use clap::{Args, Subcommand};
 use config::Globals;
 use engine::tables::routing::{MODES, OnlyIf, ROUTES};
 use engine::{Interrupt, QueueMode};
-use gateway::show::name;
 use protocol::method::{
     Cancelled, QueueCancel, QueueCancelParams, QueueClear, QueueClearParams, QueueModeParams, SessionParams,
     SessionsList, SessionsListParams, SessionsShow,
 };
 use protocol::show::{QueuedStory, QueuedSummary};
 use serde::Serialize;
+use views::name;
 
 use super::follower::change;
 use crate::args::WriterArgs;

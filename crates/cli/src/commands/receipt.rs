@@ -3,9 +3,9 @@
 use clap::Args;
 use config::Globals;
 use engine::MessageId;
-use gateway::show::name;
 use protocol::method::{ReceiptParams, ReceiptsGet};
 use protocol::show::{ReceiptStory, SteerLeg};
+use views::name;
 
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
@@ -96,8 +96,8 @@ fn steer_leg(receipt: &ReceiptStory, leg: SteerLeg) -> String {
 #[cfg(test)]
 mod tests {
     use gateway::methods::reading::Reads as _;
-    use gateway::show::Source;
-    use gateway::show::scene::Scene;
+    use views::Source;
+    use views::scene::Scene;
 
     use super::*;
 

@@ -9,13 +9,13 @@ use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{Lifecycle, Outcome, Phase, Session, SessionRow, WaitFor};
-use gateway::SessionKey;
-use gateway::events::StreamPosition;
-use gateway::show::fold_branch;
 use journal::{Read, Reader, Sqlite};
 use protocol::event::{StateLine, Stream};
 use protocol::method::{AbortParams, NoParams, ResumeParams, SessionsResume, StatusGet, SubscribeParams};
 use protocol::{ClientError, Event};
+use views::SessionKey;
+use views::events::StreamPosition;
+use views::fold_branch;
 
 use super::budget;
 use super::follower::{End, Follower, Happening, can_approve};

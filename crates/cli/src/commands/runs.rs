@@ -4,10 +4,10 @@ use clap::{Args, Subcommand};
 use config::Globals;
 use engine::Timestamp;
 use engine::tables::failover::FailureCategory;
-use gateway::show::name;
 use protocol::method::{BudgetLine, RunsExplain, RunsList, RunsListParams, RunsListed, RunsShow, RunsTrace};
 use protocol::show::{CallStory, Explained, RunStory, RunSummary, TraceLine};
 use runtime::Clock;
+use views::name;
 
 use super::abort::AbortArgs;
 use super::hold::{BreakArgs, PauseArgs, ResumeArgs};

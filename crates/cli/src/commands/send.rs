@@ -9,12 +9,12 @@ use config::{Globals, Subject, today};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::routing::OnlyIf;
 use engine::{Interrupt, MessageId, ModeSource, QueueMode, ReceiptRow, ReceiptState, RunId, Timestamp};
-use gateway::SessionKey;
-use gateway::show::{lookup, name};
 use journal::{Read as _, Reader};
 use protocol::method::{Agent, AgentAnswer, AgentParams, RunParams};
 use serde::Serialize;
 use uuid::Uuid;
+use views::SessionKey;
+use views::{lookup, name};
 
 use super::follower::{End, Follower};
 use crate::args::WriterArgs;

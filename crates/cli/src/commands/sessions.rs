@@ -3,11 +3,11 @@
 use clap::{Args, Subcommand};
 use config::Globals;
 use engine::Flags;
-use gateway::show::name;
 use protocol::method::{
     ContextParams, SessionParams, SessionsContext, SessionsList, SessionsListParams, SessionsListed, SessionsShow,
 };
 use protocol::show::{ContextStory, ItemStory, Listed, ProcessStory, Role, Shown};
+use views::name;
 
 use super::cleanup::CleanupArgs;
 use super::compact::CompactArgs;
@@ -252,8 +252,8 @@ fn lay_out_item(page: &mut Page, item: &ItemStory) {
 #[cfg(test)]
 mod tests {
     use gateway::methods::reading::Reads as _;
-    use gateway::show::Source;
-    use gateway::show::scene::Scene;
+    use views::Source;
+    use views::scene::Scene;
 
     use super::*;
 

@@ -94,8 +94,8 @@ fn lay_out(status: &Status, zone: &Zone) -> String {
 mod tests {
     use engine::Timestamp;
     use gateway::methods::reading::Reads as _;
-    use gateway::show::Source;
-    use gateway::show::scene::Scene;
+    use views::Source;
+    use views::scene::Scene;
 
     use super::*;
 

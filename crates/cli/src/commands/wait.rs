@@ -6,9 +6,9 @@ use clap::Args;
 use client::{is_gone, look};
 use config::Globals;
 use engine::{Outcome, ReceiptRow, RunId};
-use gateway::show::lookup;
 use journal::{Read as _, Reader};
 use protocol::method::{AgentWait, WaitParams, WaitStatus, Waited};
+use views::lookup;
 
 use super::agent::incomplete;
 use crate::error::{CliError, Exit, failed};
@@ -55,7 +55,7 @@ async fn wait(
     loop {
         let row = reader.run(run)?;
         if let Some(row) = row.as_ref().filter(|row| row.outcome.is_some()) {
-            return Ok((gateway::show::waited(reader, row)?, row.outcome));
+            return Ok((views::waited(reader, row)?, row.outcome));
         }
         // A run that has not started may never start, and another run may have taken its message over.
         if let Some(receipt) = reader.receipt(run.into())?.filter(|_| row.is_none()) {
@@ -90,7 +90,7 @@ async fn wait(
 
 /// The result for a run whose message was settled before the run started.
 fn never_began(receipt: &ReceiptRow) -> Option<Waited> {
-    let error = Some(gateway::show::never_began(receipt.state)?);
+    let error = Some(views::never_began(receipt.state)?);
     let ReceiptRow { run, accepted_at, .. } = receipt;
     let (status, ended_at) = (WaitStatus::Error, Some(*accepted_at));
     Some(Waited { run_id: *run, status, started_at: None, ended_at, error, stop_reason: None, reply: None })

@@ -7,10 +7,10 @@ use clap::Args;
 use client::{OwnerClient, StreamTarget, look};
 use config::Globals;
 use engine::{ReceiptRow, RunId};
-use gateway::show::lookup::{self, FoundRun};
 use journal::{Read as _, Reader};
 use protocol::Event;
 use protocol::event::RunEnd;
+use views::lookup::{self, FoundRun};
 
 use super::agent::never_began;
 use super::follower::{can_approve, quit_on_signals};

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{CallId, EffectId, Timestamp, Usage, WaitFor};
-use gateway::show::{AnswerText, PrintableAnswer};
 use protocol::Event;
 use protocol::event::{AssistantLine, Delta, LifecycleLine, QueueLine, StateLine, Stream, ToolLine, UsageLine};
 use protocol::method::BudgetLine;
@@ -14,6 +13,7 @@ use protocol::notice::DiskFull;
 use protocol::show::LaneWait;
 use serde_json::json;
 use unicode_width::UnicodeWidthChar as _;
+use views::{AnswerText, PrintableAnswer};
 
 use super::calls::{self, CallEnd};
 use super::{rows, vocabulary};

@@ -6,7 +6,7 @@ use engine::{Resources, Timestamp};
 use jiff::tz::TimeZone;
 use protocol::show::NextRecovery;
 
-pub(crate) use gateway::show::{count, excerpt, printable, printable_line, tokens};
+pub(crate) use views::{count, excerpt, printable, printable_line, tokens};
 
 /// The next attempt of a held session to continue by itself.
 pub(crate) fn next_recovery(next: &NextRecovery, zone: &Zone) -> String {

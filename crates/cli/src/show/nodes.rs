@@ -180,9 +180,9 @@ pub(super) fn path(lines: &[TraceLine]) -> (Option<Node>, Vec<PathStep>) {
 mod tests {
     use engine::tables::transitions::allowed;
     use engine::{Command, Failure, FailureClass};
-    use gateway::show::scene::Scene;
-    use gateway::show::{lookup, texts, trace};
     use protocol::method::RunParams;
+    use views::scene::Scene;
+    use views::{lookup, texts, trace};
 
     use super::*;
     use crate::show::{dot, json, mermaid, svg, xstate};

@@ -10,12 +10,12 @@ use protocol::limits::OFF_THREAD_BYTES;
 use protocol::notice::{Dropped, Stand};
 use runtime::{DiskFullWait, LaneUpdate, Published};
 use tokio::sync::{mpsc, oneshot, watch};
+use views::events::BatchPosition;
+use views::events::text_bytes;
+use views::events::{Chats, Line, Lines, StreamPosition};
 
-use super::batch_position::BatchPosition;
-use super::projection::text_bytes;
 use super::short_runs::ShortRuns;
 use super::subscription::{Encoded, Subscription, Target};
-use super::{Chats, Line, Lines, StreamPosition};
 use crate::approvals::Approvals;
 use crate::connection::{Caller, Slow};
 use crate::error::Error;

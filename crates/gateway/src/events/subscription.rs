@@ -11,10 +11,10 @@ use protocol::event::AGENT_EVENT;
 use protocol::limits::{BUFFERED_BYTES, FIRST_FRAME_BYTES, FRAME_BYTES};
 use protocol::notice::Notice as _;
 use serde::Serialize;
+use views::events::{BatchPosition, LinePosition};
+use views::events::{Chats, Line, StreamPosition, StreamScope};
 
-use super::batch_position::{BatchPosition, LinePosition};
 use super::hub::WeakCaller;
-use super::{Chats, Line, StreamPosition, StreamScope};
 use crate::connection::{Chunk, SendBuffer, Slow, frame};
 
 /// Bytes of a line without its frame.

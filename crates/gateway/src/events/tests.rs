@@ -19,10 +19,10 @@ use protocol::event::{AssistantLine, Delta, LifecycleLine, StateLine, Stream, To
 use protocol::{EventFrame, Frame};
 use runtime::Published;
 use uuid::Uuid;
+use views::events::BatchPosition;
+use views::events::{CatchUp, Lines, StreamPosition, StreamScope};
 
-use super::batch_position::BatchPosition;
 use super::subscription::{Encoded, Subscription, Target, split};
-use super::{CatchUp, Lines, StreamPosition, StreamScope};
 use crate::connection::SendBuffer;
 
 const SESSIONS: usize = 3;

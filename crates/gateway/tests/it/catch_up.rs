@@ -11,12 +11,12 @@ use engine::{
     MessageSealed, Next, Opened, Position, ReasoningAdded, Record, RequestSent, Resources, RunId, Seq, SessionId,
     SessionRow, StreamInterrupted, TextAdded, Timestamp, Usage, Views,
 };
-use gateway::events::{CatchUp, Line, Lines, StreamPosition, StreamScope};
 use journal::{Append, Journal as _, Memory, Read as _, Sqlite};
 use protocol::event::{AssistantLine, Delta, ReasoningLine, StateLine, Stream};
 use runtime::{Options, Published, Runtime};
 use testkit::{KEY, OfflineResolver, message};
 use uuid::Uuid;
+use views::events::{CatchUp, Line, Lines, StreamPosition, StreamScope};
 
 /// Owns the home, opens the session with these commands, collects notices until `is_enough`, and shuts down in order.
 async fn own(

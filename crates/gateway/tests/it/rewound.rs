@@ -12,12 +12,12 @@ use engine::{
     Resources, RunId, Seq, SessionId, SessionRow, StreamInterrupted, TextAdded, TextRetracted, Timestamp, Views,
 };
 use faulty_vfs::{Cut, Disk};
-use gateway::events::{self, CatchUp, Lines, Resume, StreamPosition, StreamScope};
 use journal::{Append, Journal, Read, Reader, Sqlite, Tail};
 use protocol::event::{AssistantLine, StateLine, Stream};
 use runtime::Published;
 use tempfile::TempDir;
 use uuid::Uuid;
+use views::events::{self, CatchUp, Lines, Resume, StreamPosition, StreamScope};
 
 const KEY: &str = "agent:main:main";
 const RUN: RunId = RunId(Uuid::from_u128(1));

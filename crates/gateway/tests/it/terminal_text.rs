@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gateway::show::{AnswerText, excerpt, is_unsafe, printable, printable_line};
+use views::{AnswerText, excerpt, is_unsafe, printable, printable_line};
 
 /// Whether a terminal may get this: joined emoji are the one exception for answers.
 fn is_harmless(text: &str, is_answer: bool) -> bool {

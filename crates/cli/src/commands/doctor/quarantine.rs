@@ -6,9 +6,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use gateway::show::texts;
 use journal::Reader;
 use journal::check::BranchSpan;
+use views::texts;
 
 use crate::error::{CliError, Exit};
 

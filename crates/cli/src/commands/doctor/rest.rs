@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use config::{Globals, size};
 use engine::{EffectId, RunId};
-use gateway::show::fold_branch;
 use journal::check::CheckReport;
 use journal::repair::Did;
 use journal::{Collected, Read, Reader, Sqlite};
 use tools::Orphans;
+use views::fold_branch;
 
 use crate::error::{CliError, Exit};
 use crate::show::human::count;

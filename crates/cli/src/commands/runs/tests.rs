@@ -2,9 +2,9 @@
 
 use engine::{Failure, FailureClass, Found};
 use gateway::methods::reading::Reads as _;
-use gateway::show::Source;
-use gateway::show::scene::Scene;
 use protocol::method::RunParams;
+use views::Source;
+use views::scene::Scene;
 
 use super::*;
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use engine::{Command, MessageId, ReceiptState, RunId, SessionRow};
 use protocol::ErrorCode;
 use protocol::method::{AbortParams, Aborted, RunParams};
+use views::SessionKey;
+use views::lookup;
 
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
-use crate::session_key::SessionKey;
-use crate::show::lookup;
 
 /// The run to end.
 struct Meant {

@@ -14,6 +14,7 @@ use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
 use runtime::ModelPreferences;
 use uuid::Uuid;
+use views::SessionKey;
 
 use super::chat::{self, Handled};
 use super::end::{self, ended, observed};
@@ -22,7 +23,6 @@ use crate::error::Error;
 use crate::events::is_over;
 use crate::methods::encoded;
 use crate::service::Service;
-use crate::session_key::SessionKey;
 
 pub(in crate::methods) async fn agent<'a>(
     caller: &'a Arc<Caller>,

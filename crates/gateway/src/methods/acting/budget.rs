@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use engine::{Allowance, Command, Resource, Scope, SharedScope};
 use protocol::method::{BudgetSetParams, BudgetStory};
+use views::SessionKey;
+use views::budget::{budget, shared};
 
 use crate::connection::Caller;
 use crate::error::Error;
-use crate::session_key::SessionKey;
-use crate::show::budget::{budget, shared};
 
 /// What a limit is set for.
 enum Of {
@@ -47,10 +47,10 @@ pub(in crate::methods) async fn set_budget(
                 return Err(Error::invalid("bytes cannot be limited for an agent, a day or the home", hint));
             }
             service.runtime.allow(of, change).await?;
-            return shared(service.home(), &**service.runtime.journal(), &key);
+            return Ok(shared(service.home(), &**service.runtime.journal(), &key)?);
         }
     };
     let row = super::session(service, &key.to_string())?;
     super::ask(service, &row, Command::Budget { scope, change }).await?;
-    budget(service.home(), &**service.runtime.journal(), Some(&row.key))
+    Ok(budget(service.home(), &**service.runtime.journal(), Some(&row.key))?)
 }

@@ -10,12 +10,12 @@ use engine::{Acknowledgement, Command, Override, Overrides, QueueMode, RunRow, S
 use protocol::method::{AbortParams, AgentParams, CompactParams, PauseParams, RunParams, RunResumeParams};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use views::SessionKey;
+use views::{Source, count, explain, lookup, name, tokens};
 
 use super::{abort, end, pause};
 use crate::connection::Caller;
 use crate::error::Error;
-use crate::session_key::SessionKey;
-use crate::show::{Source, count, explain, lookup, name, tokens};
 
 /// The commands, in the order in which they are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -282,7 +282,7 @@ impl Chat<'_> {
                 let most_bytes = u64::MAX;
                 let (home, waits) = (home.as_ref(), waits.as_slice());
                 let source = Source { home, read, immutable: false, most_bytes, waits, full: &[], agents: &[] };
-                explain(&source, &lookup::run(read, &RunParams { run: None, session: of })?)
+                Ok(explain(&source, &lookup::run(read, &RunParams { run: None, session: of })?)?)
             });
             let explained = explained.await?;
             let waits_for = explained.waits_for.unwrap_or_default();

@@ -7,11 +7,11 @@ use engine::tables::lifecycle::LifecycleKind;
 use journal::{Collected, Old, Read};
 use protocol::method::{CleanedUp, CleanupParams};
 use tools::{FileStore, StoreLimits};
+use views::fold_branch;
 
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
-use crate::show::fold_branch;
 
 pub(in crate::methods) async fn cleanup(caller: &Arc<Caller>, params: CleanupParams) -> Result<CleanedUp, Error> {
     let service = Arc::clone(&caller.service);

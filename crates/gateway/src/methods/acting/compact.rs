@@ -7,13 +7,13 @@ use engine::{Acknowledgement, BodyKind, Command, Content, Event, MessageId, Outc
 use journal::Journal;
 use protocol::method::{CompactParams, Compacted, CompactionResult, Ended, UncompactParams, Uncompacted};
 use uuid::Uuid;
+use views::SessionKey;
+use views::context;
 
 use super::end::{ended, observed, reading};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
-use crate::session_key::SessionKey;
-use crate::show::context;
 
 pub(in crate::methods) async fn compact(caller: &Arc<Caller>, params: CompactParams) -> Result<Compacted, Error> {
     let service = &caller.service;

@@ -11,7 +11,6 @@ use crate::connection::{Caller, ReadPermit};
 use crate::error::Error;
 use crate::events::{End, Waiting};
 use crate::service::Service;
-use crate::show;
 
 /// Waits until this run has ended.
 pub(super) async fn ended<'a>(
@@ -86,7 +85,7 @@ pub(super) fn response(ended: Ended) -> AgentAnswer {
 
 /// The response for a message that no run will answer.
 pub(super) fn never_began(run: RunId, state: ReceiptState, at: Timestamp) -> Ended {
-    let error = show::never_began(state);
+    let error = views::never_began(state);
     let (outcome, text, usage) = (Outcome::Aborted, String::new(), Usage::default());
     let (stop_reason, reply) = (None, None);
     Ended { run_id: run, outcome, started_at: at, ended_at: at, text, usage, error, stop_reason, reply }
@@ -96,7 +95,7 @@ fn of_event(journal: &dyn Journal, ended: &RunEnded, at: Timestamp) -> Result<En
     let row = journal.run(ended.run)?;
     let started_at = row.as_ref().map_or(at, |row| row.started_at);
     // What it answered is known; a damaged entry costs no more than the reply.
-    let reply = row.and_then(|row| show::reply(journal, &row, &show::texts(journal)).ok().flatten());
+    let reply = row.and_then(|row| views::reply(journal, &row, &views::texts(journal)).ok().flatten());
     let mut text = String::new();
     for body in &ended.text {
         text.push_str(&String::from_utf8_lossy(&journal.body(&body.hash)?.unwrap_or_default()));
@@ -110,11 +109,12 @@ fn of_batches(batches: &[Arc<Batch>], ended: &RunEnded, at: Timestamp) -> Option
     let texts = |body: &Body| {
         let mut bodies = batches.iter().flat_map(|batch| &batch.bodies);
         let content = bodies.find(|content| content.body.hash == body.hash);
-        let content = content.ok_or_else(|| Error::Bug { what: format!("the run has no body {}", body.hash) })?;
+        let content =
+            content.ok_or_else(|| views::Error::Bug { what: format!("the run has no body {}", body.hash) })?;
         Ok(String::from_utf8_lossy(&content.bytes).into_owned())
     };
-    let reply = show::reply::reply_of(batches, row, &texts).ok()?;
-    let text = ended.text.iter().map(texts).collect::<Result<String, Error>>().ok()?;
+    let reply = views::reply::reply_of(batches, row, &texts).ok()?;
+    let text = ended.text.iter().map(texts).collect::<Result<String, views::Error>>().ok()?;
     Some(shape(ended, (row.started_at, at), text, reply))
 }
 
@@ -133,8 +133,8 @@ fn shape(
 
 /// A run that ended earlier. Its text is in the entry of its end.
 fn of_row(journal: &dyn Journal, row: &RunRow) -> Result<Ended, Error> {
-    let entries = show::reply::entries(journal, row)?;
-    let Some((at, ended)) = show::reply::end_of(&entries, row.run) else {
+    let entries = views::reply::entries(journal, row)?;
+    let Some((at, ended)) = views::reply::end_of(&entries, row.run) else {
         let run = row.run;
         return Err(Error::State {
             what: format!("run {run} answered the message with this key, and its answer was removed"),

@@ -6,13 +6,14 @@ use engine::{RunId, SessionRow};
 use journal::Journal;
 use protocol::Response;
 use protocol::method::{EventsSubscribe, NoResult, SubscribeParams, Subscribed, UnsubscribeParams};
+use views::SessionKey;
+use views::events::{CatchUp, Chats, Line, StreamPosition, StreamScope, wait};
 
 use crate::connection::{Caller, PagePermit};
 use crate::error::Error;
-use crate::events::{CatchUp, Chats, Line, StreamPosition, StreamScope, Target, split, wait};
+use crate::events::{Target, split};
 use crate::methods::encoded;
 use crate::service::Service;
-use crate::session_key::SessionKey;
 
 /// Where a subscription begins.
 #[derive(Debug, Clone)]

@@ -40,10 +40,10 @@ pub(super) use undo::undo;
 pub(super) use wait::wait;
 
 use engine::{Acknowledgement, Command, Refusal, RunId, Session, SessionRow};
+use views::{fold_branch, lookup};
 
 use crate::error::Error;
 use crate::service::Service;
-use crate::show::{fold_branch, lookup};
 
 /// Sends a command to an existing session.
 async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Acknowledgement, Error> {
@@ -94,7 +94,7 @@ fn session(service: &Service, key: &str) -> Result<SessionRow, Error> {
 
 /// The state of a session, read on a thread that may block: its history may be long.
 async fn state_of(service: &Service, row: SessionRow) -> Result<Session, Error> {
-    end::reading(service, move |journal| fold_branch(journal, &row)).await
+    end::reading(service, move |journal| Ok(fold_branch(journal, &row)?)).await
 }
 
 /// The session of this run, also if the run has not begun.

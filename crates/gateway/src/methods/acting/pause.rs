@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use engine::{Breakpoint, Command, RunId};
 use protocol::method::{BreakParams, PauseParams, RunAsked, RunParams, RunResumeParams};
+use views::lookup;
 
 use crate::connection::Caller;
 use crate::error::Error;
-use crate::show::lookup;
 
 pub(in crate::methods) async fn pause(caller: &Arc<Caller>, params: PauseParams) -> Result<RunAsked, Error> {
     let PauseParams { run, session, freeze } = params;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use engine::{Command, MessageId, Override, ReceiptState, SessionRow};
 use protocol::method::{Cancelled, QueueCancelParams, QueueClearParams, QueueModeParams, QueueModeSet};
+use views::SessionKey;
 
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
-use crate::session_key::SessionKey;
 
 pub(in crate::methods) async fn cancel(caller: &Arc<Caller>, params: QueueCancelParams) -> Result<Cancelled, Error> {
     let service = &caller.service;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use engine::Command;
 use engine::tables::lifecycle::LifecycleKind;
 use protocol::method::{ResumeParams, Resumed};
+use views::SessionKey;
 
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::unfinished;
-use crate::session_key::SessionKey;
 
 pub(in crate::methods) async fn resume(caller: &Arc<Caller>, params: ResumeParams) -> Result<Resumed, Error> {
     let service = &caller.service;

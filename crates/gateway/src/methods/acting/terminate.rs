@@ -5,11 +5,11 @@ use std::sync::Arc;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{CallOutcome, Command, Process, ProcessState, SessionRow, Timestamp};
 use protocol::method::{EndParams, SessionEnded};
+use views::SessionKey;
 
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
-use crate::session_key::SessionKey;
 
 pub(in crate::methods) async fn terminate(caller: &Arc<Caller>, params: EndParams) -> Result<SessionEnded, Error> {
     let service = &caller.service;

@@ -8,14 +8,14 @@ use engine::{BodyKind, Command, Content, Event, FileKind, LeftFile, RunId, Sessi
 use journal::{Journal, Read};
 use protocol::method::{FileAct, FilesUndone, RunParams, UndoParams, UndoneFile};
 use tools::{FileStore, FileVersion, PlannedFile, StoreLimits, UndoPlan};
+use views::files::{FileHistory, NetChange, RunFiles, Wanted, is_among, why_not_kept, workspace};
+use views::{fold_branch, lookup};
 
 use super::end::reading;
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::methods::reading::Contents;
 use crate::service::Service;
-use crate::show::files::{FileHistory, NetChange, RunFiles, Wanted, is_among, why_not_kept, workspace};
-use crate::show::{fold_branch, lookup};
 
 /// Paths that a refusal names.
 const NAMED: usize = 5;

@@ -11,7 +11,6 @@ use super::end::{self, reading};
 use crate::connection::{Caller, ReadPermit};
 use crate::error::Error;
 use crate::events::{End, is_over};
-use crate::show;
 
 pub(in crate::methods) async fn wait<'a>(
     caller: &'a Arc<Caller>,
@@ -27,7 +26,7 @@ pub(in crate::methods) async fn wait<'a>(
     *permit = None;
     if let Some(row) = service.runtime.journal().run(params.run_id)? {
         *permit = Some(caller.permit_to_read().await);
-        return reading(service, move |journal| show::waited(journal, &row)).await;
+        return reading(service, move |journal| Ok(views::waited(journal, &row)?)).await;
     }
     let (run_id, status) = (params.run_id, WaitStatus::Timeout);
     let (started_at, ended_at, error, stop_reason, reply) = (None, None, None, None, None);
@@ -42,7 +41,7 @@ async fn until_ended<'a>(caller: &'a Caller, run: RunId, permit: &mut Option<Rea
     let has_begun = row.is_some();
     if let Some(row) = row.filter(|row| row.outcome.is_some()) {
         *permit = Some(caller.permit_to_read().await);
-        return reading(service, move |journal| show::waited(journal, &row)).await;
+        return reading(service, move |journal| Ok(views::waited(journal, &row)?)).await;
     }
     // Its message may have been settled before the run began, or another run may take it.
     let receipt = journal.receipt(run.into())?;
@@ -63,7 +62,7 @@ async fn until_ended<'a>(caller: &'a Caller, run: RunId, permit: &mut Option<Rea
         End::Ran { ended, .. } => match journal.run(ended.run)? {
             Some(row) => {
                 *permit = Some(caller.permit_to_read().await);
-                reading(service, move |journal| show::waited(journal, &row)).await
+                reading(service, move |journal| Ok(views::waited(journal, &row)?)).await
             }
             None => Err(Error::Bug { what: format!("run {} has ended and has no row", ended.run) }),
         },

@@ -6,10 +6,10 @@ use engine::tables::lifecycle::{LifecycleKind, worst};
 use engine::{Flags, SessionRow};
 use protocol::method::{AgentsList, AgentsListed, NoParams};
 use protocol::show::AgentSummary;
+use views::{Source, session};
 
 use super::Reads;
 use crate::error::Error;
-use crate::show::{Source, session};
 
 impl Reads for AgentsList {
     fn read(source: &Source<'_>, _: NoParams) -> Result<AgentsListed, Error> {

@@ -6,11 +6,11 @@ use journal::check::{BranchSpan, Checkpoint, Replay, Verified};
 use journal::{Read as _, Reader};
 use protocol::method::{AuditParams, Audited, SessionsAudit, SessionsState, StateParams};
 use protocol::show::{AuditLine, StateAt, Verification};
+use views::audit::Auditor;
+use views::{Source, lookup, names, texts};
 
 use super::Reads;
 use crate::error::Error;
-use crate::show::audit::Auditor;
-use crate::show::{Source, lookup, names, texts};
 
 impl Reads for SessionsAudit {
     fn read(source: &Source<'_>, params: AuditParams) -> Result<Audited, Error> {
@@ -44,7 +44,7 @@ fn line(reader: &Reader, key: Option<&str>, branch: Option<&str>) -> Result<(Str
         (Ok(row), branch) => (row.key, branch.unwrap_or(row.branch)),
         // Quarantined branches belong to no session any more.
         (Err(_), Some(branch)) => ("no session".to_owned(), branch),
-        (Err(error), None) => return Err(error),
+        (Err(error), None) => return Err(error.into()),
     };
     Ok((key, reader.lineage(branch)?))
 }

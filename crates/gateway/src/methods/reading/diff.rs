@@ -9,11 +9,11 @@ use engine::{FileContent, FileKind};
 use protocol::method::{DiffParams, FileAct, FileDiff, RunDiff, RunParams, RunsDiff};
 use similar::{ChangeTag, TextDiff};
 use tools::{FileStore, FileVersion, Protected, StoreLimits};
+use views::files::{FileHistory, NetChange, net, why_not_kept};
+use views::{Source, lookup};
 
 use super::Reads;
 use crate::error::Error;
-use crate::show::files::{FileHistory, NetChange, net, why_not_kept};
-use crate::show::{Source, lookup};
 
 /// The largest content that is compared, bytes.
 const COMPARED_BYTES: usize = 1 << 20;

@@ -29,7 +29,7 @@ use protocol::method::{
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::show::Source;
+use views::Source;
 
 pub use agents::agents_without_journal;
 pub(in crate::methods) use diff::Contents;

@@ -2,10 +2,10 @@
 
 use engine::{Account, Cooldown, Ledger};
 use protocol::method::{CooldownView, LoweredLevelView, NoParams, ProfilesList, ProfilesListed, ProviderOrder};
+use views::Source;
 
 use super::Reads;
 use crate::error::Error;
-use crate::show::Source;
 
 impl Reads for ProfilesList {
     fn read(source: &Source<'_>, _: NoParams) -> Result<ProfilesListed, Error> {

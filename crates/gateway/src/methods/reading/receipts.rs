@@ -5,10 +5,10 @@ use engine::{MessageId, ReceiptRow, ReceiptState, SessionRow};
 use journal::Read;
 use protocol::method::{ReceiptParams, ReceiptsGet};
 use protocol::show::{ReceiptStory, SteerLeg};
+use views::{Source, fold_branch, lookup, session};
 
 use super::Reads;
 use crate::error::Error;
-use crate::show::{Source, fold_branch, lookup, session};
 
 impl Reads for ReceiptsGet {
     fn read(source: &Source<'_>, params: ReceiptParams) -> Result<ReceiptStory, Error> {

@@ -6,11 +6,11 @@ use engine::{LaneWait, RunId, RunRow, SessionId};
 use journal::Read;
 use protocol::method::{RunParams, RunsExplain, RunsList, RunsListParams, RunsListed, RunsShow, RunsTrace, Traced};
 use protocol::show::{Explained, RunStory, RunSummary};
+use views::events::wait;
+use views::{Source, explain, lookup, run, texts, trace};
 
 use super::{Reads, pages};
 use crate::error::Error;
-use crate::events::wait;
-use crate::show::{Source, explain, lookup, run, texts, trace};
 
 impl Reads for RunsList {
     fn read(source: &Source<'_>, params: RunsListParams) -> Result<RunsListed, Error> {
@@ -89,7 +89,7 @@ fn waiting(source: &Source<'_>, chosen: Option<SessionId>, wait: &LaneWait) -> R
 
 impl Reads for RunsShow {
     fn read(source: &Source<'_>, params: RunParams) -> Result<RunStory, Error> {
-        run::story(source, &lookup::run_or_message(source.read, &params)?, &source.texts())
+        Ok(run::story(source, &lookup::run_or_message(source.read, &params)?, &source.texts())?)
     }
 }
 
@@ -103,6 +103,6 @@ impl Reads for RunsTrace {
 
 impl Reads for RunsExplain {
     fn read(source: &Source<'_>, params: RunParams) -> Result<Explained, Error> {
-        explain(source, &lookup::run_or_message(source.read, &params)?)
+        Ok(explain(source, &lookup::run_or_message(source.read, &params)?)?)
     }
 }

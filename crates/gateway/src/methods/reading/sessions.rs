@@ -4,11 +4,11 @@ use protocol::method::{
     ContextParams, SessionParams, SessionsContext, SessionsList, SessionsListParams, SessionsListed, SessionsShow,
 };
 use protocol::show::{ContextStory, Shown};
+use views::beside::Beside;
+use views::{Source, context, lookup, session};
 
 use super::{Reads, pages};
 use crate::error::Error;
-use crate::show::beside::Beside;
-use crate::show::{Source, context, lookup, session};
 
 impl Reads for SessionsList {
     fn read(source: &Source<'_>, params: SessionsListParams) -> Result<SessionsListed, Error> {
@@ -24,12 +24,12 @@ impl Reads for SessionsList {
 impl Reads for SessionsShow {
     fn read(source: &Source<'_>, params: SessionParams) -> Result<Shown, Error> {
         let row = lookup::session(source.read, params.session_key.as_deref())?;
-        session::show(source, &row, params.limit, &source.texts())
+        Ok(session::show(source, &row, params.limit, &source.texts())?)
     }
 }
 
 impl Reads for SessionsContext {
     fn read(source: &Source<'_>, params: ContextParams) -> Result<ContextStory, Error> {
-        context::context(source.read, params.session_key.as_deref(), params.dropped, &source.texts())
+        Ok(context::context(source.read, params.session_key.as_deref(), params.dropped, &source.texts())?)
     }
 }

@@ -1,19 +1,19 @@
 //! `budget.show` and `usage`.
 
 use protocol::method::{BudgetShow, BudgetShowParams, BudgetStory, UsageGet, UsageParams, UsageStory};
+use views::{Source, budget, usage};
 
 use super::Reads;
 use crate::error::Error;
-use crate::show::{Source, budget, usage};
 
 impl Reads for BudgetShow {
     fn read(source: &Source<'_>, params: BudgetShowParams) -> Result<BudgetStory, Error> {
-        budget::budget(source.home, source.read, params.session_key.as_deref())
+        Ok(budget::budget(source.home, source.read, params.session_key.as_deref())?)
     }
 }
 
 impl Reads for UsageGet {
     fn read(source: &Source<'_>, params: UsageParams) -> Result<UsageStory, Error> {
-        usage::usage(source.read, &params)
+        Ok(usage::usage(source.read, &params)?)
     }
 }

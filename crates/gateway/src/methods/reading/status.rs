@@ -6,13 +6,13 @@ use std::path::Path;
 use engine::{Flags, Position, Resources, SessionRow};
 use protocol::method::{NoParams, StatusGet};
 use protocol::show::{LaneWait, Owner, Status, Unfinished};
+use views::beside::{Beside, last_outcome};
+use views::events::wait;
+use views::waiting::{Owned, waits_for, waits_until};
+use views::{Source, budget, fold_branch, lookup, owner};
 
 use super::Reads;
 use crate::error::Error;
-use crate::events::wait;
-use crate::show::beside::{Beside, last_outcome};
-use crate::show::waiting::{Owned, waits_for, waits_until};
-use crate::show::{Source, budget, fold_branch, lookup, owner};
 
 impl Reads for StatusGet {
     fn read(source: &Source<'_>, _: NoParams) -> Result<Status, Error> {
@@ -64,7 +64,7 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
             (waits_for, waits_until(&session), next, limit, session.flags(), resources)
         }
         Err(error) => {
-            let why = format!("a readable journal: {}", error.shape().message);
+            let why = format!("a readable journal: {}", Error::from(error).shape().message);
             (why, None, None, None, Flags::default(), Resources::default())
         }
     };

@@ -3,9 +3,9 @@
 use protocol::method::{Method, RunParams};
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use views::scene::Scene;
 
 use super::super::*;
-use crate::show::scene::Scene;
 
 /// A finished run, a run that streams with a call behind it, and a waiting message.
 fn busy() -> Scene {

@@ -9,11 +9,11 @@ use engine::tables::transitions::RunState;
 use engine::{CallOutcome, Found, ResumeMode};
 use protocol::method::RunParams;
 use protocol::show::{CallStage, Owner, RunStory, Status, TraceLine};
+use views::lookup;
+use views::scene::Scene;
 
 use super::status::gather;
 use super::*;
-use crate::show::lookup;
-use crate::show::scene::Scene;
 
 fn show(scene: &Scene, choice: &RunParams) -> RunStory {
     RunsShow::read(&Source::of(&scene.journal), choice.clone()).unwrap()
@@ -194,7 +194,7 @@ fn the_story_of_one_run_has_nothing_of_another() {
 #[test]
 fn a_run_is_found_by_a_unique_beginning_or_by_its_session() {
     let mut scene = Scene::new();
-    let none = lookup::run(&scene.journal, &RunParams::default()).unwrap_err();
+    let none = Error::from(lookup::run(&scene.journal, &RunParams::default()).unwrap_err());
     assert_eq!(
         (none.shape().details.unwrap().exit, none.to_string().as_str()),
         (4, "the session `agent:main:main` has no run yet")

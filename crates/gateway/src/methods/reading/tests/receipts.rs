@@ -4,9 +4,9 @@ use engine::tables::transitions::RunState;
 use engine::{Outcome, ReceiptState, ResumeMode};
 use protocol::method::{ReceiptParams, SessionsListParams};
 use protocol::show::ReceiptStory;
+use views::scene::Scene;
 
 use super::super::*;
-use crate::show::scene::Scene;
 
 fn of(scene: &Scene, params: ReceiptParams) -> Result<ReceiptStory, Error> {
     ReceiptsGet::read(&Source::of(&scene.journal), params)

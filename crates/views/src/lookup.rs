@@ -4,8 +4,8 @@ use engine::{MessageId, ReceiptRow, ReceiptState, RunId, RunRow, SessionId, Sess
 use journal::Read;
 use protocol::method::RunParams;
 
+use crate::SessionKey;
 use crate::error::Error;
-use crate::session_key::SessionKey;
 
 /// A run that was found.
 #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -64,7 +64,7 @@ pub fn run_to_end(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error
 }
 
 /// The active run of a session, else its last one, else the one that starts next.
-pub(crate) fn last(read: &dyn Read, session: &SessionRow) -> Result<Option<FoundRun>, Error> {
+pub fn last(read: &dyn Read, session: &SessionRow) -> Result<Option<FoundRun>, Error> {
     let row = match session.run {
         Some(run) => read.run(run)?,
         None => read.runs_before(Some(session.session), None, 1)?.pop(),
@@ -77,7 +77,7 @@ pub(crate) fn last(read: &dyn Read, session: &SessionRow) -> Result<Option<Found
 }
 
 /// The waiting messages of a session, in order.
-pub(crate) fn queued(read: &dyn Read, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
+pub fn queued(read: &dyn Read, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
     let mut receipts = read.receipts(session)?;
     receipts.retain(|receipt| receipt.state == ReceiptState::Queued);
     Ok(receipts)

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::Error;
-use crate::show::is_unsafe;
+use crate::is_unsafe;
 
 /// The key of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]

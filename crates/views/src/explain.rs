@@ -14,7 +14,7 @@ use super::{Source, budget, owner};
 use crate::error::Error;
 
 /// Explains a run that was found. `until` is absent without an owner, because only an owner keeps time.
-pub(crate) fn explain(source: &Source<'_>, found: &FoundRun) -> Result<Explained, Error> {
+pub fn explain(source: &Source<'_>, found: &FoundRun) -> Result<Explained, Error> {
     let owned = if owner(source.home).is_some() { Owned::Yes } else { Owned::No };
     let (session, since) = session(source, found)?;
     let ended = found.row.as_ref().and_then(|row| row.ended_at.zip(row.outcome));

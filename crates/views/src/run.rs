@@ -16,7 +16,7 @@ use super::{Source, Texts, budget, fold_branch, reply};
 use crate::error::Error;
 
 /// A run from its row.
-pub(crate) fn of_row(row: &RunRow, key: &str) -> RunSummary {
+pub fn of_row(row: &RunRow, key: &str) -> RunSummary {
     RunSummary {
         run: row.run,
         session: row.session,
@@ -36,7 +36,7 @@ pub(crate) fn of_row(row: &RunRow, key: &str) -> RunSummary {
 }
 
 /// A run that was found; it may still be queued.
-pub(crate) fn of(found: &FoundRun) -> RunSummary {
+pub fn of(found: &FoundRun) -> RunSummary {
     let key = &found.session.key;
     if let Some(row) = &found.row {
         return of_row(row, key);
@@ -60,7 +60,7 @@ pub(crate) fn of(found: &FoundRun) -> RunSummary {
 }
 
 /// Reads a run's branch and collects its story.
-pub(crate) fn story(source: &Source<'_>, found: &FoundRun, texts: Texts<'_>) -> Result<RunStory, Error> {
+pub fn story(source: &Source<'_>, found: &FoundRun, texts: Texts<'_>) -> Result<RunStory, Error> {
     let line = source.read.history(of(found).branch)?;
     let budget = if found.session.run == Some(found.run) {
         budget::limited(source, &fold_branch(source.read, &found.session)?)?
@@ -76,7 +76,7 @@ pub(crate) fn story(source: &Source<'_>, found: &FoundRun, texts: Texts<'_>) -> 
 }
 
 /// The story of a run in its branch.
-pub(crate) fn project(
+pub fn project(
     beside: &Beside<'_>,
     found: &FoundRun,
     line: &StoredLineage,

@@ -19,18 +19,20 @@ const COMMAND_CHARS: usize = 200;
 
 /// A path before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NetChange {
-    pub(crate) before: Option<FileVersion>,
-    pub(crate) after: Option<FileVersion>,
+pub struct NetChange {
+    /// What it was.
+    pub before: Option<FileVersion>,
+    /// What it is.
+    pub after: Option<FileVersion>,
     /// Why it cannot be taken back; none = it can.
-    pub(crate) not_kept: Option<NotKept>,
+    pub not_kept: Option<NotKept>,
     /// Why it may be a change of somebody else; none = it is not.
-    pub(crate) doubt: Option<Doubt>,
+    pub doubt: Option<Doubt>,
 }
 
 /// Why a change may be one of somebody else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Doubt {
+pub enum Doubt {
     /// Somebody changed the file between two calls of the run.
     Between,
     /// Another run worked in the folder at the same time.
@@ -49,7 +51,7 @@ impl Doubt {
     }
 
     /// The reason, for a person.
-    pub(crate) fn why(self) -> &'static str {
+    pub fn why(self) -> &'static str {
         match self {
             Self::Between => "somebody else changed it between two calls of the run",
             Self::AnotherRun => "another run worked in the folder at the same time, so it may be its change",
@@ -59,7 +61,7 @@ impl Doubt {
 }
 
 /// Why a change cannot be taken back, for a person.
-pub(crate) fn why_not_kept(why: NotKept) -> &'static str {
+pub fn why_not_kept(why: NotKept) -> &'static str {
     match why {
         NotKept::TooLarge => "it is larger than what is kept (undo.file_mb)",
         NotKept::Ignored => "rules such as .gitignore leave it out",
@@ -79,21 +81,22 @@ pub(crate) fn why_not_kept(why: NotKept) -> &'static str {
 
 /// What the runs of a line changed.
 #[derive(Debug, Default)]
-pub(crate) struct FileHistory {
+pub struct FileHistory {
     /// The runs that started, oldest first.
-    pub(crate) runs: Vec<RunFiles>,
+    pub runs: Vec<RunFiles>,
     /// The undos that ended, oldest first.
     undos: Vec<EndedUndo>,
 }
 
 /// What a run changed.
 #[derive(Debug)]
-pub(crate) struct RunFiles {
-    pub(crate) run: RunId,
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct RunFiles {
+    pub run: RunId,
     settings: Hash,
-    pub(crate) changes: Vec<FilesChanged>,
+    pub changes: Vec<FilesChanged>,
     /// Why changes of commands are not recorded.
-    pub(crate) unrecorded: BTreeSet<NotKept>,
+    pub unrecorded: BTreeSet<NotKept>,
     /// The commands that it started, by the bodies of their arguments.
     commands: Vec<(CallId, Hash)>,
 }
@@ -105,15 +108,16 @@ struct EndedUndo {
 }
 
 /// What can be done with the files of a run, and from where each path comes.
-pub(crate) struct Wanted {
-    pub(crate) run: RunId,
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct Wanted {
+    pub run: RunId,
     /// Per path what the undo expects to find, and what is to be there.
-    pub(crate) files: BTreeMap<String, NetChange>,
+    pub files: BTreeMap<String, NetChange>,
 }
 
 impl FileHistory {
     /// Reads the line of a branch.
-    pub(crate) fn read(read: &dyn Read, branch: BranchId) -> Result<Self, Error> {
+    pub fn read(read: &dyn Read, branch: BranchId) -> Result<Self, Error> {
         let line = read.history(branch)?;
         let mut history = Self::default();
         let mut open: BTreeMap<EffectId, UndoStarted> = BTreeMap::new();
@@ -155,12 +159,13 @@ impl FileHistory {
         self.runs.iter_mut().rev().find(|known| known.run == run)
     }
 
-    pub(crate) fn run(&self, run: RunId) -> Option<&RunFiles> {
+    /// What this run changed, if it started.
+    pub fn run(&self, run: RunId) -> Option<&RunFiles> {
         self.runs.iter().find(|known| known.run == run)
     }
 
     /// The last runs that changed files, oldest first.
-    pub(crate) fn last(&self, number: usize) -> Vec<&RunFiles> {
+    pub fn last(&self, number: usize) -> Vec<&RunFiles> {
         let changed = self.runs.iter().filter(|run| !run.net().is_empty() || !run.unrecorded.is_empty());
         let mut last: Vec<_> = changed.rev().take(number).collect();
         last.reverse();
@@ -168,7 +173,7 @@ impl FileHistory {
     }
 
     /// What an undo of this run would restore; of the last run with anything to undo, if none is named.
-    pub(crate) fn to_undo(&self, read: &dyn Read, run: Option<RunId>) -> Result<Option<Wanted>, Error> {
+    pub fn to_undo(&self, read: &dyn Read, run: Option<RunId>) -> Result<Option<Wanted>, Error> {
         for known in self.runs.iter().rev().filter(|known| run.is_none_or(|run| run == known.run)) {
             let undone = self.undone(read, known.run)?;
             let mut files = known.net();
@@ -182,7 +187,7 @@ impl FileHistory {
     }
 
     /// What a redo of this run would make once more; of the run that was undone last, if none is named.
-    pub(crate) fn to_redo(&self, read: &dyn Read, run: Option<RunId>) -> Result<Option<Wanted>, Error> {
+    pub fn to_redo(&self, read: &dyn Read, run: Option<RunId>) -> Result<Option<Wanted>, Error> {
         let undone = self.undos.iter().rev().map(|undo| undo.started.run);
         for undone in undone.filter(|undone| run.is_none_or(|run| run == *undone)) {
             let files = self.undone(read, undone)?;
@@ -226,22 +231,22 @@ impl NetChange {
 
 impl RunFiles {
     /// What it changed in all: each path once, without those that are as before.
-    pub(crate) fn net(&self) -> BTreeMap<String, NetChange> {
+    pub fn net(&self) -> BTreeMap<String, NetChange> {
         net([self])
     }
 
     /// The folder in which it worked; none if its settings are gone.
-    pub(crate) fn workspace(&self, read: &dyn Read) -> Result<Option<String>, Error> {
+    pub fn workspace(&self, read: &dyn Read) -> Result<Option<String>, Error> {
         workspace(read, self.settings)
     }
 
     /// Why not all of its changes are recorded, for a person.
-    pub(crate) fn unrecorded(&self) -> Vec<String> {
+    pub fn unrecorded(&self) -> Vec<String> {
         self.unrecorded.iter().map(|why| why_not_kept(*why).to_owned()).collect()
     }
 
     /// The commands that it started.
-    pub(crate) fn commands(&self, read: &dyn Read) -> Result<Vec<String>, Error> {
+    pub fn commands(&self, read: &dyn Read) -> Result<Vec<String>, Error> {
         let mut commands = vec![];
         for (_, arguments) in &self.commands {
             let arguments = read.body(arguments)?.and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -254,13 +259,13 @@ impl RunFiles {
 }
 
 /// The workspace of the run with these settings.
-pub(crate) fn workspace(read: &dyn Read, settings: Hash) -> Result<Option<String>, Error> {
+pub fn workspace(read: &dyn Read, settings: Hash) -> Result<Option<String>, Error> {
     let settings = read.body(&settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok());
     Ok(settings.map(|settings| settings.workspace.clone()))
 }
 
 /// What several runs changed together, in order.
-pub(crate) fn net<'a>(runs: impl IntoIterator<Item = &'a RunFiles>) -> BTreeMap<String, NetChange> {
+pub fn net<'a>(runs: impl IntoIterator<Item = &'a RunFiles>) -> BTreeMap<String, NetChange> {
     let mut net: BTreeMap<String, (NetChange, Vec<Option<FileVersion>>)> = BTreeMap::new();
     for change in runs.into_iter().flat_map(|run| &run.changes) {
         let version = |content: Option<FileContent>, mode| content.map(|content| FileVersion { content, mode });
@@ -281,7 +286,7 @@ pub(crate) fn net<'a>(runs: impl IntoIterator<Item = &'a RunFiles>) -> BTreeMap<
 
 /// Whether a path is one of these, or in one of these folders. Paths are relative to the workspace, or absolute.
 /// The workspace may be named by a link.
-pub(crate) fn is_among(workspaces: &[PathBuf], path: &str, among: &[String]) -> bool {
+pub fn is_among(workspaces: &[PathBuf], path: &str, among: &[String]) -> bool {
     let is_in = |root: &PathBuf, chosen: &String| root.join(path).starts_with(root.join(chosen));
     among.is_empty() || among.iter().any(|chosen| workspaces.iter().any(|root| is_in(root, chosen)))
 }

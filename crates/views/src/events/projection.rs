@@ -17,7 +17,7 @@ use super::batch_position::{BatchPosition, LinePosition};
 use super::lines::LastRun;
 use super::position::StreamPosition;
 use super::shows::Shows;
-use crate::show::names;
+use crate::names;
 
 /// Characters of a call's arguments or output that a line shows; the journal holds the whole text.
 const PREVIEW_CHARS: usize = 400;
@@ -104,7 +104,7 @@ impl Candidates {
 }
 
 /// The bytes of the texts that the line of an event may have, or is made of.
-pub(super) fn text_bytes(event: &Event) -> u64 {
+pub fn text_bytes(event: &Event) -> u64 {
     match event {
         Event::TextAdded(e) => e.text.len() as u64,
         Event::ReasoningAdded(e) => e.text.len() as u64,

@@ -11,15 +11,15 @@ use super::{Texts, lookup};
 use crate::error::Error;
 
 /// The items that the last summary of a session replaces.
-pub(crate) struct Dropped {
+pub struct Dropped {
     /// The compaction that made it.
-    pub(crate) compaction: EffectId,
+    pub compaction: EffectId,
     /// The items, with their entries.
-    pub(crate) items: Vec<ItemAt>,
+    pub items: Vec<ItemAt>,
 }
 
 /// The items that the current summary replaces; `None` without a summary, or if the entries before it were removed.
-pub(crate) fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
+pub fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
     let mut all = BTreeMap::new();
     let session = walk(
         line,
@@ -39,7 +39,7 @@ pub(crate) fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
 }
 
 /// The content of the next request of a session; with `only_dropped`, the items that its last summary replaces.
-pub(crate) fn context(
+pub fn context(
     read: &dyn Read,
     key: Option<&str>,
     only_dropped: bool,

@@ -5,7 +5,7 @@ use engine::{Event, QueueWatch, Record, Seq, Session};
 use protocol::event::MessageShows;
 
 use super::projection::Source;
-use crate::show::fold::fold;
+use crate::fold::fold;
 
 /// How far the messages of a session were followed.
 #[derive(Debug, Default)]

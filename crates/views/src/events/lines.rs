@@ -18,7 +18,7 @@ use super::missed::recovered;
 use super::position::{Reached, StreamPosition};
 use super::projection::{Line, Projection, Source};
 use super::wait;
-use crate::show::beside::{ROWS, at_rest, budget_of, last_ended};
+use crate::beside::{ROWS, at_rest, budget_of, last_ended};
 
 /// The content of a state line.
 pub(super) type State = StateChange;

@@ -74,7 +74,7 @@ impl StreamPosition {
     }
 
     /// The position in a session's stream behind this entry.
-    pub(crate) fn at(epoch: Epoch, seq: Seq) -> Self {
+    pub fn at(epoch: Epoch, seq: Seq) -> Self {
         Self { epoch, last: seq.0, ..Self::default() }
     }
 
@@ -84,7 +84,7 @@ impl StreamPosition {
     }
 
     /// The stream that it belongs to.
-    pub(super) fn scope(&self) -> StreamScope {
+    pub fn scope(&self) -> StreamScope {
         if self.sessions.is_some() { StreamScope::Home } else { StreamScope::Session }
     }
 
@@ -99,12 +99,12 @@ impl StreamPosition {
     }
 
     /// The last entry of a session.
-    pub(super) fn seq(&self) -> Seq {
+    pub fn seq(&self) -> Seq {
         Seq(self.last)
     }
 
     /// The last entry of the home.
-    pub(super) fn head(&self) -> Position {
+    pub fn head(&self) -> Position {
         Position(self.last)
     }
 
@@ -186,7 +186,7 @@ impl StreamPosition {
     }
 
     /// Whether this much of an effect that is open here was seen.
-    pub(super) fn has_reached(&self, (effect, end): (EffectId, u64)) -> bool {
+    pub fn has_reached(&self, (effect, end): (EffectId, u64)) -> bool {
         self.effects.get(&effect).is_some_and(|reached| end <= reached.end)
     }
 
@@ -216,7 +216,7 @@ impl StreamPosition {
 /// Methods for the stream of the home.
 impl StreamPosition {
     /// Marks all these positions as seen.
-    pub(super) fn see_range(&mut self, (first, last): (Position, Position), epoch: Epoch) {
+    pub fn see_range(&mut self, (first, last): (Position, Position), epoch: Epoch) {
         if last.0 > self.last {
             if first.0 > self.last + 1 {
                 self.gaps.push((self.last + 1, first.0 - 1));
@@ -257,7 +257,7 @@ impl StreamPosition {
     }
 
     /// Advances past this line. Returns the position of the entry that it reports.
-    pub(super) fn follow(&mut self, line: &Line) -> Option<Position> {
+    pub fn follow(&mut self, line: &Line) -> Option<Position> {
         let (batch, entry) = (line.at.batch(), line.at.entry(&line.event));
         if let Some(position) = entry {
             self.see_range((position, position), batch.epoch);
@@ -272,7 +272,7 @@ impl StreamPosition {
     }
 
     /// The position in one of these sessions.
-    pub(super) fn session(&self, branch: BranchId) -> Option<&Self> {
+    pub fn session(&self, branch: BranchId) -> Option<&Self> {
         self.sessions.as_ref()?.get(&branch)
     }
 

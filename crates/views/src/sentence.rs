@@ -25,7 +25,7 @@ pub(crate) struct Narrator<'a> {
 }
 
 /// The names of candidates: with their profile, as failures name them, if there are several.
-pub(crate) fn names(candidates: &[Candidate]) -> Vec<String> {
+pub fn names(candidates: &[Candidate]) -> Vec<String> {
     match candidates {
         [one] => vec![format!("{}/{}", one.provider, one.model)],
         several => several.iter().map(ToString::to_string).collect(),

@@ -14,27 +14,30 @@ use super::{Source, owner};
 use crate::error::Error;
 
 /// Reads what is shown beside the flags of several sessions; reads the same settings once.
-pub(crate) struct Beside<'a> {
-    pub(crate) source: &'a Source<'a>,
+pub struct Beside<'a> {
+    /// The home.
+    pub source: &'a Source<'a>,
     memory: Option<u64>,
     budgets: RefCell<BTreeMap<Hash, Budget>>,
-    pub(crate) pool: SharedPool,
+    /// What all sessions share.
+    pub pool: SharedPool,
 }
 
 impl<'a> Beside<'a> {
-    pub(crate) fn new(source: &'a Source<'a>) -> Self {
+    /// Asks the system about the owner of the home.
+    pub fn new(source: &'a Source<'a>) -> Self {
         let memory = owner(source.home).and_then(|owner| owner.resident_bytes);
         Self { source, memory, budgets: RefCell::default(), pool: SharedPool::default() }
     }
 
     /// The flags of a session, of which the journal does not know that it waits for space on the disk.
-    pub(crate) fn flags(&self, row: &SessionRow, flags: Flags) -> Flags {
+    pub fn flags(&self, row: &SessionRow, flags: Flags) -> Flags {
         let is_full = self.source.full.contains(&row.key);
         if is_full { flags.with_full_store(row.lifecycle) } else { flags }
     }
 
     /// The resources of a session. `session` is its state if it was read; `last` is its last run.
-    pub(crate) fn of_session(
+    pub fn of_session(
         &self,
         row: &SessionRow,
         session: Option<&Session>,
@@ -53,7 +56,7 @@ impl<'a> Beside<'a> {
     }
 
     /// The resources of one run: its tokens and their limit, the rest as of its session.
-    pub(crate) fn of_run(&self, found: &FoundRun, session: &Session) -> Result<Resources, Error> {
+    pub fn of_run(&self, found: &FoundRun, session: &Session) -> Result<Resources, Error> {
         let (row, configured) = (found.row.as_ref(), self.budget(found.row.as_ref())?);
         let resources = self.of_session(&found.session, Some(session), row)?;
         let started_at = row.map(|row| row.started_at);
@@ -78,7 +81,7 @@ impl<'a> Beside<'a> {
 }
 
 /// The resources of a session without an active run, from its row.
-pub(crate) fn at_rest(row: &SessionRow, totals: &SessionTotals, configured: &Budget) -> Resources {
+pub fn at_rest(row: &SessionRow, totals: &SessionTotals, configured: &Budget) -> Resources {
     let resources = Resources {
         memory_limit: configured.memory,
         session_bytes: totals.spent.bytes,
@@ -90,23 +93,23 @@ pub(crate) fn at_rest(row: &SessionRow, totals: &SessionTotals, configured: &Bud
 }
 
 /// The configured limits of a run.
-pub(crate) fn budget_of(read: &dyn Read, run: &RunRow) -> Result<Budget, Error> {
+pub fn budget_of(read: &dyn Read, run: &RunRow) -> Result<Budget, Error> {
     let settings = read.body(&run.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok());
     Ok(settings.map(|settings| settings.budget).unwrap_or_default())
 }
 
 /// How the last run of a session that has ended did so.
-pub(crate) fn last_outcome(read: &dyn Read, session: SessionId) -> Result<Option<Outcome>, Error> {
+pub fn last_outcome(read: &dyn Read, session: SessionId) -> Result<Option<Outcome>, Error> {
     let rows = read.runs_before(Some(session), None, ROWS)?;
     Ok(last_ended(&rows, None).and_then(|row| row.outcome))
 }
 
 /// How many of the last runs are read for the last one that has ended: one at most is active, and the others are here for a
 /// reader that is behind.
-pub(crate) const ROWS: usize = 4;
+pub const ROWS: usize = 4;
 
 /// The last of these runs, oldest first, that had ended by then.
-pub(crate) fn last_ended(rows: &[RunRow], until: Option<Timestamp>) -> Option<&RunRow> {
+pub fn last_ended(rows: &[RunRow], until: Option<Timestamp>) -> Option<&RunRow> {
     let ended = |row: &&RunRow| row.ended_at.is_some_and(|at| until.is_none_or(|until| at <= until));
     rows.iter().rev().find(ended)
 }

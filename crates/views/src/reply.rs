@@ -25,7 +25,7 @@ const ARGUMENT_CHARS: usize = 160;
 const PIECE: u64 = 512;
 
 /// The entries of a run, up to its end. If its first entries were removed, all entries that remain in its branch.
-pub(crate) fn entries(read: &dyn Read, row: &RunRow) -> Result<Vec<Entry>, Error> {
+pub fn entries(read: &dyn Read, row: &RunRow) -> Result<Vec<Entry>, Error> {
     let (mut entries, mut from) = (vec![], row.first_seq);
     let last = read.last(row.branch)?;
     while from <= last && end_of(&entries, row.run).is_none() {
@@ -50,7 +50,7 @@ pub fn reply(read: &dyn Read, row: &RunRow, texts: Texts<'_>) -> Result<Option<R
 }
 
 /// The same from all batches of the run.
-pub(crate) fn reply_of(batches: &[Arc<Batch>], row: &RunRow, texts: Texts<'_>) -> Result<Option<Reply>, Error> {
+pub fn reply_of(batches: &[Arc<Batch>], row: &RunRow, texts: Texts<'_>) -> Result<Option<Reply>, Error> {
     let bodies = batches.iter().flat_map(|batch| &batch.bodies);
     let settings = bodies.rev().find(|content| content.body.hash == row.settings).map(|content| &*content.bytes);
     let records = batches.iter().flat_map(|batch| &batch.records).filter(|record| record.seq.is_some());
@@ -88,7 +88,7 @@ pub fn waited(read: &dyn Read, row: &RunRow) -> Result<Waited, Error> {
 }
 
 /// The end of a run, and its time.
-pub(crate) fn end_of(entries: &[Entry], run: RunId) -> Option<(Timestamp, &RunEnded)> {
+pub fn end_of(entries: &[Entry], run: RunId) -> Option<(Timestamp, &RunEnded)> {
     end_in(entries.iter().map(|entry| (&entry.event, entry.at)), run)
 }
 

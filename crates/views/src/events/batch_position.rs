@@ -6,9 +6,11 @@ use runtime::Published;
 
 /// The anchor of a batch in its session and in the home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BatchPosition {
-    pub(super) branch: BranchId,
-    pub(super) epoch: Epoch,
+pub struct BatchPosition {
+    /// The branch of its session.
+    pub branch: BranchId,
+    /// The epoch of its owner.
+    pub epoch: Epoch,
     /// The last entry and the number of entries; `None` for progress alone.
     entries: Option<(Seq, u64)>,
     /// The position of the last entry, or of the home's last entry before it.
@@ -27,7 +29,8 @@ pub struct LinePosition {
 }
 
 impl BatchPosition {
-    pub(crate) fn of(published: &Published) -> Self {
+    /// The anchor of a committed batch, or of progress.
+    pub fn of(published: &Published) -> Self {
         let records = &published.batch.records;
         let seqs = || records.iter().filter_map(|record| record.seq);
         let entries = seqs().next_back().map(|last| (last, seqs().count() as u64));
@@ -35,24 +38,24 @@ impl BatchPosition {
     }
 
     /// The anchor of an entry that is read back.
-    pub(super) fn of_entry(branch: BranchId, entry: &Entry) -> Self {
+    pub fn of_entry(branch: BranchId, entry: &Entry) -> Self {
         Self { branch, epoch: entry.epoch, entries: Some((entry.seq, 1)), position: entry.position }
     }
 
     /// The anchor of a line without an entry.
-    pub(super) fn nowhere(branch: BranchId) -> Self {
+    pub fn nowhere(branch: BranchId) -> Self {
         Self { branch, epoch: Epoch::default(), entries: None, position: Position::default() }
     }
 
     /// The anchor of a batch of this many entries, the last of them here.
-    #[cfg(test)]
-    pub(super) fn of_entries(branch: BranchId, epoch: Epoch, entries: (Seq, u64), position: Position) -> Self {
+    #[cfg(any(test, feature = "scene"))]
+    pub fn of_entries(branch: BranchId, epoch: Epoch, entries: (Seq, u64), position: Position) -> Self {
         Self { branch, epoch, entries: Some(entries), position }
     }
 
     /// Whether a reader that has read everything up to this position has read the batch; `None` if it cannot
     /// be decided from positions.
-    pub(super) fn was_read(&self, until: Position) -> Option<bool> {
+    pub fn was_read(&self, until: Position) -> Option<bool> {
         match self.entries {
             Some(_) => Some(self.position <= until),
             None if self.position < until => Some(true),
@@ -63,7 +66,7 @@ impl BatchPosition {
     }
 
     /// The positions of its entries.
-    pub(super) fn range(&self) -> Option<(Position, Position)> {
+    pub fn range(&self) -> Option<(Position, Position)> {
         let (_, count) = self.entries?;
         Some((Position(self.position.0 + 1 - count), self.position))
     }
@@ -78,26 +81,27 @@ impl BatchPosition {
 
 impl LinePosition {
     /// The anchor of a progress line behind this offset of its effect.
-    pub(super) fn new(batch: BatchPosition, seq: Seq, progress: Option<(EffectId, u64)>) -> Self {
+    pub fn new(batch: BatchPosition, seq: Seq, progress: Option<(EffectId, u64)>) -> Self {
         Self { batch, seq, progress }
     }
 
-    pub(super) fn batch(&self) -> &BatchPosition {
+    /// The batch that it comes from.
+    pub fn batch(&self) -> &BatchPosition {
         &self.batch
     }
 
     /// The entry; for progress and states, the entry before it.
-    pub(super) fn seq(&self) -> Seq {
+    pub fn seq(&self) -> Seq {
         self.seq
     }
 
     /// The effect of progress, and the offset behind it.
-    pub(super) fn progress(&self) -> Option<(EffectId, u64)> {
+    pub fn progress(&self) -> Option<(EffectId, u64)> {
         self.progress
     }
 
     /// The position of the entry that this line reports; `None` for progress and states.
-    pub(super) fn entry(&self, line: &protocol::Event) -> Option<Position> {
+    pub fn entry(&self, line: &protocol::Event) -> Option<Position> {
         let has_entry = self.progress.is_none() && !line.is_state();
         self.batch.position_of(self.seq).filter(|_| has_entry)
     }

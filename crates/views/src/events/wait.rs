@@ -11,7 +11,7 @@ use super::batch_position::{BatchPosition, LinePosition};
 use super::position::StreamPosition;
 
 /// A wait in the shape of the protocol.
-pub(crate) fn shape(wait: &engine::LaneWait) -> LaneWait {
+pub fn shape(wait: &engine::LaneWait) -> LaneWait {
     let behind =
         wait.behind.iter().map(|request| LaneHolder { session: request.session.to_string(), run: request.run });
     let agent = (wait.bound == Bound::Agent).then(|| wait.request.agent.to_string());
@@ -21,7 +21,7 @@ pub(crate) fn shape(wait: &engine::LaneWait) -> LaneWait {
 }
 
 /// The line of a wait, for a reader at this cursor.
-pub(crate) fn line_now(cursor: &StreamPosition, wait: &engine::LaneWait, at: Timestamp) -> Line {
+pub fn line_now(cursor: &StreamPosition, wait: &engine::LaneWait, at: Timestamp) -> Line {
     line(cursor, &wait.request, at, waiting(wait, at))
 }
 

@@ -9,7 +9,8 @@ use protocol::method::{UsageBy, UsageParams, UsageRow, UsageStory};
 use super::lookup;
 use crate::error::Error;
 
-pub(crate) fn usage(read: &dyn Read, params: &UsageParams) -> Result<UsageStory, Error> {
+/// What runs used, summed as the parameters say.
+pub fn usage(read: &dyn Read, params: &UsageParams) -> Result<UsageStory, Error> {
     let session = params.session_key.as_deref().map(|key| lookup::session(read, Some(key))).transpose()?;
     let keys: BTreeMap<SessionId, String> = match params.by {
         UsageBy::Session => read.sessions()?.into_iter().map(|row| (row.session, row.key)).collect(),

@@ -12,11 +12,11 @@ use journal::Read;
 use protocol::method::{BudgetLine, BudgetStory};
 
 use super::{Source, fold_branch, lookup, owner};
+use crate::SessionKey;
 use crate::error::Error;
-use crate::session_key::SessionKey;
 
 /// The budget of the session of this key, as of its last entry.
-pub(crate) fn budget(home: &Path, read: &dyn Read, key: Option<&str>) -> Result<BudgetStory, Error> {
+pub fn budget(home: &Path, read: &dyn Read, key: Option<&str>) -> Result<BudgetStory, Error> {
     let row = lookup::session(read, key)?;
     let session = fold_branch(read, &row)?;
     let last = lookup::last(read, &row)?.and_then(|found| found.row);
@@ -34,7 +34,7 @@ pub(super) fn limited(source: &Source<'_>, session: &Session) -> Result<Vec<Budg
 }
 
 /// The limit that leaves too little for the next request of a run, if the run waits for it.
-pub(crate) fn awaited(read: &dyn Read, pool: &SharedPool, session: &Session) -> Result<Option<Limit>, Error> {
+pub fn awaited(read: &dyn Read, pool: &SharedPool, session: &Session) -> Result<Option<Limit>, Error> {
     let Some(run) = session.run().filter(|_| awaits(session)) else { return Ok(None) };
     let Some(settings) = settings(read, run.settings)? else { return Ok(None) };
     let needs = session.needs(&settings).unwrap_or_default();
@@ -77,7 +77,7 @@ fn budgets(
 }
 
 /// The limits of the agent of this key, of a day and of the home.
-pub(crate) fn shared(home: &Path, read: &dyn Read, key: &SessionKey) -> Result<BudgetStory, Error> {
+pub fn shared(home: &Path, read: &dyn Read, key: &SessionKey) -> Result<BudgetStory, Error> {
     match budget(home, read, Some(&key.to_string())) {
         // The limits of the home need no session.
         Err(Error::NotFound { .. }) => {
@@ -92,7 +92,7 @@ pub(crate) fn shared(home: &Path, read: &dyn Read, key: &SessionKey) -> Result<B
 /// What the sessions of a home share, for one command: it costs a look at the whole home, so it is read once, and only if
 /// there is a limit.
 #[derive(Default)]
-pub(crate) struct SharedPool {
+pub struct SharedPool {
     ledger: OnceCell<Ledger>,
     pool: OnceCell<BudgetPool>,
 }
@@ -169,7 +169,7 @@ fn lines(budget: &ScopeBudget, needs: &Spent) -> Vec<BudgetLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::scene::Scene;
+    use crate::scene::Scene;
 
     #[test]
     fn r23_the_budgets_that_sessions_share_are_read_once_for_a_command() {

@@ -19,7 +19,7 @@ const CHAT_TEXT_BYTES: usize = 256 << 10;
 
 /// The answers in progress, as one subscriber has received them.
 #[derive(Debug, Default)]
-pub(crate) struct Chats {
+pub struct Chats {
     runs: BTreeMap<RunId, ChatReply>,
 }
 
@@ -84,7 +84,7 @@ impl ChatReply {
 
 impl Chats {
     /// The chat state of a reader at this cursor: the text of the run that was active there.
-    pub(crate) fn behind(store: &dyn Read, session: &SessionRow, cursor: &StreamPosition) -> Result<Self, Error> {
+    pub fn behind(store: &dyn Read, session: &SessionRow, cursor: &StreamPosition) -> Result<Self, Error> {
         let mut chats = Self::default();
         let batch = BatchPosition::nowhere(session.branch);
         let source = Source { key: &session.key, batch, bodies: &[], store };
@@ -124,7 +124,7 @@ impl Chats {
     }
 
     /// Returns the chat event of a line, if there is one.
-    pub(crate) fn observe(&mut self, line: &protocol::Event) -> Option<Chat> {
+    pub fn observe(&mut self, line: &protocol::Event) -> Option<Chat> {
         let run = line.run?;
         match &line.what {
             Stream::Assistant(AssistantLine::Delta(delta)) => {
@@ -155,7 +155,7 @@ impl Chats {
             }
             Stream::Queue(QueueLine::Settled { .. }) => {
                 let state = line.never_began(run)?;
-                let error_message = crate::show::never_began(state);
+                let error_message = crate::never_began(state);
                 Some(Chat { error_message, ..chat(line, run, ChatState::Aborted, String::new()) })
             }
             _ => self.end(line).map(|chat| chat()),
@@ -163,7 +163,7 @@ impl Chats {
     }
 
     /// The end of a run, if this line is one: how to make its chat event, which all subscribers share.
-    pub(crate) fn end<'a>(&mut self, line: &'a protocol::Event) -> Option<impl Fn() -> Chat + 'a> {
+    pub fn end<'a>(&mut self, line: &'a protocol::Event) -> Option<impl Fn() -> Chat + 'a> {
         let (run, end) = (line.run?, line.run_end()?);
         self.runs.remove(&run);
         Some(move || last(line, run, end))

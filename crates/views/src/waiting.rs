@@ -7,13 +7,14 @@ use engine::{
 
 /// Whether a process owns the home and can make progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owned {
+#[allow(missing_docs, reason = "the variants say it themselves")]
+pub enum Owned {
     Yes,
     No,
 }
 
 /// What the session waits for. `requests` are its open approval requests; `limit` is the one that its run waits for.
-pub(crate) fn waits_for(session: &Session, requests: &[ApprovalRow], limit: Option<&Limit>, owned: Owned) -> String {
+pub fn waits_for(session: &Session, requests: &[ApprovalRow], limit: Option<&Limit>, owned: Owned) -> String {
     match (&session.lifecycle, owned) {
         (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; repair it with `{remedy}`"),
         (Lifecycle::Suspended(run), _) => paused(run),
@@ -103,7 +104,7 @@ fn run_waits_for(run: &Run, requests: &[ApprovalRow], limit: Option<&Limit>) -> 
 }
 
 /// Until when the session waits; `None` if no time is known. It is the same with and without an owner.
-pub(crate) fn waits_until(session: &Session) -> Option<Timestamp> {
+pub fn waits_until(session: &Session) -> Option<Timestamp> {
     let run = session.run().filter(|run| run.ending.is_none())?;
     match (&session.lifecycle, &run.phase) {
         (Lifecycle::Active(_), Phase::Awaiting { on: WaitFor::Approval, .. }) => None,

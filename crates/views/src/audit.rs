@@ -13,7 +13,7 @@ use super::sentence::Narrator;
 use crate::error::Error;
 
 /// The walk through a branch's lineage, with the state that the trusted entries lead to.
-pub(crate) struct Auditor<'a> {
+pub struct Auditor<'a> {
     /// `PROVIDER/MODEL` of each candidate of settings.
     models: &'a dyn Fn(Hash) -> Vec<String>,
     narrator: Narrator<'a>,
@@ -52,13 +52,13 @@ impl AuditState {
 
 impl<'a> Auditor<'a> {
     /// An auditor that has read nothing yet.
-    pub(crate) fn new(texts: Texts<'a>, models: &'a dyn Fn(Hash) -> Vec<String>) -> Self {
+    pub fn new(texts: Texts<'a>, models: &'a dyn Fn(Hash) -> Vec<String>) -> Self {
         let (narrator, replay, ended) = (Narrator::new(vec![], texts), Replay::default(), EndedRun::default());
         Self { models, narrator, replay, ended, failed: None }
     }
 
     /// Walks through the entries and passes each to `visit`, with the state after it.
-    pub(crate) fn walk(
+    pub fn walk(
         mut self,
         reader: &Reader,
         line: &[BranchSpan],

@@ -2,26 +2,29 @@
 //! writes to a journal or decides about a run (state comes from the engine's own fold), and nothing lays a shape out
 //! for people.
 
-pub(crate) mod audit;
-pub(crate) mod beside;
-pub(crate) mod budget;
-pub(crate) mod context;
+pub mod audit;
+pub mod beside;
+pub mod budget;
+pub mod context;
+mod error;
+pub mod events;
 mod explain;
-pub(crate) mod files;
-pub(crate) mod fold;
+pub mod files;
+mod fold;
 pub mod lookup;
 mod owner;
-pub(crate) mod reply;
-pub(crate) mod run;
+pub mod reply;
+pub mod run;
 #[cfg(any(test, feature = "scene"))]
 pub mod scene;
 mod sentence;
-pub(crate) mod session;
+pub mod session;
+mod session_key;
 mod terminal_text;
 mod trace;
-pub(crate) mod usage;
+pub mod usage;
 mod vocabulary;
-pub(crate) mod waiting;
+pub mod waiting;
 
 use std::cell::Cell;
 use std::path::Path;
@@ -29,15 +32,16 @@ use std::path::Path;
 use engine::{Body, LaneWait, RunId};
 use journal::Read;
 
-use crate::error::Error;
 use crate::events::wait;
 
-pub(crate) use explain::explain;
+pub use error::Error;
+pub use explain::explain;
 pub use owner::owner;
 pub use reply::{reply, waited};
 pub use sentence::name;
-pub(crate) use sentence::names;
+pub use sentence::names;
 pub use session::fold_branch;
+pub use session_key::SessionKey;
 pub use terminal_text::{AnswerText, PrintableAnswer, is_unsafe, printable, printable_line};
 pub use trace::trace;
 pub use vocabulary::{count, excerpt, never_began, tokens};
@@ -80,12 +84,12 @@ impl<'a> Source<'a> {
     }
 
     /// The wait of this run for a lane, if it waits.
-    pub(crate) fn lane_wait(&self, run: RunId) -> Option<protocol::show::LaneWait> {
+    pub fn lane_wait(&self, run: RunId) -> Option<protocol::show::LaneWait> {
         self.waits.iter().find(|wait| wait.request.run == run).map(wait::shape)
     }
 
     /// The texts of this home, up to the maximum of a response: the size is checked before they are read.
-    pub(crate) fn texts(&self) -> impl Fn(&Body) -> Result<String, Error> + use<'a> {
+    pub fn texts(&self) -> impl Fn(&Body) -> Result<String, Error> + use<'a> {
         let (texts, left) = (texts(self.read), Cell::new(self.most_bytes));
         move |body| {
             left.set(left.get().checked_sub(body.bytes).ok_or(Error::TooLarge)?);

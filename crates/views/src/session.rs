@@ -21,7 +21,7 @@ use super::{Source, Texts};
 use crate::error::Error;
 
 /// A session for a list.
-pub(crate) fn list(beside: &Beside<'_>, row: &SessionRow) -> Result<Listed, Error> {
+pub fn list(beside: &Beside<'_>, row: &SessionRow) -> Result<Listed, Error> {
     let read = beside.source.read;
     // The row of an idle session says everything, so a list of many sessions reads only the few active ones.
     let is_idle = row.run.is_none() && row.queued == 0;
@@ -40,7 +40,7 @@ pub(crate) fn list(beside: &Beside<'_>, row: &SessionRow) -> Result<Listed, Erro
 }
 
 /// The flags of a session. An idle one is not read.
-pub(crate) fn flags(read: &dyn Read, row: &SessionRow) -> Result<Flags, Error> {
+pub fn flags(read: &dyn Read, row: &SessionRow) -> Result<Flags, Error> {
     if row.run.is_none() && row.queued == 0 {
         return Ok(idle_flags(row));
     }
@@ -48,7 +48,7 @@ pub(crate) fn flags(read: &dyn Read, row: &SessionRow) -> Result<Flags, Error> {
 }
 
 /// The flags of a session without a run.
-pub(crate) fn idle_flags(row: &SessionRow) -> Flags {
+pub fn idle_flags(row: &SessionRow) -> Flags {
     let trouble = row.lifecycle == LifecycleKind::Error;
     let open = matches!(row.lifecycle, LifecycleKind::Ready | LifecycleKind::Idle);
     Flags { is_waiting: open && row.queued > 0, has_error: trouble, needs_recovery: trouble, ..Flags::default() }
@@ -83,12 +83,7 @@ fn processes(session: &Session, calls: &Path, texts: Texts<'_>) -> Result<Vec<Pr
 }
 
 /// A session with its conversation (at most the last `items` items), its processes and its run.
-pub(crate) fn show(
-    source: &Source<'_>,
-    row: &SessionRow,
-    limit: Option<usize>,
-    texts: Texts<'_>,
-) -> Result<Shown, Error> {
+pub fn show(source: &Source<'_>, row: &SessionRow, limit: Option<usize>, texts: Texts<'_>) -> Result<Shown, Error> {
     let read = source.read;
     let run = lookup::last(read, row)?;
     let line = read.history(row.branch)?;
@@ -150,7 +145,7 @@ fn queue(read: &dyn Read, row: &SessionRow, session: &Session) -> Result<Vec<(Qu
 }
 
 /// Where a message came from, and where its answer goes.
-pub(crate) fn addresses(message: &Message) -> (Option<Box<Address>>, Option<Box<Address>>) {
+pub fn addresses(message: &Message) -> (Option<Box<Address>>, Option<Box<Address>>) {
     (message.origin.clone(), message.reply_to.clone())
 }
 
@@ -201,7 +196,7 @@ fn item_story(item: &Item, seq: Option<Seq>, texts: Texts<'_>) -> Result<ItemSto
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::scene::Scene;
+    use crate::scene::Scene;
 
     #[test]
     fn r21_a_list_has_the_flags_of_the_state() {
