@@ -18,7 +18,6 @@ use super::store::FileStore;
 use super::version::{is_absent, named, target, version};
 use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
-use crate::files::kind;
 use crate::guard::Protected;
 use crate::paths::{ResolvedPath, Workspace};
 use crate::{change, openat};
@@ -62,7 +61,7 @@ pub fn content_now(
 ) -> Option<Vec<u8>> {
     let workspace = Workspace::open(workspace, protected).ok()?;
     let path = named(&workspace, path).ok()?;
-    let content = if kind(&path.stat().ok()?) == FileType::Symlink {
+    let content = if path.look().ok()?.kind == FileType::Symlink {
         target(&path).ok()?.into_os_string().into_encoded_bytes()
     } else {
         let (file, bytes) = path.open_file("read").ok()?;
@@ -225,7 +224,7 @@ fn set_mode(folder: &OwnedFd, name: &OsStr, to: FileVersion) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = openat(folder, name, flags, Mode::empty())?;
     // What was put into its place meanwhile may be a link that leads out.
-    if kind(&fstat(&opened)?) == FileType::Symlink {
+    if FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Symlink {
         return Err(io::Error::other(CHANGED));
     }
     let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
