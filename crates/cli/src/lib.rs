@@ -3,6 +3,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod allocator;
 mod args;
 mod commands;
 mod deprecation;
@@ -74,7 +75,13 @@ fn run(mut command: Command) -> Result<(), CliError> {
         Command::Queue(args) if args.writes() => wait_for(commands::queue::write(args, &globals?)),
         Command::Queue(args) => commands::queue::read(args, &globals?),
         Command::Resume(args) => wait_for(commands::resume::run(args, &globals?)),
-        Command::Serve(args) => wait_for(commands::serve::run(args, &globals?)),
+        Command::Serve(args) => {
+            let globals = globals?;
+            if args.serves() {
+                allocator::gives_memory_back();
+            }
+            wait_for(commands::serve::run(args, &globals))
+        }
         Command::Runs(args) => match args.following() {
             Ok(Following::Abort(abort)) => wait_for(commands::abort::run(abort, &globals?)),
             Ok(Following::Pause(pause)) => wait_for(commands::hold::pause(pause, &globals?)),
@@ -131,7 +138,8 @@ fn wait_for(command: impl Future<Output = Result<(), CliError>>) -> Result<(), C
 
 /// One function for all commands: the runtime is compiled once.
 fn drive(command: Pin<&mut dyn Future<Output = Result<(), CliError>>>) -> Result<(), CliError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime::watchdog::announce(&mut builder).enable_all().build();
     let runtime = runtime.map_err(|error| CliError::bug(&format!("no runtime: {error}")))?;
     let handle = runtime.handle().clone();
     let (running, ended) = oneshot::channel::<()>();

@@ -10,8 +10,11 @@ use crate::conversation::Conversation;
 
 /// How many conversations are kept: more sessions than one person uses in a while.
 const CONVERSATIONS: usize = 16;
-/// Bytes of all cached texts; a rendered text takes as much again. The last conversation is kept whatever its size.
+/// Bytes of all cached texts; a rendered text takes as much again.
 const TEXT_BYTES: usize = 8 << 20;
+/// Bytes of the texts of a single conversation, which is kept alone then: more than fit into any model's window. A larger
+/// one is read again when its session goes on.
+const LAST_TEXT_BYTES: usize = 2 * TEXT_BYTES;
 
 /// The conversations, the one that became idle last in front.
 #[derive(Debug, Default)]
@@ -22,6 +25,9 @@ impl ConversationCache {
     pub(crate) fn put(&self, branch: BranchId, conversation: Conversation) {
         let mut conversations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         conversations.retain(|(of, _)| *of != branch);
+        if conversation.bytes() > LAST_TEXT_BYTES {
+            return;
+        }
         conversations.push_front((branch, conversation));
         conversations.truncate(CONVERSATIONS);
         while conversations.len() > 1
@@ -65,7 +71,10 @@ mod tests {
         assert_eq!(kept(&conversations, 0..3), [1, 2]);
         put(0, 1);
         put(1, TEXT_BYTES * 2);
-        assert_eq!(kept(&conversations, 0..2), [1], "the last one whatever it has");
+        assert_eq!(kept(&conversations, 0..2), [1], "the last one may have more");
+        put(0, 1);
+        put(1, LAST_TEXT_BYTES + 1);
+        assert_eq!(kept(&conversations, 0..2), [0], "but not any amount");
         put(0, 1);
         put(0, 1);
         assert_eq!((kept(&conversations, 0..1), kept(&conversations, 0..1)), (vec![0], vec![]), "one of a session");

@@ -10,13 +10,14 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::{EffectId, Found};
-use rustix::fs::{Access, AtFlags, Mode, OFlags, Stat, accessat, fchmod, fsync, openat, renameat, unlinkat};
+use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, fchmod, fsync, openat, renameat, unlinkat};
 
 use crate::cancel::Cancel;
 use crate::changes::{FileStore, Unsynced};
 use crate::error::ToolError;
 use crate::evidence::FileChange;
 use crate::files::FileState;
+use crate::guard::Seen;
 use crate::openat;
 use crate::paths::ResolvedPath;
 
@@ -143,7 +144,7 @@ impl Prepared {
         if path.relative.as_os_str().is_empty() {
             return Err(ToolError::IsFolder { path: path.shown.clone() });
         }
-        let existing = change.states.before.map(|_| path.stat()).transpose().map_err(failed)?;
+        let existing = change.states.before.map(|_| path.look()).transpose().map_err(failed)?;
         let (folder, name) = path.make_folder().map_err(failed)?;
         let mut prepared = Self { folder, name: name.to_owned(), beside: None };
         if existing.is_some() {
@@ -180,12 +181,12 @@ impl Drop for Prepared {
     }
 }
 
-fn fill(folder: &OwnedFd, beside: &str, existing: Option<&Stat>, content: &[u8]) -> io::Result<()> {
+fn fill(folder: &OwnedFd, beside: &str, existing: Option<&Seen>, content: &[u8]) -> io::Result<()> {
     let _ = unlinkat(folder, beside, AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(folder, beside, flags, Mode::from_raw_mode(0o666))?);
     if let Some(existing) = existing {
-        fchmod(&file, Mode::from_raw_mode(existing.st_mode & 0o7777))?;
+        fchmod(&file, Mode::from_raw_mode(existing.mode))?;
     }
     file.write_all(content)?;
     file.sync_all()

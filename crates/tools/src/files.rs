@@ -3,13 +3,16 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use engine::Hash;
-use rustix::fs::{AtFlags, FileType, OFlags, Stat, fstat, statat};
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
+use crate::guard::Seen;
 use crate::limits::HASHED_AT_ONCE_BYTES;
 use crate::paths::ResolvedPath;
 use crate::{guard, openat};
@@ -18,18 +21,36 @@ use crate::{guard, openat};
 pub(crate) type FileState = Option<Hash>;
 
 impl ResolvedPath {
-    /// The metadata of the file or folder at this path.
-    pub(crate) fn stat(&self) -> io::Result<Stat> {
-        let (folder, name) = self.folder()?;
-        Ok(statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    /// What is at this path. An error if nothing is, or if limulus itself owns it.
+    pub(crate) fn look(&self) -> io::Result<Seen> {
+        self.above()?.1.ok_or_else(|| Errno::NOENT.into())
+    }
+
+    /// The folder of the entry, which may be the one that everything is opened from, and what is there.
+    fn above(&self) -> io::Result<(Folder, Option<Seen>)> {
+        let (above, name) = openat::split(&self.relative);
+        let folder = if above.as_os_str().is_empty() {
+            Folder::Base(Arc::clone(&self.base))
+        } else {
+            Folder::Opened(openat::open(&*self.base, above, openat::FOLDER)?)
+        };
+        let seen = self.entry(folder.as_fd(), name)?;
+        Ok((folder, seen))
+    }
+
+    /// Judges the entry in its open folder, and returns what is there.
+    fn entry(&self, folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<Seen>> {
+        // The workspace was judged when it was opened.
+        let is_workspace = self.inside && openat::split(&self.relative).0.as_os_str().is_empty();
+        if is_workspace { self.guard.entry_of_judged(folder, name) } else { self.guard.entry(folder, name) }
     }
 
     /// Opens the folder of the entry, and returns it with the name of the entry in it. An error if limulus itself owns
     /// the entry.
     pub(crate) fn folder(&self) -> io::Result<(OwnedFd, &OsStr)> {
         let (above, name) = openat::split(&self.relative);
-        let folder = openat::open(&*self.base, above, OFlags::PATH | OFlags::DIRECTORY)?;
-        self.guard.entry(&folder, name)?;
+        let folder = openat::open(&*self.base, above, openat::FOLDER)?;
+        self.entry(folder.as_fd(), name)?;
         Ok((folder, name))
     }
 
@@ -37,49 +58,58 @@ impl ResolvedPath {
     pub(crate) fn make_folder(&self) -> io::Result<(OwnedFd, &OsStr)> {
         let (above, name) = openat::split(&self.relative);
         let folder = openat::make(&*self.base, above, |at| self.guard.folder(at))?;
-        self.guard.entry(&folder, name)?;
+        self.entry(folder.as_fd(), name)?;
         Ok((folder, name))
     }
 
     /// An error if limulus itself owns this path, whether it exists or not. Any other error is left to whatever opens
     /// the path.
     pub(crate) fn must_not_be_own(&self) -> io::Result<()> {
+        if self.is_workspace() {
+            return Ok(());
+        }
         self.guard.path(&self.real)?;
-        match self.folder() {
+        match self.above() {
             Err(error) if guard::is_own(&error) => return Err(error),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             _ => return Ok(()),
         }
         // The nearest folder that exists is the one in which the others would be created.
         let mut above = self.relative.ancestors().skip(2);
-        let nearest = above.find_map(|above| openat::open(&*self.base, above, OFlags::PATH | OFlags::DIRECTORY).ok());
+        let nearest = above.find_map(|above| openat::open(&*self.base, above, openat::FOLDER).ok());
         nearest.map_or(Ok(()), |folder| self.guard.folder(&folder))
     }
 
     /// Opens the file for reading; returns it and its size in bytes.
     pub(crate) fn open_file(&self, act: &'static str) -> Result<(File, u64), ToolError> {
         let failed = |source| ToolError::File { act, path: self.shown.clone(), source };
-        let (folder, name) = self.folder().map_err(failed)?;
-        let stat = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| failed(errno.into()))?;
-        self.must_be_file(&stat)?;
+        let (folder, seen) = self.above().map_err(failed)?;
+        self.must_be_file(&seen.ok_or_else(|| failed(Errno::NOENT.into()))?)?;
         // If it has become a pipe meanwhile, do not wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let name = openat::split(&self.relative).1;
         let file = openat::open(&folder, openat::below(name), flags).map_err(failed)?;
-        let stat = fstat(&file).map_err(|errno| failed(errno.into()))?;
-        self.must_be_file(&stat)?;
-        self.guard.opened(&file).map_err(failed)?;
-        Ok((file.into(), stat.st_size as u64))
+        let seen = self.guard.opened(&file).map_err(failed)?;
+        self.must_be_file(&seen)?;
+        Ok((file.into(), seen.bytes))
     }
 
     /// Opens the folder, to list it and to open its entries.
     pub(crate) fn open_folder(&self, act: &'static str) -> Result<OwnedFd, ToolError> {
         let failed = |source| ToolError::File { act, path: self.shown.clone(), source };
-        if kind(&self.stat().map_err(failed)?) == FileType::RegularFile {
+        if !self.is_workspace() && self.look().map_err(failed)?.kind == FileType::RegularFile {
             return Err(ToolError::IsFile { path: self.shown.clone() });
         }
         let folder = openat::open(&*self.base, &self.relative, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
-        self.guard.folder(&folder).map_err(failed)?;
+        if !self.is_workspace() {
+            self.guard.folder(&folder).map_err(failed)?;
+        }
         Ok(folder)
+    }
+
+    /// Whether it is the workspace itself, which was judged when it was opened.
+    fn is_workspace(&self) -> bool {
+        self.inside && self.relative.as_os_str().is_empty()
     }
 
     /// The current state of the file.
@@ -102,9 +132,9 @@ impl ResolvedPath {
         Ok(Some(Hash(*hasher.finalize().as_bytes())))
     }
 
-    fn must_be_file(&self, stat: &Stat) -> Result<(), ToolError> {
+    fn must_be_file(&self, seen: &Seen) -> Result<(), ToolError> {
         let path = self.shown.clone();
-        match kind(stat) {
+        match seen.kind {
             FileType::RegularFile => Ok(()),
             FileType::Directory => Err(ToolError::IsFolder { path }),
             _ => Err(ToolError::Special { path }),
@@ -112,7 +142,18 @@ impl ResolvedPath {
     }
 }
 
-/// The type of the entry.
-pub(crate) fn kind(stat: &Stat) -> FileType {
-    FileType::from_raw_mode(stat.st_mode)
+/// The folder of an entry.
+enum Folder {
+    /// The one that everything is opened from.
+    Base(Arc<OwnedFd>),
+    Opened(OwnedFd),
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Base(folder) => folder.as_fd(),
+            Self::Opened(folder) => folder.as_fd(),
+        }
+    }
 }

@@ -4,7 +4,6 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
-use crate::files::kind;
 use crate::invocation::FindArguments;
 use crate::limits::FOUND_PATHS;
 use crate::paths::Workspace;
@@ -19,10 +18,10 @@ pub(crate) fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Can
         cancel.check()?;
         // Do not name an entry that cannot be opened below the folder: a link may have led the walk elsewhere.
         let found = entry.and_then(|entry| {
-            let stat = entry.path.stat().map_err(ToolError::file("search", entry.path.shown.clone()))?;
-            Ok((stat, entry.path))
+            let seen = entry.path.look().map_err(ToolError::file("search", entry.path.shown.clone()))?;
+            Ok((seen, entry.path))
         });
-        let (stat, path) = match found {
+        let (seen, path) = match found {
             Ok(found) => found,
             // What belongs to limulus is left out, not reported: an error would say what is there.
             Err(error) => {
@@ -37,7 +36,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Can
             lines.push(format!("[more follow after these {FOUND_PATHS}; narrow the pattern or the path]\n"));
             break;
         }
-        let slash = if kind(&stat).is_dir() { "/" } else { "" };
+        let slash = if seen.kind.is_dir() { "/" } else { "" };
         lines.push(format!("{}{slash}\n", path.shown));
     }
     cancel.check()?;

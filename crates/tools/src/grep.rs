@@ -8,7 +8,6 @@ use rustix::fs::FileType;
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
-use crate::files::kind;
 use crate::invocation::GrepArguments;
 use crate::limits::{GREP_HEAP_BYTES, GREP_LINE_BYTES, GREP_MATCHES, PATTERN_BYTES};
 use crate::paths::{ResolvedPath, Workspace};
@@ -48,8 +47,8 @@ fn files<'a>(
     glob: Option<&str>,
     cancel: &Cancel,
 ) -> Result<Box<dyn Iterator<Item = Result<ResolvedPath, ToolError>> + 'a>, ToolError> {
-    let stat = path.stat().map_err(ToolError::file("search", path.shown.clone()))?;
-    if kind(&stat) == FileType::RegularFile {
+    let seen = path.look().map_err(ToolError::file("search", path.shown.clone()))?;
+    if seen.kind == FileType::RegularFile {
         return Ok(Box::new(std::iter::once(Ok(path.clone()))));
     }
     let entries = walk::entries(workspace, path, glob, Hidden::LeftOut, cancel)?;

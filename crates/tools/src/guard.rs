@@ -1,6 +1,18 @@
 //! What belongs to limulus itself: its home, its configuration and the files of keys. No tool reads or writes it, and no
 //! policy allows it. What is compared is the device and the inode of what was opened, so that no link, no mount and no
 //! other spelling of a name leads around it. `exec` is not part of this: an approved command does what its user can do.
+//!
+//! Each call costs as few system calls as that needs:
+//! - Once a call, one look at each protected path: it still is what it was, or it is looked for anew. Of a path that is a
+//!   link, or at which nothing is, the folder is looked at as well.
+//! - Each folder that is opened is followed upwards by its `..` until one is reached that is known to be clear: it was passed
+//!   before in this call, or a protected folder is in it. The workspace is such a folder, so below it one look for each name
+//!   suffices, and none for what is in the workspace itself.
+//! - Each entry is looked at once before it is opened, and what was opened once more. Both looks also say what it is and how
+//!   long, so no tool asks again.
+//!
+//! What must not be left out: the look before, since opening a pipe or a device has effects; and the look after, since the
+//! name may lead elsewhere by then.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -68,6 +80,11 @@ impl ProtectedPath {
     }
 }
 
+/// The permission bits of a mode.
+pub(crate) const MODE_BITS: u32 = 0o7777;
+/// The longest way upwards that is named at once; a path of the kernel has at most 4,096 bytes.
+const LONGEST_STEP_BYTES: usize = 3_000;
+
 /// Judges what the tools of one call open.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
@@ -98,9 +115,14 @@ struct Identity {
 }
 
 /// A file or folder that was looked at.
-struct Seen {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
     identity: Identity,
-    is_folder: bool,
+    pub(crate) kind: FileType,
+    /// Its permission bits.
+    pub(crate) mode: u32,
+    /// Its length in bytes.
+    pub(crate) bytes: u64,
     /// Whether it can be there under a second name: by a hard link or a mount.
     may_be_alias: bool,
 }
@@ -140,49 +162,58 @@ impl Guard {
 
     /// An error if this open folder is protected, or below a protected one.
     pub(crate) fn folder(&self, folder: impl AsFd) -> io::Result<()> {
-        if self.is_off() { Ok(()) } else { self.identified(folder.as_fd()).map(drop) }
-    }
-
-    /// What tells this open folder apart; the errors of [`Guard::folder`].
-    fn identified(&self, folder: BorrowedFd<'_>) -> io::Result<Identity> {
-        let mut first = None;
-        let mut passed = BTreeSet::new();
-        let mut at = None;
-        loop {
-            let fd = at.as_ref().map_or(folder, AsFd::as_fd);
-            let seen = Seen::at(fd, OsStr::new(""))?;
-            let identity = *first.get_or_insert(seen.identity);
-            // A folder that was passed before is the root: it is above itself.
-            let is_clear = self.is_above(seen.identity) || self.clear().contains(&seen.identity);
-            if is_clear || !passed.insert(seen.identity) {
-                self.clear().append(&mut passed);
-                return Ok(identity);
-            }
-            self.judge(&seen)?;
-            at = Some(openat(fd, "..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?);
-        }
-    }
-
-    /// An error if this name in this open folder is protected, whether it exists or not.
-    pub(crate) fn entry(&self, folder: impl AsFd, name: &OsStr) -> io::Result<()> {
         if self.is_off() {
             return Ok(());
         }
+        let (mut base, mut above) = (None, String::new());
+        let mut passed = Vec::new();
+        loop {
+            let from = base.as_ref().map_or(folder.as_fd(), AsFd::as_fd);
+            let seen = Seen::at(from, OsStr::new(&above))?;
+            // A folder that was passed before is the root: it is above itself.
+            let is_clear = self.is_above(seen.identity) || self.clear().contains(&seen.identity);
+            if is_clear || passed.contains(&seen.identity) {
+                self.clear().extend(passed);
+                return Ok(());
+            }
+            self.judge(&seen)?;
+            passed.push(seen.identity);
+            above += if above.is_empty() { ".." } else { "/.." };
+            if above.len() > LONGEST_STEP_BYTES {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                base = Some(openat(from, std::mem::take(&mut above), flags, Mode::empty())?);
+                "..".clone_into(&mut above);
+            }
+        }
+    }
+
+    /// An error if this name in this open folder is protected, whether it exists or not. Returns what is there.
+    pub(crate) fn entry(&self, folder: impl AsFd, name: &OsStr) -> io::Result<Option<Seen>> {
+        self.folder(folder.as_fd())?;
+        self.entry_of_judged(folder, name)
+    }
+
+    /// The same for a folder that was judged.
+    pub(crate) fn entry_of_judged(&self, folder: impl AsFd, name: &OsStr) -> io::Result<Option<Seen>> {
         let folder = folder.as_fd();
-        let above = self.identified(folder)?;
-        if self.files.iter().any(|file| file.parent() == Some(above) && file.real.file_name().is_some_and(same(name))) {
-            return Err(refused());
+        let mut named = self.files.iter().filter(|file| file.real.file_name().is_some_and(same(name))).peekable();
+        if named.peek().is_some() {
+            let above = Some(Seen::at(folder, OsStr::new(""))?.identity);
+            if named.any(|file| file.parent() == above) {
+                return Err(refused());
+            }
         }
         match Seen::at(folder, name) {
-            Ok(seen) => self.judge(&seen),
-            Err(Errno::NOENT) => Ok(()),
+            Ok(seen) => self.judge(&seen).map(|()| Some(seen)),
+            Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// An error if this open file is protected. Its folder was judged before it was opened.
-    pub(crate) fn opened(&self, file: impl AsFd) -> io::Result<()> {
-        if self.is_off() { Ok(()) } else { self.judge(&Seen::at(file.as_fd(), OsStr::new(""))?) }
+    /// An error if this open file is protected. Its folder was judged before it was opened. Returns what it is.
+    pub(crate) fn opened(&self, file: impl AsFd) -> io::Result<Seen> {
+        let seen = Seen::at(file.as_fd(), OsStr::new(""))?;
+        self.judge(&seen).map(|()| seen)
     }
 
     /// An error if this path, which contains no links, is protected by its name.
@@ -199,7 +230,7 @@ impl Guard {
     }
 
     fn judge(&self, seen: &Seen) -> io::Result<()> {
-        let known = if seen.is_folder { &self.folders } else { &self.files };
+        let known = if seen.kind.is_dir() { &self.folders } else { &self.files };
         let is_known = known.iter().any(|protected| protected.identity == Some(seen.identity));
         if is_known || (seen.may_be_alias && self.contents().contains(&seen.identity)) {
             return Err(refused());
@@ -218,7 +249,7 @@ impl Guard {
             while let Some(folder) = folders.pop() {
                 for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                     let Ok(seen) = Seen::at(CWD, entry.path().as_os_str()) else { continue };
-                    if seen.is_folder {
+                    if seen.kind.is_dir() {
                         folders.push(entry.path());
                     }
                     found.insert(seen.identity);
@@ -241,9 +272,19 @@ impl Place {
 
     /// Whether this path still leads here, and this is still where it was.
     fn is_at(&self, path: &Path) -> bool {
-        let is_same = |seen: Seen| self.identity == Some(seen.identity);
-        Seen::followed(path).is_ok_and(is_same)
-            && self.above.first().is_none_or(|(folder, known)| known.is_some() && identity(folder) == *known)
+        let is = |path: &Path, known: Option<Identity>| {
+            known.is_some() && Seen::followed(path).ok().map(|seen| seen.identity) == known
+        };
+        let parent = self.above.first();
+        match self.identity {
+            // No link at its end, and the same file or folder as before: it needs no look at its folder.
+            Some(known) if path == self.real => identity(path) == Some(known),
+            Some(known) => is(path, Some(known)) && parent.is_none_or(|(folder, known)| is(folder, *known)),
+            None => {
+                let is_absent = matches!(Seen::at(CWD, path.as_os_str()), Err(Errno::NOENT));
+                is_absent && parent.zip(path.parent()).is_some_and(|((_, known), folder)| is(folder, *known))
+            }
+        }
     }
 
     /// The folder that it is in.
@@ -268,16 +309,19 @@ impl Seen {
     }
 
     fn with(folder: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> rustix::io::Result<Self> {
-        match statx(folder, name, flags, StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK) {
+        let wanted = StatxFlags::TYPE | StatxFlags::MODE | StatxFlags::INO | StatxFlags::NLINK | StatxFlags::SIZE;
+        match statx(folder, name, flags, wanted) {
             Ok(found) => {
-                let is_folder = FileType::from_raw_mode(found.stx_mode.into()).is_dir();
+                let kind = FileType::from_raw_mode(found.stx_mode.into());
                 let mount = StatxAttributes::MOUNT_ROOT;
                 let is_known = found.stx_attributes_mask.contains(mount);
                 let may_be_mount = !is_known || found.stx_attributes.contains(mount);
                 Ok(Self {
                     identity: Identity { device: (found.stx_dev_major, found.stx_dev_minor), inode: found.stx_ino },
-                    is_folder,
-                    may_be_alias: may_be_mount || (!is_folder && found.stx_nlink > 1),
+                    kind,
+                    mode: u32::from(found.stx_mode) & MODE_BITS,
+                    bytes: found.stx_size,
+                    may_be_alias: may_be_mount || (!kind.is_dir() && found.stx_nlink > 1),
                 })
             }
             // Some filters of system calls refuse this one. Then anything may have a second name.
@@ -287,17 +331,23 @@ impl Seen {
     }
 
     fn of(stat: &Stat) -> Self {
-        let device = (major(stat.st_dev), minor(stat.st_dev));
-        let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
-        Self { identity: Identity { device, inode: stat.st_ino }, is_folder, may_be_alias: true }
+        Self {
+            identity: Identity { device: (major(stat.st_dev), minor(stat.st_dev)), inode: stat.st_ino },
+            kind: FileType::from_raw_mode(stat.st_mode),
+            mode: stat.st_mode & MODE_BITS,
+            bytes: stat.st_size as u64,
+            may_be_alias: true,
+        }
     }
 }
 
 /// Whether two names are the same, also on a file system that ignores case.
 fn same(name: &OsStr) -> impl Fn(&OsStr) -> bool {
     let folded = |name: &OsStr| name.to_string_lossy().to_lowercase();
-    let name = folded(name);
-    move |other| folded(other) == name
+    move |other| {
+        let is_plain = name.is_ascii() && other.is_ascii();
+        if is_plain { name.eq_ignore_ascii_case(other) } else { folded(name) == folded(other) }
+    }
 }
 
 #[cfg(test)]

@@ -220,6 +220,9 @@ pub(crate) const CGROUP_FOLDERS: usize = 1 << 12;
 /// Looks at the processes above another one, each of which may fail because one of them exits meanwhile.
 pub(crate) const LINE_TRIES: usize = 8;
 
+/// Bytes of `/proc/PID/stat`: 52 numbers of at most 20 digits, and a name of at most 64 bytes.
+pub(crate) const STAT_BYTES: usize = 2 << 10;
+
 /// Milliseconds between two looks at a supervisor that was asked to end its command.
 pub(crate) const URGE_TICK_MS: u64 = 50;
 

@@ -4,18 +4,18 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::{AtFlags, FileType, readlinkat, statat};
+use rustix::fs::{FileType, readlinkat};
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
-use crate::files::kind;
+use crate::guard::Seen;
 use crate::invocation::LsArguments;
 use crate::limits::LIST_ENTRIES;
 use crate::paths::Workspace;
 use crate::{guard, openat};
 
 pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cancel) -> Result<String, ToolError> {
-    let path = workspace.reach(&arguments.path)?;
+    let path = workspace.reach_to_open(&arguments.path)?;
     let folder = path.open_folder("list")?;
     let mut names = openat::list(&folder).map_err(ToolError::file("list", path.shown.clone()))?;
     names.sort();
@@ -27,9 +27,10 @@ pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cance
         cancel.check()?;
         let name = OsStr::from_bytes(name);
         // Neither the size of a key nor what a link of the home leads to is shown.
-        let is_own = path.guard.entry(&folder, name).is_err_and(|error| guard::is_own(&error));
-        let own = || format!("{} (of limulus itself)\n", name.to_string_lossy());
-        text += &if is_own { own() } else { line(&folder, name) };
+        text += &match path.guard.entry_of_judged(&folder, name) {
+            Err(error) if guard::is_own(&error) => format!("{} (of limulus itself)\n", name.to_string_lossy()),
+            found => line(&folder, name, found.ok().flatten()),
+        };
     }
     Ok(match names.len().saturating_sub(LIST_ENTRIES) {
         0 => text,
@@ -38,14 +39,14 @@ pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cance
 }
 
 /// One entry: a folder with a trailing slash, a link with its target, a file with its size.
-fn line(folder: &OwnedFd, name: &OsStr) -> String {
+fn line(folder: &OwnedFd, name: &OsStr, found: Option<Seen>) -> String {
     let shown = name.to_string_lossy();
-    let Ok(found) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
+    let Some(found) = found else {
         return format!("{shown} (gone)\n");
     };
-    match kind(&found) {
+    match found.kind {
         FileType::Directory => format!("{shown}/\n"),
-        FileType::RegularFile => format!("{shown}  {} bytes\n", found.st_size),
+        FileType::RegularFile => format!("{shown}  {} bytes\n", found.bytes),
         FileType::Symlink => match readlinkat(folder, name, Vec::new()) {
             Ok(target) => format!("{shown} -> {}\n", target.to_string_lossy()),
             Err(_) => format!("{shown} (a link)\n"),

@@ -54,7 +54,10 @@ impl Patterns {
 
     /// The first position from `at` on that is not plain, with what is there.
     fn find(&self, bytes: &[u8], mut at: usize, finished: bool) -> Option<(usize, Match)> {
-        while at < bytes.len() {
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            // Nearly every pair of bytes begins nothing; the last byte has no pair.
+            let begins = rest.windows(2).position(|pair| self.begins(pair[0], pair[1]));
+            at += begins.unwrap_or(rest.len() - 1);
             match self.classify(&bytes[at..], finished) {
                 Match::Plain => at += 1,
                 found => return Some((at, found)),

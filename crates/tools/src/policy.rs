@@ -124,7 +124,7 @@ fn judge(
 fn of_change(verdict: Verdict, paths: &[ResolvedPath], mut files: Vec<FileChange>) -> Verdict {
     for (path, change) in paths.iter().zip(&mut files) {
         if change.before.is_some() && change.after.is_none() {
-            change.mode = path.stat().ok().map(|stat| stat.st_mode & 0o7777);
+            change.mode = path.look().ok().map(|seen| seen.mode);
         }
     }
     let folders = changes::missing_folders(paths, &files);

@@ -18,6 +18,9 @@ pub fn hide_from_commands() {
 pub fn adopt_what_commands_leave(calls: &Path) -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     crate::supervisors::adopt();
-    crate::cgroup::remove_empty(calls);
+    // Where no command ran, none left anything.
+    if calls.is_dir() {
+        crate::cgroup::remove_empty(calls);
+    }
     Ok(())
 }

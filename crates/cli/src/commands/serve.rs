@@ -43,6 +43,13 @@ pub(crate) struct ServeArgs {
     writer: WriterArgs,
 }
 
+impl ServeArgs {
+    /// Whether it is to serve, not only to print something.
+    pub(crate) fn serves(&self) -> bool {
+        self.unit.is_none()
+    }
+}
+
 /// Time that a service manager is asked for after the home was handed over, to resume the sessions.
 const START: Duration = Duration::from_secs(90);
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::time::{Duration, Instant};
 
 use model_server::ModelServer;
 use rustix::process::Signal;
@@ -187,4 +188,35 @@ fn r15_the_service_manager_is_notified_and_a_foreign_file_at_the_socket_path_is_
     let unit = home.run(&["serve", "--unit", "systemd"]).expect_code(0);
     assert!(unit.out.contains("KillMode=process") && unit.err.is_empty(), "{unit:?}");
     until("a home at rest", || home.run(&["status"]).code == Some(0));
+}
+
+/// How often the threads of a process have waited for something.
+fn waits(service: &Process) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{}/task", service.pid())).expect("it runs");
+    let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+    let waits = threads.flatten().map(status).map(|status| {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.map_or(0, |waits| waits.trim().parse::<u64>().expect("a number"))
+    });
+    waits.sum()
+}
+
+/// R21: a service without work has no timer that ticks, in no thread, also after it has worked.
+#[test]
+fn r21_a_service_at_rest_wakes_no_thread() {
+    /// Any timer that watches something is shorter than this.
+    const AT_REST: Duration = Duration::from_secs(2);
+    let home = Home::new();
+    let (service, _) = serve(&home);
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    let mut last = (waits(&service), Instant::now());
+    until("two seconds in which no thread of the service was woken", || {
+        let now = waits(&service);
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        last.1.elapsed() >= AT_REST
+    });
+    service.signal(Signal::TERM);
+    service.finish().expect_code(0);
 }

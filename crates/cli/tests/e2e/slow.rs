@@ -1,6 +1,7 @@
 //! A client that does not read: only this client is dropped, with its cursors, and it reconnects without a gap.
 
 use model_server::ModelServer;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{Home, RawClient, is_state, until};
@@ -90,4 +91,45 @@ fn r43_a_client_that_does_not_read_is_dropped_and_receives_the_rest_later() {
     let both = [first, &rest[0]].concat();
     assert_eq!(text(&both), text(&whole[0]));
     assert_eq!(recorded(&both), recorded(&whole[0]));
+}
+
+/// Memory of a process now, MiB.
+fn resident_mib(pid: u32) -> u64 {
+    memory_mib(pid, "VmRSS:")
+}
+
+/// A line of what the kernel says of the memory of a process, MiB.
+fn memory_mib(pid: u32, line: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let found = status.lines().find_map(|of| of.strip_prefix(line)).expect("Linux says it");
+    found.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1_024
+}
+
+/// R43: what clients that do not read made the service keep is given back to the system when they have left, although each of
+/// them subscribed to answers of 6 MB.
+#[test]
+fn r43_the_memory_for_clients_that_do_not_read_is_given_back() {
+    const CLIENTS: usize = 50;
+    const ANSWERS: usize = 4;
+    /// What one more answer of that size may need beside what is kept at rest.
+    const KEPT_MIB: u64 = 24;
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    home.run(&["agent", "-m", "tokens=3 Who are you?"]).expect_code(0);
+    let before = resident_mib(owner.pid());
+    let mut clients: Vec<RawClient> = (0..CLIENTS).map(|_| RawClient::to(&home)).collect();
+    for client in &mut clients {
+        client.ask("events.subscribe", &json!({ "session": "main" }));
+    }
+    for _ in 0..ANSWERS {
+        home.run(&["agent", "-m", "prose=6000000"]).expect_code(0);
+    }
+    let most = memory_mib(owner.pid(), "VmHWM:");
+    drop(clients);
+    until("the memory to be given back", || resident_mib(owner.pid()) <= before + KEPT_MIB);
+    assert!(most > before + KEPT_MIB, "{most} MiB at work, {before} MiB before: this shows nothing");
+    owner.signal(Signal::TERM);
+    owner.finish().expect_code(0);
 }

@@ -77,62 +77,87 @@ pub(super) fn unpack(others: Option<&[u8]>, packed: &[u8]) -> Option<Vec<u8>> {
     values.0.is_empty().then_some(text)
 }
 
-/// The template of a text, and its values as they are stored.
+/// The template of a text, and its values as they are stored. Every row passes through here, so it goes from word to word:
+/// a value is a word, or begins with one.
 fn parted(text: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (mut template, mut values, mut last_id) = (Vec::with_capacity(text.len()), Vec::new(), None);
-    let mut at = 0;
+    let (mut template, mut values, mut last_id) = (Vec::with_capacity(text.len()), Vec::with_capacity(64), None);
+    // What lies between `copied` and `at` belongs to the template as it is.
+    let (mut at, mut copied) = (0, 0);
     while let Some(byte) = text.get(at) {
-        if (ID..=TEXT).contains(byte) {
+        let (mark, length) = if is_word(*byte) {
+            let word = word_length(&text[at..]);
+            let Some(value) = value_of(&text[at..], word, &mut values, &mut last_id) else {
+                at += word;
+                continue;
+            };
+            value
+        } else if (ID..=TEXT).contains(byte) {
             return None;
-        }
-        let rest = &text[at..];
-        let length = if at > 0 && is_word(text[at - 1]) {
-            None
-        } else if let Some(id) = id_of(rest) {
-            template.push(if last_id == Some(id) { SAME_ID } else { ID });
-            values.extend(if last_id == Some(id) { &[][..] } else { &id.as_bytes()[..] });
-            last_id = Some(id);
-            Some(ID_CHARS)
-        } else if put_hash(&mut values, rest) {
-            template.push(HASH);
-            Some(HASH_CHARS)
-        } else if let Some((number, digits)) = number_of(rest) {
-            template.push(NUMBER);
-            put_number(&mut values, number);
-            Some(digits)
         } else {
-            None
-        };
-        if let Some(length) = length {
-            at += length;
-            continue;
-        }
-        if is_word(*byte) {
-            // Inside a word no value begins.
-            let length = rest.iter().position(|byte| !is_word(*byte)).unwrap_or(rest.len());
-            template.extend_from_slice(&rest[..length]);
-            at += length;
-            continue;
-        }
-        template.push(*byte);
-        at += 1;
-        if let Some(length) = text_at(text, at) {
-            template.push(TEXT);
+            at += 1;
+            let Some(length) = text_at(text, at) else { continue };
             put_number(&mut values, length as u64);
-            values.extend(&text[at..at + length]);
-            at += length;
+            values.extend_from_slice(&text[at..at + length]);
+            (TEXT, length)
+        };
+        template.extend_from_slice(&text[copied..at]);
+        template.push(mark);
+        at += length;
+        copied = at;
+        if mark != TEXT {
+            // Inside a word no value begins.
+            at += word_length(&text[at..]);
         }
     }
+    template.extend_from_slice(&text[copied..]);
     Some((template, values))
 }
 
+/// The value that begins with this word, if one does: adds it to the values, and returns its byte and its length.
+fn value_of(text: &[u8], word: usize, values: &mut Vec<u8>, last_id: &mut Option<Uuid>) -> Option<(u8, usize)> {
+    /// What an id has before its first hyphen.
+    const ID_START: usize = 8;
+    if !text[0].is_ascii_digit() && !(b'a'..=b'f').contains(&text[0]) {
+        return None;
+    }
+    if word == ID_START
+        && let Some(id) = id_of(text)
+    {
+        let is_same = last_id.replace(id) == Some(id);
+        values.extend_from_slice(if is_same { &[] } else { id.as_bytes() });
+        return Some((if is_same { SAME_ID } else { ID }, ID_CHARS));
+    }
+    if word >= HASH_CHARS && put_hash(values, text) {
+        return Some((HASH, HASH_CHARS));
+    }
+    let number = number_of(&text[..word])?;
+    put_number(values, number);
+    Some((NUMBER, word))
+}
+
+fn word_length(text: &[u8]) -> usize {
+    text.iter().position(|byte| !is_word(*byte)).unwrap_or(text.len())
+}
+
 fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
+    const WORD: [bool; 256] = {
+        let (mut is, mut byte) = ([false; 256], 0);
+        while byte < 256 {
+            is[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
+            byte += 1;
+        }
+        is
+    };
+    WORD[usize::from(byte)]
 }
 
 /// The length of a text that counts as a value and begins here, behind another byte. An id is one by itself.
 fn text_at(text: &[u8], at: usize) -> Option<usize> {
-    if text[at - 1] != b'"' || !BEFORE_TEXT.iter().any(|before| text[..at].ends_with(before)) {
+    if text[at - 1] != b'"'
+        || at < 2
+        || text[at - 2] != b':'
+        || !BEFORE_TEXT.iter().any(|before| text[..at].ends_with(before))
+    {
         return None;
     }
     let rest = &text[at..];
@@ -161,13 +186,11 @@ fn put_hash(values: &mut Vec<u8>, text: &[u8]) -> bool {
     true
 }
 
-/// A number and how many digits it has, if it is written as the decoder writes it.
-fn number_of(text: &[u8]) -> Option<(u64, usize)> {
-    let digits = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let is_plain = (1..=DIGITS).contains(&digits) && (text[0] != b'0' || digits == 1);
-    let is_alone = text.get(digits).is_none_or(|byte| !is_word(*byte));
-    let value = || text[..digits].iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
-    (is_plain && is_alone).then(|| (value(), digits))
+/// The number that this word is, if it is written as the decoder writes it.
+fn number_of(word: &[u8]) -> Option<u64> {
+    let is_plain = (1..=DIGITS).contains(&word.len()) && (word[0] != b'0' || word.len() == 1);
+    let is_number = is_plain && word.iter().all(u8::is_ascii_digit);
+    is_number.then(|| word.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
 }
 
 fn hex(byte: u8) -> [u8; 2] {

@@ -82,7 +82,7 @@ impl SseReader {
                 self.scanned = self.start;
             }
         }
-        let found = self.buffer[self.scanned..].iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        let found = memchr::memchr2(b'\n', b'\r', &self.buffer[self.scanned..]);
         let to = found.map_or(self.buffer.len(), |at| self.scanned + at);
         self.scanned = to;
         if to - self.start > EVENT_BYTES {
@@ -103,7 +103,7 @@ impl SseReader {
 
     fn take_field(&mut self, from: usize, to: usize) -> Result<(), TooLong> {
         let line = &self.buffer[from..to];
-        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        let colon = memchr::memchr(b':', line).unwrap_or(line.len());
         let value = line.get(colon + 1..).unwrap_or_default();
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match &line[..colon] {

@@ -39,7 +39,16 @@ impl MaskedAnswer {
             }
             let event = self.stream.next().await?;
             let mask = self.mask.get_or_insert_with(|| Mask::new(self.shared.resolver.redaction().secrets));
-            mask.take(event, &mut self.ready);
+            // Nearly every item is a piece of the block that is being written.
+            match event {
+                Ok(ModelEvent::Part(Part::Text(text))) if mask.block == Block::Text => {
+                    let text = mask.block_text.push(text);
+                    if !text.is_empty() {
+                        return Some(Ok(ModelEvent::Part(Part::Text(text))));
+                    }
+                }
+                event => mask.take(event, &mut self.ready),
+            }
         }
     }
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use engine::{ChangedFile, FileContent, FileKind, Modes};
 
-use super::version::{BITS, name_of};
+use super::version::name_of;
 use crate::cancel::Cancel;
 use crate::evidence::{Evidence, FileChange};
+use crate::guard::MODE_BITS;
 use crate::paths::{ResolvedPath, Workspace};
 
 /// How much of its changes a call has made.
@@ -36,7 +37,7 @@ pub(crate) fn of_files(
 
 fn file(workspace: &Workspace, path: &ResolvedPath, change: FileChange) -> Option<ChangedFile> {
     let content = |hash| FileContent { kind: FileKind::File, hash: Some(hash) };
-    let now = path.stat().ok().map(|stat| stat.st_mode & BITS);
+    let now = path.look().ok().map(|seen| seen.mode);
     // The tools keep the bits of a file that they replace.
     let mode = Modes { before: change.before.and(change.mode.or(now)), after: change.after.and(now) };
     let (before, after) = (change.before.map(content), change.after.map(content));
@@ -47,7 +48,7 @@ fn folder(workspace: &Workspace, real: &PathBuf) -> Option<ChangedFile> {
     use std::os::unix::fs::MetadataExt as _;
     let found = fs::symlink_metadata(real).ok().filter(fs::Metadata::is_dir)?;
     let after = Some(FileContent { kind: FileKind::Folder, hash: None });
-    let mode = Modes { before: None, after: Some(found.mode() & BITS) };
+    let mode = Modes { before: None, after: Some(found.mode() & MODE_BITS) };
     Some(ChangedFile { path: name_of(workspace, real)?, after, mode, ..ChangedFile::default() })
 }
 

@@ -16,10 +16,9 @@ use rustix::fs::{
 
 use super::plan::{FileVersion, PlannedFile, UndoPlan};
 use super::store::FileStore;
-use super::version::{BITS, is_absent, named, target, version};
+use super::version::{is_absent, named, target, version};
 use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
-use crate::files::kind;
 use crate::guard::Protected;
 use crate::paths::{ResolvedPath, Workspace};
 use crate::{change, openat};
@@ -78,7 +77,7 @@ pub fn content_now(
 ) -> Option<Vec<u8>> {
     let workspace = Workspace::open(workspace, protected).ok()?;
     let path = named(&workspace, path).ok()?;
-    let content = if kind(&path.stat().ok()?) == FileType::Symlink {
+    let content = if path.look().ok()?.kind == FileType::Symlink {
         target(&path).ok()?.into_os_string().into_encoded_bytes()
     } else {
         let (file, bytes) = path.open_file("read").ok()?;
@@ -183,7 +182,7 @@ impl Restore<'_> {
     fn open_up(&self, path: &str) {
         let open = || -> io::Result<()> {
             let path = named(&self.workspace, path).map_err(io::Error::other)?;
-            let (mode, (folder, name)) = (path.stat()?.st_mode & BITS, path.folder()?);
+            let (mode, (folder, name)) = (path.look()?.mode, path.folder()?);
             if mode & OWNERS == OWNERS { Ok(()) } else { set_mode(&folder, name, Some(mode | OWNERS)) }
         };
         let _ = open();
@@ -301,7 +300,7 @@ fn set_mode(folder: &OwnedFd, name: &OsStr, mode: Option<u32>) -> io::Result<()>
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = openat(folder, name, flags, Mode::empty())?;
     // What was put into its place meanwhile may be a link that leads out.
-    if kind(&fstat(&opened)?) == FileType::Symlink {
+    if FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Symlink {
         return Err(io::Error::other(CHANGED));
     }
     let path = format!("/proc/self/fd/{}", opened.as_raw_fd());

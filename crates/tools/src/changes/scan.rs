@@ -11,9 +11,8 @@ use engine::NotKept;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, StatxAttributes, StatxFlags, fstat, statat, statx};
 
 use super::listing::{Entry, EntryKind, Known, Listing, Stamp, is_fresh};
-use super::version::BITS;
 use crate::cancel::Cancel;
-use crate::files::kind;
+use crate::guard::MODE_BITS;
 use crate::ignored::{IgnoreRules, Ignored};
 use crate::limits::{LISTED_DEPTH, LISTED_ENTRIES, LISTING_MS};
 use crate::openat;
@@ -110,7 +109,7 @@ impl Scan<'_> {
         }
         let stamp = stamp(stat);
         let is_fresh = is_fresh(stamp.changed_ns, self.listing.taken_ns);
-        self.listing.entries.push(Entry { path, kind, mode: stat.st_mode & BITS, stamp, known, is_fresh });
+        self.listing.entries.push(Entry { path, kind, mode: stat.st_mode & MODE_BITS, stamp, known, is_fresh });
     }
 
     /// Why an entry is neither read nor entered.
@@ -138,7 +137,7 @@ fn is_mount(folder: &OwnedFd, name: &[u8]) -> bool {
 }
 
 pub(super) fn entry_kind(stat: &Stat) -> EntryKind {
-    match kind(stat) {
+    match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => EntryKind::File,
         FileType::Directory => EntryKind::Folder,
         FileType::Symlink => EntryKind::Link,
@@ -163,5 +162,5 @@ pub(super) fn look(root: impl AsFd, path: &[u8]) -> Option<Entry> {
     let stat = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let (kind, stamp) = (entry_kind(&stat), stamp(&stat));
     let known = if kind == EntryKind::Folder { Known::Nothing } else { Known::Not(NotKept::Ignored) };
-    Some(Entry { path: path.into(), kind, mode: stat.st_mode & BITS, stamp, known, is_fresh: true })
+    Some(Entry { path: path.into(), kind, mode: stat.st_mode & MODE_BITS, stamp, known, is_fresh: true })
 }

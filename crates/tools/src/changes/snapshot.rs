@@ -192,7 +192,7 @@ impl Look<'_> {
             if !self.workspace.may_read(&file) {
                 return Ok(Known::Not(NotKept::Unreadable));
             }
-            (entry.stamp, entry.mode) = (stamp(&stat), stat.st_mode & super::version::BITS);
+            (entry.stamp, entry.mode) = (stamp(&stat), stat.st_mode & crate::guard::MODE_BITS);
             entry.is_fresh = is_fresh(entry.stamp.changed_ns, looked_ns);
             let file = File::from(file);
             let hash = match keeping.file(&file, entry.stamp.size) {

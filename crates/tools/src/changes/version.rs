@@ -10,11 +10,7 @@ use rustix::fs::{FileType, readlinkat};
 use super::plan::FileVersion;
 use crate::cancel::Cancel;
 use crate::error::ToolError;
-use crate::files::kind;
 use crate::paths::{ResolvedPath, Workspace};
-
-/// The permission bits of a mode.
-pub(super) const BITS: u32 = 0o7777;
 
 /// The path that an entry names. Its last name is not followed if it is a link; a link further up that leads elsewhere is
 /// an error.
@@ -39,13 +35,13 @@ pub(super) fn name_of(workspace: &Workspace, real: &Path) -> Option<String> {
 /// What is at this path; none if nothing is.
 pub(super) fn version(path: &ResolvedPath, cancel: &Cancel) -> Result<Option<FileVersion>, ToolError> {
     let failed = |source| ToolError::File { act: "read", path: path.shown.clone(), source };
-    let stat = match path.stat() {
-        Ok(stat) => stat,
+    let seen = match path.look() {
+        Ok(seen) => seen,
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    let mode = Some(stat.st_mode & BITS);
-    Ok(Some(match kind(&stat) {
+    let mode = Some(seen.mode);
+    Ok(Some(match seen.kind {
         FileType::RegularFile => {
             let hash = path.state("read", cancel)?;
             FileVersion { content: FileContent { kind: FileKind::File, hash }, mode }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -17,7 +18,7 @@ pub(crate) const MARK: &str = "SUPERVISED_CALL";
 use super::SUPERVISOR;
 use crate::cgroup;
 use crate::folder::CallFolder;
-use crate::limits::LINE_TRIES;
+use crate::limits::{LINE_TRIES, STAT_BYTES};
 use crate::supervisors;
 
 /// A descendant of this process.
@@ -289,8 +290,10 @@ pub(super) struct Status {
 impl Status {
     /// Parses `PID (NAME) STATE PARENT GROUP SESSION … STARTED …`; the name may contain any character, also brackets.
     pub(super) fn of(pid: Pid) -> Option<Self> {
-        let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
-        let stat = String::from_utf8_lossy(&stat);
+        // One read gives all of it; whoever does not know the length, as here, would read it in many pieces.
+        let mut stat = [0; STAT_BYTES];
+        let read = fs::File::open(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?.read(&mut stat).ok()?;
+        let stat = String::from_utf8_lossy(&stat[..read]);
         let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
         let state = fields.next()?;
         Some(Self {

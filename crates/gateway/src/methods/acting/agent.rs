@@ -134,10 +134,12 @@ async fn check_workspace(
     workspace: &str,
     overrides: &Overrides,
 ) -> Result<(), Error> {
+    if overrides.workspace.is_none() {
+        return Ok(());
+    }
     let folder = PathBuf::from(workspace);
     // A folder may be on a disk that is slow.
-    let is_there = tokio::task::spawn_blocking(move || folder.is_dir()).await.unwrap_or(false);
-    if is_there || overrides.workspace.is_none() {
+    if tokio::task::spawn_blocking(move || folder.is_dir()).await.unwrap_or(false) {
         return Ok(());
     }
     let overrides = Overrides { workspace: None, ..overrides.clone() };
