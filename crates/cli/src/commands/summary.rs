@@ -86,6 +86,7 @@ mod tests {
             workspace: "/w".to_owned(),
             files: paths.iter().map(file).collect(),
             commands: vec![],
+            unrecorded: vec![],
         }
     }
 
