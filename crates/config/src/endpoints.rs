@@ -356,7 +356,7 @@ impl Config {
 
     /// The files that no tool may read or write, besides those in the home: the configuration, where a link leads to it,
     /// and the files of keys, with what a refresh writes beside them.
-    pub fn protected_files(&self) -> BTreeSet<PathBuf> {
+    pub(crate) fn protected_files(&self) -> BTreeSet<PathBuf> {
         let places = self.key_files().flat_map(|path| [path.canonicalize().unwrap_or_else(|_| path.clone()), path]);
         let beside =
             |path: &PathBuf, end: &str| PathBuf::from([path.as_os_str(), OsStr::new(end)].join(OsStr::new("")));
@@ -373,7 +373,7 @@ impl Config {
     }
 
     /// The addresses from which pages may be fetched.
-    pub fn network_policy(&self) -> tools::NetworkPolicy {
+    pub(crate) fn network_policy(&self) -> tools::NetworkPolicy {
         if self.values.tools.web_fetch.allow_private {
             tools::NetworkPolicy::Anywhere
         } else {
@@ -382,12 +382,12 @@ impl Config {
     }
 
     /// Further variables that commands receive.
-    pub fn passed_env(&self) -> Vec<String> {
+    pub(crate) fn passed_env(&self) -> Vec<String> {
         self.values.tools.exec.env.clone()
     }
 
     /// The variables that hold keys. Commands never receive them.
-    pub fn secret_env(&self) -> Vec<String> {
+    pub(crate) fn secret_env(&self) -> Vec<String> {
         let sources = self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
             KeySource::Variable(name) => Some(name.clone()),
             KeySource::File(_) | KeySource::Literal(_) => None,

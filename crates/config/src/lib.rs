@@ -55,7 +55,6 @@ pub use files::{make_private, read_config};
 pub use key_status::KeyStatus;
 pub use project::default_session;
 pub use reference::template;
-pub use reload::Stamp;
 pub use resolve::{Resolved, Subject};
 pub use resolver::{ConfigResolver, today};
 pub use review::{Remark, Review};
@@ -67,6 +66,7 @@ use declared::{
     Runs, Serve, Session, Tools, Undo,
 };
 use layers::Layers;
+use reload::Stamp;
 
 /// The name of the file in the home.
 pub const FILE: &str = "config.toml";
@@ -162,7 +162,7 @@ impl Config {
     }
 
     /// The budgets that all sessions share.
-    pub fn shared_budget(&self) -> SharedBudget {
+    pub(crate) fn shared_budget(&self) -> SharedBudget {
         self.values.budget.shared()
     }
 
@@ -189,7 +189,7 @@ impl Config {
     }
 
     /// The maximum size of the journal, bytes; none = unlimited.
-    pub fn journal_bytes(&self) -> Option<u64> {
+    pub(crate) fn journal_bytes(&self) -> Option<u64> {
         self.values.retention.journal_mb.get().map(|most| most << 20)
     }
 
@@ -220,7 +220,7 @@ impl Config {
     }
 
     /// The prefix that marks a steer for the model.
-    pub fn steer_prefix(&self) -> Arc<str> {
+    pub(crate) fn steer_prefix(&self) -> Arc<str> {
         Arc::clone(&self.values.queue.steer_prefix)
     }
 

@@ -8,7 +8,7 @@ use super::{Config, ConfigError, FILE};
 
 /// Identifies a version of a file: its times, its size and its inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
+pub(crate) struct Stamp {
     modified: (i64, i64),
     changed: (i64, i64),
     bytes: u64,
@@ -30,12 +30,12 @@ impl Stamp {
 
 impl Config {
     /// The stamp of the file when it was read; none = there was no file.
-    pub fn stamp(&self) -> Option<Stamp> {
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
         self.stamp
     }
 
     /// The stamp of the file as it is now.
-    pub fn stamp_now(&self) -> Option<Stamp> {
+    pub(crate) fn stamp_now(&self) -> Option<Stamp> {
         Stamp::of(&self.home.join(FILE))
     }
 

@@ -81,7 +81,7 @@ impl<'a> Beside<'a> {
 }
 
 /// The resources of a session without an active run, from its row.
-pub fn at_rest(row: &SessionRow, totals: &SessionTotals, configured: &Budget) -> Resources {
+pub(crate) fn at_rest(row: &SessionRow, totals: &SessionTotals, configured: &Budget) -> Resources {
     let resources = Resources {
         memory_limit: configured.memory,
         session_bytes: totals.spent.bytes,
@@ -93,7 +93,7 @@ pub fn at_rest(row: &SessionRow, totals: &SessionTotals, configured: &Budget) ->
 }
 
 /// The configured limits of a run.
-pub fn budget_of(read: &dyn Read, run: &RunRow) -> Result<Budget, Error> {
+pub(crate) fn budget_of(read: &dyn Read, run: &RunRow) -> Result<Budget, Error> {
     let settings = read.body(&run.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok());
     Ok(settings.map(|settings| settings.budget).unwrap_or_default())
 }
@@ -106,10 +106,10 @@ pub fn last_outcome(read: &dyn Read, session: SessionId) -> Result<Option<Outcom
 
 /// How many of the last runs are read for the last one that has ended: one at most is active, and the others are here for a
 /// reader that is behind.
-pub const ROWS: usize = 4;
+pub(crate) const ROWS: usize = 4;
 
 /// The last of these runs, oldest first, that had ended by then.
-pub fn last_ended(rows: &[RunRow], until: Option<Timestamp>) -> Option<&RunRow> {
+pub(crate) fn last_ended(rows: &[RunRow], until: Option<Timestamp>) -> Option<&RunRow> {
     let ended = |row: &&RunRow| row.ended_at.is_some_and(|at| until.is_none_or(|until| at <= until));
     rows.iter().rev().find(ended)
 }

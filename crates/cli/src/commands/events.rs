@@ -47,26 +47,26 @@ pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliEr
     let key = args.session.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
     let whole = args.whole || key.is_some() || !args.follow;
     let target = key.map_or(StreamTarget::Home, |key| StreamTarget::Session(key.to_string()));
-    let mut lines = DrawnStream::new(target, reader, whole, args.from, Screen::new(Style::Json, 1));
+    let mut stream = DrawnStream::new(target, reader, whole, args.from, Screen::new(Style::Json, 1));
     // An invalid cursor is reported now, not when an owner appears.
-    lines.lines.position()?;
+    stream.lines.position()?;
     if !args.follow {
-        return lines.read(|_| true, never).map(drop);
+        return stream.read(|_| true, never).map(drop);
     }
     quit_on_signals()?;
     let mut reported = false;
     loop {
         if let Some(Ok(owner_client)) = look(&globals.home, false).await {
-            if let Followed::Refused(error) = lines.follow(owner_client, never).await? {
+            if let Followed::Refused(error) = stream.follow(owner_client, never).await? {
                 return Err(failed(error));
             }
             reported = false;
         } else {
             // A state is a line at every read: only an owner sends new ones.
-            lines.read(|event| !event.is_state(), never)?;
+            stream.read(|event| !event.is_state(), never)?;
         }
         if !std::mem::replace(&mut reported, true) {
-            lines.screen().say("limulus: no process that answers owns this home; waiting for one");
+            stream.screen().say("limulus: no process that answers owns this home; waiting for one");
         }
         tokio::time::sleep(LOOK).await;
     }

@@ -49,8 +49,8 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
     if args.verbose {
         screen.show_detail();
     }
-    let lines = DrawnStream::new(StreamTarget::Run(session.key, run), reader, true, args.from, screen);
-    let mut watch = Watch { globals, run, lines, reported: false, settled: false };
+    let stream = DrawnStream::new(StreamTarget::Run(session.key, run), reader, true, args.from, screen);
+    let mut watch = Watch { globals, run, stream, reported: false, settled: false };
     let ended = watch.until_ended().await?;
     super::agent::outcome(watch.run, &ended)
 }
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
 struct Watch<'a> {
     globals: &'a Globals,
     run: RunId,
-    lines: DrawnStream,
+    stream: DrawnStream,
     /// Whether the user was notified that there is no owner.
     reported: bool,
     /// Whether the line was drawn that settled the message before its run started.
@@ -98,10 +98,10 @@ impl Watch<'_> {
     fn check_receipt(&mut self) -> Result<Option<RunEnd>, CliError> {
         let Some(receipt) = self.receipt()? else { return Ok(None) };
         if receipt.run != self.run {
-            let screen = self.lines.screen();
+            let screen = self.stream.screen();
             screen.say(&format!("… the message is a part of run {}, which is watched instead", receipt.run));
             self.run = receipt.run;
-            if let StreamTarget::Run(_, run) = &mut self.lines.lines.target {
+            if let StreamTarget::Run(_, run) = &mut self.stream.lines.target {
                 *run = receipt.run;
             }
         }
@@ -114,13 +114,13 @@ impl Watch<'_> {
     }
 
     fn receipt(&self) -> Result<Option<ReceiptRow>, CliError> {
-        Ok(self.lines.lines.reader.receipt(self.run.into())?)
+        Ok(self.stream.lines.reader.receipt(self.run.into())?)
     }
 
     /// Draws the lines of an owner until the run has ended or the owner is gone.
     async fn follow(&mut self, owner_client: OwnerClient) -> Result<Option<Seen>, CliError> {
         if std::mem::take(&mut self.reported) {
-            self.lines.screen().say("… the home has an owner again");
+            self.stream.screen().say("… the home has an owner again");
         }
         let (run, settled) = (self.run, &mut self.settled);
         let see = |event: &Event| {
@@ -128,7 +128,7 @@ impl Watch<'_> {
             *settled |= ended.is_none() && event.settles(run);
             ended.or_else(|| event.settles(run).then_some(Seen::Settled))
         };
-        match self.lines.follow(owner_client, see).await? {
+        match self.stream.follow(owner_client, see).await? {
             Followed::Enough(seen) => Ok(Some(seen)),
             Followed::Gone => Ok(None),
             // Its message was settled after the receipt was read.
@@ -144,12 +144,12 @@ impl Watch<'_> {
         let (run, settled) = (self.run, &mut self.settled);
         // Without an owner the state is the one of the last owner: not drawn.
         let of_run = |event: &Event| (event.run == Some(run) || event.settles(run)) && !event.is_state();
-        let ended = self.lines.read(of_run, |event| {
+        let ended = self.stream.read(of_run, |event| {
             *settled |= event.settles(run);
             end(run, event)
         })?;
         if ended.is_some() {
-            self.lines.screen().hide_status();
+            self.stream.screen().hide_status();
         }
         Ok(ended)
     }
@@ -157,8 +157,8 @@ impl Watch<'_> {
     /// Waits until the next poll.
     async fn wait(&mut self) {
         if !std::mem::replace(&mut self.reported, true) {
-            let key = self.lines.lines.target.key().to_owned();
-            self.lines.screen().say(&format!(
+            let key = self.stream.lines.target.key().to_owned();
+            self.stream.screen().say(&format!(
                 "… no process that answers owns this home: `limulus resume {key}` continues the run; waiting for an owner"
             ));
         }

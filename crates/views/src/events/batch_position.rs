@@ -38,7 +38,7 @@ impl BatchPosition {
     }
 
     /// The anchor of an entry that is read back.
-    pub fn of_entry(branch: BranchId, entry: &Entry) -> Self {
+    pub(crate) fn of_entry(branch: BranchId, entry: &Entry) -> Self {
         Self { branch, epoch: entry.epoch, entries: Some((entry.seq, 1)), position: entry.position }
     }
 
