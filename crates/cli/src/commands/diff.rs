@@ -64,7 +64,7 @@ fn lay_out(diff: &RunDiff) -> String {
         runs => format!(" by {} runs", runs.len()),
     };
     let sum = format!("{} changed, +{added} −{removed}{runs}\n", count(diff.files.len(), "file"));
-    let unrecorded = diff.unrecorded.iter().map(|why| format!("{}: {why}\n", UNRECORDED));
+    let unrecorded = diff.unrecorded.iter().map(|why| format!("{UNRECORDED}: {why}\n"));
     let commands = (!diff.commands.is_empty())
         .then(|| format!("{} did outside this folder is not shown\n", ran(diff.commands.len())));
     diff.files.iter().map(of_file).chain([sum]).chain(unrecorded).chain(commands).collect()
