@@ -99,7 +99,7 @@ pub struct CallRequest {
 pub struct FoundCall {
     /// Whether the call never started, still runs, has ended, or has an unknown outcome.
     pub found: Found,
-    /// The result, for `Ended`. For a tool that changes files else what it has changed so far.
+    /// The result, for `Ended`. For a tool that changes files, and for a command, else what it has changed so far.
     pub ended: Option<ToolResult>,
 }
 
