@@ -108,7 +108,7 @@ async fn cleared(
     let ran = if let CallState::Ended(record) = state { exec::ran(record) } else { Ran::default() };
     let over = if *state == CallState::Running { Over::No } else { Over::Yes };
     let ProcessContext { calls, files, protected, secrets } = context.clone();
-    let changes = exec::changes_of(Recorder { calls, files, protected }, process, ran, over).await;
+    let changes = exec::changes_of(Recorder { calls, files, protected, workspace: None }, process, ran, over).await;
     ProcessEnd { changes, ..end_of(&secrets, state) }
 }
 

@@ -55,19 +55,24 @@ pub struct Context {
 impl Context {
     /// What the changes of commands are found and kept with.
     pub(crate) fn recorder(&self) -> Recorder {
-        Recorder { calls: self.calls.clone(), files: self.files.clone(), protected: self.protected.clone() }
+        Recorder {
+            calls: self.calls.clone(),
+            files: self.files.clone(),
+            protected: self.protected.clone(),
+            workspace: Some(self.workspace.clone()),
+        }
     }
 }
 
 /// Has the workspace listed that a call of `exec` which is being checked would change, so that the call need not wait for it. May block.
 pub fn list_ahead(context: &Context) {
-    context.recorder().prepare(&context.workspace, Prepare::Always);
+    context.recorder().prepare(Prepare::Always);
 }
 
 /// The same before the first request of a run, if commands were used in this workspace before. May block.
 pub fn list_known(workspace: &Path, files: &FileStore, protected: &Protected) {
-    let recorder = Recorder { calls: PathBuf::new(), files: files.clone(), protected: protected.clone() };
-    recorder.prepare(workspace, Prepare::Known);
+    let (files, protected, workspace) = (files.clone(), protected.clone(), Some(workspace.to_owned()));
+    Recorder { calls: PathBuf::new(), files, protected, workspace }.prepare(Prepare::Known);
 }
 
 /// A call that the runtime runs, looks up or ends.
@@ -94,7 +99,7 @@ pub struct CallRequest {
 pub struct FoundCall {
     /// Whether the call never started, still runs, has ended, or has an unknown outcome.
     pub found: Found,
-    /// The result, for `Ended`. For a tool that changes files else what it has changed so far.
+    /// The result, for `Ended`. For a tool that changes files, and for a command, else what it has changed so far.
     pub ended: Option<ToolResult>,
 }
 

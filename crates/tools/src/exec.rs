@@ -2,7 +2,7 @@
 //! Nothing here writes into the folder of a call. Dropping any of these futures does not affect the command.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -37,16 +37,13 @@ pub(crate) async fn run(
     progress: &mut (impl FnMut(u64, String) + Send),
 ) -> Result<ToolResult, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
-    let mut update = match state(&folder)? {
-        CallState::Absent => {
-            begin(context, id, Recorder::begin).await?;
-            let started = start(context, &folder, arguments).await;
-            OutputUpdate::of(&folder, started.inspect_err(|_| changes::forget(&context.calls, id))?)
-        }
-        _ => {
-            begin(context, id, |recorder, _, id, _| recorder.attach(id)).await?;
-            OutputUpdate::none()
-        }
+    let mut update = if state(&folder)? == CallState::Absent {
+        begin(context, id, Recorder::begin).await?;
+        let started = start(context, &folder, arguments).await;
+        OutputUpdate::of(&folder, started.inspect_err(|_| changes::forget(&context.calls, id))?)
+    } else {
+        begin(context, id, |recorder, id, _| recorder.attach(id)).await?;
+        OutputUpdate::none()
     };
     let yields_at = arguments.yields_after(context.tool_timeout_ms).map(|after| Instant::now() + after);
     // The first word of a supervisor says whether it has claimed the folder. Before it, nothing in there can be judged.
@@ -85,11 +82,11 @@ pub(crate) async fn run(
 async fn begin(
     context: &Context,
     id: EffectId,
-    how: impl FnOnce(&Recorder, &Path, EffectId, &Cancel) + Send + 'static,
+    how: impl FnOnce(&Recorder, EffectId, &Cancel) + Send + 'static,
 ) -> Result<(), ToolError> {
-    let (recorder, workspace) = (context.recorder(), context.workspace.clone());
+    let recorder = context.recorder();
     let begun = move |cancel: &Cancel| {
-        how(&recorder, &workspace, id, cancel);
+        how(&recorder, id, cancel);
         cancel.check()
     };
     in_process("exec", begun).await

@@ -46,6 +46,11 @@ impl IgnoreRules {
     /// Whether this path is left out.
     pub(crate) fn judge(&mut self, path: &Path, is_folder: bool) -> Ignored {
         self.enter(path.parent().unwrap_or(Path::new("/")));
+        self.judge_here(path, is_folder)
+    }
+
+    /// The same for a path in the folder that was entered last.
+    pub(crate) fn judge_here(&self, path: &Path, is_folder: bool) -> Ignored {
         let nearest = |kind: usize| {
             let found = self.levels.iter().rev().map(|level| level.rules[kind].matched(path, is_folder));
             found.into_iter().find(|found| !found.is_none())
@@ -59,7 +64,7 @@ impl IgnoreRules {
     }
 
     /// Has the rules of this folder and of all above it.
-    fn enter(&mut self, folder: &Path) {
+    pub(crate) fn enter(&mut self, folder: &Path) {
         while self.levels.last().is_some_and(|level| !folder.starts_with(&level.folder)) {
             self.levels.pop();
         }

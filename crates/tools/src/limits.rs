@@ -129,6 +129,9 @@ pub(crate) const COARSE_CLOCK_NS: i64 = 20_000_000;
 /// Milliseconds that a look at a workspace may take in all before it is given up. A call waits for it.
 pub(crate) const LISTING_MS: u64 = 30_000;
 
+/// Milliseconds for which a workspace that is too large, or too slow to read, is not looked at again.
+pub(crate) const GIVEN_UP_MS: u64 = 5 * 60_000;
+
 /// Files whose contents are made durable together.
 pub(crate) const SYNCED_TOGETHER: usize = 1_024;
 

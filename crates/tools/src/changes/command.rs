@@ -26,6 +26,8 @@ pub(crate) struct Recorder {
     pub(crate) calls: PathBuf,
     pub(crate) files: FileStore,
     pub(crate) protected: Protected,
+    /// The workspace of the call; none if it is not known any more.
+    pub(crate) workspace: Option<PathBuf>,
 }
 
 /// When a command ran, nanoseconds since 1970; none if that is not known.
@@ -38,12 +40,13 @@ pub(crate) struct Ran {
 impl Recorder {
     /// Lists the workspace before a command may change it. Whatever fails, the command can start: then it is recorded that
     /// its changes are not. May block.
-    pub(crate) fn begin(&self, workspace: &Path, id: EffectId, cancel: &Cancel) {
+    pub(crate) fn begin(&self, id: EffectId, cancel: &Cancel) {
         let folder = CallFolder::of(&self.calls, id);
         let before = folder.before();
         // If it cannot be made, the command does not start either.
         let _ = folder.make_parent();
-        let listed = self.list(workspace, cancel).and_then(|(root, snapshot)| {
+        let workspace = self.workspace.as_deref().ok_or(NotKept::NotRecorded);
+        let listed = workspace.and_then(|workspace| self.list(workspace, cancel)).and_then(|(root, snapshot)| {
             place(&snapshot.file, &before).map_err(|_| NotKept::NotRecorded)?;
             Ok(root)
         });
@@ -62,8 +65,12 @@ impl Recorder {
         if is_home(&workspace.root) {
             return Err(NotKept::HomeFolder);
         }
-        let snapshot = snapshot::refresh(&self.files, &workspace, &Deadline::new(cancel))?;
-        Ok((workspace.root, snapshot))
+        given_up::recently(&workspace.root).map_or(Ok(()), Err)?;
+        let listed = snapshot::refresh(&self.files, &workspace, &Deadline::new(cancel));
+        if let Some(why) = listed.as_ref().err().filter(|_| !cancel.is_set()) {
+            given_up::note(&workspace.root, *why);
+        }
+        Ok((workspace.root, listed?))
     }
 
     /// An earlier owner started this command, and it still runs. May block.
@@ -75,7 +82,8 @@ impl Recorder {
     }
 
     /// Has the workspace listed before a command asks for it. May block.
-    pub(crate) fn prepare(&self, workspace: &Path, when: Prepare) {
+    pub(crate) fn prepare(&self, when: Prepare) {
+        let Some(workspace) = self.workspace.as_deref() else { return };
         let is_known =
             || Workspace::open(workspace, &self.protected).is_ok_and(|at| snapshot::is_known(&self.files, &at.root));
         if when == Prepare::Always || is_known() {
@@ -89,7 +97,8 @@ impl Recorder {
         let before = CallFolder::of(&self.calls, id).before();
         let found = snapshot::bytes(&before).ok_or(NotKept::NotRecorded).and_then(|bytes| match reason(&bytes) {
             Some(why) => Err(why),
-            None => Listing::from_bytes(&bytes).ok_or(NotKept::NotRecorded),
+            // A command can write here too: it must not have another folder listed.
+            None => Listing::from_bytes(&bytes).filter(|before| self.is_of(before)).ok_or(NotKept::NotRecorded),
         });
         let compared = found.and_then(|before| {
             let (_, after) = self.list(&before.root, &Cancel::default())?;
@@ -111,6 +120,13 @@ impl Recorder {
             others::ended(id);
         }
         changes
+    }
+
+    /// Whether a listing is one of the workspace of the call.
+    fn is_of(&self, before: &Listing) -> bool {
+        let root =
+            |workspace: &PathBuf| Workspace::open(workspace, &self.protected).is_ok_and(|it| it.root == before.root);
+        self.workspace.as_ref().is_none_or(root)
     }
 
     /// The commands of other runs in this folder, above it or below it, whose results are not recorded yet and that ran at the
@@ -267,4 +283,32 @@ pub(crate) fn forget(calls: &Path, id: EffectId) {
     others::ended(id);
     // A listing that cannot be removed is a file too many, which `limulus doctor --repair` removes.
     let _ = fs::remove_file(CallFolder::of(calls, id).before());
+}
+
+/// Workspaces that could not be listed: the next commands do not try in vain for as long.
+mod given_up {
+    use std::collections::BTreeMap;
+    use std::path::{Path, PathBuf};
+    use std::sync::{Mutex, PoisonError};
+    use std::time::{Duration, Instant};
+
+    use engine::NotKept;
+
+    use crate::limits::GIVEN_UP_MS;
+
+    static GIVEN_UP: Mutex<BTreeMap<PathBuf, (Instant, NotKept)>> = Mutex::new(BTreeMap::new());
+
+    /// Why this one could not be listed a short time ago.
+    pub(super) fn recently(root: &Path) -> Option<NotKept> {
+        let mut given_up = GIVEN_UP.lock().unwrap_or_else(PoisonError::into_inner);
+        given_up.retain(|_, (at, _)| at.elapsed() < Duration::from_millis(GIVEN_UP_MS));
+        given_up.get(root).map(|(_, why)| *why)
+    }
+
+    pub(super) fn note(root: &Path, why: NotKept) {
+        if matches!(why, NotKept::TooManyFiles | NotKept::TooSlow) {
+            let mut given_up = GIVEN_UP.lock().unwrap_or_else(PoisonError::into_inner);
+            given_up.insert(root.to_owned(), (Instant::now(), why));
+        }
+    }
 }

@@ -143,5 +143,5 @@ fn of_source(error: io::Error) -> io::Error {
 
 /// Whether an error tells of the file that was read, and not of the store.
 pub(super) fn is_of_source(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Unreadable>())
+    matches!(error.get_ref(), Some(inner) if inner.is::<Unreadable>())
 }

@@ -80,6 +80,8 @@ impl Scan<'_> {
     fn folder(&mut self, folder: &OwnedFd, path: &[u8]) -> Result<bool, NotKept> {
         self.deadline.check()?;
         let Ok(entries) = Dir::read_from(folder) else { return Ok(false) };
+        let real = self.workspace.root.join(OsStr::from_bytes(path));
+        self.rules.enter(&real);
         for (number, entry) in entries.enumerate() {
             if number % 4_096 == 4_095 {
                 self.deadline.check()?;
@@ -94,12 +96,12 @@ impl Scan<'_> {
             if self.listing.entries.len() >= LISTED_ENTRIES {
                 return Err(NotKept::TooManyFiles);
             }
-            self.entry(folder, path, name, &stat);
+            self.entry((folder, &real), path, name, &stat);
         }
         Ok(true)
     }
 
-    fn entry(&mut self, folder: &OwnedFd, above: &[u8], name: &[u8], stat: &Stat) {
+    fn entry(&mut self, folder: (&OwnedFd, &Path), above: &[u8], name: &[u8], stat: &Stat) {
         let path: Box<[u8]> = if above.is_empty() { name.into() } else { [above, b"/", name].concat().into() };
         let kind = entry_kind(stat);
         let known = self.left_out(folder, &path, name, kind).map_or(Known::Nothing, Known::Not);
@@ -113,16 +115,22 @@ impl Scan<'_> {
     }
 
     /// Why an entry is neither read nor entered.
-    fn left_out(&mut self, folder: &OwnedFd, path: &[u8], name: &[u8], kind: EntryKind) -> Option<NotKept> {
-        let real = self.workspace.root.join(OsStr::from_bytes(path));
-        if name == b".git" || self.rules.judge(&real, kind == EntryKind::Folder) == Ignored::Yes {
+    fn left_out(
+        &self,
+        (folder, real): (&OwnedFd, &Path),
+        path: &[u8],
+        name: &[u8],
+        kind: EntryKind,
+    ) -> Option<NotKept> {
+        let real = real.join(OsStr::from_bytes(name));
+        if name == b".git" || self.rules.judge_here(&real, kind == EntryKind::Folder) == Ignored::Yes {
             return Some(NotKept::Ignored);
         }
         match kind {
             EntryKind::Special => Some(NotKept::Special),
             _ if std::str::from_utf8(name).is_err() => Some(NotKept::Name),
             EntryKind::Folder => {
-                let is_deep = path.iter().filter(|byte| **byte == b'/').count() >= LISTED_DEPTH;
+                let is_deep = Path::new(OsStr::from_bytes(path)).components().count() > LISTED_DEPTH;
                 (is_deep || is_mount(folder, name)).then_some(NotKept::Unreadable)
             }
             EntryKind::File | EntryKind::Link => None,
@@ -149,8 +157,8 @@ pub(super) fn stamp(stat: &Stat) -> Stamp {
     let time = |seconds: i64, nanoseconds: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds);
     Stamp {
         size: stat.st_size as u64,
-        modified_ns: time(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-        changed_ns: time(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        modified_ns: time(stat.st_mtime, stat.st_mtime_nsec as i64),
+        changed_ns: time(stat.st_ctime, stat.st_ctime_nsec as i64),
         inode: stat.st_ino,
     }
 }
