@@ -15,7 +15,7 @@ use crate::paths::Workspace;
 use crate::{guard, openat};
 
 pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cancel) -> Result<String, ToolError> {
-    let path = workspace.reach_to_open(&arguments.path)?;
+    let path = workspace.reach(&arguments.path)?;
     let folder = path.open_folder("list")?;
     let mut names = openat::list(&folder).map_err(ToolError::file("list", path.shown.clone()))?;
     names.sort();
