@@ -27,10 +27,11 @@ pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cance
         cancel.check()?;
         let name = OsStr::from_bytes(name);
         // Neither the size of a key nor what a link of the home leads to is shown.
-        text += &match path.guard.entry_of_judged(&folder, name) {
+        let shown = match path.guard.entry_of_judged(&folder, name) {
             Err(error) if guard::is_own(&error) => format!("{} (of limulus itself)\n", name.to_string_lossy()),
             found => line(&folder, name, found.ok().flatten()),
         };
+        text += &shown;
     }
     Ok(match names.len().saturating_sub(LIST_ENTRIES) {
         0 => text,
