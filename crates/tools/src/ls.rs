@@ -15,7 +15,7 @@ use crate::paths::Workspace;
 use crate::{guard, openat};
 
 pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cancel) -> Result<String, ToolError> {
-    let path = workspace.reach_to_open(&arguments.path)?;
+    let path = workspace.reach(&arguments.path)?;
     let folder = path.open_folder("list")?;
     let mut names = openat::list(&folder).map_err(ToolError::file("list", path.shown.clone()))?;
     names.sort();
@@ -27,11 +27,11 @@ pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cance
         cancel.check()?;
         let name = OsStr::from_bytes(name);
         // Neither the size of a key nor what a link of the home leads to is shown.
-        let line = match path.guard.entry_of_judged(&folder, name) {
+        let shown = match path.guard.entry_of_judged(&folder, name) {
             Err(error) if guard::is_own(&error) => format!("{} (of limulus itself)\n", name.to_string_lossy()),
             found => line(&folder, name, found.ok().flatten()),
         };
-        text.push_str(&line);
+        text += &shown;
     }
     Ok(match names.len().saturating_sub(LIST_ENTRIES) {
         0 => text,

@@ -95,18 +95,11 @@ impl Workspace {
     /// Resolves `given` for a call that runs. The path must be in the workspace or among the allowed paths.
     pub(crate) fn reach(&self, given: &str) -> Result<ResolvedPath, ToolError> {
         let path = self.resolve(given)?;
-        self.must_be_allowed(&path).map(|()| path)
-    }
-
-    /// The same for a path at which only one file or one folder is opened: what opens it judges it.
-    pub(crate) fn reach_to_open(&self, given: &str) -> Result<ResolvedPath, ToolError> {
-        let path = self.find(given)?;
-        self.must_be_allowed(&path).map(|()| path)
-    }
-
-    fn must_be_allowed(&self, path: &ResolvedPath) -> Result<(), ToolError> {
-        let is_allowed = path.inside || self.allowed.contains(&path.real);
-        if is_allowed { Ok(()) } else { Err(ToolError::Moved { path: path.shown.clone() }) }
+        if path.inside || self.allowed.contains(&path.real) {
+            Ok(path)
+        } else {
+            Err(ToolError::Moved { path: path.shown })
+        }
     }
 
     /// The same for a call that writes: a file that other programs run or load must be among the allowed paths.
@@ -122,14 +115,6 @@ impl Workspace {
     /// `.` and
     /// `..` are resolved as the kernel does it; names that do not exist are kept as written.
     pub(crate) fn resolve(&self, given: &str) -> Result<ResolvedPath, ToolError> {
-        let path = self.find(given)?;
-        // Before the policy judges it: no policy allows what belongs to limulus. The error does not say where links lead.
-        path.must_not_be_own().map_err(ToolError::file("open", given))?;
-        Ok(path)
-    }
-
-    /// Resolves `given` without a look at what is there.
-    fn find(&self, given: &str) -> Result<ResolvedPath, ToolError> {
         let bad = |reason| {
             let shown = &given[..given.floor_char_boundary(LISTED_BYTES)];
             let rest = if shown.len() < given.len() { "…" } else { "" };
@@ -146,17 +131,20 @@ impl Workspace {
         }
         let real = follow_links(&self.root, &expand_home(given)).ok_or_else(|| bad("its links form a loop"))?;
         let guard = Arc::clone(&self.guard);
-        if let Ok(relative) = real.strip_prefix(&self.root) {
+        let path = if let Ok(relative) = real.strip_prefix(&self.root) {
             let shown = if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() };
             let (relative, base) = (relative.to_owned(), Arc::clone(&self.folder));
-            Ok(ResolvedPath { inside: true, shown, base, relative, real, guard })
+            ResolvedPath { inside: true, shown, base, relative, real, guard }
         } else if real.to_str().is_some() {
             let base = Arc::new(hold(Path::new("/")).map_err(ToolError::file("open", "/"))?);
             let relative = real.strip_prefix("/").unwrap_or(&real).to_owned();
-            Ok(ResolvedPath { inside: false, shown: real.display().to_string(), base, relative, real, guard })
+            ResolvedPath { inside: false, shown: real.display().to_string(), base, relative, real, guard }
         } else {
-            Err(bad("it resolves to a name that is not UTF-8"))
-        }
+            return Err(bad("it resolves to a name that is not UTF-8"));
+        };
+        // Before the policy judges it: no policy allows what belongs to limulus. The error does not say where links lead.
+        path.must_not_be_own().map_err(ToolError::file("open", given))?;
+        Ok(path)
     }
 
     /// The path of an entry that a walk found at `real`, below `folder`.

@@ -14,7 +14,7 @@ use crate::size::size;
 use crate::tool_result::ToolText;
 
 pub(crate) fn run(workspace: &Workspace, arguments: &ReadArguments, cancel: &Cancel) -> Result<ToolText, ToolError> {
-    let path = workspace.reach_to_open(&arguments.path)?;
+    let path = workspace.reach(&arguments.path)?;
     let (file, bytes) = path.open_file("read")?;
     let mut source = BufReader::new(file);
     let beginning = source.fill_buf().map_err(ToolError::file("read", path.shown.clone()))?;

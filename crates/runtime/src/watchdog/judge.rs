@@ -97,9 +97,7 @@ mod tests {
     #[test]
     fn nobody_rests_beside_a_thread_that_works_or_is_woken() {
         let quiet = |judge: &mut Judge, times| {
-            for _ in 0..times {
-                judge.look(Finding::Quiet, TICK);
-            }
+            (0..times).for_each(|_| assert_eq!(judge.look(Finding::Quiet, TICK), Verdict::Nothing));
         };
         let mut judge = Judge::default();
         for finding in [Finding::Moved, Finding::Still] {
