@@ -327,9 +327,11 @@ impl End {
 impl Signals {
     fn new() -> Result<Self, CliError> {
         let signal = |kind| signal(kind).map_err(|error| CliError::bug(&format!("no signals: {error}")));
+        // The first handler: a signal that comes before it is there would be lost to a command that waits for an owner.
+        let counting = signals::count(Insists::Interrupts)?;
         output::end_where_stuck()?;
         let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        Ok(Self { interrupt, terminate, _counting: signals::count(Insists::Interrupts)? })
+        Ok(Self { interrupt, terminate, _counting: counting })
     }
 }
 
