@@ -226,6 +226,13 @@ pub(crate) const LINE_TRIES: usize = 8;
 /// Bytes of `/proc/PID/stat`: 52 numbers of at most 20 digits, and a name of at most 64 bytes.
 pub(crate) const STAT_BYTES: usize = 2 << 10;
 
+/// Milliseconds before a workspace in which commands are used is looked at again ahead of the next one: longer than a step
+/// with a command takes, whose own looks are newer.
+pub(crate) const LOOK_AGAIN_MS: u64 = 10_000;
+
+/// Workspaces that are looked at ahead: one process seldom works in more at the same time.
+pub(crate) const LOOKED_WORKSPACES: usize = 256;
+
 /// Milliseconds between two looks at a supervisor that was asked to end its command.
 pub(crate) const URGE_TICK_MS: u64 = 50;
 

@@ -180,7 +180,7 @@ fn spawn(reporter: Reporter, effect: impl Future<Output = ()> + Send + 'static) 
 /// Lists the workspace while the model thinks, if commands were used there before.
 fn list_known(job: &Job<'_>) {
     let settings = settings(job);
-    if settings.tools.iter().any(|tool| tool.name == "exec") {
+    if tools::is_look_due(Path::new(&settings.workspace)) {
         let Redaction { protected, undo, .. } = job.shared.resolver.redaction();
         let (files, protected) = (job.shared.files(undo), protected.and(&job.shared.own));
         call::list_ahead(move || tools::list_known(Path::new(&settings.workspace), &files, &protected));

@@ -61,6 +61,7 @@ impl Recorder {
         if self.files.limits.workspace.is_none() {
             return Err(NotKept::SwitchedOff);
         }
+        super::looks::note(workspace);
         let workspace = Workspace::open(workspace, &self.protected).map_err(|_| NotKept::NotRecorded)?;
         if is_home(&workspace.root) {
             return Err(NotKept::HomeFolder);

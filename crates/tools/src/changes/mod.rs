@@ -5,12 +5,13 @@
 //! tool for files has changed, `plan.rs` and `restore.rs` take it back.
 //!
 //! What a command changes is found by comparing its workspace before and after (`command.rs`): `scan.rs` looks at every file,
-//! `listing.rs` is what it finds, `snapshot.rs` and `keeping.rs` keep all contents that are new, and `others.rs` tells the
+//! `looks.rs` says when that is worth while ahead of a command, `listing.rs` is what it finds, `snapshot.rs` and `keeping.rs` keep all contents that are new, and `others.rs` tells the
 //! command from who else works there.
 
 mod command;
 mod keeping;
 mod listing;
+mod looks;
 mod others;
 mod plan;
 mod record;
@@ -22,6 +23,7 @@ mod trim;
 mod version;
 
 pub(crate) use command::{Prepare, Ran, Recorder, forget};
+pub use looks::is_look_due;
 pub(crate) use others::made;
 pub use plan::{FileVersion, PlannedFile, UndoPlan};
 pub(crate) use record::{Made, missing_folders, of_files};
