@@ -12,9 +12,9 @@ use std::process::Command;
 /// The environment variable with the settings.
 const VARIABLE: &str = "GLIBC_TUNABLES";
 
-/// One heap for all threads: one of them does nearly all the work. Pieces from 128 KiB on are the kernel's, and a free end of
-/// the heap of 256 KiB goes back to it.
-const SETTINGS: &str = "glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=131072:glibc.malloc.trim_threshold=262144";
+/// Pieces from 128 KiB on are the kernel's, and a free end of a heap of 256 KiB goes back to it. The number of heaps stays: with
+/// one or two for all threads they wait for each other, three times in a turn.
+const SETTINGS: &str = "glibc.malloc.mmap_threshold=131072:glibc.malloc.trim_threshold=262144";
 
 /// Starts this program again with those settings, if it has none. Returns if it has, or if that is not possible: the service
 /// only keeps more memory then. Nothing may be open and no other thread may run.
