@@ -9,7 +9,7 @@ fn write(path: &str) -> String {
     format!("call:write {}\ntokens=2", json!({ "path": path, "content": "x\n" }))
 }
 
-/// R09: on a terminal a run ends with what it took, what it changed, and the command that takes that back; a pipe is not told.
+/// R09: on a terminal a run ends with what it took, what it changed, and the command that takes that back; a pipe gets no such line.
 #[test]
 pub(crate) fn r09_the_last_line_on_a_terminal_says_what_a_run_took_and_changed() {
     let server = ModelServer::start().unwrap();

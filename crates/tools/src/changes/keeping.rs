@@ -141,7 +141,7 @@ fn of_source(error: io::Error) -> io::Error {
     io::Error::other(Unreadable(error))
 }
 
-/// Whether an error tells of the file that was read, and not of the store.
+/// Whether an error is one of the file that was read, and not of the store.
 pub(super) fn is_of_source(error: &io::Error) -> bool {
     matches!(error.get_ref(), Some(inner) if inner.is::<Unreadable>())
 }

@@ -23,7 +23,7 @@ pub(super) fn note(workspace: &Path) {
 }
 
 /// Whether a workspace should be looked at ahead: commands of this process are used there, and the last look was some time
-/// ago. Whoever asks looks: the next one is told so only after as long again.
+/// ago. Whoever asks looks: for others it is due only after that time again.
 pub fn is_look_due(workspace: &Path) -> bool {
     match last().get_mut(workspace) {
         Some(at) if at.elapsed() >= Duration::from_millis(LOOK_AGAIN_MS) => {

@@ -5,8 +5,8 @@
 //! tool for files has changed, `plan.rs` and `restore.rs` take it back.
 //!
 //! What a command changes is found by comparing its workspace before and after (`command.rs`): `scan.rs` looks at every file,
-//! `looks.rs` says when that is worth while ahead of a command, `listing.rs` is what it finds, `snapshot.rs` and `keeping.rs` keep all contents that are new, and `others.rs` tells the
-//! command from who else works there.
+//! `listing.rs` is what it finds, `snapshot.rs` and `keeping.rs` keep all contents that are new, `others.rs` finds out who else
+//! works there, and `looks.rs` says where a look ahead of a command is worth while.
 
 mod command;
 mod keeping;
