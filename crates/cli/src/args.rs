@@ -126,7 +126,7 @@ pub(crate) struct WriterArgs {
 impl WriterArgs {
     /// The settings that these arguments override.
     pub(crate) fn flags(&self) -> FlagValues {
-        FlagValues { workspace: self.workspace.clone() }
+        FlagValues { workspace: self.workspace.clone(), is_service: false }
     }
 }
 

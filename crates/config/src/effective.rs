@@ -100,7 +100,7 @@ name = \"other\"
 
     #[test]
     fn r50_every_key_is_shown_with_its_layer_and_no_secret() {
-        let settings = settings(FlagValues { workspace: Some("there".to_owned()) });
+        let settings = settings(FlagValues { workspace: Some("there".to_owned()), ..FlagValues::default() });
         let check = |key: &str, value: &str, layer: &str, at: Option<&str>| {
             let setting = settings.iter().find(|setting| setting.key == key).unwrap_or_else(|| panic!("no {key}"));
             let found = (setting.value.to_string(), setting.layer, setting.at.as_deref());

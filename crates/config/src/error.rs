@@ -154,6 +154,12 @@ pub enum ConfigError {
     /// `--workspace` names a folder that is not there.
     #[error("the workspace {} is not a folder that exists", path.display())]
     NoWorkspace { path: PathBuf },
+    /// The folder that a service makes for an agent cannot be made.
+    #[error("the workspace {} of agent {agent} cannot be made: {why}", path.display())]
+    OwnWorkspace { agent: String, path: PathBuf, why: String },
+    /// A service would have to look for a workspace in its own current folder.
+    #[error("the workspace `{workspace}` of agent {agent} is relative, and a service works in no folder of its own")]
+    RelativeWorkspace { agent: String, workspace: String },
     /// `~` or the default home is needed, and `HOME` is not set.
     #[error("the folder of this user is not known: HOME is not set")]
     NoUserFolder,
@@ -198,6 +204,9 @@ impl ConfigError {
                 format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
             }
             Self::Key { .. } | Self::Header { .. } => "fix that; the file is read again for each request".to_owned(),
+            Self::OwnWorkspace { agent, .. } | Self::RelativeWorkspace { agent, .. } => {
+                format!("set agents.{agent}.workspace to an absolute path, or send the message with its folder")
+            }
             Self::NoWorkspace { path } => format!("create it (mkdir -p '{}'), or name another folder", path.display()),
             Self::NoUserFolder => "set HOME, or LIMULUS_HOME and absolute paths".to_owned(),
         }

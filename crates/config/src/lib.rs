@@ -94,6 +94,8 @@ impl Globals {
 pub struct FlagValues {
     /// `--workspace`: the folder to work in, for all agents.
     pub workspace: Option<String>,
+    /// Whether it serves others: then its current folder is nobody's workspace.
+    pub is_service: bool,
 }
 
 /// The whole configuration, checked.
@@ -217,6 +219,11 @@ impl Config {
     /// The home: the folder with the journal.
     pub fn home(&self) -> &Path {
         &self.home
+    }
+
+    /// The user's folder, if it is known.
+    pub fn user_folder(&self) -> Option<PathBuf> {
+        self.environment.get("HOME").map(PathBuf::from)
     }
 
     /// The prefix that marks a steer for the model.

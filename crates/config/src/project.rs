@@ -1,14 +1,13 @@
 //! Which conversation a folder has: one for each project, so that what was said in one folder is not sent from another.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use engine::Hash;
+use tools::project_root;
 
 use super::declared::DefaultSession;
 use super::{Config, FlagValues, Globals};
 
-/// What the root of a project has.
-const MARKS: [&str; 3] = [".git", ".hg", ".jj"];
 /// Characters of a folder's name in the name of its session.
 const NAME_CHARS: usize = 40;
 /// Hexadecimal digits that tell folders of one name apart.
@@ -36,22 +35,13 @@ pub fn default_session(globals: &Globals, workspace: Option<&str>) -> String {
 fn of_folder(folder: &Path, user: Option<&Path>) -> String {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let (folder, user) = (real(folder), user.map(real));
-    let root = root(&folder, user.as_deref());
+    let root = project_root(&folder, user.as_deref()).unwrap_or(&folder);
     let name = root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
     let name: String = name.chars().take(NAME_CHARS).map(plain).collect();
     let name = if name.is_empty() { "root" } else { &name };
     let digits = Hash::of(root.as_os_str().as_encoded_bytes()).to_string();
     format!("{name}-{}", &digits[..DIGITS])
-}
-
-/// The nearest folder upward that is the root of a project, else the folder itself. The user's folder may be one, but no
-/// folder above it.
-fn root(folder: &Path, user: Option<&Path>) -> PathBuf {
-    let is_above_user = |path: &Path| user.is_some_and(|user| user != path && user.starts_with(path));
-    let is_root = |path: &&Path| MARKS.iter().any(|mark| path.join(mark).symlink_metadata().is_ok());
-    let root = folder.ancestors().take_while(|path| !is_above_user(path)).find(is_root);
-    root.unwrap_or(folder).to_owned()
 }
 
 #[cfg(test)]

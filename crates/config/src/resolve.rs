@@ -1,5 +1,7 @@
 //! Resolves the configuration to the settings of one run.
 
+use std::path::PathBuf;
+
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking};
 use models::{Api, Levels, level_name};
@@ -11,6 +13,9 @@ use super::declared::Agent;
 use super::endpoints::{Route, key_variables};
 use super::error::ConfigError;
 use super::settings::Limit;
+
+/// The workspace that is the folder of the command.
+const HERE: &str = ".";
 
 /// The inputs of a run besides the configuration.
 #[derive(Debug, Clone, Copy)]
@@ -35,12 +40,23 @@ pub struct Resolved {
 }
 
 impl Config {
-    /// Refuses a folder that `--workspace` names and that is not there: its name may be mistyped. The default folder of an
-    /// agent is made when its run begins.
+    /// Refuses a folder that `--workspace` names and that is not there: its name may be mistyped. A service refuses what the
+    /// configuration names relative to a current folder.
     pub fn check_workspace(&self) -> Result<(), ConfigError> {
-        let Some(named) = &self.flags.workspace else { return Ok(()) };
-        let path = self.environment.absolute(named)?;
-        if path.is_dir() { Ok(()) } else { Err(ConfigError::NoWorkspace { path }) }
+        if let Some(named) = &self.flags.workspace {
+            let path = self.environment.absolute(named)?;
+            return if path.is_dir() { Ok(()) } else { Err(ConfigError::NoWorkspace { path }) };
+        }
+        let mut named = self.values.agents.iter().filter_map(|(name, agent)| Some((name, agent.workspace.as_deref()?)));
+        named.try_for_each(|(name, workspace)| self.must_be_absolute(name, workspace))
+    }
+
+    /// The current folder of a service is no workspace.
+    fn must_be_absolute(&self, agent: &str, workspace: &str) -> Result<(), ConfigError> {
+        if self.flags.is_service && workspace != HERE && !workspace.starts_with(['/', '~']) {
+            return Err(ConfigError::RelativeWorkspace { agent: agent.to_owned(), workspace: workspace.to_owned() });
+        }
+        Ok(())
     }
 
     /// Resolves everything for a run. An error means that it cannot start.
@@ -59,9 +75,7 @@ impl Config {
         let mut small: Vec<_> = candidates.iter().filter_map(small_window).collect();
         small.dedup();
         let notes = note.into_iter().chain(thinking.into_iter().next().flatten()).chain(small).collect();
-        let sent_from = subject.overrides.workspace.as_ref();
-        let workspace = sent_from.or(self.flags.workspace.as_ref()).or(agent.workspace.as_ref());
-        let workspace = self.environment.absolute(workspace.map_or(".", String::as_str))?;
+        let workspace = self.workspace(agent, subject)?;
         let compaction = self.compaction(agent)?;
         let addresses = self.addresses_of(candidates.iter().chain(&compaction.by));
         let granted = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
@@ -82,10 +96,39 @@ impl Config {
             budget: self.values.budget.resolved(),
             web_fetch: granted(self.values.tools.web_fetch.policy.unwrap_or(exec)),
             history_turns: agent.history_turns,
+            instructions: agent.instructions.unwrap_or(true),
             addresses,
             tools: tools::specs_within(self.values.tools.timeout_s),
         };
         Ok(Resolved { settings, notes })
+    }
+
+    /// The folder that the message names, else the command line, else the agent's. A service has a folder of its own for an
+    /// agent that has none: see [`Config::own_workspace`].
+    fn workspace(&self, agent: &Agent, subject: Subject<'_>) -> Result<PathBuf, ConfigError> {
+        if let Some(own) = self.own_workspace(subject.agent, subject.overrides)? {
+            return Ok(own);
+        }
+        let workspace = match (subject.overrides.workspace.as_deref(), self.flags.workspace.as_deref()) {
+            (None, Some(flag)) => flag,
+            (sent, _) => {
+                let named = sent.or(agent.workspace.as_deref()).unwrap_or(HERE);
+                self.must_be_absolute(subject.agent, named)?;
+                named
+            }
+        };
+        self.environment.absolute(workspace)
+    }
+
+    /// The folder in which a service lets an agent work for which nobody named one: `~/limulus/AGENT`. It is made when it is
+    /// needed.
+    pub(crate) fn own_workspace(&self, agent: &str, overrides: &Overrides) -> Result<Option<PathBuf>, ConfigError> {
+        let configured = self.values.agents.get(agent).and_then(|agent| agent.workspace.as_deref());
+        let is_named = overrides.workspace.is_some() || self.flags.workspace.is_some();
+        if is_named || !self.flags.is_service || configured.is_some_and(|named| named != HERE) {
+            return Ok(None);
+        }
+        self.environment.absolute(&format!("~/limulus/{agent}")).map(Some)
     }
 
     fn compaction(&self, agent: &Agent) -> Result<Compaction, ConfigError> {

@@ -2,6 +2,7 @@
 //! to redact when a call starts. It reads the file again after a change. A started run keeps its settings.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -130,7 +131,17 @@ impl Resolver for ConfigResolver {
             }
             Capacity::None(why) => return Err(capacity::no_space(why)),
         }
-        let resolved = config.resolve(subject).map_err(|error| refused(&error, FailureClass::Refused))?;
+        let wrong = |error| refused(&error, FailureClass::Refused);
+        let resolved = config.resolve(subject).map_err(wrong)?;
+        if let Some(own) = config.own_workspace(agent, overrides).map_err(wrong)?
+            && !own.is_dir()
+        {
+            let made = fs::create_dir_all(&own);
+            made.map_err(|source| {
+                wrong(ConfigError::OwnWorkspace { agent: agent.to_owned(), path: own.clone(), why: source.to_string() })
+            })?;
+            drop(self.notes.try_send(format!("made the workspace {} of agent {agent}", own.display())));
+        }
         Ok(resolved.settings)
     }
 
@@ -152,6 +163,10 @@ impl Resolver for ConfigResolver {
         let endpoint = endpoint.map_err(|error| refused(&error, FailureClass::Auth))?;
         current.keep_secrets();
         Ok(endpoint)
+    }
+
+    fn user_folder(&self) -> Option<PathBuf> {
+        self.current().config.user_folder()
     }
 
     fn redaction(&self) -> Redaction {

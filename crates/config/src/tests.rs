@@ -285,7 +285,7 @@ fn a_workspace_is_from_the_flag_else_the_file_else_here() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join(FILE), file).unwrap();
         let environment = Environment::of(&[("HOME", "/u")], "/now");
-        let flags = FlagValues { workspace: flag.map(str::to_owned) };
+        let flags = FlagValues { workspace: flag.map(str::to_owned), ..FlagValues::default() };
         let config = Config::load(home.path(), &environment, flags).unwrap();
         assert_eq!(resolve(&config, &Overrides::default()).unwrap().settings.workspace, expected);
     };
@@ -293,6 +293,35 @@ fn a_workspace_is_from_the_flag_else_the_file_else_here() {
     check("", None, "/now");
     check(file, None, "/u/limulus");
     check(file, Some("there"), "/now/there");
+}
+
+/// R41: the folder in which a service was started is nobody's workspace.
+#[test]
+fn r41_a_service_takes_no_relative_workspace_and_has_one_of_its_own() {
+    let check = |file: &str, flag: Option<&str>, sent: Option<&str>, expected: Result<&str, &str>| {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(FILE), file).unwrap();
+        let environment = Environment::of(&[("HOME", "/u")], "/now");
+        let flags = FlagValues { workspace: flag.map(str::to_owned), is_service: true };
+        let config = Config::load(home.path(), &environment, flags).unwrap();
+        let overrides = Overrides { workspace: sent.map(str::to_owned), ..Overrides::default() };
+        match (resolve(&config, &overrides), expected) {
+            (Ok(resolved), Ok(expected)) => assert_eq!(resolved.settings.workspace, expected, "{file}"),
+            (Err(error), Err(part)) => {
+                assert!(error.to_string().contains(part) && error.hint().contains("absolute"), "{error}");
+                assert_eq!(config.check_workspace().is_err(), sent.is_none(), "{file}");
+            }
+            (resolved, expected) => panic!("{file} {resolved:?} {expected:?}"),
+        }
+    };
+    let (relative, absolute) = ("[agents.main]\nworkspace = \"work\"\n", "[agents.main]\nworkspace = \"~/w\"\n");
+    check("", None, None, Ok("/u/limulus/main"));
+    check("", None, Some("/sent"), Ok("/sent"));
+    check("", None, Some("sent"), Err("`sent`"));
+    check("", Some("flag"), None, Ok("/now/flag"));
+    check(absolute, None, None, Ok("/u/w"));
+    check(relative, None, None, Err("`work`"));
+    check(relative, None, Some("/sent"), Ok("/sent"));
 }
 
 #[test]

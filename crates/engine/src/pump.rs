@@ -160,13 +160,6 @@ impl<M: Decide, C> Pump<M, C> {
         }
     }
 
-    /// An effect cannot start early after all: it starts once the batch is committed.
-    pub fn postpone(&mut self, id: EffectId) {
-        if self.early.remove(&id) {
-            self.running.remove(&id);
-        }
-    }
-
     /// Decides on everything queued and returns the batch to append, which includes what is open; none while an append is
     /// in flight, when nothing is queued or open, or when it leads to no event (then it counts as committed at once).
     pub fn next_batch(&mut self) -> Option<Arc<Batch>> {

@@ -181,6 +181,15 @@ fn allowed() -> Policy {
     Policy::Allow
 }
 
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_yes(flag: &bool) -> bool {
+    *flag
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_allowed(policy: &Policy) -> bool {
     *policy == Policy::Allow
@@ -320,6 +329,10 @@ pub struct Settings {
     /// The turns of the history that a request holds at most (R41); none = all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history_turns: Option<u32>,
+    /// Whether the system prompt has the instructions that the user and the project keep in files. Older stored settings do
+    /// not say.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub instructions: bool,
     /// Where the credentials of its candidates may be sent; older stored settings do not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<ProviderAddress>,

@@ -13,6 +13,7 @@ mod lanes;
 mod latest;
 mod ledger;
 mod perform;
+pub mod prompt;
 pub mod repair;
 mod runtime;
 mod sessions;

@@ -302,6 +302,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         // The script's conversations are short, so only little of them is kept.
         compaction: Compaction { keep: 60, flush_lead: Some(4_000), ..Compaction::default() },
         history_turns: None,
+        instructions: false,
         addresses: vec![],
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,

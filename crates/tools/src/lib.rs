@@ -32,6 +32,7 @@ mod html;
 mod hunk;
 mod ignored;
 mod images;
+mod instructions;
 mod invocation;
 mod kinds;
 mod limits;
@@ -70,6 +71,7 @@ pub use changes::{
 };
 pub use fetch::NetworkPolicy;
 pub use guard::Protected;
+pub use instructions::{InstructionFile, Instructions, project_root};
 pub use masking::{MaskEnd, MaskedText, Secrets};
 pub use orphan::{Orphans, orphans};
 pub use output::Outputs;

@@ -52,6 +52,15 @@ pub(crate) const ATTACHED_FILES: usize = 20;
 /// a request sends of a conversation.
 pub(crate) const ATTACHED_BYTES: u64 = 12 << 20;
 
+/// Bytes of one file of instructions in the system prompt, about 8,000 tokens: every request of the session has them.
+pub(crate) const INSTRUCTION_BYTES: usize = 32 << 10;
+
+/// Bytes of all files of instructions in the system prompt.
+pub(crate) const INSTRUCTIONS_BYTES: usize = 128 << 10;
+
+/// Folders in which instructions are looked for, upward from the workspace.
+pub(crate) const INSTRUCTION_FILES: usize = 64;
+
 /// Bytes of a web page that are read: longer pages are not meant for reading.
 pub(crate) const FETCH_BYTES: usize = 2 << 20;
 

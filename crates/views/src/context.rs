@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Body, EffectId, Event, Item, ItemAt, Seq, Session, Settings, Window};
+use engine::{Body, EffectId, Event, Item, ItemAt, Seq, Session, Settings, Window, text_tokens};
 use journal::{Read, StoredLineage};
 use protocol::show::{ContextKind, ContextPart, ContextStory};
+use runtime::prompt;
 
 use super::fold::{fold, walk};
 use super::{Texts, lookup};
@@ -104,13 +105,17 @@ fn candidate(session: &Session, settings: Option<&Settings>) -> u32 {
 fn head(prompt: Option<&Body>, settings: Option<&Settings>, texts: Texts<'_>) -> Result<Vec<ContextPart>, Error> {
     let mut parts = vec![];
     if let Some(prompt) = prompt {
-        let (what, tokens, text) = (ContextKind::System, prompt.tokens, texts(prompt)?);
-        parts.push(ContextPart { what, seq: None, tokens, text });
+        let whole = texts(prompt)?;
+        parts.extend(prompt::parts(&whole).into_iter().map(|part| {
+            let what = if part.file.is_some() { ContextKind::Instructions } else { ContextKind::System };
+            let (tokens, text) = (text_tokens(part.text.as_bytes()), part.content().to_owned());
+            ContextPart { what, seq: None, file: part.file.map(str::to_owned), tokens, text }
+        }));
     }
     if let Some(settings) = settings.filter(|settings| !settings.tools.is_empty()) {
         let names: Vec<&str> = settings.tools.iter().map(|tool| tool.name.as_str()).collect();
         let (what, tokens, text) = (ContextKind::Tools, settings.tool_tokens(), names.join(", "));
-        parts.push(ContextPart { what, seq: None, tokens, text });
+        parts.push(ContextPart { what, seq: None, file: None, tokens, text });
     }
     Ok(parts)
 }
@@ -128,5 +133,5 @@ fn part(seq: Seq, item: &Item, texts: Texts<'_>) -> Result<ContextPart, Error> {
         }
         Item::Result { output, .. } => (ContextKind::Tool, texts(output)?),
     };
-    Ok(ContextPart { what, seq: Some(seq), tokens: item.tokens(), text })
+    Ok(ContextPart { what, seq: Some(seq), file: None, tokens: item.tokens(), text })
 }

@@ -220,6 +220,7 @@ fn settings(resume: ResumeMode) -> Settings {
         outside: Policy::Ask,
         budget: engine::Budget::default(),
         history_turns: None,
+        instructions: false,
         addresses: vec![],
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,

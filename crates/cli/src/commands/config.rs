@@ -66,7 +66,11 @@ enum ConfigCommand {
 pub(crate) fn run(args: ConfigArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
         ConfigCommand::Show { origin, workspace, json } => {
-            let effective = Config::effective(&globals.home, &globals.environment, FlagValues { workspace })?;
+            let effective = Config::effective(
+                &globals.home,
+                &globals.environment,
+                FlagValues { workspace, ..FlagValues::default() },
+            )?;
             let shown = Shown::of(effective, globals);
             print(&if json { self::json(&shown) } else { lay_out(&shown, origin) })
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use client::{NOTES, Taken, TakingNotice, hang_up};
-use config::{Config, ConfigResolver, Globals};
+use config::{Config, ConfigResolver, FlagValues, Globals};
 use gateway::socket::{self, Listener};
 use gateway::{RecoveredSessions, Service, ServiceOptions, Tenure};
 use journal::{Journal as _, Sqlite};
@@ -63,7 +63,7 @@ pub(crate) enum UnitOf {
 }
 
 pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
-    let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
+    let config = Arc::new(deprecation::load(globals, FlagValues { is_service: true, ..args.writer.flags() })?);
     config.check_workspace()?;
     let drain = config.drain();
     let program =

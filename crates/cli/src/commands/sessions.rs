@@ -135,7 +135,11 @@ fn lay_out_context(context: &ContextStory, dropped: bool) -> String {
     let heading = ["TOKENS", "ENTRY", "PART", "TEXT"].map(str::to_owned);
     let rows = context.parts.iter().map(|part| {
         let seq = part.seq.map(|seq| seq.to_string()).unwrap_or_default();
-        [part.tokens.to_string(), seq, name(&part.what), excerpt(&part.text, 90)]
+        let text = match &part.file {
+            Some(file) => format!("{file}: {}", part.text),
+            None => part.text.clone(),
+        };
+        [part.tokens.to_string(), seq, name(&part.what), excerpt(&text, 90)]
     });
     let table = columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>());
     if dropped {

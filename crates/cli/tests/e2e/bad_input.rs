@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::Home;
+use crate::support::{Busy, Home, until};
 
 #[test]
 pub(crate) fn r24_a_message_of_fifty_megabytes_is_refused_with_what_to_do() {
@@ -37,15 +37,6 @@ pub(crate) fn r46_a_file_that_is_not_text_is_reported_to_the_model() {
 }
 
 #[test]
-pub(crate) fn r41_the_workspace_of_an_agent_is_made_if_it_is_not_there() {
-    let home = Home::new();
-    let workspace = home.user().join("new/place").display().to_string();
-    let home = home.with("LIMULUS_AGENTS__MAIN__WORKSPACE", &workspace);
-    home.run(&["agent", "-m", "write \"x\" to a.txt"]).expect_code(0);
-    assert_eq!(fs::read_to_string(home.user().join("new/place/a.txt")).unwrap(), "x");
-}
-
-#[test]
 pub(crate) fn r24_r41_a_mistyped_workspace_is_refused_and_not_made() {
     let home = Home::new();
     home.assert_usable("main");
@@ -63,17 +54,21 @@ pub(crate) fn r24_r41_a_mistyped_workspace_is_refused_and_not_made() {
     assert_eq!(home.json(&["runs", "list"]).as_array().unwrap().len(), 1, "nothing was recorded");
 }
 
+/// The folder was there when the message was accepted.
 #[test]
-pub(crate) fn r24_r41_a_workspace_that_cannot_be_made_fails_the_run_alone() {
-    let home = Home::new();
-    home.put("file", "");
-    let workspace = home.file("file/below").display().to_string();
-    let home = home.with("LIMULUS_AGENTS__MAIN__WORKSPACE", &workspace);
-    let failed = home.run(&["agent", "-m", "ls"]).expect_code(1);
-    let verdict = failed.verdict();
-    assert!(verdict.contains("file/below") && verdict.contains("--workspace"), "{verdict}");
-    assert!(home.run(&["runs", "trace"]).expect_code(0).out.contains("file/below"));
-    home.without("LIMULUS_AGENTS__MAIN__WORKSPACE").assert_usable("main");
+fn r24_r41_a_workspace_that_has_gone_fails_the_run_alone() {
+    let busy = Busy::new();
+    let gone = busy.home.file("gone");
+    fs::create_dir(&gone).unwrap();
+    let named = ["--workspace", gone.to_str().unwrap()];
+    busy.home.run(&[&["send", "--mode", "followup"], &named[..], &["ls"]].concat()).expect_code(0);
+    fs::remove_dir(&gone).unwrap();
+    busy.let_go();
+    busy.home.run(&["runs", "wait", "--session", "main"]);
+    let traced = || busy.home.run(&["runs", "trace", "--session", "main"]).out;
+    until("the end of the run", || traced().contains("mkdir -p"));
+    assert!(!gone.exists());
+    busy.home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod held;
 mod hold;
 mod idle;
 mod independent;
+mod instructions;
 mod kills;
 mod lanes;
 mod large;

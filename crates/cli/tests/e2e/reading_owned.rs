@@ -115,6 +115,7 @@ fn settings() -> Settings {
         compaction: engine::Compaction::default(),
         budget: engine::Budget::default(),
         history_turns: None,
+        instructions: false,
         addresses: vec![],
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,

@@ -53,9 +53,7 @@ beside_an_owner! {
         r24_a_message_of_fifty_megabytes_is_refused_with_what_to_do,
         r24_messages_that_are_none_are_refused,
         r46_a_file_that_is_not_text_is_reported_to_the_model,
-        r41_the_workspace_of_an_agent_is_made_if_it_is_not_there,
         r24_r41_a_mistyped_workspace_is_refused_and_not_made,
-        r24_r41_a_workspace_that_cannot_be_made_fails_the_run_alone,
         r24_a_home_that_cannot_be_written_is_named,
         r24_what_is_not_there_is_not_found,
     }
@@ -138,6 +136,10 @@ beside_an_owner! {
         r52_a_run_in_a_loop_is_warned_and_then_stopped,
         r15_a_command_leaves_nothing_behind,
         r45_a_command_may_print_a_gigabyte,
+    }
+    instructions {
+        r41_the_model_receives_the_instructions_of_the_user_and_the_project,
+        r41_a_configured_workspace_that_is_not_there_is_not_made,
     }
     projects {
         r21_each_project_has_a_conversation_of_its_own,
@@ -259,6 +261,12 @@ const ONCE: &[(&str, &str, &str)] = &[
         "bad_input",
         "r24_an_unknown_key_of_the_configuration_is_reported_with_the_nearest",
         "no owner starts with that configuration",
+    ),
+    ("bad_input", "r24_r41_a_workspace_that_has_gone_fails_the_run_alone", "has a service of its own"),
+    (
+        "instructions",
+        "r41_a_service_refuses_a_relative_workspace_and_makes_one_for_an_agent_without",
+        "starts services of its own",
     ),
     ("bad_input", "r24_an_unknown_model_is_reported_before_anything_is_recorded", "the owner has made the home"),
     ("aborts", "*", "is about a second terminal: a service of its own, or an owner that another command aborts"),

@@ -90,20 +90,6 @@ fn r13_a_read_only_call_that_needed_approval_starts_once_the_approval_is_recorde
 }
 
 #[test]
-fn r10_an_effect_that_cannot_start_early_starts_when_its_batch_is_recorded() {
-    let mut world = asked_for("ls");
-    world.pump.decide();
-    let Some(Do::Start(effect)) = world.pump.poll() else { panic!("the call is checked") };
-    world.pump.postpone(effect.id());
-    assert!(!world.pump.waits_for_more());
-    assert_eq!(kinds(world.pump.next_batch()), ["message_sealed"]);
-    world.pump.committed(engine::Timestamp(world.now));
-    let again =
-        std::iter::from_fn(|| world.pump.poll()).any(|todo| matches!(todo, Do::Start(of) if of.id() == effect.id()));
-    assert!(again);
-}
-
-#[test]
 fn r10_the_beginning_of_an_answer_may_wait_for_its_end() {
     let mut world = World::new();
     for line in ["begin", "+ say text \"Hel\""] {

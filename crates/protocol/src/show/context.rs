@@ -43,6 +43,9 @@ pub struct ContextPart {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub seq: Option<Seq>,
+    /// The file that it comes from, if it comes from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// Its estimated number of tokens.
     pub tokens: u64,
     /// Its text; for a call also its tool and arguments.
@@ -54,8 +57,10 @@ pub struct ContextPart {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ContextKind {
-    /// The system prompt.
+    /// The system prompt, without the instructions in files.
     System,
+    /// The instructions in a file, which are part of the system prompt.
+    Instructions,
     /// The tools with their schemas.
     Tools,
     /// The summary that replaces the older part of the conversation.

@@ -25,10 +25,6 @@ impl Drop for Effects {
 impl Actor<'_> {
     pub(super) fn start(&mut self, effect: &Effect) -> Result<(), journal::Error> {
         if self.pump.is_open() {
-            if !perform::may_start_early(effect, self.pump.settings()) {
-                self.pump.postpone(effect.id());
-                return Ok(());
-            }
             self.effects.conversation.keep(self.pump.machine().open_bodies());
         }
         let Some(session) = self.pump.session() else { return Ok(()) };

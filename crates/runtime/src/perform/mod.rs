@@ -80,14 +80,6 @@ impl Underway {
     }
 }
 
-/// Whether an effect that the engine lets start early really changes nothing here.
-pub(crate) fn may_start_early(effect: &Effect, settings: Option<&Settings>) -> bool {
-    match effect {
-        Effect::Prepare { .. } => settings.is_some_and(|settings| Path::new(&settings.workspace).is_dir()),
-        _ => true,
-    }
-}
-
 /// Starts an effect. An effect that cannot start is reported as failed.
 pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, journal::Error> {
     let reporter = Reporter { effect: effect.id(), data: job.data.clone() };
@@ -105,7 +97,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         }
         Effect::Prepare { .. } => {
             list_known(job);
-            spawn(reporter.clone(), prepare::perform(settings(job), reporter))
+            spawn(reporter.clone(), prepare::perform(shared, settings(job), reporter))
         }
         Effect::Reserve { id, expected, closing } => {
             let (run, agent) = (id.run, job.session.agent.clone());

@@ -1,52 +1,55 @@
-//! `prepare`: makes sure that the workspace exists, and renders the system prompt.
+//! `prepare`: makes sure that the workspace exists, and makes the system prompt.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use engine::{BodyKind, Content, Failure, FailureClass, Report, Settings};
+use tools::Instructions;
 
 use super::Reporter;
+use crate::prompt;
+use crate::runtime::{Redaction, Shared};
 
-pub(super) async fn perform(settings: Arc<Settings>, reporter: Reporter) {
+pub(super) async fn perform(shared: Arc<Shared>, settings: Arc<Settings>, reporter: Reporter) {
     let effect = reporter.effect();
-    let report = match create_workspace(Path::new(&settings.workspace)) {
-        Ok(()) => {
-            let prompt = Content::text(BodyKind::Prompt, &system(&settings));
-            Report::Prepared { effect, prompt }
-        }
-        Err(failure) => Report::RequestFailed { effect, failure },
+    let report = if Path::new(&settings.workspace).is_dir() {
+        let prompt = Content::text(BodyKind::Prompt, &system(shared, settings).await);
+        Report::Prepared { effect, prompt }
+    } else {
+        Report::RequestFailed { effect, failure: no_workspace(&settings.workspace) }
     };
     reporter.report(report).await;
 }
 
-fn create_workspace(workspace: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(workspace).map_err(|error| {
-        let message = format!(
-            "the workspace {} cannot be used as a folder ({error}); set `agents.main.workspace` or `--workspace`",
-            workspace.display()
-        );
-        Failure::new(FailureClass::Refused, message)
-    })
+fn no_workspace(workspace: &str) -> Failure {
+    let message = format!(
+        "the workspace {workspace} is not a folder that exists: create it (mkdir -p '{workspace}'), or set \
+         `agents.NAME.workspace` or `--workspace`"
+    );
+    Failure::new(FailureClass::Refused, message)
 }
 
-/// The system prompt of a run. The same settings give the same prompt, so that providers can cache it.
-fn system(settings: &Settings) -> String {
-    let mut prompt = format!(
-        "You are {agent}, an agent of Limulus, a durable agent runtime. You work for one user, in the folder \
-         {workspace}; relative paths are relative to it. Today is {date}.\n\n\
-         Do what the user asks with the tools below, in as few steps as the work needs, then answer briefly, with what \
-         you found or did. Look before you change anything. A result that says \"interrupted\" means that the outcome \
-         is unknown: find out before you repeat the call. Text marked [STEER] is a message of the user that came while \
-         you worked: it goes before what you were doing.\n\nTools:\n",
-        agent = settings.agent,
-        workspace = settings.workspace,
-        date = settings.date,
-    );
-    for tool in settings.tools.iter() {
-        let first = tool.description.lines().next().unwrap_or_default();
-        // Writing to a String cannot fail.
-        let _ = writeln!(prompt, "- {}: {first}", tool.name);
+async fn system(shared: Arc<Shared>, settings: Arc<Settings>) -> String {
+    let found = if settings.instructions {
+        let user = shared.resolver.user_folder();
+        Instructions::find(Path::new(&settings.workspace), &shared.home, user.as_deref())
+    } else {
+        Instructions::default()
+    };
+    if found.is_empty() {
+        return prompt::system(&settings, &[], &tools::Secrets::default());
     }
-    prompt
+    let making = move || {
+        let Redaction { secrets, protected, .. } = shared.resolver.redaction();
+        let files = found.read(&protected.and(&shared.own), most(&settings));
+        prompt::system(&settings, &files, &secrets)
+    };
+    // Files may be on a disk that is slow.
+    tokio::task::spawn_blocking(making).await.expect("it neither panics nor is cancelled")
+}
+
+/// Bytes that all instructions may have: a token is about four bytes, so that they take a quarter of the smallest window.
+fn most(settings: &Settings) -> usize {
+    let windows = settings.candidates.iter().map(|candidate| candidate.context_window);
+    windows.min().map_or(0, |window| usize::try_from(window).unwrap_or(usize::MAX))
 }

@@ -1,5 +1,6 @@
 //! What the runtime needs from the configuration.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{Candidate, Failure, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget, Thinking};
@@ -45,6 +46,11 @@ pub trait Resolver: Send + Sync {
 
     /// The endpoint of a candidate, with its key.
     fn endpoint(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure>;
+
+    /// The user's folder: no folder above it belongs to a project of the user.
+    fn user_folder(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// What a call that starts now may not see or reach.
     fn redaction(&self) -> Redaction {

@@ -52,12 +52,3 @@ async fn r10_a_message_and_its_request_are_one_commit_and_so_is_a_round_of_read_
     }
     panic!("a turn was one commit: {turn}, a round: {round}");
 }
-
-/// R10: what is made in the world is made after the message is recorded.
-#[tokio::test]
-async fn r10_a_workspace_is_made_once_the_message_is_recorded() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let commits = commits(&folder.path().join("home"), &folder.path().join("new")).await;
-    assert!(!is_together(&commits, "message_accepted", "request_sent"), "{commits:?}");
-    assert!(folder.path().join("new").is_dir());
-}

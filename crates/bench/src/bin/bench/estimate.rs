@@ -166,6 +166,7 @@ fn settings(model: &str) -> Settings {
         exec: Policy::Deny,
         outside: Policy::Deny,
         history_turns: None,
+        instructions: false,
         addresses: vec![],
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,

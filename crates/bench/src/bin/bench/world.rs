@@ -411,6 +411,7 @@ pub(super) fn settings() -> Settings {
         outside: Policy::Ask,
         budget: engine::Budget::default(),
         history_turns: None,
+        instructions: false,
         addresses: vec![],
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,

@@ -283,6 +283,7 @@ pub(crate) fn settings() -> Settings {
         compaction: Compaction::default(),
         budget: engine::Budget::default(),
         history_turns: None,
+        instructions: false,
         addresses: vec![],
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,

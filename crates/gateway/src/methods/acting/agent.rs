@@ -109,7 +109,7 @@ async fn command(
             Error::Config { what: failure.to_string(), hint }
         },
     )?;
-    check_workspace(service, key, &settings.workspace, &overrides).await?;
+    check_workspace(&settings.workspace, &overrides).await?;
     // The folder is fixed when the message is accepted, also if another owner resumes the run elsewhere.
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let attachments = attached(service, params.attachments).await?;
@@ -126,25 +126,14 @@ async fn command(
     })
 }
 
-/// Refuses a folder that a client names and that is not there: its name may be mistyped. The default folder of the agent is
-/// made when the run begins.
-async fn check_workspace(
-    service: &Arc<Service>,
-    key: &SessionKey,
-    workspace: &str,
-    overrides: &Overrides,
-) -> Result<(), Error> {
+/// Refuses a folder that a client names and that is not there: its name may be mistyped.
+async fn check_workspace(workspace: &str, overrides: &Overrides) -> Result<(), Error> {
     if overrides.workspace.is_none() {
         return Ok(());
     }
     let folder = PathBuf::from(workspace);
     // A folder may be on a disk that is slow.
     if tokio::task::spawn_blocking(move || folder.is_dir()).await.unwrap_or(false) {
-        return Ok(());
-    }
-    let overrides = Overrides { workspace: None, ..overrides.clone() };
-    let default = service.runtime.resolver().settings(&key.agent, ModelPreferences::default(), &overrides);
-    if default.is_ok_and(|settings| settings.workspace == workspace) {
         return Ok(());
     }
     let what = format!("the workspace {workspace} is not a folder that exists");

@@ -43,6 +43,7 @@ impl World {
             outside: Policy::Deny,
             budget: engine::Budget::default(),
             history_turns: None,
+            instructions: false,
             addresses: vec![],
             recover: engine::Recover::Ask,
             executed_files: Policy::Ask,
