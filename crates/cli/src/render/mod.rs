@@ -1,8 +1,10 @@
 //! Draws a run for a person: the answer on stdout, everything else on stderr. Nothing is printed twice.
 
-mod calls;
+mod call_text;
 mod rows;
 mod screen;
+mod style;
 mod vocabulary;
 
-pub(crate) use screen::{SPINNER, Screen, Style};
+pub(crate) use screen::{SPINNER, Screen};
+pub(crate) use style::Style;
