@@ -1,10 +1,12 @@
 //! Draws a run for a person: the answer on stdout, everything else on stderr. Nothing is printed twice.
 
 mod call_text;
+mod diff;
 mod rows;
 mod screen;
 mod style;
 mod vocabulary;
 
+pub(crate) use diff::coloured;
 pub(crate) use screen::{SPINNER, Screen};
 pub(crate) use style::Style;

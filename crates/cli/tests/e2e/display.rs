@@ -45,6 +45,59 @@ pub(crate) fn r09_the_output_of_every_call_is_shown_if_a_person_wants_it() {
     assert!(shows(&home, &["runs", "watch", &run, "--verbose"]) && !shows(&home, &["runs", "watch", &run]));
 }
 
+/// R09: an edit is shown as a diff below its line, in colours where they are wanted; a pipe gets its counts.
+#[test]
+pub(crate) fn r09_an_edit_is_shown_as_a_diff_below_its_line() {
+    let server = ModelServer::start().unwrap();
+    let arguments = json!({ "path": "calc.py", "old_text": "a - b", "new_text": "a + b  # 好" });
+    let script = format!("call:edit {arguments}\ntokens=2");
+    let home = || {
+        let home = Home::new().served_by(&server);
+        home.put("calc.py", "def add(a, b):\n\treturn a - b\n");
+        home
+    };
+    let piped = home().run(&["agent", "-m", &script]).expect_code(0);
+    assert!(piped.err.lines().any(|line| line.starts_with("✓ edit done") && line.ends_with(" · +1 −1")), "{piped:?}");
+    if !Terminal::is_there() {
+        return;
+    }
+    let below =
+        "Edit calc.py  +1 −1\n  @@ -1,2 +1,2 @@\n   def add(a, b):\n  -    return a - b\n  +    return a + b  # 好\n";
+    for columns in [80, 200] {
+        let home = home();
+        let terminal = Terminal::run_at(&home, columns, &["agent", "-m", &script]);
+        let screen = terminal.until("exit=0");
+        assert!(screen.contains(below), "{columns}: {screen}");
+        assert_eq!(screen.matches("Edit calc.py").count(), 1, "{screen}");
+        let coloured = terminal.coloured_screen();
+        assert!(coloured.contains("\u{1b}[32m  +    return a + b"), "{coloured:?}");
+        assert!(coloured.contains("\u{1b}[31m  -    return a - b"), "{coloured:?}");
+    }
+    let home = home().with("NO_COLOR", "1");
+    let terminal = Terminal::run(&home, &["agent", "-m", &script]);
+    let screen = terminal.until("exit=0");
+    let coloured = terminal.coloured_screen();
+    assert!(screen.contains(below) && !coloured.contains('\u{1b}'), "{coloured:?}");
+}
+
+/// R09: a diff is bounded, and a watcher of a run that has ended is shown the same, also without an owner.
+#[test]
+pub(crate) fn r09_a_long_diff_is_bounded_and_is_shown_again_by_a_watcher() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let arguments = json!({ "path": "long.txt", "content": "x\n".repeat(400) });
+    home.run(&["agent", "-m", &format!("call:write {arguments}\ntokens=2")]).expect_code(0);
+    std::fs::remove_file(home.file("long.txt")).unwrap();
+    let run = home.json(&["runs", "list"])[0]["run"].as_str().unwrap().to_owned();
+    let terminal = Terminal::run_at(&home, 80, &["runs", "watch", &run]);
+    let screen = terminal.until("exit=0");
+    assert!(!screen.contains("{\"content"), "{screen}");
+    assert!(screen.contains("\n  +x\n  … 361 changed lines more: limulus diff\n"), "{screen}");
+}
+
 /// R09: colours follow `--color`, then the usual variables.
 #[test]
 pub(crate) fn r09_colours_are_written_where_they_are_wanted() {

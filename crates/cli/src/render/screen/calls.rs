@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use engine::{CallId, Timestamp};
 use protocol::Event;
 use protocol::event::{Stream, ToolLine};
+use protocol::method::FileDiff;
 
 use super::Screen;
 use crate::output::{Control, Output, Part};
 use crate::render::call_text::{self, CallEnd};
+use crate::render::diff::{self, DiffRow};
 use crate::render::{rows, vocabulary};
 use crate::show::human::excerpt;
 
@@ -96,12 +98,13 @@ impl Screen {
     }
 
     pub(super) fn call_settled(&mut self, event: &Event) {
-        let Stream::Tool(ToolLine::End { call, tool, outcome, bytes, output, lines, tail }) = &event.what else {
+        let Stream::Tool(ToolLine::End { call, tool, outcome, bytes, output, lines, tail, changes }) = &event.what
+        else {
             return;
         };
         let started = self.calls.started.remove(call);
         let took_ms = started.as_ref().map(|started| event.at.since(started.at));
-        let end = CallEnd { outcome: *outcome, output, tail: tail.as_deref(), lines: *lines, took_ms };
+        let end = CallEnd { outcome: *outcome, output, tail: tail.as_deref(), lines: *lines, took_ms, changes };
         match started.and_then(|started| started.sentence).filter(|_| self.live) {
             Some(sentence) => self.call_ended(event, *call, (tool, &sentence), &end),
             None => self.call_noted(event, (tool, *bytes), &end),
@@ -139,6 +142,16 @@ impl Screen {
         for line in call_text::below(end, self.calls.is_detailed()) {
             self.say(&rows::cut(&line, Output::Stderr.width().saturating_sub(1)));
         }
+        self.say_diff(end.changes);
+    }
+
+    /// What a call changed in files, below its line.
+    fn say_diff(&mut self, changes: &[FileDiff]) {
+        for DiffRow { colour, text } in diff::below(changes, Output::Stderr.width()) {
+            let colour = colour.map(Part::Control);
+            let parts = colour.into_iter().chain([Part::Text(&text), Part::Control(Control::Plain)]);
+            self.say_parts(&text, &parts.collect::<Vec<_>>());
+        }
     }
 
     /// The end of a call in a pipe, or of one that has no sentence.
@@ -146,7 +159,8 @@ impl Screen {
         let time = end.took_ms.map(|ms| format!(" · {ms} ms")).unwrap_or_default();
         let (mark, outcome) = (vocabulary::mark(end.outcome), vocabulary::plain(&end.outcome));
         let tool = excerpt(tool, TOOL_CHARS);
-        self.note(event, &format!("{mark} {tool} {outcome}{time} · {bytes} bytes"));
+        let counts = diff::counts(end.changes).map(|counts| format!(" · {counts}")).unwrap_or_default();
+        self.note(event, &format!("{mark} {tool} {outcome}{time} · {bytes} bytes{counts}"));
         let below = match (self.live, self.calls.is_detailed()) {
             (true, is_detailed) => call_text::below(end, is_detailed),
             (false, true) => call_text::beginning(end.output),

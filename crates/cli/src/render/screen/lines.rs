@@ -5,12 +5,18 @@ use views::PrintableAnswer;
 
 use super::Screen;
 use super::footer::Bottom;
-use crate::output::Output;
+use crate::output::{Output, Part};
 use crate::render::{Style, rows};
 
 impl Screen {
     /// Prints a line on stderr.
     pub(crate) fn say(&mut self, text: &str) {
+        let line = if self.live { marked(text) } else { text.to_owned() };
+        self.say_parts(text, &[Part::Text(&line)]);
+    }
+
+    /// Prints a line on stderr in these parts; `text` is what is printed again if an answer above it is retracted.
+    pub(super) fn say_parts(&mut self, text: &str, parts: &[Part<'_>]) {
         self.calls.leave_line();
         self.hide_status();
         self.leave_prompt();
@@ -18,10 +24,10 @@ impl Screen {
         if self.style == Style::Terminal {
             self.end_line();
         }
-        let line = if self.live { marked(text) } else { text.to_owned() } + "\n";
-        let _ = Output::Stderr.write(&line);
+        let _ = Output::Stderr.say(parts);
         if self.live {
-            self.answer.note_below(text, &Output::Stderr.shown(&line));
+            let line = parts.iter().map(|part| if let Part::Text(text) = part { text } else { "" }).chain(["\n"]);
+            self.answer.note_below(text, &Output::Stderr.shown(&line.collect::<String>()));
         }
     }
 
