@@ -7,8 +7,6 @@ use crate::output::{Control, Part};
 
 /// Rows of a diff below the line of a call.
 const CALL_ROWS: usize = 40;
-/// Columns that a tab takes in a row that is cut.
-const TAB: &str = "    ";
 
 /// The lines of a diff in colours. Text and colours are told apart where they are written.
 pub(crate) fn coloured(text: &str) -> Vec<Part<'_>> {
@@ -54,7 +52,7 @@ pub(super) fn below(changes: &[FileDiff], width: usize) -> Vec<DiffRow> {
     let lines =
         changes.iter().flat_map(|file| file.diff.iter().flat_map(|diff| diff.lines()).skip(if is_one { 2 } else { 0 }));
     let row = |line: &str| {
-        let text = rows::cut(&format!("  {}", line.replace('\t', TAB)), width.saturating_sub(1));
+        let text = rows::cut(&format!("  {}", rows::untabbed(line)), width.saturating_sub(1));
         DiffRow { colour: colour(line), text }
     };
     let mut below: Vec<DiffRow> = lines.take(CALL_ROWS).map(row).collect();

@@ -2,6 +2,7 @@
 
 mod call_text;
 mod diff;
+mod live_output;
 mod rows;
 mod screen;
 mod style;

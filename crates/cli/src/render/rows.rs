@@ -77,6 +77,11 @@ pub(super) fn cut_start(text: &str, width: usize) -> String {
     std::iter::once('…').chain(end.into_iter().rev()).collect()
 }
 
+/// A text without tabs, of which only a terminal knows how wide they are.
+pub(super) fn untabbed(text: &str) -> String {
+    text.replace('\t', "    ")
+}
+
 fn push_empty(rows: &mut Vec<String>, number: usize) {
     if number > EMPTY_ROWS {
         rows.push(format!("({number} empty lines)"));

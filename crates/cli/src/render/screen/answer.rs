@@ -93,6 +93,7 @@ impl Screen {
     pub(super) fn retract(&mut self) {
         self.answer.text = AnswerText::default();
         let Some(open) = self.answer.open.take() else { return };
+        self.hide_status();
         self.leave_prompt();
         let rows = rows_of(&open.written, Output::Stdout.width());
         let _ = Output::Stdout.draw(&[Part::Control(Control::EraseLines(rows))]);

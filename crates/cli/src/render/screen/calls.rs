@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use engine::{CallId, Timestamp};
+use engine::{CallId, EffectId, Timestamp};
 use protocol::Event;
-use protocol::event::{Stream, ToolLine};
+use protocol::event::{Delta, Stream, ToolLine};
 use protocol::method::FileDiff;
 
 use super::Screen;
 use crate::output::{Control, Output, Part};
 use crate::render::call_text::{self, CallEnd};
 use crate::render::diff::{self, DiffRow};
+use crate::render::live_output::LiveOutput;
+use crate::render::rows::untabbed;
 use crate::render::{rows, vocabulary};
 use crate::show::human::excerpt;
 
@@ -21,9 +23,15 @@ const WHOLE_ARGUMENT_CHARS: usize = 8 << 10;
 /// Maximum characters of the name of a tool, which a model may have made up.
 const TOOL_CHARS: usize = 80;
 
+/// What stands before a line of the output of a call.
+const BELOW: &str = "  │ ";
+
 /// A running call.
 struct Started {
     at: Timestamp,
+    /// The effect that runs it.
+    effect: EffectId,
+    output: LiveOutput,
     /// What it does, if that is known and shown.
     sentence: Option<String>,
 }
@@ -68,6 +76,24 @@ impl Calls {
         running.sentence.as_deref()
     }
 
+    /// Takes in what a running call wrote.
+    pub(super) fn wrote(&mut self, piece: &Delta) {
+        if let Some(started) = self.started.values_mut().find(|started| started.effect == piece.effect) {
+            started.output.push(&piece.text);
+        }
+    }
+
+    /// The last lines of the call that began last and has written something, in rows that fit.
+    pub(super) fn live_rows(&self, width: usize) -> Vec<String> {
+        let lines =
+            self.started.values().rev().map(|started| started.output.last_lines()).find(|lines| !lines.is_empty());
+        lines
+            .unwrap_or_default()
+            .into_iter()
+            .map(|line| rows::cut(&format!("{BELOW}{}", untabbed(line)), width))
+            .collect()
+    }
+
     fn is_detailed(&self) -> bool {
         self.detail != Detail::Failures
     }
@@ -91,10 +117,12 @@ impl Screen {
         self.calls.argument_chars = WHOLE_ARGUMENT_CHARS;
     }
 
-    pub(super) fn call_started(&mut self, event: &Event, call: CallId, tool: &str, arguments: &str) {
+    pub(super) fn call_started(&mut self, event: &Event) {
+        let Stream::Tool(ToolLine::Start { call, effect, tool, arguments, .. }) = &event.what else { return };
         let sentence = call_text::sentence(tool, arguments).filter(|_| self.live);
-        self.call_line(event, (call, tool, arguments), sentence.as_deref());
-        self.calls.started.insert(call, Started { at: event.at, sentence });
+        self.call_line(event, (*call, tool, arguments), sentence.as_deref());
+        let started = Started { at: event.at, effect: *effect, output: LiveOutput::default(), sentence };
+        self.calls.started.insert(*call, started);
     }
 
     pub(super) fn call_settled(&mut self, event: &Event) {

@@ -1,5 +1,7 @@
-//! The rows below everything else, which are erased before anything else is written: the status line, and below it what the
-//! user types meanwhile.
+//! The rows below everything else, which are erased before anything else is written: the last lines of a running command, the
+//! status line, and below them what the user types meanwhile.
+
+use std::time::{Duration, Instant};
 
 use super::Screen;
 use crate::output::{Control, Output, Part};
@@ -7,6 +9,10 @@ use crate::render::{Style, rows};
 
 /// The frames of the spinner.
 pub(crate) const SPINNER: [char; 8] = ['⣾', '⣽', '⣻', '⢿', '⡿', '⣟', '⣯', '⣷'];
+
+/// The shortest time between two frames that only show more of the same: whatever a command or a model writes, a terminal is
+/// drawn 20 times a second.
+const FRAME: Duration = Duration::from_millis(50);
 
 /// What the bottom of the terminal holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,6 +32,21 @@ pub(super) struct Footer {
     /// What the user types, below the status.
     input: Option<String>,
     ticks: usize,
+    /// When it was drawn last.
+    drawn: Option<Instant>,
+}
+
+impl Footer {
+    /// Whether a frame is due.
+    pub(super) fn is_due(&self) -> bool {
+        self.drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME)
+    }
+}
+
+/// A row of the footer.
+enum FooterRow {
+    Dim(String),
+    Plain(String),
 }
 
 impl Screen {
@@ -44,7 +65,13 @@ impl Screen {
             format!("{spinner} {status}")
         });
         self.footer.ticks += 1;
-        self.draw_footer(status.as_deref());
+        let width = Output::Stderr.width().saturating_sub(1);
+        let input = self.footer.input.as_ref();
+        let input = input.map(|input| format!("› {}", rows::cut_start(input, width.saturating_sub(2))));
+        let live = self.calls.live_rows(width).into_iter();
+        let status = status.map(|status| rows::cut(&status, width));
+        let rows = live.chain(status).map(FooterRow::Dim).chain(input.map(FooterRow::Plain));
+        self.draw_footer(&rows.collect::<Vec<_>>());
     }
 
     /// Sets what the user types, which the last row of the footer shows: its end, if it is longer than a row. None = there
@@ -58,27 +85,23 @@ impl Screen {
         }
     }
 
-    fn draw_footer(&mut self, status: Option<&str>) {
-        let width = Output::Stderr.width().saturating_sub(1);
-        let status = status.map(|status| rows::cut(status, width));
-        let input =
-            self.footer.input.as_ref().map(|input| format!("› {}", rows::cut_start(input, width.saturating_sub(2))));
+    /// Draws the footer in the place of the one before, in one write. No row is as wide as the terminal.
+    fn draw_footer(&mut self, rows: &[FooterRow]) {
+        if rows.is_empty() {
+            return self.hide_status();
+        }
         let (dim, plain) = (Part::Control(Control::Dim), Part::Control(Control::Plain));
         let mut parts = vec![self.erasing()];
-        let mut drawn = 0;
-        if let Some(status) = &status {
-            parts.extend([dim, Part::Text(status), plain]);
-            drawn += 1;
+        for (at, row) in rows.iter().enumerate() {
+            parts.extend((at > 0).then_some(Part::Text("\n")));
+            match row {
+                FooterRow::Dim(text) => parts.extend([dim, Part::Text(text), plain]),
+                FooterRow::Plain(text) => parts.push(Part::Text(text)),
+            }
         }
-        if let Some(input) = &input {
-            parts.extend((drawn > 0).then_some(Part::Text("\n")));
-            parts.push(Part::Text(input));
-            drawn += 1;
-        }
-        if drawn > 0 {
-            let _ = Output::Stderr.draw(&parts);
-            self.footer.bottom = Bottom::Footer(drawn);
-        }
+        let _ = Output::Stderr.draw(&parts);
+        self.footer.bottom = Bottom::Footer(rows.len());
+        self.footer.drawn = Some(Instant::now());
     }
 
     /// What erases the footer.

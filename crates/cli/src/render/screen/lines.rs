@@ -73,8 +73,7 @@ impl Screen {
         if text.is_empty() {
             return;
         }
-        self.leave_prompt();
-        self.calls.leave_line();
+        self.make_room();
         // A closed pipe ends the process elsewhere (SIGPIPE); committed entries are durable.
         let _ = Output::Stdout.write(text);
         self.wrote(&Output::Stdout.shown(text));
@@ -84,10 +83,16 @@ impl Screen {
         if text.as_str().is_empty() {
             return;
         }
-        self.leave_prompt();
-        self.calls.leave_line();
+        self.make_room();
         let _ = Output::Stdout.write_answer(text);
         self.wrote(text.as_str());
+    }
+
+    /// Leaves the end of the screen to a text on stdout.
+    fn make_room(&mut self) {
+        self.hide_status();
+        self.leave_prompt();
+        self.calls.leave_line();
     }
 
     /// Notes what is on the screen now.

@@ -49,7 +49,6 @@ impl Screen {
 
     /// Draws a line of a stream, in the style of this screen.
     pub(crate) fn draw(&mut self, event: &Event) {
-        self.hide_status();
         if self.style == Style::Json {
             let line = serde_json::to_string(event).expect("a line is plain data");
             self.out(&format!("{line}\n"));
@@ -61,7 +60,21 @@ impl Screen {
         if let Some(wait) = begins_to_queue.filter(|_| !self.live && self.style != Style::Json) {
             self.say(&format!("… queued behind {}", wait.behind_whom()));
         }
-        self.tick();
+        let is_piece = match &event.what {
+            Stream::Tool(ToolLine::Update(_)) | Stream::Assistant(AssistantLine::Delta(_)) | Stream::Reasoning(_) => {
+                true
+            }
+            Stream::Tool(_)
+            | Stream::Assistant(_)
+            | Stream::State(_)
+            | Stream::Queue(_)
+            | Stream::Lifecycle(_)
+            | Stream::Compaction(_)
+            | Stream::Usage(_) => false,
+        };
+        if !is_piece || self.footer.is_due() {
+            self.tick();
+        }
     }
 
     /// Draws the whole answer of a run that had ended before.
@@ -78,9 +91,8 @@ impl Screen {
     fn draw_line(&mut self, event: &Event) {
         match &event.what {
             Stream::Assistant(line) => self.draw_answer(event, line),
-            Stream::Tool(ToolLine::Start { call, tool, arguments, .. }) => {
-                self.call_started(event, *call, tool, arguments);
-            }
+            Stream::Tool(ToolLine::Start { .. }) => self.call_started(event),
+            Stream::Tool(ToolLine::Update(piece)) => self.calls.wrote(piece),
             Stream::Tool(ToolLine::End { .. }) => self.call_settled(event),
             Stream::State(StateLine::Rewound { .. }) => {
                 self.retract();
