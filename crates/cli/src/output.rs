@@ -150,6 +150,16 @@ impl Output {
         self.write_all(&drawn(parts, self.has_colors()))
     }
 
+    /// Writes a line, to a terminal or to a pipe, which gets texts as they are.
+    pub(crate) fn say(self, parts: &[Part<'_>]) -> io::Result<()> {
+        let line = [parts, &[Part::Text("\n")]].concat();
+        if self.is_terminal() {
+            return self.draw(&line);
+        }
+        let texts = line.iter().map(|part| if let Part::Text(text) = part { text } else { "" });
+        self.write_all(&texts.collect::<String>())
+    }
+
     fn write_all(self, text: &str) -> io::Result<()> {
         WRITING.store(now_ms(), Ordering::Relaxed);
         let write = |to: &mut dyn Write| to.write_all(text.as_bytes()).and_then(|()| to.flush());

@@ -261,6 +261,18 @@ pub struct ChangedFile {
     pub mode: Modes,
     pub not_kept: Option<NotKept>,
     pub attribution: Attribution,
+    pub diff: Option<ChangedLines>,
+}
+
+/// What changed in the lines of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedLines {
+    /// The number of added lines.
+    pub added: u64,
+    /// The number of removed lines.
+    pub removed: u64,
+    /// The beginning of the unified diff.
+    pub text: Content,
 }
 
 impl ToolResult {

@@ -37,8 +37,8 @@ pub use ids::{
     Timestamp,
 };
 pub use input::{
-    Acknowledgement, ChangedFile, Command, CompactionResult, Input, Override, Part, Receipt, Refusal, RepairPolicy,
-    Report, SenderOptions, ToolResult,
+    Acknowledgement, ChangedFile, ChangedLines, Command, CompactionResult, Input, Override, Part, Receipt, Refusal,
+    RepairPolicy, Report, SenderOptions, ToolResult,
 };
 pub use invariants::InvariantViolation;
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};

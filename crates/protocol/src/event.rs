@@ -13,7 +13,7 @@ use engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::method::BudgetLine;
+use crate::method::{BudgetLine, FileDiff};
 use crate::show::LaneWait;
 #[cfg(feature = "schema")]
 use crate::show::names;
@@ -309,6 +309,10 @@ pub enum ToolLine {
         /// Its end, if the call did not succeed and `output` does not reach it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tail: Option<String>,
+        /// The files that a call of a tool for files has changed, each with the beginning of its diff. It is recorded, so it
+        /// is there after any time; `runs.diff` has the whole.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changes: Vec<FileDiff>,
     },
     /// The call needs approval.
     Asked {

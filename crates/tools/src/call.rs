@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::{CallId, CallOutcome, ChangedFile, EffectId, Found, ToolResult};
 
 use crate::cancel::{Cancel, in_process};
-use crate::changes::{self, FileStore, Made, Prepare, Recorder};
+use crate::changes::{self, Diffs, FileStore, Made, Prepare, Recorder};
 use crate::error::ToolError;
 use crate::evidence::Evidence;
 use crate::fetch::{self, Fetched, NetworkPolicy};
@@ -335,7 +335,8 @@ fn changed(context: &Context, request: &CallRequest, invocation: &Invocation, ma
             _ => vec![],
         };
         let files: Vec<_> = paths.into_iter().zip(evidence.files.iter().copied()).collect();
-        let changed = changes::of_files(&workspace, &files, &evidence, made);
+        let diffs = Diffs { store: &context.files, secrets: &context.secrets };
+        let changed = changes::of_files((&workspace, diffs), &files, &evidence, made);
         changes::made(request.id, &workspace.root, &changed);
         Ok::<_, ToolError>(changed)
     };

@@ -66,8 +66,8 @@ pub use call::{
     CallRequest, Context, FoundCall, end, find, forget, freeze, limit_reached, list_ahead, list_known, run, thaw,
 };
 pub use changes::{
-    FileStore, FileVersion, NOT_KEPT, PlannedFile, StoreLimits, UndoPlan, WorkspaceLimits, content_now, is_look_due,
-    undo, versions,
+    FileStore, FileVersion, NOT_KEPT, PlannedFile, StoreLimits, UndoPlan, UnifiedDiff, WorkspaceLimits, content_now,
+    is_look_due, is_text, undo, versions,
 };
 pub use fetch::NetworkPolicy;
 pub use guard::Protected;

@@ -150,6 +150,18 @@ pub(crate) const SYNCED_ONE_BY_ONE: usize = 8;
 /// Bytes of a file that is read into memory as a whole to be kept.
 pub(crate) const KEPT_IN_MEMORY_BYTES: u64 = 4 << 20;
 
+/// Bytes of a content that is compared line by line.
+pub(crate) const COMPARED_BYTES: u64 = 1 << 20;
+
+/// Lines of the diff that is recorded with a change of a file: more than a terminal shows of it.
+pub(crate) const DIFF_LINES: usize = 120;
+
+/// Bytes of that diff.
+pub(crate) const DIFF_BYTES: usize = 12 << 10;
+
+/// Bytes of one of its lines.
+pub(crate) const DIFF_LINE_BYTES: usize = 500;
+
 /// Tries to read a file that changes while it is read.
 pub(crate) const READ_TRIES: u32 = 3;
 

@@ -5,8 +5,9 @@ use config::Globals;
 use protocol::method::{DiffParams, FileAct, FileDiff, RunDiff, RunsDiff};
 
 use crate::error::{CliError, Exit};
-use crate::output::{Control, Output, Part};
+use crate::output::Output;
 use crate::reading::ask;
+use crate::render::coloured;
 use crate::show::human::count;
 use crate::show::{json, print};
 
@@ -82,42 +83,5 @@ fn act(act: FileAct) -> &'static str {
         FileAct::Created => "created",
         FileAct::Changed => "changed",
         FileAct::Removed => "removed",
-    }
-}
-
-/// The lines of a diff in colours. Text and colours are told apart where they are written.
-fn coloured(text: &str) -> Vec<Part<'_>> {
-    let mut parts = vec![];
-    for line in text.split_inclusive('\n') {
-        let (end, rest) = (Control::Plain, line.strip_suffix('\n').unwrap_or(line));
-        let colour = match line.as_bytes() {
-            [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] | [b'@', b'@', ..] => Some(Control::Dim),
-            [b'+', ..] => Some(Control::Added),
-            [b'-', ..] => Some(Control::Removed),
-            _ => None,
-        };
-        match colour {
-            Some(colour) => {
-                parts.extend([Part::Control(colour), Part::Text(rest), Part::Control(end), Part::Text("\n")]);
-            }
-            None => parts.push(Part::Text(line)),
-        }
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_diff_has_colours_that_its_text_cannot_set() {
-        let parts = coloured("--- a/x\n@@ -1 +1 @@\n-\u{1b}[31mred\n+new\n same\n");
-        let controls: Vec<Control> = parts
-            .iter()
-            .filter_map(|part| if let Part::Control(control) = part { Some(*control) } else { None })
-            .filter(|control| *control != Control::Plain)
-            .collect();
-        assert_eq!(controls, [Control::Dim, Control::Dim, Control::Removed, Control::Added]);
     }
 }

@@ -1,8 +1,13 @@
 //! Draws a run for a person: the answer on stdout, everything else on stderr. Nothing is printed twice.
 
-mod calls;
+mod call_text;
+mod diff;
+mod live_output;
 mod rows;
 mod screen;
+mod style;
 mod vocabulary;
 
-pub(crate) use screen::{SPINNER, Screen, Style};
+pub(crate) use diff::coloured;
+pub(crate) use screen::{SPINNER, Screen};
+pub(crate) use style::Style;

@@ -60,6 +60,28 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     text.chars().take_while(fits).collect::<String>() + "…"
 }
 
+/// The end of a text on one row.
+pub(super) fn cut_start(text: &str, width: usize) -> String {
+    let text = printable_line(text);
+    if cells(&text) <= width {
+        return text.into_owned();
+    }
+    let mut left = width.saturating_sub(1);
+    let fits = |c: &char| {
+        let cells = c.width().unwrap_or(0);
+        let fits = cells <= left;
+        left = left.saturating_sub(cells);
+        fits
+    };
+    let end: Vec<char> = text.chars().rev().take_while(fits).collect();
+    std::iter::once('…').chain(end.into_iter().rev()).collect()
+}
+
+/// A text without tabs, of which only a terminal knows how wide they are.
+pub(super) fn untabbed(text: &str) -> String {
+    text.replace('\t', "    ")
+}
+
 fn push_empty(rows: &mut Vec<String>, number: usize) {
     if number > EMPTY_ROWS {
         rows.push(format!("({number} empty lines)"));
@@ -129,5 +151,6 @@ mod tests {
         assert_eq!(cut("abc", 3), "abc");
         assert_eq!(cut("abcd\ne", 4), "abc…");
         assert_eq!(cut("好好好", 4), "好…");
+        assert_eq!((&*cut_start("abc", 3), &*cut_start("abcd", 3), &*cut_start("a好好", 4)), ("abc", "…cd", "…好"));
     }
 }

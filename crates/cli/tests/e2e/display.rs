@@ -45,6 +45,100 @@ pub(crate) fn r09_the_output_of_every_call_is_shown_if_a_person_wants_it() {
     assert!(shows(&home, &["runs", "watch", &run, "--verbose"]) && !shows(&home, &["runs", "watch", &run]));
 }
 
+/// R09: an edit is shown as a diff below its line, in colours where they are wanted; a pipe gets its counts.
+#[test]
+pub(crate) fn r09_an_edit_is_shown_as_a_diff_below_its_line() {
+    let server = ModelServer::start().unwrap();
+    let arguments = json!({ "path": "calc.py", "old_text": "a - b", "new_text": "a + b  # 好" });
+    let script = format!("call:edit {arguments}\ntokens=2");
+    let home = || {
+        let home = Home::new().served_by(&server);
+        home.put("calc.py", "def add(a, b):\n\treturn a - b\n");
+        home
+    };
+    let piped = home().run(&["agent", "-m", &script]).expect_code(0);
+    assert!(piped.err.lines().any(|line| line.starts_with("✓ edit done") && line.ends_with(" · +1 −1")), "{piped:?}");
+    if !Terminal::is_there() {
+        return;
+    }
+    let below =
+        "Edit calc.py  +1 −1\n  @@ -1,2 +1,2 @@\n   def add(a, b):\n  -    return a - b\n  +    return a + b  # 好\n";
+    for columns in [80, 200] {
+        let home = home();
+        let terminal = Terminal::run_at(&home, columns, &["agent", "-m", &script]);
+        let screen = terminal.until("exit=0");
+        assert!(screen.contains(below), "{columns}: {screen}");
+        assert_eq!(screen.matches("Edit calc.py").count(), 1, "{screen}");
+        let coloured = terminal.coloured_screen();
+        assert!(coloured.contains("\u{1b}[32m  +    return a + b"), "{coloured:?}");
+        assert!(coloured.contains("\u{1b}[31m  -    return a - b"), "{coloured:?}");
+    }
+    let home = home().with("NO_COLOR", "1");
+    let terminal = Terminal::run(&home, &["agent", "-m", &script]);
+    let screen = terminal.until("exit=0");
+    let coloured = terminal.coloured_screen();
+    assert!(screen.contains(below) && !coloured.contains('\u{1b}'), "{coloured:?}");
+}
+
+/// R09: a diff is bounded, and a watcher of a run that has ended is shown the same, also without an owner.
+#[test]
+pub(crate) fn r09_a_long_diff_is_bounded_and_is_shown_again_by_a_watcher() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let arguments = json!({ "path": "long.txt", "content": "x\n".repeat(400) });
+    home.run(&["agent", "-m", &format!("call:write {arguments}\ntokens=2")]).expect_code(0);
+    std::fs::remove_file(home.file("long.txt")).unwrap();
+    let run = home.json(&["runs", "list"])[0]["run"].as_str().unwrap().to_owned();
+    let terminal = Terminal::run_at(&home, 80, &["runs", "watch", &run]);
+    let screen = terminal.until("exit=0");
+    assert!(!screen.contains("{\"content"), "{screen}");
+    assert!(screen.contains("\n  +x\n  … 361 changed lines more: limulus diff\n"), "{screen}");
+}
+
+/// R09: while a command runs, its last lines are below it, one row each; they are gone when it has ended.
+#[test]
+pub(crate) fn r09_the_last_lines_of_a_running_command_are_below_it_and_go_with_its_end() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let command = "seq 1 7; printf '%0300d\\n' 0; printf '好\\r\\033[2J'; until test -e go; do sleep 0.05; done";
+    for (columns, colours) in [(80, ""), (200, ""), (80, "1")] {
+        let home = Home::new().served_by(&server).with("NO_COLOR", colours);
+        home.put("wait.sh", command);
+        let words = ["agent", "--yes", "-m", "exec:sh wait.sh\ntokens=2"];
+        let terminal = Terminal::run_at(&home, columns, &words);
+        let row = format!("  │ {}…\n", "0".repeat(usize::from(columns) - 6));
+        let screen = terminal.until(r"│ \u001b[2J");
+        assert!(screen.contains(&format!("$ sh wait.sh\n  │ 5\n  │ 6\n  │ 7\n{row}")), "{screen}");
+        assert!(!screen.contains("│ 4\n"), "{screen}");
+        home.put("go", "");
+        let screen = terminal.until("exit=0");
+        assert!(screen.contains("$ sh wait.sh   ✓ · ") && !screen.contains('│'), "{screen}");
+        assert_eq!(screen.matches("sh wait.sh").count(), 1, "{screen}");
+    }
+}
+
+/// R09: a command that floods its output does not make its terminal flood.
+#[test]
+pub(crate) fn r09_a_flood_of_output_is_drawn_at_the_rate_of_frames() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    home.put("flood.sh", "timeout 2 yes flood; exit 3");
+    let terminal = Terminal::record(&home, &[&["agent", "--yes", "-m", "exec:sh flood.sh\ntokens=2"]]);
+    let screen = terminal.until("all=done");
+    assert!(screen.contains("✗ exit 3 · ") && screen.contains("  │ flood\n"), "{screen}");
+    let recorded = std::fs::read_to_string(home.user().join("recorded")).unwrap();
+    let frames = recorded.matches("sh flood.sh").count() + recorded.matches("tokens").count();
+    assert!(recorded.len() < 64 << 10, "{} bytes, {frames} frames", recorded.len());
+}
+
 /// R09: colours follow `--color`, then the usual variables.
 #[test]
 pub(crate) fn r09_colours_are_written_where_they_are_wanted() {

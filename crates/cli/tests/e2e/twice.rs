@@ -117,6 +117,10 @@ beside_an_owner! {
         r45_huge_results_are_bounded_for_a_command,
     }
     display {
+        r09_the_last_lines_of_a_running_command_are_below_it_and_go_with_its_end,
+        r09_a_flood_of_output_is_drawn_at_the_rate_of_frames,
+        r09_an_edit_is_shown_as_a_diff_below_its_line,
+        r09_a_long_diff_is_bounded_and_is_shown_again_by_a_watcher,
         r09_the_last_line_on_a_terminal_says_what_a_run_took_and_changed,
         r09_the_output_of_every_call_is_shown_if_a_person_wants_it,
         r09_colours_are_written_where_they_are_wanted,

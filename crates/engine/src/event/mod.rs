@@ -253,6 +253,7 @@ impl Event {
             Self::Failed(e) => e.text.into_iter().collect(),
             Self::MessageSealed(e) => e.bodies(),
             Self::CallSettled(e) => std::iter::once(e.output).chain(e.whole).chain(all(&e.attachments)).collect(),
+            Self::FilesChanged(e) => e.diff.iter().map(|diff| diff.text).collect(),
             Self::CompactionBegun(e) => e.focus.into_iter().collect(),
             Self::CompactionAsked(e) => e.focus.into_iter().collect(),
             Self::Compacted(e) => vec![e.summary],
@@ -300,7 +301,6 @@ impl Event {
             | Self::ProcessEnding(_)
             | Self::ProcessEnded(_)
             | Self::ProcessForgotten(_)
-            | Self::FilesChanged(_)
             | Self::UndoEnded(_)
             | Self::LedgerBegun(_)
             | Self::ProfileCooldownSet(_)

@@ -475,6 +475,18 @@ pub struct Modes {
     pub after: Option<u32>,
 }
 
+/// What changed in the lines of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LineDiff {
+    /// The number of added lines.
+    pub added: u64,
+    /// The number of removed lines.
+    pub removed: u64,
+    /// The beginning of the unified diff.
+    pub text: Body,
+}
+
 /// Why a change cannot be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

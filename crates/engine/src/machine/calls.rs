@@ -5,10 +5,10 @@ use super::model_notices::{INTERRUPTED, NOTHING_LEFT, UNENDED};
 use crate::body::{BodyKind, Content};
 use crate::event::{
     CallAsked, CallChecked, CallEnding, CallFound, CallLost, CallOutcome, CallSettled, CallStarted, EndingCause,
-    FilesChanged, Found, WaitBegan, WaitFor,
+    FilesChanged, Found, LineDiff, WaitBegan, WaitFor,
 };
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
-use crate::input::{ChangedFile, ToolResult};
+use crate::input::{ChangedFile, ChangedLines, ToolResult};
 use crate::mutant;
 use crate::settings::{Policy, ToolClass};
 use crate::state::{Call, Phase, Session, Stage};
@@ -111,8 +111,10 @@ impl Machine {
 
     /// Records what a call, or the command that it left in the background, changed in files.
     pub(super) fn record_changes(&mut self, call: CallId, changes: Vec<ChangedFile>, moment: Moment) {
-        for ChangedFile { path, before, after, mode, not_kept, attribution } in changes {
-            self.emit(FilesChanged { call, path, before, after, mode, not_kept, attribution }, moment.now);
+        for ChangedFile { path, before, after, mode, not_kept, attribution, diff } in changes {
+            let diff =
+                diff.map(|ChangedLines { added, removed, text }| LineDiff { added, removed, text: self.keep(text) });
+            self.emit(FilesChanged { call, path, before, after, mode, not_kept, attribution, diff }, moment.now);
         }
     }
 

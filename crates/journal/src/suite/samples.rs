@@ -331,6 +331,7 @@ fn of_lifecycle() -> Vec<Event> {
             mode: Modes { before: Some(0o644), after: Some(0o644) },
             not_kept: Some(NotKept::PastLimits),
             attribution: Attribution::Outside,
+            diff: None,
         }
         .into(),
         UndoEnded { undo: effect(EffectKind::Undo, 1), left: vec![] }.into(),

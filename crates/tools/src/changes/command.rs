@@ -249,6 +249,7 @@ impl Comparison<'_> {
             mode,
             not_kept: not_kept(before).or_else(|| not_kept(after)),
             attribution: Attribution::Call,
+            diff: None,
         };
         let attribution = self.window.attribute(&self.before.root, &change)?;
         let attribution = if self.is_outside(path, after) { Attribution::Outside } else { attribution };

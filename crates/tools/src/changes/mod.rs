@@ -9,6 +9,7 @@
 //! works there, and `looks.rs` says where a look ahead of a command is worth while.
 
 mod command;
+mod diff;
 mod keeping;
 mod listing;
 mod looks;
@@ -23,6 +24,8 @@ mod trim;
 mod version;
 
 pub(crate) use command::{Prepare, Ran, Recorder, forget};
+pub(crate) use diff::Diffs;
+pub use diff::{UnifiedDiff, is_text};
 pub use looks::is_look_due;
 pub(crate) use others::made;
 pub use plan::{FileVersion, PlannedFile, UndoPlan};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use engine::{ChangedFile, FileContent, FileKind, Modes};
 
+use super::diff::{self, Diffs};
 use super::version::name_of;
 use crate::cancel::Cancel;
 use crate::evidence::{Evidence, FileChange};
@@ -21,7 +22,7 @@ pub(crate) enum Made {
 
 /// What a call that was to change these files has changed.
 pub(crate) fn of_files(
-    workspace: &Workspace,
+    (workspace, diffs): (&Workspace, Diffs<'_>),
     files: &[(ResolvedPath, FileChange)],
     evidence: &Evidence,
     made: Made,
@@ -31,17 +32,19 @@ pub(crate) fn of_files(
         change.before != change.after && (made == Made::All || is_there())
     };
     let changed: Vec<ChangedFile> =
-        files.iter().filter(is_made).filter_map(|(path, change)| file(workspace, path, *change)).collect();
+        files.iter().filter(is_made).filter_map(|(path, change)| file((workspace, diffs), path, *change)).collect();
     evidence.folders.iter().filter_map(|path| folder(workspace, path)).chain(changed).collect()
 }
 
-fn file(workspace: &Workspace, path: &ResolvedPath, change: FileChange) -> Option<ChangedFile> {
+fn file((workspace, diffs): (&Workspace, Diffs<'_>), path: &ResolvedPath, change: FileChange) -> Option<ChangedFile> {
     let content = |hash| FileContent { kind: FileKind::File, hash: Some(hash) };
     let now = path.look().ok().map(|seen| seen.mode);
     // The tools keep the bits of a file that they replace.
     let mode = Modes { before: change.before.and(change.mode.or(now)), after: change.after.and(now) };
     let (before, after) = (change.before.map(content), change.after.map(content));
-    Some(ChangedFile { path: name_of(workspace, &path.real)?, before, after, mode, ..ChangedFile::default() })
+    let name = name_of(workspace, &path.real)?;
+    let diff = diff::of_change(diffs, path, &name, change);
+    Some(ChangedFile { path: name, before, after, mode, diff, ..ChangedFile::default() })
 }
 
 fn folder(workspace: &Workspace, real: &PathBuf) -> Option<ChangedFile> {

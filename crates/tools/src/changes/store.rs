@@ -110,6 +110,12 @@ impl FileStore {
         (Hash::of(&content) == *hash).then_some(content)
     }
 
+    /// The same if it has at most this many bytes.
+    pub fn content_within(&self, hash: &Hash, most_bytes: u64) -> Option<Vec<u8>> {
+        let found = rustix::fs::statat(self.open().ok()?, name(hash), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (found.st_size as u64 <= most_bytes).then(|| self.content(hash)).flatten()
+    }
+
     /// Whether a content is kept.
     pub fn has(&self, hash: &Hash) -> bool {
         fs::symlink_metadata(self.folder.join(name(hash))).is_ok_and(|found| found.is_file())

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Body, CallId, CallOutcome, Content, EffectId, Epoch, Event, Hash, MessageSealed, Next, Outcome, Record, RunEnded,
-    RunId, RunRow, Seq, Settings, Timestamp,
+    Body, CallId, CallOutcome, Content, EffectId, Epoch, Event, FileKind, FilesChanged, Hash, LineDiff, MessageSealed,
+    Next, Outcome, Record, RunEnded, RunId, RunRow, Seq, Settings, Timestamp,
 };
 use journal::{Entry, Error, Read};
 use protocol::event::{
     AssistantLine, CompactionLine, Delta, LifecycleLine, QueueLine, ReasoningLine, RunEnd, StateLine, Stream, ToolLine,
     UsageLine,
 };
+use protocol::method::{FileAct, FileDiff};
 
 use super::batch_position::{BatchPosition, LinePosition};
 use super::lines::LastRun;
@@ -52,6 +53,8 @@ pub(super) struct Source<'a> {
 pub(super) struct Projection {
     pub(super) position: StreamPosition,
     pub(super) run: Option<RunId>,
+    /// What calls changed in files, until the result of the call follows in the same batch.
+    changes: Vec<(CallId, FileDiff)>,
     /// The calls of the last message.
     calls: BTreeMap<CallId, (String, String)>,
     /// The end of a run, until everything recorded with it is reported.
@@ -181,6 +184,9 @@ impl Projection {
         if let Event::MessageSealed(sealed) = event {
             self.learn(source, sealed);
         }
+        if let Event::FilesChanged(changed) = event {
+            self.changes.extend(file_diff(source, changed).map(|diff| (changed.call, diff)));
+        }
         let what = match event {
             Event::RunEnded(ended) => Some(run_ended(source, ended)),
             Event::Failed(e) => Some(failed(&e.failure, following)),
@@ -234,6 +240,7 @@ impl Projection {
         if let Event::RunEnded(_) = &record.event {
             self.run = None;
             self.calls.clear();
+            self.changes.clear();
         }
         place
     }
@@ -312,6 +319,8 @@ impl Projection {
             }
             Event::CallSettled(e) => {
                 let (tool, text) = (self.call(source, e.call).0, source.text(&e.output.hash));
+                let changes = std::mem::take(&mut self.changes).into_iter();
+                let changes = changes.filter(|(call, _)| *call == e.call).map(|(_, diff)| diff);
                 ToolLine::End {
                     call: e.call,
                     tool,
@@ -320,6 +329,7 @@ impl Projection {
                     output: preview(&text),
                     lines: text.lines().count() as u64,
                     tail: (e.outcome != CallOutcome::Done).then(|| tail(&text)).flatten(),
+                    changes: changes.collect(),
                 }
             }
             Event::OutputAdded(e) => ToolLine::Update(delta(e.effect, e.offset, &e.text)),
@@ -340,6 +350,20 @@ impl Projection {
             _ => return None,
         }))
     }
+}
+
+/// What a call changed in the lines of a file; none if that is not recorded.
+fn file_diff(source: Source<'_>, e: &FilesChanged) -> Option<FileDiff> {
+    let LineDiff { added, removed, text } = e.diff?;
+    let act = match (e.before, e.after) {
+        (None, _) => FileAct::Created,
+        (_, None) => FileAct::Removed,
+        (Some(_), Some(_)) => FileAct::Changed,
+    };
+    let diff = Some(source.text(&text.hash)).filter(|diff| !diff.is_empty());
+    let (path, kind) = (e.path.clone(), FileKind::File);
+    let (added, removed) = (added as usize, removed as usize);
+    Some(FileDiff { path, kind, act, mode: None, added, removed, diff, note: None })
 }
 
 fn run_ended(source: Source<'_>, e: &RunEnded) -> Stream {

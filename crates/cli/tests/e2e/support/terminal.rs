@@ -34,6 +34,12 @@ impl<'a> Terminal<'a> {
         Self::of_script(home, &format!("{}; echo exit=$?; cat", line(home, words)))
     }
 
+    /// The same in a terminal with so many columns.
+    pub(crate) fn run_at(home: &'a Home, columns: u16, words: &[&str]) -> Self {
+        home.have_owner();
+        Self::of_script_at(home, columns, &format!("{}; echo exit=$?; cat", line(home, words)))
+    }
+
     /// Runs limulus with each of these words in turn, and keeps every byte that the terminal receives in the file `recorded`
     /// of the user's folder.
     pub(crate) fn record(home: &'a Home, commands: &[&[&str]]) -> Self {
@@ -54,11 +60,27 @@ impl<'a> Terminal<'a> {
     }
 
     fn of_script(home: &'a Home, script: &str) -> Self {
+        Self::of_script_at(home, 100, script)
+    }
+
+    fn of_script_at(home: &'a Home, columns: u16, script: &str) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let terminal = Self { home, socket: home.user().join(format!("tmux-{number}")) };
         let workspace = home.file("");
         let workspace = workspace.to_str().expect("a path in UTF-8");
-        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "-c", workspace, script]);
+        terminal.tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            &columns.to_string(),
+            "-y",
+            "30",
+            "-c",
+            workspace,
+            script,
+        ]);
         terminal
     }
 
@@ -70,6 +92,11 @@ impl<'a> Terminal<'a> {
     /// What is on the screen now, wrapped lines in one piece.
     pub(crate) fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-J"])
+    }
+
+    /// The same with the sequences of its colours, in rows.
+    pub(crate) fn coloured_screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-e"])
     }
 
     /// Waits until the screen says this.

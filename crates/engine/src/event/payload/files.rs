@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{is_default, payload};
 use crate::body::Body;
-use crate::event::{Attribution, FileContent, LeftFile, Modes, NotKept};
+use crate::event::{Attribution, FileContent, LeftFile, LineDiff, Modes, NotKept};
 use crate::ids::{CallId, EffectId, RunId};
 
 payload! {
@@ -30,6 +30,9 @@ payload! {
         /// Who made it, if that is not certain.
         #[serde(default, skip_serializing_if = "is_default")]
         attribution: Attribution,
+        /// What changed in its lines, for a person; none if that is not known, as after a command.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        diff: Option<LineDiff>,
     }
     /// The changes of a run are taken back, or made once more.
     #[allow(missing_docs, reason = "the fields say it themselves")]

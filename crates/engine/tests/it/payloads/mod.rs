@@ -11,7 +11,7 @@ use engine::{
     Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Created, DeliveryEnded,
     DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass,
     FileContent, FileKind, FilesChanged, Forked, Found, Gathered, Hash, ImageMade, Interrupt, InterruptCause, Item,
-    ItemAt, LedgerBegun, LeftFile, Leg, LifecycleChanged, Limit, MessageAccepted, MessageId, MessageSealed,
+    ItemAt, LedgerBegun, LeftFile, Leg, LifecycleChanged, Limit, LineDiff, MessageAccepted, MessageId, MessageSealed,
     MessageSettled, Modes, Next, NotKept, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides,
     PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten,
     ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace,
@@ -306,6 +306,7 @@ fn run_samples() -> Vec<Event> {
             mode: Modes { before: Some(0o644), after: Some(0o755) },
             not_kept: Some(NotKept::TooLarge),
             attribution: Attribution::AnotherRun,
+            diff: Some(LineDiff { added: 1, removed: 2, text: BODY }),
         }
         .into(),
         UndoStarted { undo: EFFECT, run: EFFECT.run, redo: true, plan: BODY }.into(),

@@ -3,12 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
 
 use engine::{FileContent, FileKind};
 use protocol::method::{DiffParams, FileAct, FileDiff, RunDiff, RunParams, RunsDiff};
-use similar::{ChangeTag, TextDiff};
-use tools::{FileStore, FileVersion, Protected, StoreLimits};
+use tools::{FileStore, FileVersion, Protected, StoreLimits, UnifiedDiff};
 use views::files::{FileHistory, NetChange, net, why_not_kept};
 use views::{Source, lookup};
 
@@ -17,10 +15,6 @@ use crate::error::Error;
 
 /// The largest content that is compared, bytes.
 const COMPARED_BYTES: usize = 1 << 20;
-/// How long one file is compared before the diff becomes coarser.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Bytes at the beginning of a content that tell a text from something else.
-const LOOKED_AT: usize = 8000;
 
 impl Reads for RunsDiff {
     fn read(source: &Source<'_>, params: DiffParams) -> Result<RunDiff, Error> {
@@ -102,7 +96,7 @@ impl<'a> Contents<'a> {
         if content.len() > COMPARED_BYTES {
             return Err("it is too large to be compared");
         }
-        if content[..content.len().min(LOOKED_AT)].contains(&0) {
+        if !tools::is_text(&content) {
             return Err("it is no text");
         }
         Ok(String::from_utf8_lossy(&content).into_owned())
@@ -110,11 +104,9 @@ impl<'a> Contents<'a> {
 }
 
 fn compared(file: FileDiff, before: &str, after: &str) -> FileDiff {
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
-    let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
-    let name = |side: &str, is_there| if is_there { format!("{side}/{}", file.path) } else { "/dev/null".to_owned() };
-    let (old, new) = (name("a", file.act != FileAct::Created), name("b", file.act != FileAct::Removed));
-    let text = diff.unified_diff().header(&old, &new).to_string();
-    let (added, removed) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
+    let (before, after) = (Some(before), Some(after));
+    let before = before.filter(|_| file.act != FileAct::Created);
+    let UnifiedDiff { added, removed, text } =
+        UnifiedDiff::of(&file.path, before, after.filter(|_| file.act != FileAct::Removed));
     FileDiff { added, removed, diff: Some(text), ..file }
 }

@@ -2,6 +2,7 @@
 //! text in these lines is made printable where they are written.
 
 use engine::CallOutcome;
+use protocol::method::FileDiff;
 use serde_json::{Map, Value};
 
 use crate::show::human::{excerpt, printable_line};
@@ -10,6 +11,8 @@ use crate::show::human::{excerpt, printable_line};
 const FAILED_LINES: usize = 8;
 /// The first lines of the output of any call that a session in detail shows.
 const DETAIL_LINES: usize = 12;
+/// A file whose path comes with the end of the call.
+const A_FILE: &str = "a file";
 /// Characters of a path, a pattern or an address in a sentence.
 const NAME_CHARS: usize = 120;
 
@@ -25,6 +28,8 @@ pub(super) struct CallEnd<'a> {
     pub(super) lines: u64,
     /// Milliseconds that it took.
     pub(super) took_ms: Option<u64>,
+    /// What it changed in files.
+    pub(super) changes: &'a [FileDiff],
 }
 
 /// What a call does, as a person says it: `$ cargo test`, `Read calc.py`. None for a tool that is not built in, and for
@@ -33,6 +38,8 @@ pub(super) fn sentence(tool: &str, arguments: &str) -> Option<String> {
     let fields = fields(arguments)?;
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     let named = |name: &str| text(name).map(|text| excerpt(&printable_line(text), NAME_CHARS));
+    // Its path may be past the end of arguments that were cut.
+    let unnamed = |cut: &str| text(cut).filter(|text| text.ends_with('…')).map(|_| A_FILE.to_owned());
     let inside = || named("path").map(|path| format!(" in {path}")).unwrap_or_default();
     Some(match tool {
         "exec" => format!("$ {}", text("command")?),
@@ -40,8 +47,8 @@ pub(super) fn sentence(tool: &str, arguments: &str) -> Option<String> {
         "ls" => format!("List {}", named("path").unwrap_or_else(|| ".".to_owned())),
         "grep" => format!("Search `{}`{}", named("pattern")?, inside()),
         "find" => format!("Find `{}`{}", named("pattern")?, inside()),
-        "write" => format!("Write {}", named("path")?),
-        "edit" => format!("Edit {}", named("path")?),
+        "write" => format!("Write {}", named("path").or(unnamed("content"))?),
+        "edit" => format!("Edit {}", named("path").or(unnamed("new_text")).or(unnamed("old_text"))?),
         "apply_patch" => format!("Patch {}", patched(text("input")?)?),
         "web_fetch" => format!("Fetch {}", named("url")?),
         "process" => match (text("action")?, named("id")) {
@@ -57,13 +64,21 @@ pub(super) fn sentence(tool: &str, arguments: &str) -> Option<String> {
 
 /// The line of a call that has ended; `sentence` says what it does.
 pub(super) fn ended(tool: &str, sentence: &str, end: &CallEnd<'_>) -> String {
+    let named = match (sentence.strip_suffix(A_FILE), end.changes) {
+        (Some(verb), [file]) if matches!(tool, "write" | "edit") => {
+            Some(format!("{verb}{}", excerpt(&printable_line(&file.path), NAME_CHARS)))
+        }
+        _ => None,
+    };
+    let sentence = named.as_deref().unwrap_or(sentence);
     let time = end.took_ms.map(|ms| format!(" · {}", seconds(ms))).unwrap_or_default();
     let mark = super::vocabulary::mark(end.outcome);
     match end.outcome {
         CallOutcome::Done if tool == "exec" => format!("{sentence}   {mark}{time}"),
-        CallOutcome::Done => match counted(tool, end.lines) {
-            Some(count) => format!("{sentence} ({count})"),
-            None => sentence.to_owned(),
+        CallOutcome::Done => match (counted(tool, end.lines), super::diff::counts(end.changes)) {
+            (Some(count), _) => format!("{sentence} ({count})"),
+            (None, Some(counts)) => format!("{sentence}  {counts}"),
+            (None, None) => sentence.to_owned(),
         },
         outcome => {
             let how = status(end).unwrap_or_else(|| super::vocabulary::plain(&outcome).replace('_', " "));
@@ -165,6 +180,8 @@ mod tests {
             ("grep", r#"{"pattern":"fn","path":"src"}"#, Some("Search `fn` in src")),
             ("find", r#"{"pattern":"*.rs"}"#, Some("Find `*.rs`")),
             ("write", "{\"path\":\"a.txt\",\"content\":\"好好好…", Some("Write a.txt")),
+            ("write", "{\"content\":\"好好好…", Some("Write a file")),
+            ("write", r#"{"content":"x"}"#, None),
             ("edit", r#"{"path":"a.txt","old_text":"1","new_text":"2"}"#, Some("Edit a.txt")),
             (
                 "apply_patch",
@@ -183,7 +200,14 @@ mod tests {
 
     #[test]
     fn r09_the_end_of_a_call_has_its_status_its_time_and_the_last_lines_of_a_failure() {
-        let end = |outcome, output, took_ms| CallEnd { outcome, output, tail: None, lines: 40, took_ms: Some(took_ms) };
+        let end = |outcome, output, took_ms| CallEnd {
+            outcome,
+            output,
+            tail: None,
+            lines: 40,
+            took_ms: Some(took_ms),
+            changes: &[],
+        };
         let done = end(CallOutcome::Done, "ok\n[exit status 0]\n", 950);
         assert_eq!(ended("exec", "$ true", &done), "$ true   ✓ · 950 ms");
         assert_eq!(ended("read", "Read calc.py", &done), "Read calc.py (40 lines)");

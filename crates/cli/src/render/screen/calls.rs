@@ -1,0 +1,229 @@
+//! The calls of tools on the screen: the line of each, and what is shown below it.
+
+use std::collections::BTreeMap;
+
+use engine::{CallId, EffectId, Timestamp};
+use protocol::Event;
+use protocol::event::{Delta, Stream, ToolLine};
+use protocol::method::FileDiff;
+
+use super::Screen;
+use crate::output::{Control, Output, Part};
+use crate::render::call_text::{self, CallEnd};
+use crate::render::diff::{self, DiffRow};
+use crate::render::live_output::LiveOutput;
+use crate::render::rows::untabbed;
+use crate::render::{rows, vocabulary};
+use crate::show::human::excerpt;
+
+/// Maximum characters of the arguments of a call in a line, where a question shows what matters.
+const ARGUMENT_CHARS: usize = 100;
+/// The same if no question shows the call: as many as a question quotes.
+const WHOLE_ARGUMENT_CHARS: usize = 8 << 10;
+/// Maximum characters of the name of a tool, which a model may have made up.
+const TOOL_CHARS: usize = 80;
+
+/// What stands before a line of the output of a call.
+const BELOW: &str = "  │ ";
+
+/// A running call.
+struct Started {
+    at: Timestamp,
+    /// The effect that runs it.
+    effect: EffectId,
+    output: LiveOutput,
+    /// What it does, if that is known and shown.
+    sentence: Option<String>,
+}
+
+/// Of which calls the output is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Detail {
+    #[default]
+    Failures,
+    /// Of all, because the session wants it.
+    SessionAll,
+    /// Of all, because this command wants it.
+    All,
+}
+
+/// The calls that run, and how much is shown of calls.
+pub(super) struct Calls {
+    started: BTreeMap<CallId, Started>,
+    /// The call whose line is the last thing on stderr, in one row.
+    last: Option<CallId>,
+    detail: Detail,
+    /// Maximum characters of the arguments of a call in a line.
+    argument_chars: usize,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        let detail = Detail::default();
+        Self { started: BTreeMap::new(), last: None, detail, argument_chars: ARGUMENT_CHARS }
+    }
+}
+
+impl Calls {
+    /// The line of a call is no longer the last thing on the screen.
+    pub(super) fn leave_line(&mut self) {
+        self.last = None;
+    }
+
+    /// What the last call that runs does, if its line is not right above.
+    pub(super) fn running(&self) -> Option<&str> {
+        let running = self.started.values().next_back().filter(|_| self.last.is_none())?;
+        running.sentence.as_deref()
+    }
+
+    /// Takes in what a running call wrote.
+    pub(super) fn wrote(&mut self, piece: &Delta) {
+        if let Some(started) = self.started.values_mut().find(|started| started.effect == piece.effect) {
+            started.output.push(&piece.text);
+        }
+    }
+
+    /// The last lines of the call that began last and has written something, in rows that fit.
+    pub(super) fn live_rows(&self, width: usize) -> Vec<String> {
+        let lines =
+            self.started.values().rev().map(|started| started.output.last_lines()).find(|lines| !lines.is_empty());
+        lines
+            .unwrap_or_default()
+            .into_iter()
+            .map(|line| rows::cut(&format!("{BELOW}{}", untabbed(line)), width))
+            .collect()
+    }
+
+    fn is_detailed(&self) -> bool {
+        self.detail != Detail::Failures
+    }
+}
+
+impl Screen {
+    /// Sets whether the session wants the output of calls to be shown.
+    pub(crate) fn set_verbose(&mut self, verbose: bool) {
+        if self.calls.detail != Detail::All {
+            self.calls.detail = if verbose { Detail::SessionAll } else { Detail::Failures };
+        }
+    }
+
+    /// Shows the output of every call, whatever the session says.
+    pub(crate) fn show_detail(&mut self) {
+        self.calls.detail = Detail::All;
+    }
+
+    /// Sets that the line of a call shows all of a command.
+    pub(crate) fn show_whole_calls(&mut self) {
+        self.calls.argument_chars = WHOLE_ARGUMENT_CHARS;
+    }
+
+    pub(super) fn call_started(&mut self, event: &Event) {
+        let Stream::Tool(ToolLine::Start { call, effect, tool, arguments, .. }) = &event.what else { return };
+        let sentence = call_text::sentence(tool, arguments).filter(|_| self.live);
+        self.call_line(event, (*call, tool, arguments), sentence.as_deref());
+        let started = Started { at: event.at, effect: *effect, output: LiveOutput::default(), sentence };
+        self.calls.started.insert(*call, started);
+    }
+
+    pub(super) fn call_settled(&mut self, event: &Event) {
+        let Stream::Tool(ToolLine::End { call, tool, outcome, bytes, output, lines, tail, changes }) = &event.what
+        else {
+            return;
+        };
+        let started = self.calls.started.remove(call);
+        let took_ms = started.as_ref().map(|started| event.at.since(started.at));
+        let end = CallEnd { outcome: *outcome, output, tail: tail.as_deref(), lines: *lines, took_ms, changes };
+        match started.and_then(|started| started.sentence).filter(|_| self.live) {
+            Some(sentence) => self.call_ended(event, *call, (tool, &sentence), &end),
+            None => self.call_noted(event, (tool, *bytes), &end),
+        }
+    }
+
+    /// The line of a call. What does not fit is counted, and on a terminal its further rows are marked.
+    fn call_line(&mut self, event: &Event, (id, tool, arguments): (CallId, &str, &str), sentence: Option<&str>) {
+        let most = self.calls.argument_chars;
+        let line = match sentence {
+            Some(sentence) => cut_arguments(sentence, most),
+            None => format!("{} {}", excerpt(tool, TOOL_CHARS), cut_arguments(arguments, most)),
+        };
+        if !self.live {
+            return self.note(event, &format!("▸ {line}"));
+        }
+        let mark = if sentence.is_some() { "" } else { "▸ " };
+        let rows = rows::rows(&format!("{}{mark}", self.whose(event)), &line, Output::Stderr.width());
+        self.say(&rows.join("\n"));
+        let is_alone = rows.len() == 1 && sentence.is_some_and(|sentence| sentence == line);
+        self.calls.last = Some(id).filter(|_| is_alone && !self.answer.is_open());
+    }
+
+    /// The end of a call on a terminal: its line says how it ended, in the place where it says what the call does if that is
+    /// the last line.
+    fn call_ended(&mut self, event: &Event, call: CallId, (tool, sentence): (&str, &str), end: &CallEnd<'_>) {
+        self.hide_status();
+        if self.calls.last.take() == Some(call) {
+            let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLines(1))]);
+        }
+        let sentence = cut_arguments(sentence, ARGUMENT_CHARS);
+        let line = call_text::ended(tool, &sentence, end);
+        let rows = rows::rows(&self.whose(event), &line, Output::Stderr.width());
+        self.say(&rows.join("\n"));
+        for line in call_text::below(end, self.calls.is_detailed()) {
+            self.say(&rows::cut(&line, Output::Stderr.width().saturating_sub(1)));
+        }
+        self.say_diff(end.changes);
+    }
+
+    /// What a call changed in files, below its line.
+    fn say_diff(&mut self, changes: &[FileDiff]) {
+        for DiffRow { colour, text } in diff::below(changes, Output::Stderr.width()) {
+            let colour = colour.map(Part::Control);
+            let parts = colour.into_iter().chain([Part::Text(&text), Part::Control(Control::Plain)]);
+            self.say_parts(&text, &parts.collect::<Vec<_>>());
+        }
+    }
+
+    /// The end of a call in a pipe, or of one that has no sentence.
+    fn call_noted(&mut self, event: &Event, (tool, bytes): (&str, u64), end: &CallEnd<'_>) {
+        let time = end.took_ms.map(|ms| format!(" · {ms} ms")).unwrap_or_default();
+        let (mark, outcome) = (vocabulary::mark(end.outcome), vocabulary::plain(&end.outcome));
+        let tool = excerpt(tool, TOOL_CHARS);
+        let counts = diff::counts(end.changes).map(|counts| format!(" · {counts}")).unwrap_or_default();
+        self.note(event, &format!("{mark} {tool} {outcome}{time} · {bytes} bytes{counts}"));
+        let below = match (self.live, self.calls.is_detailed()) {
+            (true, is_detailed) => call_text::below(end, is_detailed),
+            (false, true) => call_text::beginning(end.output),
+            (false, false) => vec![],
+        };
+        match call_text::limit(end).filter(|_| below.is_empty()) {
+            Some(limit) => self.note(event, &format!("  {limit}")),
+            None => below.iter().for_each(|line| self.note(event, line)),
+        }
+    }
+
+    /// The name of the session, if several are followed.
+    fn whose(&self, event: &Event) -> String {
+        if self.sessions > 1 { format!("[{}] ", event.session) } else { String::new() }
+    }
+}
+
+/// The beginning of the arguments of a call, and how much more there is.
+fn cut_arguments(arguments: &str, most: usize) -> String {
+    let end = arguments.char_indices().nth(most).map_or(arguments.len(), |(at, _)| at);
+    let shown = arguments[..end].replace('\n', " ");
+    match arguments[end..].chars().count() {
+        0 => shown,
+        more => format!("{shown}… ({more} characters more)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut_arguments;
+
+    #[test]
+    fn r09_what_is_cut_of_a_call_is_counted() {
+        assert_eq!(cut_arguments("abc", 3), "abc");
+        assert_eq!(cut_arguments("好好好好", 3), "好好好… (1 characters more)");
+        assert_eq!(cut_arguments("a\nb", 9), "a b");
+    }
+}

@@ -1,0 +1,162 @@
+//! What is written and stays: notes and questions on stderr, texts on stdout.
+
+use unicode_width::UnicodeWidthChar as _;
+use views::PrintableAnswer;
+
+use super::Screen;
+use super::footer::Bottom;
+use crate::output::{Output, Part};
+use crate::render::{Style, rows};
+
+impl Screen {
+    /// Prints a line on stderr.
+    pub(crate) fn say(&mut self, text: &str) {
+        let line = if self.live { marked(text) } else { text.to_owned() };
+        self.say_parts(text, &[Part::Text(&line)]);
+    }
+
+    /// Prints a line on stderr in these parts; `text` is what is printed again if an answer above it is retracted.
+    pub(super) fn say_parts(&mut self, text: &str, parts: &[Part<'_>]) {
+        self.calls.leave_line();
+        self.hide_status();
+        self.leave_prompt();
+        // Elsewhere the two outputs do not mix, and an answer that is continued is one text.
+        if self.style == Style::Terminal {
+            self.end_line();
+        }
+        let _ = Output::Stderr.say(parts);
+        if self.live {
+            let line = parts.iter().map(|part| if let Part::Text(text) = part { text } else { "" }).chain(["\n"]);
+            self.answer.note_below(text, &Output::Stderr.shown(&line.collect::<String>()));
+        }
+    }
+
+    /// Prints a question on stderr; the user types the answer after it.
+    /// What was typed until then is discarded before the mark for the answer is there.
+    pub(crate) fn ask(&mut self, session: &str, question: &str, discard_input: impl FnOnce()) {
+        self.hide_status();
+        self.end_line();
+        self.calls.leave_line();
+        let whose = if self.sessions > 1 { format!("[{session}] ") } else { String::new() };
+        let rows = rows::question(&format!("{whose}{question}"), Output::Stderr.width());
+        let _ = Output::Stderr.write(&rows.join("\n"));
+        discard_input();
+        let _ = Output::Stderr.write(rows::ANSWER);
+        self.footer.bottom = Bottom::Prompt;
+    }
+
+    /// Whether a question is the last thing on the screen.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.footer.bottom == Bottom::Prompt
+    }
+
+    /// Marks the question as resolved, here or elsewhere.
+    pub(crate) fn answered(&mut self) {
+        self.footer.bottom = Bottom::Free;
+    }
+
+    /// Leaves the line of a question that is not answered: it is asked again below what follows.
+    pub(super) fn leave_prompt(&mut self) {
+        if self.footer.bottom == Bottom::Prompt {
+            self.footer.bottom = Bottom::Free;
+            let _ = Output::Stderr.write("\n");
+        }
+    }
+
+    pub(super) fn end_line(&mut self) {
+        if !self.at_line_start && self.style != Style::Notes {
+            self.out("\n");
+        }
+    }
+
+    pub(super) fn out(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.make_room();
+        // A closed pipe ends the process elsewhere (SIGPIPE); committed entries are durable.
+        let _ = Output::Stdout.write(text);
+        self.wrote(&Output::Stdout.shown(text));
+    }
+
+    pub(super) fn out_answer(&mut self, text: &PrintableAnswer) {
+        if text.as_str().is_empty() {
+            return;
+        }
+        self.make_room();
+        let _ = Output::Stdout.write_answer(text);
+        self.wrote(text.as_str());
+    }
+
+    /// Leaves the end of the screen to a text on stdout.
+    fn make_room(&mut self) {
+        self.hide_status();
+        self.leave_prompt();
+        self.calls.leave_line();
+    }
+
+    /// Notes what is on the screen now.
+    fn wrote(&mut self, text: &str) {
+        self.at_line_start = text.ends_with('\n');
+        self.answer.wrote(text);
+    }
+}
+
+/// A text of several lines: each but the first is indented, so that it looks like no line of its own.
+fn marked(text: &str) -> String {
+    let mut lines = text.split('\n');
+    let mut marked = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        marked.push_str(if line.starts_with("  ") { "\n" } else { "\n  " });
+        marked.push_str(line);
+    }
+    marked
+}
+
+/// The number of rows between the start of a text, written from the start of a row, and the cursor. Where terminals differ
+/// (joined emoji), the smaller number: nothing above the text may be erased.
+pub(super) fn rows_of(text: &str, width: usize) -> usize {
+    let width = width.max(1);
+    let (mut rows, mut column, mut joined) = (0, 0, false);
+    for c in text.chars() {
+        let is_part = std::mem::replace(&mut joined, c == '\u{200D}') || ('\u{1F3FB}'..='\u{1F3FF}').contains(&c);
+        match (c, if is_part { 0 } else { c.width().unwrap_or(0) }) {
+            ('\n', _) => (rows, column) = (rows + 1, 0),
+            ('\t', _) => column = (column / 8 * 8 + 8).min(width - 1),
+            // A wide character that does not fit moves to the next row; a full row ends only when another character
+            // follows.
+            (_, cells) if column + cells > width => (rows, column) = (rows + 1, cells),
+            (_, cells) => column += cells,
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{marked, rows_of};
+
+    #[test]
+    fn r09_the_lines_of_a_note_are_indented() {
+        assert_eq!(marked("✗ a\n✓ read done\n  hint: b"), "✗ a\n  ✓ read done\n  hint: b");
+    }
+
+    #[test]
+    fn rows_count_breaks_and_wrapping() {
+        for (text, width, rows) in [
+            ("", 10, 0),
+            ("abc", 10, 0),
+            ("abc\ndef", 10, 1),
+            ("abcdefghijk", 10, 1),
+            ("abcdefghij", 10, 0),
+            ("abcdefghij\n", 10, 1),
+            ("好好好好好好", 10, 1),
+            ("a好好好好好好好好好", 10, 1),
+            ("好好好", 3, 2),
+            // Up to three emoji, or one.
+            ("👩\u{200d}👩\u{200d}👧👍🏽", 4, 0),
+        ] {
+            assert_eq!(rows_of(text, width), rows, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The screen of commands that follow sessions: draws their lines for a terminal, for a pipe, or as JSON. What is written
+//! stays, but for an answer that may be retracted and the footer, which is erased before anything else is written.
+
+mod answer;
+mod calls;
+mod footer;
+mod lines;
+mod status;
+
+use protocol::Event;
+use protocol::event::{AssistantLine, Delta, LifecycleLine, StateLine, Stream, ToolLine};
+use protocol::notice::DiskFull;
+use serde_json::json;
+
+use self::answer::Answer;
+use self::calls::Calls;
+use self::footer::Footer;
+use self::status::Status;
+use super::{Style, vocabulary};
+use crate::output::Output;
+
+pub(crate) use self::footer::SPINNER;
+
+/// The state of the screen.
+pub(crate) struct Screen {
+    style: Style,
+    live: bool,
+    sessions: usize,
+    footer: Footer,
+    status: Status,
+    answer: Answer,
+    calls: Calls,
+    at_line_start: bool,
+}
+
+impl Screen {
+    pub(crate) fn new(style: Style, sessions: usize) -> Self {
+        Self {
+            style,
+            live: Output::Stderr.is_terminal(),
+            sessions,
+            footer: Footer::default(),
+            status: Status::default(),
+            answer: Answer::default(),
+            calls: Calls::default(),
+            at_line_start: true,
+        }
+    }
+
+    /// Draws a line of a stream, in the style of this screen.
+    pub(crate) fn draw(&mut self, event: &Event) {
+        if self.style == Style::Json {
+            let line = serde_json::to_string(event).expect("a line is plain data");
+            self.out(&format!("{line}\n"));
+        } else {
+            self.draw_line(event);
+        }
+        let begins_to_queue = self.status.see(&event.what);
+        // On a pipe, where no line is redrawn, this is reported once.
+        if let Some(wait) = begins_to_queue.filter(|_| !self.live && self.style != Style::Json) {
+            self.say(&format!("… queued behind {}", wait.behind_whom()));
+        }
+        let is_piece = match &event.what {
+            Stream::Tool(ToolLine::Update(_)) | Stream::Assistant(AssistantLine::Delta(_)) | Stream::Reasoning(_) => {
+                true
+            }
+            Stream::Tool(_)
+            | Stream::Assistant(_)
+            | Stream::State(_)
+            | Stream::Queue(_)
+            | Stream::Lifecycle(_)
+            | Stream::Compaction(_)
+            | Stream::Usage(_) => false,
+        };
+        if !is_piece || self.footer.is_due() {
+            self.tick();
+        }
+    }
+
+    /// Draws the whole answer of a run that had ended before.
+    pub(crate) fn draw_again(&mut self, event: &Event) {
+        match event.run_end() {
+            Some(end) if self.style != Style::Json => {
+                self.out(&end.text);
+                self.end_line();
+            }
+            _ => self.draw(event),
+        }
+    }
+
+    fn draw_line(&mut self, event: &Event) {
+        match &event.what {
+            Stream::Assistant(line) => self.draw_answer(event, line),
+            Stream::Tool(ToolLine::Start { .. }) => self.call_started(event),
+            Stream::Tool(ToolLine::Update(piece)) => self.calls.wrote(piece),
+            Stream::Tool(ToolLine::End { .. }) => self.call_settled(event),
+            Stream::State(StateLine::Rewound { .. }) => {
+                self.retract();
+                self.note(event, vocabulary::REWOUND);
+            }
+            what => {
+                if matches!(what, Stream::Lifecycle(LifecycleLine::End(_) | LifecycleLine::Error(_))) {
+                    self.leave_unfinished();
+                }
+                if let Some(note) = vocabulary::note(event) {
+                    self.note(event, &note);
+                }
+            }
+        }
+    }
+
+    fn draw_answer(&mut self, event: &Event, line: &AssistantLine) {
+        match line {
+            AssistantLine::Delta(Delta { effect, text, .. }) => {
+                if self.style == Style::Terminal {
+                    self.stream(*effect, text);
+                }
+            }
+            AssistantLine::Struck { .. } => self.retract(),
+            AssistantLine::Cut { cause, .. } => self.note(event, &vocabulary::interrupted(*cause)),
+            AssistantLine::Message { .. } if self.style == Style::Notes => {}
+            AssistantLine::Message { effect, text, continues, .. } => {
+                self.sealed(*effect, text.as_deref(), *continues);
+            }
+        }
+    }
+
+    /// Shows which sessions wait for space: once as a line, then in the status line until they continue.
+    pub(crate) fn disk_full(&mut self, notice: &DiskFull) {
+        let waits = notice.sessions.first().map(|session| vocabulary::disk_full(session, notice.needs_bytes));
+        let waited = self.status.set_disk_full(waits.clone());
+        let line = match (&waits, waited) {
+            (Some(note), false) => format!("… {note}; it continues by itself"),
+            (None, true) => "… there is space again".to_owned(),
+            (Some(_), true) | (None, false) => return self.tick(),
+        };
+        if self.style == Style::Json {
+            let what = if waited { "unparked" } else { "parked" };
+            let sessions: Vec<&String> = notice.sessions.iter().map(|session| &session.session_key).collect();
+            let line =
+                json!({ "stream": "state", "type": what, "sessions": sessions, "needs_bytes": notice.needs_bytes });
+            self.out(&format!("{line}\n"));
+        }
+        self.say(&line);
+        self.tick();
+    }
+
+    /// Prints nothing more on stdout.
+    pub(crate) fn leave_stdout(&mut self) {
+        self.style = Style::Notes;
+    }
+
+    /// Whether a person watches a run here: answers stream to a terminal, and so do notes.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.live && self.style == Style::Terminal
+    }
+
+    /// A note about an event, with the name of its session if several are followed.
+    fn note(&mut self, event: &Event, note: &str) {
+        if self.sessions > 1 {
+            self.say(&format!("[{}] {note}", event.session));
+        } else {
+            self.say(note);
+        }
+    }
+}
