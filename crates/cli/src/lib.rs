@@ -9,6 +9,7 @@ mod commands;
 mod deprecation;
 mod error;
 mod idle;
+mod keyboard;
 mod opening;
 mod output;
 mod probes;

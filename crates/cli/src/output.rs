@@ -93,6 +93,12 @@ pub(crate) enum Control {
     Removed,
     /// What follows is plain again.
     Plain,
+    /// Move the cursor left by so many cells.
+    Left(usize),
+    /// From now on what is pasted comes between marks.
+    MarkPastes,
+    /// From now on it does not.
+    LeavePastes,
 }
 
 /// A part of what is written to a terminal.
@@ -198,6 +204,12 @@ fn drawn(parts: &[Part<'_>], has_colors: bool) -> String {
             Part::Control(Control::Added) => drawn.push_str("\x1b[32m"),
             Part::Control(Control::Removed) => drawn.push_str("\x1b[31m"),
             Part::Control(Control::Plain) => drawn.push_str("\x1b[0m"),
+            Part::Control(Control::Left(0)) => {}
+            Part::Control(Control::Left(cells)) => {
+                let _ = write!(drawn, "\x1b[{cells}D");
+            }
+            Part::Control(Control::MarkPastes) => drawn.push_str("\x1b[?2004h"),
+            Part::Control(Control::LeavePastes) => drawn.push_str("\x1b[?2004l"),
         }
     }
     drawn
@@ -277,6 +289,7 @@ pub(crate) fn end_where_stuck() -> Result<(), CliError> {
             // The process ends even if the shutdown fails: committed entries are durable.
             let _ = tokio::time::timeout(LEAVING, owner.leave(Duration::ZERO)).await;
         }
+        crate::keyboard::give_back();
         std::process::exit(i32::from(exit as u8));
     });
     Ok(())

@@ -121,6 +121,7 @@ fn quit_if_waiting((is_interrupt, since): &(bool, Instant)) {
     let is_expected = *is_interrupt && ABORTING.load(Ordering::Relaxed);
     if is_command && !is_expected && since.elapsed() > LINGER && !output::is_owner() {
         let exit = if *is_interrupt { Exit::Aborted } else { Exit::Stopped };
+        crate::keyboard::give_back();
         std::process::exit(i32::from(exit as u8));
     }
 }

@@ -11,6 +11,7 @@ pub mod events;
 mod explain;
 pub mod files;
 mod fold;
+mod interrupted;
 pub mod lookup;
 mod owner;
 pub mod reply;
@@ -36,6 +37,7 @@ use crate::events::wait;
 
 pub use error::Error;
 pub use explain::explain;
+pub use interrupted::interrupted;
 pub use owner::owner;
 pub use reply::{reply, waited};
 pub use sentence::name;

@@ -20,11 +20,12 @@ use uuid::Uuid;
 use super::budget::{self, Awaited};
 use super::conversation::{Conversation, ConversationArgs};
 use super::follower::{End, Follower, Happening, can_approve};
-use super::summary;
+use super::{interrupted, summary};
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
 use crate::prompt;
+use crate::show::human::Zone;
 use crate::show::{json_line, print};
 
 /// Send a message to an agent and follow its run to the end.
@@ -110,6 +111,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         attachments,
         ..AgentParams::default()
     };
+    let before = interrupted::of(globals, &params.session_key);
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
     if args.verbose {
         follower.screen.show_detail();
@@ -121,6 +123,11 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     let place = place.into_iter().filter(|_| follower.screen.is_watched()).collect::<Vec<_>>();
     for line in place.iter().chain(&notes) {
         follower.screen.say(line);
+    }
+    // If another process owns the home, the run is not interrupted.
+    if let Some(run) = before.filter(|_| follower.is_owner()) {
+        let now = engine::Timestamp(jiff::Timestamp::now().as_millisecond());
+        follower.screen.say(&interrupted::line(&run, "it goes on", &Zone::local(), now));
     }
     let ended = match too_long(&params.message) {
         Some(error) => Err(error),
@@ -136,6 +143,24 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         Ending::Run(run, end) => outcome(run, &end),
         Ending::Command(text) => say_command(&text, args.writer.json),
     }
+}
+
+/// Sends a message to a session that was chosen otherwise, as `agent --session KEY -m TEXT` does.
+pub(super) async fn say_to(key: &str, text: String, writer: WriterArgs, globals: &Globals) -> Result<(), CliError> {
+    let args = AgentArgs {
+        message: text,
+        attach: vec![],
+        conversation: ConversationArgs::of(key),
+        mode: None,
+        only_if: None,
+        model: None,
+        timeout: None,
+        yes: false,
+        verbose: false,
+        key: None,
+        writer,
+    };
+    Box::pin(run(args, globals)).await
 }
 
 /// The result of a message.
@@ -210,12 +235,24 @@ async fn converse(
     }
     let mut sent = Sent::default();
     follower.follow(key).await?;
-    loop {
+    follower.steer_by_keyboard(key);
+    let mut ended = loop {
         if let Some(ended) = sent.follow(follower, params).await? {
-            return Ok(ended);
+            break ended;
         }
         follower.reopen().await?;
+    };
+    // What was typed too late for the run has a run of its own.
+    while let Some(message) = follower.pop_steer().await {
+        let mut typed = Sent { run: Some(message.into()), steers: Some(message), ended: vec![] };
+        ended = loop {
+            if let Some((run, end)) = typed.wait(follower, key).await? {
+                break Ending::Run(run, end);
+            }
+            follower.reopen().await?;
+        };
     }
+    Ok(ended)
 }
 
 /// A sent message and what is known about it.
@@ -296,6 +333,21 @@ impl Sent {
         }
     }
 
+    /// Follows its run to the end. None if the owner went away.
+    async fn wait(&mut self, follower: &mut Follower<'_>, key: &str) -> Result<Option<(RunId, RunEnd)>, CliError> {
+        loop {
+            match follower.next().await? {
+                Happening::Recorded(event) => {
+                    if let Some(end) = self.see(&event)? {
+                        return Ok(Some(end));
+                    }
+                }
+                Happening::Interrupt => follower.abort(self.abort(key)),
+                Happening::Gone => return Ok(None),
+            }
+        }
+    }
+
     /// The end of its run, if this line is that end.
     fn see(&mut self, event: &Event) -> Result<Option<(RunId, RunEnd)>, CliError> {
         if let Some((run, state)) = self.run.and_then(|run| Some((run, event.never_began(run)?))) {
@@ -364,6 +416,7 @@ pub(super) fn never_began(state: ReceiptState) -> Option<RunEnd> {
 
 /// Ends the process at once, as a crash would. Committed entries are durable.
 pub(crate) fn quit() -> ! {
+    crate::keyboard::give_back();
     std::process::exit(i32::from(Exit::Aborted as u8))
 }
 

@@ -31,6 +31,11 @@ impl Asking {
         }
     }
 
+    /// Whether a request is to be shown.
+    pub(crate) fn is_due(&self, screen: &Screen) -> bool {
+        !self.open.is_empty() && !screen.is_asking()
+    }
+
     /// Shows the first request, unless it is the last thing on the screen.
     pub(crate) fn show(&mut self, screen: &mut Screen) {
         let Some(request) = self.open.front() else { return };

@@ -31,6 +31,20 @@ pub(crate) struct ConversationArgs {
     is_continued: bool,
 }
 
+impl ConversationArgs {
+    /// Those that name this session.
+    pub(super) fn of(key: &str) -> Self {
+        Self { session: Some(key.to_owned()), new: false, is_continued: false }
+    }
+}
+
+/// The session of this folder that was used last, if it has one.
+pub(super) fn last_of_folder(globals: &Globals) -> Result<Option<SessionRow>, CliError> {
+    let own = SessionKey::parse(Some(&default_session(globals, None)))?;
+    let rows = rows(&own, Which::Last, globals)?.unwrap_or_default();
+    Ok(rows.into_iter().map(|(_, row)| row).max_by_key(|row| row.last_activity))
+}
+
 /// A conversation.
 pub(super) struct Conversation {
     pub(super) key: SessionKey,

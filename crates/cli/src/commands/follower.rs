@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use client::{Arrival, Opening, OwnerClient, Reopened, Subscriber, is_gone};
 use config::{Config, Globals};
+use engine::MessageId;
 use journal::{Read as _, Reader};
 use protocol::method::{
     AbortParams, AnswerParams, ApprovalsResolve, HealthGet, Method, NoParams, RunsAbort, SubscribeParams,
@@ -17,9 +18,11 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::asking::Asking;
+use super::steering::{Steering, Step};
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
+use crate::keyboard;
 use crate::opening::say_notice;
 use crate::output;
 use crate::prompt;
@@ -37,6 +40,8 @@ pub(crate) struct Follower<'a> {
     subscriber: Subscriber<'a>,
     pub(crate) screen: Screen,
     asking: Asking,
+    /// What is typed meanwhile, if it steers a run.
+    steering: Option<Steering>,
     /// Errors of requests whose response nobody awaits.
     trouble: (mpsc::UnboundedSender<CliError>, mpsc::UnboundedReceiver<CliError>),
     signals: Signals,
@@ -94,7 +99,8 @@ impl<'a> Follower<'a> {
     }
 
     fn over(subscriber: Subscriber<'a>, screen: Screen, signals: Signals) -> Self {
-        Self { subscriber, screen, asking: Asking::default(), trouble: mpsc::unbounded_channel(), signals }
+        let (asking, trouble) = (Asking::default(), mpsc::unbounded_channel());
+        Self { subscriber, screen, asking, steering: None, trouble, signals }
     }
 
     /// The connection to the owner.
@@ -130,6 +136,21 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// From now on what is typed here steers the run of this session.
+    pub(crate) fn steer_by_keyboard(&mut self, key: &str) {
+        if self.screen.shows_input() {
+            self.steering = Steering::of(key);
+        }
+    }
+
+    /// A message that was typed here and that no run has taken: it has a run of its own.
+    pub(crate) async fn pop_steer(&mut self) -> Option<MessageId> {
+        let steering = self.steering.as_mut()?;
+        steering.await_answers(&mut self.screen).await;
+        while self.next_arrived().is_some() {}
+        self.steering.as_mut()?.pop_open()
+    }
+
     /// Whether the whole home is followed.
     pub(crate) fn follows_home(&self) -> bool {
         self.subscriber.follows_home()
@@ -148,7 +169,7 @@ impl<'a> Follower<'a> {
     /// Waits for the next thing that matters; draws lines and shows approval requests meanwhile. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Happening, CliError> {
         loop {
-            self.asking.show(&mut self.screen);
+            self.show_question_or_line();
             let is_asking = self.screen.is_asking();
             tokio::select! {
                 biased;
@@ -165,8 +186,26 @@ impl<'a> Follower<'a> {
                 }
                 _ = self.signals.interrupt.recv() => return Ok(Happening::Interrupt),
                 _ = self.signals.terminate.recv() => return Err(self.stopped()),
+                step = typed(&mut self.steering) => {
+                    if let Some(steering) = &mut self.steering {
+                        steering.take(step, self.subscriber.client(), &mut self.screen);
+                    }
+                }
                 () = tokio::time::sleep(TICK) => self.screen.tick(),
             }
+        }
+    }
+
+    /// A question has the line; else what is typed has it.
+    fn show_question_or_line(&mut self) {
+        let Some(steering) = &mut self.steering else { return self.asking.show(&mut self.screen) };
+        if self.asking.is_due(&self.screen) {
+            // First, so that what is typed from the question on is its answer.
+            steering.leave_to_question(&mut self.screen);
+        }
+        self.asking.show(&mut self.screen);
+        if !self.screen.is_asking() {
+            steering.hear(&mut self.screen);
         }
     }
 
@@ -241,6 +280,9 @@ impl<'a> Follower<'a> {
 
     /// Disconnects. If this process is the owner, it shuts down in order, so that others can continue.
     pub(crate) async fn close(mut self, end: End) -> Result<(), CliError> {
+        if let Some(steering) = self.steering.take() {
+            steering.finish(&mut self.screen);
+        }
         self.screen.hide_status();
         let (is_stopped, mut screen) = (end == End::Stopped, self.screen);
         let closed = self.subscriber.close(is_stopped, |arrival| match arrival {
@@ -258,6 +300,9 @@ impl<'a> Follower<'a> {
         match arrival {
             Arrival::Line(event) => {
                 self.screen.draw(&event);
+                if let Some(steering) = &mut self.steering {
+                    steering.see(&event);
+                }
                 return Ok(Some(Happening::Recorded(event)));
             }
             Arrival::Asked(asked) => self.asking.put(asked),
@@ -343,6 +388,14 @@ async fn quit_if_silent(client: Client) {
     }
 }
 
+/// Waits for what is typed, if it steers a run.
+async fn typed(steering: &mut Option<Steering>) -> Step {
+    match steering {
+        Some(steering) => steering.next().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Ends a watcher on a signal at any time, also while it waits for an owner: it owns nothing and ends nothing.
 pub(crate) fn quit_on_signals() -> Result<(), CliError> {
     let signal = |kind| signal(kind).map_err(|error| CliError::bug(&format!("no signals: {error}")));
@@ -350,7 +403,10 @@ pub(crate) fn quit_on_signals() -> Result<(), CliError> {
     tokio::spawn(async move {
         tokio::select! {
             _ = interrupt.recv() => super::agent::quit(),
-            _ = terminate.recv() => std::process::exit(i32::from(Exit::Stopped as u8)),
+            _ = terminate.recv() => {
+                keyboard::give_back();
+                std::process::exit(i32::from(Exit::Stopped as u8));
+            }
         }
     });
     Ok(())

@@ -8,20 +8,23 @@ use client::{HOME, is_gone};
 use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Lifecycle, Outcome, Phase, Session, SessionRow, WaitFor};
+use engine::{Lifecycle, Outcome, Phase, Session, SessionRow, Timestamp, WaitFor};
 use journal::{Read, Reader, Sqlite};
 use protocol::event::{StateLine, Stream};
 use protocol::method::{AbortParams, NoParams, ResumeParams, SessionsResume, StatusGet, SubscribeParams};
 use protocol::{ClientError, Event};
-use views::SessionKey;
 use views::events::StreamPosition;
 use views::fold_branch;
+use views::{SessionKey, printable_line};
 
 use super::budget;
+use super::conversation::last_of_folder;
 use super::follower::{End, Follower, Happening, can_approve};
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
+use crate::output::say;
+use crate::prompt;
 use crate::render::Screen;
 use crate::show::human::Zone;
 
@@ -62,10 +65,34 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     if args.verbose {
         follower.screen.show_detail();
     }
+    let is_all = args.key.is_none();
     let params = ResumeParams { session_key: args.key, force: args.force };
     let taken = resume(&mut follower, &reader, &rows, params, begin).await;
     let closed = follower.close(End::of(&taken)).await;
-    taken.and(closed)
+    taken.and(closed)?;
+    if is_all && rows.is_empty() && !args.writer.json {
+        return offer(args.writer, globals).await;
+    }
+    Ok(())
+}
+
+/// Nothing is unfinished: offers to continue the last conversation of this folder. A terminal is asked, elsewhere the command
+/// is named.
+async fn offer(writer: WriterArgs, globals: &Globals) -> Result<(), CliError> {
+    let Some(last) = last_of_folder(globals)?.filter(|row| row.lifecycle == LifecycleKind::Idle) else { return Ok(()) };
+    let now = Timestamp(jiff::Timestamp::now().as_millisecond());
+    let name = printable_line(last.key.strip_prefix("agent:main:").unwrap_or(&last.key)).into_owned();
+    let used = Zone::local().short(last.last_activity, now);
+    if !prompt::is_possible() {
+        say!("the last conversation of this folder is {name}, of {used}: `limulus agent -c -m TEXT` continues it");
+        return Ok(());
+    }
+    let question =
+        format!("the last conversation of this folder is {name}, of {used}; a message continues it, Enter does not\n");
+    match prompt::ask(&question, "› ").filter(|text| !text.trim().is_empty()) {
+        Some(text) => super::agent::say_to(&last.key, text, writer, globals).await,
+        None => Ok(()),
+    }
 }
 
 /// Follows a session until it is idle. The caller follows it already.

@@ -1,11 +1,15 @@
 //! `limulus status`: the owner of the home, its sessions, and what the unfinished ones wait for.
 
+use std::fmt::Write as _;
+
 use clap::Args;
 use config::Globals;
+use engine::Timestamp;
 use gateway::methods::reading::without_journal;
 use protocol::method::{NoParams, StatusGet};
 use protocol::show::{Held, Owner, Status, Unfinished};
 
+use super::interrupted;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
 use crate::show::human::{Zone, columns, count, next_recovery, printable};
@@ -27,7 +31,11 @@ pub(crate) fn run(args: StatusArgs, globals: &Globals) -> Result<(), CliError> {
         answer => answer?,
     };
     let status = in_words(status, &zone);
-    print(&if args.json { json(&status) } else { lay_out(&status, &zone) })
+    print(&if args.json {
+        json(&status)
+    } else {
+        lay_out(&status, &zone, Timestamp(jiff::Timestamp::now().as_millisecond()))
+    })
 }
 
 /// Adds until when a session waits, in the local time zone.
@@ -46,7 +54,7 @@ fn in_words(mut status: Status, zone: &Zone) -> Status {
     status
 }
 
-fn lay_out(status: &Status, zone: &Zone) -> String {
+fn lay_out(status: &Status, zone: &Zone, now: Timestamp) -> String {
     let owner = match &status.owner {
         Some(Owner { pid, since, resident_bytes, .. }) => {
             let since = since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
@@ -87,17 +95,24 @@ fn lay_out(status: &Status, zone: &Zone) -> String {
         ]
     });
     text.push_str(&columns(&rows.collect::<Vec<_>>()));
+    for session in &status.unfinished {
+        if let Some(run) = session.interrupted.as_ref().filter(|run| run.call.is_some()) {
+            let goes_on = format!("`limulus resume {}` continues it", session.key);
+            let _ = writeln!(text, "  {}", interrupted::line(run, &goes_on, zone, now));
+        }
+    }
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use engine::Timestamp;
     use gateway::methods::reading::Reads as _;
     use views::Source;
     use views::scene::Scene;
 
     use super::*;
+
+    const NOW: Timestamp = Timestamp(1_763_694_250_000);
 
     fn status(scene: &Scene) -> Status {
         let status = StatusGet::read(&Source::of(&scene.journal), NoParams {}).unwrap();
@@ -117,7 +132,7 @@ sessions    1 (1 active)
 unfinished
   agent:main:main  streaming  2025-11-21 03:04:06    waits for an owner: `limulus resume agent:main:main` continues it
 ";
-        assert_eq!(lay_out(&status, &Zone::utc()), expected);
+        assert_eq!(lay_out(&status, &Zone::utc(), NOW), expected);
         let session = &mut status.unfinished[0];
         (session.waits_for, session.waits_until) = ("a quota".to_owned(), Some(Timestamp(1_763_694_250_000)));
         let shown = in_words(status, &Zone::utc());
@@ -137,7 +152,7 @@ unfinished
             resident_bytes: Some(27 << 20),
             held: None,
         });
-        let text = lay_out(&Status { owner, ..status(&scene) }, &Zone::utc());
+        let text = lay_out(&Status { owner, ..status(&scene) }, &Zone::utc(), NOW);
         let expected = "home        /home\nowner       pid 7, since 2026-11-21T03:00:00Z, 27 MiB in memory\nsessions    1 (1 idle)\nunfinished  none\n";
         assert_eq!(text, expected);
     }

@@ -109,7 +109,7 @@ fn wrapped(line: &str, before: &str, is_first: bool, width: usize) -> Vec<String
     rows
 }
 
-fn cells(text: &str) -> usize {
+pub(super) fn cells(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 

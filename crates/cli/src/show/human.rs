@@ -39,6 +39,12 @@ impl Zone {
         self.format(at, "%Y-%m-%d %H:%M:%S%.3f")
     }
 
+    /// The time of day to the minute, with the day if that is another one than `now`.
+    pub(crate) fn short(&self, at: Timestamp, now: Timestamp) -> String {
+        let day = |at| self.format(at, "%Y-%m-%d");
+        self.format(at, if day(at) == day(now) { "%H:%M" } else { "%Y-%m-%d %H:%M" })
+    }
+
     /// The time of day to the millisecond.
     pub(crate) fn clock(&self, at: Timestamp) -> String {
         self.format(at, "%H:%M:%S%.3f")

@@ -60,4 +60,5 @@ mod support;
 mod terminal_text;
 mod tools;
 mod twice;
+mod typing;
 mod undo;

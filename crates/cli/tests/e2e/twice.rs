@@ -141,6 +141,10 @@ beside_an_owner! {
         r15_a_command_leaves_nothing_behind,
         r45_a_command_may_print_a_gigabyte,
     }
+    typing {
+        r15_what_is_typed_during_a_run_steers_it,
+        r60_what_was_half_typed_comes_back_after_a_question,
+    }
     instructions {
         r41_the_model_receives_the_instructions_of_the_user_and_the_project,
         r41_a_configured_workspace_that_is_not_there_is_not_made,
@@ -265,6 +269,21 @@ const ONCE: &[(&str, &str, &str)] = &[
         "bad_input",
         "r24_an_unknown_key_of_the_configuration_is_reported_with_the_nearest",
         "no owner starts with that configuration",
+    ),
+    (
+        "typing",
+        "r15_nothing_that_was_typed_is_left_for_the_shell_and_the_terminal_is_as_it_was",
+        "is about one process and its terminal",
+    ),
+    (
+        "typing",
+        "r15_a_command_that_is_suspended_leaves_the_terminal_and_hears_keys_when_it_is_continued",
+        "is about one process and its terminal",
+    ),
+    (
+        "typing",
+        "r15_a_command_in_the_background_reads_no_keys_and_is_not_stopped",
+        "is about one process and its terminal",
     ),
     ("bad_input", "r24_r41_a_workspace_that_has_gone_fails_the_run_alone", "has a service of its own"),
     (

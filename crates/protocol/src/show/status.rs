@@ -84,6 +84,34 @@ impl From<RecoveryAttempt> for NextRecovery {
     }
 }
 
+/// A run that the end of its process interrupted, and what it was at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct InterruptedRun {
+    /// When it started, milliseconds since 1970 UTC.
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
+    pub since: Timestamp,
+    /// The command that it had started, or the tool if it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// What became of the command; absent for another tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandNow>,
+}
+
+/// What became of a command whose run was interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CommandNow {
+    /// It still runs.
+    Running,
+    /// It has finished.
+    Finished,
+    /// That is not known.
+    Unknown,
+}
+
 /// A session that must be resumed or repaired.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -119,6 +147,9 @@ pub struct Unfinished {
     /// The time of its last entry, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub last_activity: Timestamp,
+    /// Its run, if no process owns the home.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<InterruptedRun>,
     /// A description of what it waits for.
     pub waits_for: String,
     /// When the wait ends, if that is known. The command line shows it at the end of `waits_for`, in local time.

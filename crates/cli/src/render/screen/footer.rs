@@ -29,8 +29,8 @@ pub(super) enum Bottom {
 #[derive(Debug, Default)]
 pub(super) struct Footer {
     pub(super) bottom: Bottom,
-    /// What the user types, below the status.
-    input: Option<String>,
+    /// What the user types, below the status: before and after the cursor.
+    input: Option<(String, String)>,
     ticks: usize,
     /// When it was drawn last.
     drawn: Option<Instant>,
@@ -46,7 +46,13 @@ impl Footer {
 /// A row of the footer.
 enum FooterRow {
     Dim(String),
-    Plain(String),
+    /// What stands before and after the cursor.
+    Input(String, String),
+}
+
+/// A text of several lines in one row.
+fn shown(text: &str) -> String {
+    text.replace('\n', "⏎")
 }
 
 impl Screen {
@@ -66,20 +72,23 @@ impl Screen {
         });
         self.footer.ticks += 1;
         let width = Output::Stderr.width().saturating_sub(1);
-        let input = self.footer.input.as_ref();
-        let input = input.map(|input| format!("› {}", rows::cut_start(input, width.saturating_sub(2))));
+        let input = self.footer.input.as_ref().map(|(before, after)| {
+            let before = rows::cut_start(&shown(before), width.saturating_sub(3));
+            let after = rows::cut(&shown(after), width.saturating_sub(3 + rows::cells(&before)));
+            FooterRow::Input(format!("› {before}"), after)
+        });
         let live = self.calls.live_rows(width).into_iter();
         let status = status.map(|status| rows::cut(&status, width));
-        let rows = live.chain(status).map(FooterRow::Dim).chain(input.map(FooterRow::Plain));
+        let rows = live.chain(status).map(FooterRow::Dim).chain(input);
         self.draw_footer(&rows.collect::<Vec<_>>());
     }
 
-    /// Sets what the user types, which the last row of the footer shows: its end, if it is longer than a row. None = there
-    /// is no such row.
-    #[allow(dead_code, reason = "input during a run comes with the next change")]
-    pub(crate) fn set_input_line(&mut self, input: Option<&str>) {
-        if self.footer.input.as_deref() != input {
-            self.footer.input = input.map(str::to_owned);
+    /// Sets what the user types, before and after the cursor, which the last row of the footer shows: as much of it as a row
+    /// holds. None = there is no such row.
+    pub(crate) fn set_input_line(&mut self, input: Option<(&str, &str)>) {
+        let before = self.footer.input.as_ref().map(|(before, after)| (before.as_str(), after.as_str()));
+        if before != input {
+            self.footer.input = input.map(|(before, after)| (before.to_owned(), after.to_owned()));
             self.hide_status();
             self.tick();
         }
@@ -96,7 +105,10 @@ impl Screen {
             parts.extend((at > 0).then_some(Part::Text("\n")));
             match row {
                 FooterRow::Dim(text) => parts.extend([dim, Part::Text(text), plain]),
-                FooterRow::Plain(text) => parts.push(Part::Text(text)),
+                FooterRow::Input(before, after) => {
+                    let back = Part::Control(Control::Left(rows::cells(after)));
+                    parts.extend([Part::Text(before), Part::Text(after), back]);
+                }
             }
         }
         let _ = Output::Stderr.draw(&parts);

@@ -155,6 +155,11 @@ impl Screen {
         self.live && self.style == Style::Terminal
     }
 
+    /// Whether what a person types here has a row of its own.
+    pub(crate) fn shows_input(&self) -> bool {
+        self.live && self.style != Style::Json
+    }
+
     /// A note about an event, with the name of its session if several are followed.
     fn note(&mut self, event: &Event, note: &str) {
         if self.sessions > 1 {

@@ -59,6 +59,14 @@ impl<'a> Terminal<'a> {
         terminal
     }
 
+    /// Runs a script of the shell with job control; `LIMULUS` in it is limulus with these words.
+    pub(crate) fn script(home: &'a Home, script: &str, words: &[&str]) -> Self {
+        home.have_owner();
+        let file = home.user().join("script");
+        std::fs::write(&file, script.replace("LIMULUS", &line(home, words))).expect("a script");
+        Self::of_script(home, &format!("sh -m {}", quoted(&file.display().to_string())))
+    }
+
     fn of_script(home: &'a Home, script: &str) -> Self {
         Self::of_script_at(home, 100, script)
     }

@@ -8,6 +8,7 @@ use protocol::method::{NoParams, StatusGet};
 use protocol::show::{LaneWait, Owner, Status, Unfinished};
 use views::beside::{Beside, last_outcome};
 use views::events::wait;
+use views::interrupted;
 use views::waiting::{Owned, waits_for, waits_until};
 use views::{Source, budget, fold_branch, lookup, owner};
 
@@ -54,20 +55,25 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
     let source = beside.source;
     let requests = source.read.approvals(Some(row.session))?;
     // One unreadable session must not hide the others.
-    let (waits_for, waits_until, next_recovery, limit, flags, resources) = match fold_branch(source.read, row) {
-        Ok(session) => {
-            let limit = budget::awaited(source.read, &beside.pool, &session).unwrap_or_default();
-            let last = lookup::last(source.read, row)?.and_then(|found| found.row);
-            let resources = beside.of_session(row, Some(&session), last.as_ref())?;
-            let waits_for = waits_for(&session, &requests, limit.as_ref(), owned);
-            let next = session.next_recovery().map(Into::into);
-            (waits_for, waits_until(&session), next, limit, session.flags(), resources)
-        }
-        Err(error) => {
-            let why = format!("a readable journal: {}", Error::from(error).shape().message);
-            (why, None, None, None, Flags::default(), Resources::default())
-        }
-    };
+    let (waits_for, waits_until, interrupted, next_recovery, limit, flags, resources) =
+        match fold_branch(source.read, row) {
+            Ok(session) => {
+                let limit = budget::awaited(source.read, &beside.pool, &session).unwrap_or_default();
+                let last = lookup::last(source.read, row)?.and_then(|found| found.row);
+                let resources = beside.of_session(row, Some(&session), last.as_ref())?;
+                let waits_for = waits_for(&session, &requests, limit.as_ref(), owned);
+                let next = session.next_recovery().map(Into::into);
+                let interrupted = match owned {
+                    Owned::No => interrupted(source.read, &source.home, &session),
+                    Owned::Yes => None,
+                };
+                (waits_for, waits_until(&session), interrupted, next, limit, session.flags(), resources)
+            }
+            Err(error) => {
+                let why = format!("a readable journal: {}", Error::from(error).shape().message);
+                (why, None, None, None, None, Flags::default(), Resources::default())
+            }
+        };
     let lane_wait = source.waits.iter().find(|wait| *wait.request.session == *row.key).map(wait::shape);
     Ok(Unfinished {
         key: row.key.clone(),
@@ -80,6 +86,7 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
         run: row.run,
         queued: row.queued,
         last_activity: row.last_activity,
+        interrupted,
         waits_for: lane_wait.as_ref().map_or(waits_for, lane),
         waits_until: waits_until.filter(|_| lane_wait.is_none()),
         next_recovery,

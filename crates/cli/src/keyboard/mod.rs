@@ -1,0 +1,232 @@
+//! The keyboard during a run: what is typed is a line of our own, and nothing of it is left for the shell. The terminal gives
+//! keys one by one and echoes none; Ctrl-C and the like stay signals. Its mode is what it was whenever a question is open, the
+//! process is suspended, or it ends.
+
+mod line;
+
+use std::io::stdin;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal as ProcessSignal, getpid, kill_process};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
+
+use self::line::Line;
+use crate::output::{Control, Output, Part};
+use crate::prompt;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 4096;
+
+/// How long the rest of a sequence may take: after that, Escape was the key.
+const ESCAPE: Duration = Duration::from_millis(40);
+
+/// The mode of the terminal before it was changed, while it is.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+fn before() -> MutexGuard<'static, Option<Termios>> {
+    BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What was typed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// The line has changed, or the terminal is this process' again.
+    Changed,
+    /// These lines were ended with Enter.
+    Entered(Vec<String>),
+    /// Ctrl-Z: [`Keyboard::suspend`] does it, once the screen is in order.
+    Suspend,
+}
+
+/// The keyboard.
+pub(crate) struct Keyboard {
+    /// A handle of its own: the answer to a question waits for the same terminal.
+    terminal: AsyncFd<OwnedFd>,
+    line: Line,
+    /// When the last keys came.
+    escape_at: Instant,
+    /// Whether the terminal is to give keys.
+    is_on: bool,
+    suspends: Signal,
+    continues: Signal,
+}
+
+impl Keyboard {
+    /// The keyboard of this terminal; none if there is no terminal, or if it cannot be known whose it is.
+    pub(crate) fn open() -> Option<Self> {
+        if !prompt::is_possible() || !is_foreground()? {
+            return None;
+        }
+        let terminal = rustix::io::dup(stdin()).ok()?;
+        #[expect(deprecated, reason = "the handle is its own, and its successor is an unsafe function")]
+        let terminal = AsyncFd::with_interest(terminal, Interest::READABLE).ok()?;
+        let suspends = signal(SignalKind::from_raw(ProcessSignal::TSTP.as_raw())).ok()?;
+        let continues = signal(SignalKind::from_raw(ProcessSignal::CONT.as_raw())).ok()?;
+        Some(Self { terminal, line: Line::default(), escape_at: Instant::now(), is_on: false, suspends, continues })
+    }
+
+    /// The line that is being typed: what is before and after the cursor. None if it is empty.
+    pub(crate) fn line(&self) -> Option<(&str, &str)> {
+        (!self.line.is_empty()).then(|| self.line.text())
+    }
+
+    /// From now on the terminal gives keys.
+    pub(crate) fn turn_on(&mut self) {
+        if !self.is_on {
+            self.is_on = true;
+            take_terminal();
+        }
+    }
+
+    /// The terminal is as it was. What is half typed stays.
+    pub(crate) fn turn_off(&mut self) {
+        if std::mem::take(&mut self.is_on) {
+            give_back();
+        }
+    }
+
+    /// Waits for what is typed. Reads nothing while it is off or another process has the terminal. Cancel-safe.
+    pub(crate) async fn typed(&mut self) -> Typed {
+        loop {
+            tokio::select! {
+                _ = self.suspends.recv() => return Typed::Suspend,
+                _ = self.continues.recv() => {
+                    if self.is_on {
+                        take_terminal();
+                    }
+                    return Typed::Changed;
+                }
+                () = sleep_until(self.escape_at + ESCAPE), if self.line.has_escape() => {
+                    self.line.escape();
+                    return Typed::Changed;
+                }
+                ready = self.terminal.readable(), if self.is_on => {
+                    let Ok(mut ready) = ready else { return std::future::pending().await };
+                    let bytes = if is_foreground() == Some(true) { read() } else { vec![] };
+                    if bytes.is_empty() {
+                        ready.clear_ready();
+                        continue;
+                    }
+                    drop(ready);
+                    let entered = self.line.feed(&bytes);
+                    self.escape_at = Instant::now();
+                    return if entered.is_empty() { Typed::Changed } else { Typed::Entered(entered) };
+                }
+            }
+        }
+    }
+
+    /// Stops this process until it is continued, as Ctrl-Z does.
+    pub(crate) fn suspend(&mut self) {
+        give_back();
+        // It fails for no process that is this one.
+        let _ = kill_process(getpid(), ProcessSignal::STOP);
+        if self.is_on {
+            take_terminal();
+        }
+    }
+
+    /// Gives the terminal back; returns what was typed and not entered, line by line.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        let mut rest = vec![];
+        while self.is_on && is_foreground() == Some(true) {
+            let bytes = read();
+            if bytes.is_empty() {
+                break;
+            }
+            rest.extend(self.line.feed(&bytes));
+        }
+        self.turn_off();
+        let last = self.line.take();
+        rest.extend(Some(last).filter(|last| !last.trim().is_empty()));
+        rest
+    }
+}
+
+impl Drop for Keyboard {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Has the terminal give keys, if this process may.
+fn take_terminal() {
+    let mut before = before();
+    if before.is_some() || is_foreground() != Some(true) {
+        return;
+    }
+    let Ok(was) = tcgetattr(stdin()) else { return };
+    let mut keys = was.clone();
+    keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+    keys.special_codes[SpecialCodeIndex::VMIN] = 1;
+    keys.special_codes[SpecialCodeIndex::VTIME] = 0;
+    if tcsetattr(stdin(), OptionalActions::Now, &keys).is_ok() {
+        *before = Some(was);
+        let _ = Output::Stderr.draw(&[Part::Control(Control::MarkPastes)]);
+    }
+}
+
+/// Makes the terminal what it was before this process changed it. Whoever ends the process calls it.
+pub(crate) fn give_back() {
+    // Another thread may be at it: then it is done.
+    let Ok(mut before) = BEFORE.try_lock() else { return };
+    let Some(was) = before.take() else { return };
+    // In the background the terminal is that of another process, which has a mode of its own.
+    if is_foreground() == Some(true) {
+        let _ = Output::Stderr.draw(&[Part::Control(Control::LeavePastes)]);
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &was);
+    }
+}
+
+/// What was typed and is not read yet; nothing if there is none.
+fn read() -> Vec<u8> {
+    let terminal = stdin();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if !matches!(poll(&mut [PollFd::new(&terminal, PollFlags::IN)], Some(&now)), Ok(1..)) {
+        return vec![];
+    }
+    let mut bytes = vec![0; READ_BYTES];
+    let read = rustix::io::read(&terminal, &mut bytes).unwrap_or_default();
+    bytes.truncate(read);
+    bytes
+}
+
+/// Whether this process is in the foreground of its terminal; none if that cannot be known. A process in the background that
+/// reads or changes the terminal is stopped.
+fn is_foreground() -> Option<bool> {
+    foreground_of(&std::fs::read_to_string("/proc/self/stat").ok()?)
+}
+
+/// The same of a line of `/proc/PID/stat`: behind the name come the state, the parent, the group, the session, the terminal, and
+/// the group in its foreground. A group outside of this namespace has the number 0.
+fn foreground_of(stat: &str) -> Option<bool> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(2);
+    let group: i32 = fields.next()?.parse().ok()?;
+    let foreground: i32 = fields.nth(2)?.parse().ok()?;
+    (group > 0).then_some(group == foreground)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r15_the_foreground_is_known_from_the_line_of_the_process() {
+        for (stat, expected) in [
+            ("7 (a) b (c) S 1 7 7 34816 7 4194304 1", Some(true)),
+            ("7 (limulus) S 1 7 7 34816 9 4194304", Some(false)),
+            ("7 (limulus) S 1 7 7 0 -1 4194304", Some(false)),
+            ("7 (limulus) S 0 0 0 34816 0 4194304", None),
+            ("", None),
+        ] {
+            assert_eq!(foreground_of(stat), expected, "{stat}");
+        }
+    }
+}
