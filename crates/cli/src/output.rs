@@ -91,8 +91,41 @@ pub(crate) enum Control {
     Added,
     /// What follows was removed.
     Removed,
+    /// What follows is bold.
+    Bold,
+    /// What follows is italic.
+    Italic,
+    /// What follows is underlined.
+    Underlined,
+    /// What follows is code in a sentence.
+    Code,
+    /// What follows is a keyword of a language.
+    Keyword,
+    /// What follows is a string in code.
+    Literal,
+    /// What follows is a number in code.
+    Number,
     /// What follows is plain again.
     Plain,
+}
+
+impl Control {
+    /// How a terminal is told the style of what follows; nothing for a movement.
+    fn sequence(self) -> &'static str {
+        match self {
+            Self::EraseLine | Self::EraseLines(_) => "",
+            Self::Bold => "\x1b[1m",
+            Self::Dim => "\x1b[2m",
+            Self::Italic => "\x1b[3m",
+            Self::Underlined => "\x1b[4m",
+            Self::Removed => "\x1b[31m",
+            Self::Added | Self::Literal => "\x1b[32m",
+            Self::Number => "\x1b[33m",
+            Self::Keyword => "\x1b[35m",
+            Self::Code => "\x1b[36m",
+            Self::Plain => "\x1b[0m",
+        }
+    }
 }
 
 /// A part of what is written to a terminal.
@@ -128,6 +161,15 @@ impl Output {
             Self::Stderr => rustix::termios::tcgetwinsize(io::stderr()),
         };
         size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
+    }
+
+    /// Its rows.
+    pub(crate) fn height(self) -> usize {
+        let size = match self {
+            Self::Stdout => rustix::termios::tcgetwinsize(io::stdout()),
+            Self::Stderr => rustix::termios::tcgetwinsize(io::stderr()),
+        };
+        size.ok().map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0).unwrap_or(24)
     }
 
     /// The text as this stream gets it.
@@ -173,7 +215,7 @@ impl Output {
 }
 
 /// A text as a terminal gets it. Emoji stay whole.
-fn for_terminal(text: &str) -> Cow<'_, str> {
+pub(crate) fn for_terminal(text: &str) -> Cow<'_, str> {
     if !text.contains(views::is_unsafe) {
         return Cow::Borrowed(text);
     }
@@ -186,7 +228,6 @@ fn drawn(parts: &[Part<'_>], has_colors: bool) -> String {
     let mut drawn = String::new();
     for part in parts {
         match part {
-            Part::Control(Control::Dim | Control::Added | Control::Removed | Control::Plain) if !has_colors => {}
             Part::Text(text) => drawn.push_str(&for_terminal(text)),
             Part::Control(Control::EraseLine) => drawn.push_str("\r\x1b[2K"),
             Part::Control(Control::EraseLines(0)) => drawn.push_str("\r\x1b[J"),
@@ -194,10 +235,8 @@ fn drawn(parts: &[Part<'_>], has_colors: bool) -> String {
                 // Writing to a String cannot fail.
                 let _ = write!(drawn, "\r\x1b[{rows}A\x1b[J");
             }
-            Part::Control(Control::Dim) => drawn.push_str("\x1b[2m"),
-            Part::Control(Control::Added) => drawn.push_str("\x1b[32m"),
-            Part::Control(Control::Removed) => drawn.push_str("\x1b[31m"),
-            Part::Control(Control::Plain) => drawn.push_str("\x1b[0m"),
+            Part::Control(style) if has_colors => drawn.push_str(style.sequence()),
+            Part::Control(_) => {}
         }
     }
     drawn

@@ -21,10 +21,11 @@ use super::budget::{self, Awaited};
 use super::conversation::{Conversation, ConversationArgs};
 use super::follower::{End, Follower, Happening, can_approve};
 use super::summary;
-use crate::args::WriterArgs;
+use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
 use crate::prompt;
+use crate::render::set_markdown;
 use crate::show::{json_line, print};
 
 /// Send a message to an agent and follow its run to the end.
@@ -66,10 +67,13 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "K")]
     key: Option<String>,
     #[command(flatten)]
+    pub(crate) answers: AnswerArgs,
+    #[command(flatten)]
     pub(crate) writer: WriterArgs,
 }
 
 pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
+    set_markdown(args.answers.markdown);
     let text = text(&args.message)?;
     let conversation = Conversation::of(&args.conversation, globals)?;
     let key = &conversation.key;

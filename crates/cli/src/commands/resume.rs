@@ -19,10 +19,10 @@ use views::fold_branch;
 
 use super::budget;
 use super::follower::{End, Follower, Happening, can_approve};
-use crate::args::WriterArgs;
+use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
-use crate::render::Screen;
+use crate::render::{Screen, set_markdown};
 use crate::show::human::Zone;
 
 /// Resume unfinished runs: of one session, or of all.
@@ -37,10 +37,13 @@ pub(crate) struct ResumeArgs {
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
-    writer: WriterArgs,
+    pub(crate) answers: AnswerArgs,
+    #[command(flatten)]
+    pub(crate) writer: WriterArgs,
 }
 
 pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliError> {
+    set_markdown(args.answers.markdown);
     let key = args.key.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     // Do not create a home only to resume nothing.
