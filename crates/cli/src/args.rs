@@ -9,6 +9,7 @@ use views::printable_line;
 
 use crate::commands;
 use crate::output::{self, ColorWhen};
+use crate::render::MarkdownMode;
 
 /// Run durable AI agents: a run survives kill -9.
 #[derive(Debug, Parser)]
@@ -21,6 +22,14 @@ pub(crate) struct Cli {
     /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// How answers are shown.
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// Show answers on a terminal as rendered Markdown (auto) or as written (raw) [default: display.markdown]
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    pub(crate) markdown: Option<MarkdownMode>,
 }
 
 /// The commands of `limulus`.

@@ -91,6 +91,20 @@ pub(crate) enum Control {
     Added,
     /// What follows was removed.
     Removed,
+    /// What follows is bold.
+    Bold,
+    /// What follows is italic.
+    Italic,
+    /// What follows is underlined.
+    Underlined,
+    /// What follows is code in a sentence.
+    Code,
+    /// What follows is a keyword of a language.
+    Keyword,
+    /// What follows is a string in code.
+    Literal,
+    /// What follows is a number in code.
+    Number,
     /// What follows is plain again.
     Plain,
     /// Move the cursor left by so many cells.
@@ -99,6 +113,25 @@ pub(crate) enum Control {
     MarkPastes,
     /// From now on it does not.
     LeavePastes,
+}
+
+impl Control {
+    /// How a terminal is told the style of what follows; nothing for a movement.
+    fn sequence(self) -> &'static str {
+        match self {
+            Self::EraseLine | Self::EraseLines(_) | Self::Left(_) | Self::MarkPastes | Self::LeavePastes => "",
+            Self::Bold => "\x1b[1m",
+            Self::Dim => "\x1b[2m",
+            Self::Italic => "\x1b[3m",
+            Self::Underlined => "\x1b[4m",
+            Self::Removed => "\x1b[31m",
+            Self::Added | Self::Literal => "\x1b[32m",
+            Self::Number => "\x1b[33m",
+            Self::Keyword => "\x1b[35m",
+            Self::Code => "\x1b[36m",
+            Self::Plain => "\x1b[0m",
+        }
+    }
 }
 
 /// A part of what is written to a terminal.
@@ -134,6 +167,15 @@ impl Output {
             Self::Stderr => rustix::termios::tcgetwinsize(io::stderr()),
         };
         size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
+    }
+
+    /// Its rows.
+    pub(crate) fn height(self) -> usize {
+        let size = match self {
+            Self::Stdout => rustix::termios::tcgetwinsize(io::stdout()),
+            Self::Stderr => rustix::termios::tcgetwinsize(io::stderr()),
+        };
+        size.ok().map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0).unwrap_or(24)
     }
 
     /// The text as this stream gets it.
@@ -179,7 +221,7 @@ impl Output {
 }
 
 /// A text as a terminal gets it. Emoji stay whole.
-fn for_terminal(text: &str) -> Cow<'_, str> {
+pub(crate) fn for_terminal(text: &str) -> Cow<'_, str> {
     if !text.contains(views::is_unsafe) {
         return Cow::Borrowed(text);
     }
@@ -192,7 +234,6 @@ fn drawn(parts: &[Part<'_>], has_colors: bool) -> String {
     let mut drawn = String::new();
     for part in parts {
         match part {
-            Part::Control(Control::Dim | Control::Added | Control::Removed | Control::Plain) if !has_colors => {}
             Part::Text(text) => drawn.push_str(&for_terminal(text)),
             Part::Control(Control::EraseLine) => drawn.push_str("\r\x1b[2K"),
             Part::Control(Control::EraseLines(0)) => drawn.push_str("\r\x1b[J"),
@@ -200,16 +241,14 @@ fn drawn(parts: &[Part<'_>], has_colors: bool) -> String {
                 // Writing to a String cannot fail.
                 let _ = write!(drawn, "\r\x1b[{rows}A\x1b[J");
             }
-            Part::Control(Control::Dim) => drawn.push_str("\x1b[2m"),
-            Part::Control(Control::Added) => drawn.push_str("\x1b[32m"),
-            Part::Control(Control::Removed) => drawn.push_str("\x1b[31m"),
-            Part::Control(Control::Plain) => drawn.push_str("\x1b[0m"),
             Part::Control(Control::Left(0)) => {}
             Part::Control(Control::Left(cells)) => {
                 let _ = write!(drawn, "\x1b[{cells}D");
             }
             Part::Control(Control::MarkPastes) => drawn.push_str("\x1b[?2004h"),
             Part::Control(Control::LeavePastes) => drawn.push_str("\x1b[?2004l"),
+            Part::Control(style) if has_colors => drawn.push_str(style.sequence()),
+            Part::Control(_) => {}
         }
     }
     drawn

@@ -44,6 +44,14 @@ pub(super) enum DefaultSession {
     Main,
 }
 
+/// How answers are shown on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum MarkdownMode {
+    Auto,
+    Raw,
+}
+
 /// All sections, in the order of the documentation.
 pub(super) const SECTIONS: &[Section] = &[
     Agent::SECTION,
@@ -394,6 +402,8 @@ section! {
 section! {
     Display ["display"] "what commands show on this screen" from Start {
         verbose: bool = false, Flag, "Show the beginning of the output of every call, as `-v` does for one command";
+        markdown: MarkdownMode = "auto", Word(&["auto", "raw"]),
+            "Show answers on a terminal as rendered Markdown (auto), or as they are written (raw), as `--markdown` does for one command";
     }
 }
 

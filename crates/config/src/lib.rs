@@ -245,6 +245,11 @@ impl Config {
     pub fn is_verbose(&self) -> bool {
         self.values.display.verbose
     }
+
+    /// Whether answers are shown on a terminal as they are written.
+    pub fn is_markdown_raw(&self) -> bool {
+        self.values.display.markdown == declared::MarkdownMode::Raw
+    }
 }
 
 /// The values of all settings; `declared` declares their types.

@@ -21,10 +21,11 @@ use super::budget::{self, Awaited};
 use super::conversation::{Conversation, ConversationArgs};
 use super::follower::{End, Follower, Happening, can_approve};
 use super::{interrupted, summary};
-use crate::args::WriterArgs;
+use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
 use crate::prompt;
+use crate::render::set_markdown;
 use crate::show::human::Zone;
 use crate::show::{json_line, print};
 
@@ -67,10 +68,13 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "K")]
     key: Option<String>,
     #[command(flatten)]
+    pub(crate) answers: AnswerArgs,
+    #[command(flatten)]
     pub(crate) writer: WriterArgs,
 }
 
 pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
+    set_markdown(args.answers.markdown);
     let text = text(&args.message)?;
     let conversation = Conversation::of(&args.conversation, globals)?;
     let key = &conversation.key;
@@ -146,7 +150,12 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
 }
 
 /// Sends a message to a session that was chosen otherwise, as `agent --session KEY -m TEXT` does.
-pub(super) async fn say_to(key: &str, text: String, writer: WriterArgs, globals: &Globals) -> Result<(), CliError> {
+pub(super) async fn say_to(
+    key: &str,
+    text: String,
+    (answers, writer): (AnswerArgs, WriterArgs),
+    globals: &Globals,
+) -> Result<(), CliError> {
     let args = AgentArgs {
         message: text,
         attach: vec![],
@@ -158,6 +167,7 @@ pub(super) async fn say_to(key: &str, text: String, writer: WriterArgs, globals:
         yes: false,
         verbose: false,
         key: None,
+        answers,
         writer,
     };
     Box::pin(run(args, globals)).await
@@ -242,8 +252,10 @@ async fn converse(
         }
         follower.reopen().await?;
     };
-    // What was typed too late for the run has a run of its own.
-    while let Some(message) = follower.pop_steer().await {
+    // What was typed too late for the run has a run of its own. If the run did not complete, that decides how this ends.
+    while is_completed(&ended)
+        && let Some(message) = follower.pop_steer().await
+    {
         let mut typed = Sent { run: Some(message.into()), steers: Some(message), ended: vec![] };
         ended = loop {
             if let Some((run, end)) = typed.wait(follower, key).await? {
@@ -253,6 +265,10 @@ async fn converse(
         };
     }
     Ok(ended)
+}
+
+fn is_completed(ended: &Ending) -> bool {
+    matches!(ended, Ending::Run(_, end) if end.outcome == Outcome::Completed)
 }
 
 /// A sent message and what is known about it.

@@ -82,13 +82,16 @@ impl<'a> Follower<'a> {
         sessions: usize,
     ) -> Result<Self, CliError> {
         config.check_workspace()?;
-        let is_verbose = config.is_verbose();
+        let (is_verbose, is_raw) = (config.is_verbose(), config.is_markdown_raw());
         let opening = Opening { globals, config, wait: args.wait, can_approve: can_approve(), notify: &say_notice };
         let signals = Signals::new()?;
         let subscriber = Subscriber::open(opening).await?;
         let mut screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
         if is_verbose {
             screen.show_detail();
+        }
+        if is_raw {
+            screen.prefer_raw_answers();
         }
         Ok(Self::over(subscriber, screen, signals))
     }

@@ -20,12 +20,12 @@ use views::{SessionKey, printable_line};
 use super::budget;
 use super::conversation::last_of_folder;
 use super::follower::{End, Follower, Happening, can_approve};
-use crate::args::WriterArgs;
+use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
 use crate::output::say;
 use crate::prompt;
-use crate::render::Screen;
+use crate::render::{Screen, set_markdown};
 use crate::show::human::Zone;
 
 /// Resume unfinished runs: of one session, or of all.
@@ -40,10 +40,13 @@ pub(crate) struct ResumeArgs {
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
-    writer: WriterArgs,
+    pub(crate) answers: AnswerArgs,
+    #[command(flatten)]
+    pub(crate) writer: WriterArgs,
 }
 
 pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliError> {
+    set_markdown(args.answers.markdown);
     let key = args.key.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     // Do not create a home only to resume nothing.
@@ -71,14 +74,14 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     let closed = follower.close(End::of(&taken)).await;
     taken.and(closed)?;
     if is_all && rows.is_empty() && !args.writer.json {
-        return offer(args.writer, globals).await;
+        return offer((args.answers, args.writer), globals).await;
     }
     Ok(())
 }
 
 /// Nothing is unfinished: offers to continue the last conversation of this folder. A terminal is asked, elsewhere the command
 /// is named.
-async fn offer(writer: WriterArgs, globals: &Globals) -> Result<(), CliError> {
+async fn offer(args: (AnswerArgs, WriterArgs), globals: &Globals) -> Result<(), CliError> {
     let Some(last) = last_of_folder(globals)?.filter(|row| row.lifecycle == LifecycleKind::Idle) else { return Ok(()) };
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
     let name = printable_line(last.key.strip_prefix("agent:main:").unwrap_or(&last.key)).into_owned();
@@ -90,7 +93,7 @@ async fn offer(writer: WriterArgs, globals: &Globals) -> Result<(), CliError> {
     let question =
         format!("the last conversation of this folder is {name}, of {used}; a message continues it, Enter does not\n");
     match prompt::ask(&question, "› ").filter(|text| !text.trim().is_empty()) {
-        Some(text) => super::agent::say_to(&last.key, text, writer, globals).await,
+        Some(text) => super::agent::say_to(&last.key, text, args, globals).await,
         None => Ok(()),
     }
 }

@@ -15,8 +15,9 @@ use views::lookup::{self, FoundRun};
 use super::agent::never_began;
 use super::follower::{can_approve, quit_on_signals};
 use super::stream::{DrawnStream, Followed};
+use crate::args::AnswerArgs;
 use crate::error::{CliError, failed};
-use crate::render::{Screen, Style};
+use crate::render::{Screen, Style, set_markdown};
 use crate::show::choice::RunChoice;
 
 /// Poll interval while no owner responds.
@@ -36,6 +37,8 @@ pub(crate) struct WatchArgs {
     /// Show the beginning of the output of every call
     #[arg(short, long)]
     verbose: bool,
+    #[command(flatten)]
+    answers: AnswerArgs,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -45,6 +48,7 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
     let reader = Reader::open(&globals.home)?;
     let FoundRun { run, session, .. } = lookup::run(&reader, &args.choice.into())?;
     quit_on_signals()?;
+    set_markdown(args.answers.markdown);
     let mut screen = Screen::new(Style::of_stdout(args.json, 1), 1);
     if args.verbose {
         screen.show_detail();

@@ -3,6 +3,7 @@
 mod call_text;
 mod diff;
 mod live_output;
+mod markdown;
 mod rows;
 mod screen;
 mod style;
@@ -10,4 +11,4 @@ mod vocabulary;
 
 pub(crate) use diff::coloured;
 pub(crate) use screen::{SPINNER, Screen};
-pub(crate) use style::Style;
+pub(crate) use style::{MarkdownMode, Style, set_markdown};

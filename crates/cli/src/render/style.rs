@@ -1,6 +1,29 @@
 //! How the lines of a stream are drawn.
 
+use std::sync::OnceLock;
+
 use crate::output::Output;
+
+/// How answers are shown on a terminal. A pipe gets them as they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum MarkdownMode {
+    /// Rendered.
+    Auto,
+    /// As they are written.
+    Raw,
+}
+
+static MARKDOWN: OnceLock<Option<MarkdownMode>> = OnceLock::new();
+
+/// Sets what the command line says, before anything is drawn.
+pub(crate) fn set_markdown(mode: Option<MarkdownMode>) {
+    let _ = MARKDOWN.set(mode);
+}
+
+/// What the command line says.
+pub(super) fn markdown_mode() -> Option<MarkdownMode> {
+    MARKDOWN.get().copied().flatten()
+}
 
 /// How lines are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

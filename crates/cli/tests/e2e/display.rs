@@ -139,6 +139,68 @@ pub(crate) fn r09_a_flood_of_output_is_drawn_at_the_rate_of_frames() {
     assert!(recorded.len() < 64 << 10, "{} bytes, {frames} frames", recorded.len());
 }
 
+/// An answer with most of what Markdown has.
+const MARKDOWN: &str = "# Sum\n\nIt is **one** `x` and [here](http://a.b) 好。\n\n```rust\nfn a() -> u8 {\n\t1 // one\n}\n```\n\n\
+                        | n | sum |\n|---|----:|\n| a | 1 |\n| b | 20 |\n\n- item\n- other\n";
+
+/// A model that gives this answer once, character by character.
+fn answering(text: &str) -> String {
+    let event =
+        |delta: serde_json::Value| format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": delta }] }));
+    let text: String = text.chars().map(|c| event(json!({ "content": c.to_string() }))).collect();
+    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    crate::support::serve_whole([crate::support::answered(&format!("{text}{end}"))]).0
+}
+
+/// R09: an answer is rendered on a terminal; without colours its marks stay, and a pipe or `raw` gets it as it is.
+#[test]
+pub(crate) fn r09_an_answer_is_rendered_on_a_terminal_and_is_raw_elsewhere() {
+    let piped = Home::new().served_at(&answering(MARKDOWN)).run(&["agent", "-m", "x"]).expect_code(0);
+    assert_eq!(piped.out, MARKDOWN);
+    if !Terminal::is_there() {
+        return;
+    }
+    let code = "```rust\nfn a() -> u8 {\n        1 // one\n}\n```\n\n";
+    for columns in [80, 200] {
+        let home = Home::new().served_at(&answering(MARKDOWN));
+        let terminal = Terminal::run_at(&home, columns, &["agent", "-m", "x"]);
+        let screen = terminal.until("exit=0");
+        let expected = format!("# Sum\n\nIt is one x and here (http://a.b) 好。\n\n{code}");
+        assert!(screen.contains(&expected), "{screen}");
+        assert!(screen.contains("n    │  sum\n─────┼─────\na    │    1\nb    │   20\n\n- item\n- other\n"), "{screen}");
+        let coloured = terminal.coloured_screen();
+        for part in ["\u{1b}[1m# Sum", "\u{1b}[1mone", "\u{1b}[36mx", "fn\u{1b}[39m a() -> u8", "\u{1b}[2m// one"] {
+            assert!(coloured.contains(part), "{part:?}: {coloured:?}");
+        }
+    }
+    let home = Home::new().served_at(&answering(MARKDOWN)).with("NO_COLOR", "1");
+    let screen = Terminal::run(&home, &["agent", "-m", "x"]).until("exit=0");
+    assert!(
+        screen.contains("It is **one** `x` and [here](http://a.b) 好。\n") && screen.contains("a    │    1"),
+        "{screen}"
+    );
+    for raw in [&["--markdown", "raw"][..], &[]] {
+        let home = Home::new().served_at(&answering(MARKDOWN)).with("LIMULUS_DISPLAY__MARKDOWN", "raw");
+        let screen = Terminal::run(&home, &[&["agent", "-m", "x"], raw].concat()).until("exit=0");
+        assert!(screen.contains("**one** `x`") && screen.contains("| n | sum |"), "{screen}");
+    }
+}
+
+/// R09: what is open of an answer is on the screen while it streams, and nothing of it is there twice.
+#[test]
+pub(crate) fn r09_what_is_open_of_an_answer_is_shown_while_it_streams() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let terminal = Terminal::run(&home, &["agent", "-m", "tokens=300 delay_ms=20"]);
+    let screen = terminal.until("word10 ");
+    assert!(!screen.contains("word200"), "it is there before its paragraph is whole: {screen}");
+    let screen = terminal.until("exit=0");
+    assert_eq!((screen.matches("word10 ").count(), screen.matches("word299").count()), (1, 1), "{screen}");
+}
+
 /// R09: colours follow `--color`, then the usual variables.
 #[test]
 pub(crate) fn r09_colours_are_written_where_they_are_wanted() {

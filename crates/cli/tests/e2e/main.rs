@@ -49,6 +49,7 @@ mod reading;
 mod reading_owned;
 mod receipts;
 mod reload;
+mod resumed;
 mod secrets;
 mod serve;
 mod served;

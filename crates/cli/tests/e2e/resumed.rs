@@ -13,7 +13,10 @@ fn r11_the_next_message_says_what_was_interrupted_and_resumes_it() {
     until("a command that holds", || pids(&home.file("pids")).len() == 1);
     agent.kill();
     let status = home.run(&["status"]).expect_code(0).out;
-    assert!(status.contains("was interrupted in \"echo $$ >> pids; until test") && status.contains("it still runs"), "{status}");
+    assert!(
+        status.contains("was interrupted in \"echo $$ >> pids; until test") && status.contains("it still runs"),
+        "{status}"
+    );
     assert_eq!(home.json(&["status"])["unfinished"][0]["interrupted"]["command"], "running");
     let command = pids(&home.file("pids"))[0];
     home.put("go", "");
@@ -38,7 +41,8 @@ pub(crate) fn r21_resume_offers_the_last_conversation_if_nothing_is_unfinished()
     home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
     home.run(&["agent", "--new", "-m", "What can you do?"]).expect_code(0);
     let told = home.run(&["resume"]).expect_code(0);
-    let name = told.err.lines().find_map(|line| line.split_once("of this folder is ")?.1.split_once(',')).expect("a name").0;
+    let name =
+        told.err.lines().find_map(|line| line.split_once("of this folder is ")?.1.split_once(',')).expect("a name").0;
     assert!(name.ends_with("-2") && told.err.contains("`limulus agent -c -m TEXT` continues it"), "{told:?}");
     let elsewhere = home.limulus(&["resume"]).current_dir(Path::new("/")).output().expect("limulus can be started");
     assert!(!String::from_utf8_lossy(&elsewhere.stderr).contains("of this folder"), "{elsewhere:?}");

@@ -22,13 +22,29 @@ fn hostile() -> String {
     format!("{sequences}{single}")
 }
 
-/// What this program tells a terminal.
-const OWN: [&str; 5] = ["\r\x1b[2K", "\x1b[2m", "\x1b[0m", "\r\x1b[J", "\r\x1b[1A\x1b[J"];
+/// What this program tells a terminal, beside going up some lines.
+const OWN: [&str; 12] = [
+    "\r\x1b[2K",
+    "\r\x1b[J",
+    "\x1b[0m",
+    "\x1b[1m",
+    "\x1b[2m",
+    "\x1b[3m",
+    "\x1b[4m",
+    "\x1b[31m",
+    "\x1b[32m",
+    "\x1b[33m",
+    "\x1b[35m",
+    "\x1b[36m",
+];
 
 /// Checks that a terminal received no control character but those of this program.
 #[track_caller]
 fn assert_harmless(recorded: &[u8]) {
     let mut text = String::from_utf8(recorded.to_vec()).expect("UTF-8").replace("\r\n", "\n");
+    for up in (1..30).map(|rows| format!("\r\x1b[{rows}A\x1b[J")) {
+        text = text.replace(&up, "");
+    }
     for own in OWN {
         text = text.replace(own, "");
     }

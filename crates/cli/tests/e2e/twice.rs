@@ -119,6 +119,8 @@ beside_an_owner! {
     display {
         r09_the_last_lines_of_a_running_command_are_below_it_and_go_with_its_end,
         r09_a_flood_of_output_is_drawn_at_the_rate_of_frames,
+        r09_an_answer_is_rendered_on_a_terminal_and_is_raw_elsewhere,
+        r09_what_is_open_of_an_answer_is_shown_while_it_streams,
         r09_an_edit_is_shown_as_a_diff_below_its_line,
         r09_a_long_diff_is_bounded_and_is_shown_again_by_a_watcher,
         r09_the_last_line_on_a_terminal_says_what_a_run_took_and_changed,
@@ -144,6 +146,9 @@ beside_an_owner! {
     typing {
         r15_what_is_typed_during_a_run_steers_it,
         r60_what_was_half_typed_comes_back_after_a_question,
+    }
+    resumed {
+        r21_resume_offers_the_last_conversation_if_nothing_is_unfinished,
     }
     instructions {
         r41_the_model_receives_the_instructions_of_the_user_and_the_project,
@@ -269,6 +274,11 @@ const ONCE: &[(&str, &str, &str)] = &[
         "bad_input",
         "r24_an_unknown_key_of_the_configuration_is_reported_with_the_nearest",
         "no owner starts with that configuration",
+    ),
+    (
+        "resumed",
+        "r11_the_next_message_says_what_was_interrupted_and_resumes_it",
+        "kills the command that owns the home",
     ),
     (
         "typing",

@@ -38,7 +38,7 @@ pub(crate) fn r15_what_is_typed_during_a_run_steers_it() {
     until("the line is empty", || !terminal.screen().contains("› gone"));
     home.put("go", "");
     let screen = terminal.until("exit=0");
-    assert!(screen.contains("I am Limulus") && !screen.contains("not sent"), "{screen}");
+    assert!(screen.contains("我是 Limulus") && !screen.contains("not sent"), "{screen}");
     assert_eq!(said(&home).last().map(String::as_str), Some("Who are you? 你好"));
     let queue = home.json(&["queue", "list"]);
     assert_eq!(queue.as_array().map(Vec::len), Some(0), "{queue}");

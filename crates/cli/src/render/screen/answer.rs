@@ -1,17 +1,24 @@
-//! The answer on its way to the screen: it streams, is sealed, or is retracted and then erased.
+//! The answer on its way to the screen: it streams, is sealed, or is retracted and then erased. On a terminal it is rendered:
+//! what is whole is written, and what is open is a part of the footer.
 
 use engine::EffectId;
+use unicode_width::UnicodeWidthChar as _;
 use views::AnswerText;
 
 use super::Screen;
 use super::lines::rows_of;
 use crate::output::{Control, Output, Part};
+use crate::render::Style;
+use crate::render::markdown::{Look, Markdown, Row, Span};
+use crate::render::style::{MarkdownMode, markdown_mode};
 
 /// The text of an open stream, with the notes below it.
 struct OpenText {
     effect: EffectId,
     /// What stands before it in its first line: the end of the message that it continues.
     before: String,
+    /// What was open before it.
+    rendered_before: Option<Markdown>,
     /// Everything written to the terminal since its first character.
     written: String,
     /// What stays if it is retracted.
@@ -19,7 +26,6 @@ struct OpenText {
 }
 
 /// What of answers is on the screen and may still change.
-#[derive(Default)]
 pub(super) struct Answer {
     /// Text on the screen that may still be retracted.
     open: Option<OpenText>,
@@ -27,12 +33,35 @@ pub(super) struct Answer {
     text: AnswerText,
     /// The last line of a message that the next one continues.
     unfinished: String,
+    /// Renders it, on a terminal.
+    markdown: Option<Markdown>,
+    /// Rows that are written with the next frame.
+    rows: Vec<Row>,
 }
 
 impl Answer {
+    pub(super) fn new(style: Style) -> Self {
+        let is_rendered = style == Style::Terminal && markdown_mode() != Some(MarkdownMode::Raw);
+        let markdown = is_rendered.then(|| Markdown::new(look()));
+        Self { open: None, text: AnswerText::default(), unfinished: String::new(), markdown, rows: vec![] }
+    }
+
     /// Whether text is on the screen that may still be retracted.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
+    }
+
+    /// Whether answers are rendered.
+    pub(super) fn is_rendered(&self) -> bool {
+        self.markdown.is_some()
+    }
+
+    /// The last rows of what is open, each cut to its row.
+    pub(super) fn open_rows(&self, width: usize, most: usize) -> Vec<Row> {
+        let mut rows = self.markdown.as_ref().map(Markdown::open_rows).unwrap_or_default();
+        let from = rows.len().saturating_sub(most);
+        rows.drain(..from).for_each(drop);
+        rows.into_iter().map(|row| cut(row, width)).collect()
     }
 
     /// Records text on the screen.
@@ -51,30 +80,52 @@ impl Answer {
     }
 }
 
+/// A row less than the terminal is wide: so the cursor stays in it.
+fn look() -> Look {
+    Look { width: Output::Stdout.width().saturating_sub(1), has_colors: Output::Stdout.has_colors() }
+}
+
 impl Screen {
+    /// Shows answers as they are written, unless the command line says otherwise.
+    pub(crate) fn prefer_raw_answers(&mut self) {
+        if markdown_mode().is_none() {
+            self.answer.markdown = None;
+        }
+    }
+
     pub(super) fn stream(&mut self, effect: EffectId, text: &str) {
         if self.answer.open.as_ref().is_none_or(|open| open.effect != effect) {
             self.release_answer();
+            self.write_rows();
             let before = if self.at_line_start { String::new() } else { self.answer.unfinished.clone() };
-            let written = Output::Stdout.shown(&before).into_owned();
-            self.answer.open = Some(OpenText { effect, written, before, notes: vec![] });
+            let (written, rendered_before) = (Output::Stdout.shown(&before).into_owned(), self.answer.markdown.clone());
+            self.answer.open = Some(OpenText { effect, written, before, rendered_before, notes: vec![] });
         }
         let shown = self.answer.text.push(text);
-        self.out_answer(&shown);
+        self.add_answer(&shown);
+    }
+
+    /// Adds to the answer. What is rendered waits for the next frame.
+    fn add_answer(&mut self, text: &views::PrintableAnswer) {
+        match &mut self.answer.markdown {
+            Some(markdown) => self.answer.rows.extend(markdown.push(text.as_str())),
+            None => self.out_answer(text),
+        }
     }
 
     /// Shows what of a streamed text waited for its next part.
     fn release_answer(&mut self) {
         let rest = self.answer.text.finish();
-        self.out_answer(&rest);
+        self.add_answer(&rest);
     }
 
     /// A message is complete; `continues` says whether the next one continues it.
     pub(super) fn sealed(&mut self, effect: EffectId, text: Option<&str>, continues: bool) {
         self.release_answer();
+        self.write_rows();
         let streamed = self.answer.open.take().is_some_and(|open| open.effect == effect);
         if let Some(text) = text.filter(|_| !streamed) {
-            self.out(text);
+            self.out_whole(text);
         }
         if continues {
             self.answer.unfinished = last_line(&self.answer.unfinished, text.unwrap_or_default());
@@ -83,26 +134,83 @@ impl Screen {
         }
     }
 
-    /// Ends the line of the answer. The rest of an answer may never have come.
+    /// Shows a text that did not stream.
+    pub(super) fn out_whole(&mut self, text: &str) {
+        if self.answer.is_rendered() {
+            let shown = self.answer.text.push(text);
+            self.add_answer(&shown);
+            self.release_answer();
+            self.write_rows();
+        } else {
+            self.out(text);
+        }
+    }
+
+    /// Ends the answer. The rest of one may never have come.
     pub(super) fn leave_unfinished(&mut self) {
         self.answer.unfinished.clear();
+        if let Some(markdown) = &mut self.answer.markdown {
+            self.answer.rows.extend(markdown.finish());
+            *markdown = Markdown::new(look());
+        }
+        self.write_rows();
         self.end_line();
+    }
+
+    /// Writes the rows that wait, in the place of the footer.
+    pub(super) fn write_rows(&mut self) {
+        let rows = std::mem::take(&mut self.answer.rows);
+        if rows.is_empty() {
+            return;
+        }
+        let text: String = rows.iter().flat_map(|row| row.iter().map(|span| &*span.text).chain(["\n"])).collect();
+        self.leave_prompt();
+        self.calls.leave_line();
+        let footer = self.take_footer().map(Part::Control);
+        let parts = rows.iter().flat_map(|row| parts(row).chain([Part::Text("\n")]));
+        // A closed pipe ends the process elsewhere (SIGPIPE); committed entries are durable.
+        let _ = Output::Stdout.draw(&footer.into_iter().chain(parts).collect::<Vec<_>>());
+        self.at_line_start = true;
+        self.answer.wrote(&text);
     }
 
     /// Erases the open text if it is still on the screen, and prints the notes below it again.
     pub(super) fn retract(&mut self) {
         self.answer.text = AnswerText::default();
+        self.answer.rows.clear();
         let Some(open) = self.answer.open.take() else { return };
         self.hide_status();
         self.leave_prompt();
         let rows = rows_of(&open.written, Output::Stdout.width());
         let _ = Output::Stdout.draw(&[Part::Control(Control::EraseLines(rows))]);
         self.at_line_start = true;
+        self.answer.markdown = open.rendered_before;
         self.out(&open.before);
         for note in open.notes {
             self.say(&note);
         }
     }
+}
+
+/// What a terminal is told of a row.
+pub(super) fn parts(row: &[Span]) -> impl Iterator<Item = Part<'_>> {
+    row.iter().flat_map(|span| {
+        let style = span.style.map(Part::Control);
+        style.into_iter().chain([Part::Text(&span.text)]).chain(span.style.map(|_| Part::Control(Control::Plain)))
+    })
+}
+
+/// The beginning of a row that fits.
+fn cut(row: Row, width: usize) -> Row {
+    let mut left = width;
+    let mut fits = |c: &char| {
+        let cells = if *c == '\t' { 8 } else { c.width().unwrap_or(0) };
+        let fits = cells <= left;
+        left = if fits { left - cells } else { 0 };
+        fits
+    };
+    let cut = row.into_iter().map(|span| Span { text: span.text.chars().take_while(&mut fits).collect(), ..span });
+    cut.filter(|span| !span.text.is_empty()).collect()
 }
 
 /// The last line of a text whose first line continues `before`.

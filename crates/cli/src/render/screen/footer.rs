@@ -1,11 +1,16 @@
-//! The rows below everything else, which are erased before anything else is written: the last lines of a running command, the
-//! status line, and below them what the user types meanwhile.
+//! The rows below everything else, which are erased before anything else is written: what is open of the answer, the last lines
+//! of a running command, the status line, and below them what the user types meanwhile.
 
 use std::time::{Duration, Instant};
 
 use super::Screen;
+use super::answer::parts;
 use crate::output::{Control, Output, Part};
+use crate::render::markdown::{Row, Span};
 use crate::render::{Style, rows};
+
+/// Rows of the answer that are shown in any terminal before they are whole.
+const LEAST_ROWS: usize = 4;
 
 /// The frames of the spinner.
 pub(crate) const SPINNER: [char; 8] = ['⣾', '⣽', '⣻', '⢿', '⡿', '⣟', '⣯', '⣷'];
@@ -31,6 +36,8 @@ pub(super) struct Footer {
     pub(super) bottom: Bottom,
     /// What the user types, below the status: before and after the cursor.
     input: Option<(String, String)>,
+    /// Cells of what stands behind the cursor in that row.
+    behind: usize,
     ticks: usize,
     /// When it was drawn last.
     drawn: Option<Instant>,
@@ -43,13 +50,6 @@ impl Footer {
     }
 }
 
-/// A row of the footer.
-enum FooterRow {
-    Dim(String),
-    /// What stands before and after the cursor.
-    Input(String, String),
-}
-
 /// A text of several lines in one row.
 fn shown(text: &str) -> String {
     text.replace('\n', "⏎")
@@ -58,29 +58,42 @@ fn shown(text: &str) -> String {
 impl Screen {
     /// Draws the next frame of the footer; called a few times a second.
     pub(crate) fn tick(&mut self) {
+        self.write_rows();
         let busy_text = self.answer.is_open() && !self.at_line_start;
-        if !self.live
-            || self.footer.bottom == Bottom::Prompt
+        if self.footer.bottom == Bottom::Prompt
             || busy_text
             || self.style == Style::Json && Output::Stdout.is_terminal()
         {
             return;
         }
+        let mut rows = vec![];
+        if self.answer.is_rendered() {
+            let (width, height) = (Output::Stdout.width().saturating_sub(1), Output::Stdout.height());
+            rows = self.answer.open_rows(width, (height / 2).max(LEAST_ROWS));
+        }
+        if self.live {
+            rows.extend(self.notes());
+        }
+        self.draw_footer(&rows);
+    }
+
+    /// The rows that are not of the answer.
+    fn notes(&mut self) -> Vec<Row> {
+        let width = Output::Stderr.width().saturating_sub(1);
         let status = self.status.line(self.calls.running()).map(|status| {
             let spinner = SPINNER[self.footer.ticks % SPINNER.len()];
-            format!("{spinner} {status}")
+            rows::cut(&format!("{spinner} {status}"), width)
         });
         self.footer.ticks += 1;
-        let width = Output::Stderr.width().saturating_sub(1);
+        let dim = |text| vec![Span { style: Some(Control::Dim), text }];
         let input = self.footer.input.as_ref().map(|(before, after)| {
             let before = rows::cut_start(&shown(before), width.saturating_sub(3));
             let after = rows::cut(&shown(after), width.saturating_sub(3 + rows::cells(&before)));
-            FooterRow::Input(format!("› {before}"), after)
+            self.footer.behind = rows::cells(&after);
+            vec![Span { style: None, text: format!("› {before}{after}") }]
         });
         let live = self.calls.live_rows(width).into_iter();
-        let status = status.map(|status| rows::cut(&status, width));
-        let rows = live.chain(status).map(FooterRow::Dim).chain(input);
-        self.draw_footer(&rows.collect::<Vec<_>>());
+        live.chain(status).map(dim).chain(input).collect()
     }
 
     /// Sets what the user types, before and after the cursor, which the last row of the footer shows: as much of it as a row
@@ -95,40 +108,39 @@ impl Screen {
     }
 
     /// Draws the footer in the place of the one before, in one write. No row is as wide as the terminal.
-    fn draw_footer(&mut self, rows: &[FooterRow]) {
+    fn draw_footer(&mut self, rows: &[Row]) {
         if rows.is_empty() {
             return self.hide_status();
         }
-        let (dim, plain) = (Part::Control(Control::Dim), Part::Control(Control::Plain));
-        let mut parts = vec![self.erasing()];
+        let mut drawn = vec![Part::Control(self.take_footer().unwrap_or(Control::EraseLine))];
         for (at, row) in rows.iter().enumerate() {
-            parts.extend((at > 0).then_some(Part::Text("\n")));
-            match row {
-                FooterRow::Dim(text) => parts.extend([dim, Part::Text(text), plain]),
-                FooterRow::Input(before, after) => {
-                    let back = Part::Control(Control::Left(rows::cells(after)));
-                    parts.extend([Part::Text(before), Part::Text(after), back]);
-                }
-            }
+            drawn.extend((at > 0).then_some(Part::Text("\n")));
+            drawn.extend(parts(row));
         }
-        let _ = Output::Stderr.draw(&parts);
+        if self.footer.input.is_some() {
+            drawn.push(Part::Control(Control::Left(self.footer.behind)));
+        }
+        let _ = self.footer_output().draw(&drawn);
         self.footer.bottom = Bottom::Footer(rows.len());
         self.footer.drawn = Some(Instant::now());
     }
 
-    /// What erases the footer.
-    fn erasing(&self) -> Part<'static> {
-        Part::Control(match self.footer.bottom {
-            Bottom::Footer(rows @ 2..) => Control::EraseLines(rows - 1),
-            Bottom::Footer(_) | Bottom::Free | Bottom::Prompt => Control::EraseLine,
-        })
+    /// The stream of the terminal on which the footer is. Without one for notes it is the one of the answer.
+    fn footer_output(&self) -> Output {
+        if self.live { Output::Stderr } else { Output::Stdout }
+    }
+
+    /// What erases the footer, if it is there. It is gone then.
+    pub(super) fn take_footer(&mut self) -> Option<Control> {
+        let Bottom::Footer(rows) = self.footer.bottom else { return None };
+        self.footer.bottom = Bottom::Free;
+        Some(if rows > 1 { Control::EraseLines(rows - 1) } else { Control::EraseLine })
     }
 
     /// Clears the footer before anything else is written.
     pub(crate) fn hide_status(&mut self) {
-        if let Bottom::Footer(_) = self.footer.bottom {
-            let _ = Output::Stderr.draw(&[self.erasing()]);
-            self.footer.bottom = Bottom::Free;
+        if let Some(erase) = self.take_footer() {
+            let _ = self.footer_output().draw(&[Part::Control(erase)]);
         }
     }
 }

@@ -17,6 +17,7 @@ impl Screen {
 
     /// Prints a line on stderr in these parts; `text` is what is printed again if an answer above it is retracted.
     pub(super) fn say_parts(&mut self, text: &str, parts: &[Part<'_>]) {
+        self.write_rows();
         self.calls.leave_line();
         self.hide_status();
         self.leave_prompt();
@@ -34,6 +35,7 @@ impl Screen {
     /// Prints a question on stderr; the user types the answer after it.
     /// What was typed until then is discarded before the mark for the answer is there.
     pub(crate) fn ask(&mut self, session: &str, question: &str, discard_input: impl FnOnce()) {
+        self.write_rows();
         self.hide_status();
         self.end_line();
         self.calls.leave_line();
@@ -90,6 +92,7 @@ impl Screen {
 
     /// Leaves the end of the screen to a text on stdout.
     fn make_room(&mut self) {
+        self.write_rows();
         self.hide_status();
         self.leave_prompt();
         self.calls.leave_line();

@@ -41,7 +41,7 @@ impl Screen {
             sessions,
             footer: Footer::default(),
             status: Status::default(),
-            answer: Answer::default(),
+            answer: Answer::new(style),
             calls: Calls::default(),
             at_line_start: true,
         }
@@ -72,6 +72,7 @@ impl Screen {
             | Stream::Compaction(_)
             | Stream::Usage(_) => false,
         };
+        // More of the same waits for its frame, and what is drawn meanwhile with it.
         if !is_piece || self.footer.is_due() {
             self.tick();
         }
@@ -81,8 +82,8 @@ impl Screen {
     pub(crate) fn draw_again(&mut self, event: &Event) {
         match event.run_end() {
             Some(end) if self.style != Style::Json => {
-                self.out(&end.text);
-                self.end_line();
+                self.out_whole(&end.text);
+                self.leave_unfinished();
             }
             _ => self.draw(event),
         }
@@ -148,6 +149,7 @@ impl Screen {
     /// Prints nothing more on stdout.
     pub(crate) fn leave_stdout(&mut self) {
         self.style = Style::Notes;
+        self.answer = Answer::new(self.style);
     }
 
     /// Whether a person watches a run here: answers stream to a terminal, and so do notes.

@@ -1,0 +1,86 @@
+//! Breaks spans into rows at the places where Unicode allows it (UAX 14), by the cells that they take.
+
+use unicode_linebreak::{BreakOpportunity, linebreaks};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{Row, Span};
+
+/// Cells of a row in a terminal that is too narrow for its marks.
+const LEAST_CELLS: usize = 8;
+
+/// The rows of a text, the first after `first`, the others after `rest`. A word that is longer than a row, such as an address,
+/// stays whole: the terminal wraps it, and it can be copied.
+pub(super) fn wrap(spans: &[Span], first: &Span, rest: &Span, width: usize) -> Vec<Row> {
+    let text: String = spans.iter().map(|span| span.text.as_str()).collect();
+    let (mut rows, mut start, mut cells) = (vec![], 0, 0);
+    let mut begun = 0;
+    let space = |before: &Span| width.saturating_sub(before.text.width()).max(LEAST_CELLS);
+    let mut most = space(first);
+    let mut push = |range: std::ops::Range<usize>| {
+        let before = if rows.is_empty() { first } else { rest };
+        rows.push(row(before, slice(spans, range)));
+    };
+    for (end, opportunity) in linebreaks(&text).filter(|(end, of)| is_break(&text, *end, *of)) {
+        let word = &text[begun..end];
+        let shown = word.trim_end();
+        if start < begun && cells + shown.width() > most {
+            push(start..begun);
+            (start, cells, most) = (begun, 0, space(rest));
+        }
+        cells += word.width();
+        begun = end;
+        if opportunity == BreakOpportunity::Mandatory {
+            push(start..end);
+            (start, cells, most) = (end, 0, space(rest));
+        }
+    }
+    rows
+}
+
+/// Whether a row may end here: at a blank, and in scripts that have none. A path, an address or an option stays whole, so that it
+/// can be copied.
+fn is_break(text: &str, end: usize, opportunity: BreakOpportunity) -> bool {
+    let (before, after) = (text[..end].chars().next_back(), text[end..].chars().next());
+    let is_between = before.is_some_and(char::is_whitespace) || before.into_iter().chain(after).any(has_no_blanks);
+    opportunity == BreakOpportunity::Mandatory || is_between
+}
+
+/// Whether a script puts no blanks between words: Chinese and Japanese.
+pub(super) fn has_no_blanks(c: char) -> bool {
+    matches!(c, '\u{2E80}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{FF00}'..='\u{FFEF}'
+        | '\u{20000}'..='\u{3FFFF}')
+}
+
+/// A row after what stands before it, without blanks at its end.
+fn row(before: &Span, mut spans: Vec<Span>) -> Row {
+    while let Some(last) = spans.last_mut() {
+        last.text.truncate(last.text.trim_end().len());
+        if !last.text.is_empty() {
+            break;
+        }
+        spans.pop();
+    }
+    let is_blank = before.text.trim().is_empty() && spans.is_empty() || before.text.is_empty();
+    if is_blank {
+        return spans;
+    }
+    let mut row = vec![before.clone()];
+    if spans.is_empty() {
+        row[0].text.truncate(before.text.trim_end().len());
+    }
+    row.append(&mut spans);
+    row
+}
+
+fn slice(spans: &[Span], range: std::ops::Range<usize>) -> Vec<Span> {
+    let mut at = 0;
+    let mut cut = vec![];
+    for span in spans {
+        let (from, to) = (range.start.clamp(at, at + span.text.len()), range.end.clamp(at, at + span.text.len()));
+        if from < to {
+            cut.push(Span::new(span.style, &span.text[from - at..to - at]));
+        }
+        at += span.text.len();
+    }
+    cut
+}
