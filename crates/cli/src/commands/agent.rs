@@ -126,6 +126,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     for line in place.iter().chain(&notes) {
         follower.screen.say(line);
     }
+    follower.screen.sends(&params.idempotency_key);
     let ended = match too_long(&params.message) {
         Some(error) => Err(error),
         None => converse(&mut follower, &key.to_string(), &params, globals).await,

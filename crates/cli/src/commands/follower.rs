@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::asking::Asking;
+use super::explaining::Explaining;
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
@@ -40,6 +41,7 @@ pub(crate) struct Follower<'a> {
     /// Errors of requests whose response nobody awaits.
     trouble: (mpsc::UnboundedSender<CliError>, mpsc::UnboundedReceiver<CliError>),
     signals: Signals,
+    explaining: Explaining,
 }
 
 struct Signals {
@@ -97,7 +99,14 @@ impl<'a> Follower<'a> {
     }
 
     fn over(subscriber: Subscriber<'a>, screen: Screen, signals: Signals) -> Self {
-        Self { subscriber, screen, asking: Asking::default(), trouble: mpsc::unbounded_channel(), signals }
+        Self {
+            subscriber,
+            screen,
+            asking: Asking::default(),
+            trouble: mpsc::unbounded_channel(),
+            signals,
+            explaining: Explaining::default(),
+        }
     }
 
     /// The connection to the owner.
@@ -168,7 +177,11 @@ impl<'a> Follower<'a> {
                 }
                 _ = self.signals.interrupt.recv() => return Ok(Happening::Interrupt),
                 _ = self.signals.terminate.recv() => return Err(self.stopped()),
-                () = tokio::time::sleep(TICK) => self.screen.tick(),
+                Some((run, waits_for)) = self.explaining.next() => self.screen.explained(run, waits_for),
+                () = tokio::time::sleep(TICK) => {
+                    self.screen.tick();
+                    self.explaining.ask(&mut self.screen, self.subscriber.client());
+                }
             }
         }
     }
