@@ -571,6 +571,9 @@ pub enum QueueLine {
         message: MessageId,
         /// The idempotency key of the sender.
         key: Option<String>,
+        /// The beginning of its text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
     },
     /// The message no longer waits: it has ended, or a run that it did not start has taken it.
     Settled {

@@ -133,6 +133,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         let now = engine::Timestamp(jiff::Timestamp::now().as_millisecond());
         follower.screen.say(&interrupted::line(&run, "it goes on", &Zone::local(), now));
     }
+    follower.screen.sends(&params.idempotency_key);
     let ended = match too_long(&params.message) {
         Some(error) => Err(error),
         None => converse(&mut follower, &key.to_string(), &params, globals).await,

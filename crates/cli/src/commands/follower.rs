@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::asking::Asking;
+use super::explaining::Explaining;
 use super::steering::{Steering, Step};
 use crate::args::WriterArgs;
 use crate::deprecation;
@@ -45,6 +46,7 @@ pub(crate) struct Follower<'a> {
     /// Errors of requests whose response nobody awaits.
     trouble: (mpsc::UnboundedSender<CliError>, mpsc::UnboundedReceiver<CliError>),
     signals: Signals,
+    explaining: Explaining,
 }
 
 struct Signals {
@@ -102,8 +104,15 @@ impl<'a> Follower<'a> {
     }
 
     fn over(subscriber: Subscriber<'a>, screen: Screen, signals: Signals) -> Self {
-        let (asking, trouble) = (Asking::default(), mpsc::unbounded_channel());
-        Self { subscriber, screen, asking, steering: None, trouble, signals }
+        Self {
+            subscriber,
+            screen,
+            asking: Asking::default(),
+            steering: None,
+            trouble: mpsc::unbounded_channel(),
+            signals,
+            explaining: Explaining::default(),
+        }
     }
 
     /// The connection to the owner.
@@ -194,7 +203,11 @@ impl<'a> Follower<'a> {
                         steering.take(step, self.subscriber.client(), &mut self.screen);
                     }
                 }
-                () = tokio::time::sleep(TICK) => self.screen.tick(),
+                Some((run, waits_for)) = self.explaining.next() => self.screen.explained(run, waits_for),
+                () = tokio::time::sleep(TICK) => {
+                    self.screen.tick();
+                    self.explaining.ask(&mut self.screen, self.subscriber.client());
+                }
             }
         }
     }

@@ -17,6 +17,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod end;
 pub(crate) mod events;
+mod explaining;
 pub(crate) mod failover;
 mod follower;
 pub(crate) mod graph;

@@ -89,7 +89,7 @@ impl Steering {
     pub(crate) fn take(&mut self, step: Step, client: &Client, screen: &mut Screen) {
         match step {
             Step::Typed(Typed::Changed) => {}
-            Step::Typed(Typed::Entered(lines)) => lines.into_iter().for_each(|text| self.send(text, client)),
+            Step::Typed(Typed::Entered(lines)) => lines.into_iter().for_each(|text| self.send(text, client, screen)),
             Step::Typed(Typed::Suspend) => {
                 screen.set_input_line(None);
                 screen.hide_status();
@@ -100,7 +100,7 @@ impl Steering {
     }
 
     /// Sends a message to the run. It is shown when it is recorded.
-    fn send(&mut self, text: String, client: &Client) {
+    fn send(&mut self, text: String, client: &Client, screen: &mut Screen) {
         let params = AgentParams {
             message: text.clone(),
             session_key: self.key.clone(),
@@ -110,6 +110,7 @@ impl Steering {
             only_if: Some(OnlyIf::Active),
             ..AgentParams::default()
         };
+        screen.sends(&params.idempotency_key);
         self.underway += 1;
         let (client, sent) = (client.clone(), self.sent.0.clone());
         tokio::spawn(async move {

@@ -201,6 +201,43 @@ pub(crate) fn r09_what_is_open_of_an_answer_is_shown_while_it_streams() {
     assert_eq!((screen.matches("word10 ").count(), screen.matches("word299").count()), (1, 1), "{screen}");
 }
 
+/// R09: a run that waits for long says what for, in the words of `runs explain`.
+#[test]
+pub(crate) fn r09_a_run_that_waits_for_long_says_what_for() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let terminal = Terminal::run(&home, &["agent", "-m", "hang=1"]);
+    terminal.until("request sent, waits for the first byte · ");
+    let words = home.json(&["runs", "explain"])["waits_for"].as_str().unwrap().to_owned();
+    let screen = terminal.until(&format!("waits for {words} · "));
+    assert!(!screen.contains("request sent"), "{screen}");
+    terminal.type_keys(&["C-c"]);
+    terminal.until("exit=130");
+}
+
+/// R09: a message that another terminal sends is shown where the run takes it, and one of this terminal is not shown again.
+#[test]
+pub(crate) fn r09_a_message_from_another_terminal_is_shown_where_it_takes_effect() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    home.put("wait.sh", "until test -e go; do sleep 0.05; done");
+    let script = "exec:sh wait.sh\nexec:true\ntokens=2";
+    let terminal = Terminal::run_at(&home, 80, &["agent", "--session", "main", "--yes", "-m", script]);
+    terminal.until("sh wait.sh");
+    home.run(&["send", "--session", "main", "--mode", "steer", "look \u{1b}[2J here"]).expect_code(0);
+    assert!(!terminal.screen().contains("from another"), "it waits");
+    home.put("go", "");
+    let screen = terminal.until("exit=0");
+    let line = r"› you, from another terminal: look \u001b[2J here";
+    assert_eq!((screen.matches("from another").count(), screen.matches(line).count()), (1, 1), "{screen}");
+}
+
 /// R09: colours follow `--color`, then the usual variables.
 #[test]
 pub(crate) fn r09_colours_are_written_where_they_are_wanted() {

@@ -397,7 +397,10 @@ fn ends_run<'e>(mut following: impl Iterator<Item = &'e Event>) -> bool {
 
 fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
     Some(match event {
-        Event::MessageAccepted(e) => Stream::Queue(QueueLine::Accepted { message: e.message, key: e.key.clone() }),
+        Event::MessageAccepted(e) => {
+            let text = Some(preview(&source.text(&e.body.hash))).filter(|text| !text.is_empty());
+            Stream::Queue(QueueLine::Accepted { message: e.message, key: e.key.clone(), text })
+        }
         Event::MessageSettled(e) => {
             Stream::Queue(QueueLine::Settled { message: e.message, state: e.state, taken_by: e.run, leg: e.leg })
         }

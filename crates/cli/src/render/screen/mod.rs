@@ -5,8 +5,10 @@ mod answer;
 mod calls;
 mod footer;
 mod lines;
+mod messages;
 mod status;
 
+use engine::RunId;
 use protocol::Event;
 use protocol::event::{AssistantLine, Delta, LifecycleLine, StateLine, Stream, ToolLine};
 use protocol::notice::DiskFull;
@@ -15,6 +17,7 @@ use serde_json::json;
 use self::answer::Answer;
 use self::calls::Calls;
 use self::footer::Footer;
+use self::messages::Messages;
 use self::status::Status;
 use super::{Style, vocabulary};
 use crate::output::Output;
@@ -30,6 +33,7 @@ pub(crate) struct Screen {
     status: Status,
     answer: Answer,
     calls: Calls,
+    messages: Messages,
     at_line_start: bool,
 }
 
@@ -43,6 +47,7 @@ impl Screen {
             status: Status::default(),
             answer: Answer::new(style),
             calls: Calls::default(),
+            messages: Messages::default(),
             at_line_start: true,
         }
     }
@@ -55,7 +60,7 @@ impl Screen {
         } else {
             self.draw_line(event);
         }
-        let begins_to_queue = self.status.see(&event.what);
+        let begins_to_queue = self.status.see(event);
         // On a pipe, where no line is redrawn, this is reported once.
         if let Some(wait) = begins_to_queue.filter(|_| !self.live && self.style != Style::Json) {
             self.say(&format!("… queued behind {}", wait.behind_whom()));
@@ -103,6 +108,7 @@ impl Screen {
                 if matches!(what, Stream::Lifecycle(LifecycleLine::End(_) | LifecycleLine::Error(_))) {
                     self.leave_unfinished();
                 }
+                self.see_message(event);
                 if let Some(note) = vocabulary::note(event) {
                     self.note(event, &note);
                 }
@@ -143,6 +149,17 @@ impl Screen {
             self.out(&format!("{line}\n"));
         }
         self.say(&line);
+        self.tick();
+    }
+
+    /// The run to ask about, if it waits for long and its status line does not say what for.
+    pub(crate) fn wants_explanation(&mut self) -> Option<RunId> {
+        self.status.wants_explanation().filter(|_| self.live && self.sessions == 1)
+    }
+
+    /// Shows what a run waits for.
+    pub(crate) fn explained(&mut self, run: RunId, waits_for: Option<String>) {
+        self.status.explained(run, waits_for);
         self.tick();
     }
 

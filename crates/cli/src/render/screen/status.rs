@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Usage, WaitFor};
+use engine::{Flags, RunId, Usage, WaitFor};
+use protocol::Event;
 use protocol::event::{QueueLine, StateLine, Stream, UsageLine};
 use protocol::method::BudgetLine;
 use protocol::show::LaneWait;
@@ -28,20 +29,58 @@ pub(super) struct Status {
     /// When the run that is shown began to be busy, and what it has used since.
     busy_since: Option<Instant>,
     used: Option<Usage>,
+    wait: Wait,
+}
+
+/// A wait of the run that is shown.
+#[derive(Default)]
+struct Wait {
+    run: Option<RunId>,
+    /// The state in which it waits, and since when.
+    state: Option<(RunState, Flags, Instant)>,
+    /// When somebody was asked what for.
+    asked: Option<Instant>,
+    /// What for, in the words of `runs explain`.
+    explained: Option<String>,
+}
+
+/// How long a run waits before its status line says what for.
+const LONG_WAIT: Duration = Duration::from_secs(20);
+/// How often that is asked.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+impl Wait {
+    fn see(&mut self, event: &Event) {
+        self.run = event.run.or(self.run);
+        let Stream::State(StateLine::Changed { state, flags, .. }) = &event.what else { return };
+        let waits = match state {
+            RunState::Preparing | RunState::Idle => flags.is_waiting,
+            RunState::Awaiting | RunState::Retry | RunState::Compacting => true,
+            RunState::Streaming | RunState::ToolExec | RunState::Error | RunState::Paused | RunState::Completed => {
+                false
+            }
+        };
+        if self.state.is_none_or(|(before, flags_before, _)| !waits || (before, flags_before) != (*state, *flags)) {
+            let run = self.run;
+            *self = Self { run, state: waits.then(|| (*state, *flags, Instant::now())), ..Self::default() };
+        }
+    }
 }
 
 impl Status {
     /// Takes a line in. Returns the wait in a lane that begins with it.
-    pub(super) fn see(&mut self, what: &Stream) -> Option<LaneWait> {
+    pub(super) fn see(&mut self, event: &Event) -> Option<LaneWait> {
+        let what = &event.what;
+        self.wait.see(event);
         let begins = self.see_queue(what);
         match what {
             Stream::State(StateLine::Waiting { on: WaitFor::Quota, until, .. }) => {
-                self.wait(vocabulary::waits_for_a_model(*until));
+                self.begin_wait(vocabulary::waits_for_a_model(*until));
             }
             Stream::State(StateLine::Waiting { on: WaitFor::Budget, budget, .. }) => {
                 let figures =
                     budget.as_ref().and_then(BudgetLine::as_limit).map(|limit| format!(": {}", limit.figures()));
-                self.wait(format!("waits for more to spend{}", figures.unwrap_or_default()));
+                self.begin_wait(format!("waits for more to spend{}", figures.unwrap_or_default()));
             }
             Stream::State(StateLine::Changed { state, lifecycle, flags, .. }) => {
                 let is_idle = matches!(lifecycle, LifecycleKind::Idle | LifecycleKind::Ready) && !flags.is_waiting;
@@ -68,7 +107,7 @@ impl Status {
         begins
     }
 
-    fn wait(&mut self, what: String) {
+    fn begin_wait(&mut self, what: String) {
         self.state = Some(what.clone());
         self.waits_for = Some(what);
     }
@@ -105,17 +144,39 @@ impl Status {
         let queued = self.queued.as_ref().map(|(wait, waited, reported)| {
             vocabulary::queued_behind(wait, (*waited + reported.elapsed()).as_millis() as u64)
         });
-        self.disk_full.clone().or(queued).or_else(|| self.waits_for.clone()).or_else(|| self.busy(running))
+        let explained = self.wait.explained.as_ref().map(|words| self.with_figures(&format!("waits for {words}")));
+        let waits_for = || self.waits_for.clone();
+        self.disk_full.clone().or(explained).or(queued).or_else(waits_for).or_else(|| self.busy(running))
+    }
+
+    /// The run to ask about, if it is time to ask what it waits for.
+    pub(super) fn wants_explanation(&mut self) -> Option<RunId> {
+        let (.., since) = self.wait.state?;
+        let is_due = since.elapsed() >= LONG_WAIT && self.wait.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN);
+        let run = self.wait.run.filter(|_| is_due)?;
+        self.wait.asked = Some(Instant::now());
+        Some(run)
+    }
+
+    /// Takes in what a run waits for, if it still does.
+    pub(super) fn explained(&mut self, run: RunId, waits_for: Option<String>) {
+        if self.wait.run == Some(run) && self.wait.state.is_some() {
+            self.wait.explained = waits_for;
+        }
     }
 
     /// What the run does, for how long it has been busy, and what it has used.
     fn busy(&self, running: Option<&str>) -> Option<String> {
         let state = self.state.clone()?;
-        let state = running.map_or(state, |sentence| excerpt(sentence, STATUS_CHARS));
+        Some(self.with_figures(&running.map_or(state, |sentence| excerpt(sentence, STATUS_CHARS))))
+    }
+
+    /// A status with its time and its tokens.
+    fn with_figures(&self, state: &str) -> String {
         let seconds = self.busy_since.map(|since| since.elapsed().as_secs()).filter(|seconds| *seconds > 0);
         let time = seconds.map(|seconds| format!(" · {}", human::duration(seconds * 1_000))).unwrap_or_default();
         let used = self.used.map(|usage| usage.prompt() + usage.output).filter(|tokens| *tokens > 0);
         let tokens = used.map(|tokens| format!(" · {} tokens", human::rounded(tokens))).unwrap_or_default();
-        Some(format!("{state}{time}{tokens}"))
+        format!("{state}{time}{tokens}")
     }
 }
