@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Body, EffectId, Event, Item, ItemAt, Seq, Session, Settings, Window};
+use engine::{Body, EffectId, Event, Item, ItemAt, Seq, Session, SessionLabelled, Settings, Visibility, Window};
 use journal::{Read, StoredLineage};
 use protocol::show::{ContextKind, ContextPart, ContextStory};
 
@@ -28,7 +28,9 @@ pub fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
                 let items = session.transcript.before(e.kept_from);
                 all.insert(e.compaction, items);
             }
-            Event::Reset(_) => all.clear(),
+            Event::Reset(_) | Event::SessionLabelled(SessionLabelled { visibility: Some(Visibility::Deleted), .. }) => {
+                all.clear();
+            }
             _ => {}
         },
         |_| {},

@@ -11,6 +11,7 @@ pub mod events;
 mod explain;
 pub mod files;
 mod fold;
+mod label;
 pub mod lookup;
 mod owner;
 pub mod reply;

@@ -15,6 +15,7 @@ use protocol::show::{
 
 use super::beside::{Beside, last_outcome};
 use super::fold::{fold, removed_to};
+use super::label::{Label, label};
 use super::lookup;
 use super::run;
 use super::{Source, Texts};
@@ -35,7 +36,8 @@ pub fn list(beside: &Beside<'_>, row: &SessionRow) -> Result<Listed, Error> {
     let last = lookup::last(read, row)?;
     let resources = beside.of_session(row, session.as_ref(), last.as_ref().and_then(|found| found.row.as_ref()))?;
     let next_recovery = session.as_ref().and_then(Session::next_recovery).map(Into::into);
-    let summary = summary(beside, row, (flags, resources), queue, last.as_ref().map(run::of))?;
+    let label = label(beside, row, last.as_ref().and_then(|found| found.row.as_ref()))?;
+    let summary = summary(beside, row, (flags, resources), (queue, label), last.as_ref().map(run::of))?;
     Ok(Listed { next_recovery, ..summary })
 }
 
@@ -93,8 +95,9 @@ pub fn show(source: &Source<'_>, row: &SessionRow, limit: Option<usize>, texts: 
     let queue = queue.collect::<Result<Vec<_>, Error>>()?;
     let beside = Beside::new(source);
     let resources = beside.of_session(row, Some(&session), run.as_ref().and_then(|found| found.row.as_ref()))?;
+    let label = label(&beside, row, run.as_ref().and_then(|found| found.row.as_ref()))?;
     let run = run.map(|found| run::project(&beside, &found, &line, texts)).transpose()?;
-    let mut shown = summary(&beside, row, (session.flags(), resources), queue, run)?;
+    let mut shown = summary(&beside, row, (session.flags(), resources), (queue, label), run)?;
     (shown.lifecycle, shown.run_state) = (session.lifecycle.kind(), session.run_state());
     (shown.removed_to, shown.transcript) = (removed_to(&line), Some(transcript));
     shown.next_recovery = session.next_recovery().map(Into::into);
@@ -106,7 +109,7 @@ fn summary<R, Q>(
     beside: &Beside<'_>,
     row: &SessionRow,
     (flags, resources): (Flags, Resources),
-    queue: Vec<Q>,
+    (queue, label): (Vec<Q>, Label),
     run: Option<R>,
 ) -> Result<SessionSummary<R, Q>, Error> {
     Ok(SessionSummary {
@@ -122,6 +125,11 @@ fn summary<R, Q>(
         resources,
         created_at: row.created_at,
         last_activity: row.last_activity,
+        title: label.title,
+        folder: label.folder,
+        messages: label.messages,
+        cost: label.cost,
+        archived: label.archived,
         trouble: row.trouble.clone(),
         next_recovery: None,
         queue,

@@ -51,6 +51,7 @@ mod reload;
 mod secrets;
 mod serve;
 mod served;
+mod sessions;
 mod setup;
 mod show;
 mod signals;

@@ -9,6 +9,7 @@
 //! works there, and `looks.rs` says where a look ahead of a command is worth while.
 
 mod command;
+mod forget;
 mod keeping;
 mod listing;
 mod looks;
