@@ -16,6 +16,7 @@ mod prompt;
 mod reading;
 mod render;
 mod retention;
+mod search_index;
 mod show;
 mod signals;
 mod unnamed;

@@ -31,7 +31,9 @@ pub use old::{Collected, ErasedSession, Old};
 #[doc(hidden)]
 pub use sqlite::store_uncompressed;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{FileStep, FileWatch, Reader, SPACE_BYTES, Sqlite, check, repair, watch_files};
+pub use sqlite::{
+    Candidate, FileStep, FileWatch, Reader, SPACE_BYTES, SearchIndex, Sqlite, WORD_CHARS, check, repair, watch_files,
+};
 
 /// What one append stores: bodies, entries, progress and views, all of them or none.
 #[derive(Debug, Clone)]

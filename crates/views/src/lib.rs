@@ -18,6 +18,7 @@ pub mod reply;
 pub mod run;
 #[cfg(any(test, feature = "scene"))]
 pub mod scene;
+pub mod search;
 mod sentence;
 pub mod session;
 mod session_key;

@@ -105,6 +105,25 @@ pub fn show(source: &Source<'_>, row: &SessionRow, limit: Option<usize>, texts: 
     Ok(shown)
 }
 
+/// The same with all that was said since the conversation began, in place of summaries of it.
+pub fn show_whole(source: &Source<'_>, row: &SessionRow, texts: Texts<'_>) -> Result<Shown, Error> {
+    let mut shown = show(source, row, Some(0), texts)?;
+    let mut said: Vec<(Seq, Item)> = vec![];
+    fold(&source.read.history(row.branch)?, |transition| {
+        let (seq, transcript) = (transition.entry.seq, &transition.session.transcript);
+        if transcript.items().is_empty() {
+            return said.clear();
+        }
+        let items = transcript.items().iter().zip(transcript.seqs()).rev();
+        let new = items.take_while(|(_, at)| **at == seq).filter(|(item, _)| !matches!(item, Item::Summary { .. }));
+        let new: Vec<_> = new.map(|(item, _)| (seq, item.clone())).collect();
+        said.extend(new.into_iter().rev());
+    })?;
+    let stories = said.iter().map(|(seq, item)| item_story(item, Some(*seq), texts));
+    shown.transcript = Some(stories.collect::<Result<_, _>>()?);
+    Ok(shown)
+}
+
 fn summary<R, Q>(
     beside: &Beside<'_>,
     row: &SessionRow,
@@ -129,6 +148,7 @@ fn summary<R, Q>(
         folder: label.folder,
         messages: label.messages,
         cost: label.cost,
+        snippet: None,
         archived: label.archived,
         trouble: row.trouble.clone(),
         next_recovery: None,

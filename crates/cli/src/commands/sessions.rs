@@ -128,7 +128,7 @@ pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError>
     print(&match args.command {
         SessionsCommand::List(args) => list::read(&args, globals)?,
         SessionsCommand::Show { key, json: as_json } => {
-            let session = ask::<SessionsShow>(globals, SessionParams { session_key: key, limit: None })?;
+            let session = ask::<SessionsShow>(globals, SessionParams { session_key: key, ..SessionParams::default() })?;
             if as_json { json(&session) } else { lay_out(&session, &zone) }
         }
         SessionsCommand::Context { key, dropped, json: as_json } => {

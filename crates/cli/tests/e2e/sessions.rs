@@ -39,9 +39,7 @@ pub(crate) fn r21_the_list_has_a_line_for_each_session_by_last_activity() {
     let columns = |line: &str| line.chars().map(|c| if c as u32 > 0x2E80 { 2 } else { 1 }).sum::<usize>();
     assert!(shown.lines().all(|line| columns(line) <= 80), "{shown}");
     let limited = list(&home, &["--limit", "1"]);
-    assert!(
-        limited.lines().last().expect("a line").starts_with("1 more: limulus sessions list --limit 2, or --after ")
-    );
+    assert!(limited.lines().last().expect("a line").starts_with("1 more: limulus sessions list --limit 1 --after "));
     let cursor = limited.trim_end().rsplit(' ').next().expect("a cursor");
     assert!(row(&list(&home, &["--limit", "1", "--after", cursor]), "two").is_some());
     let json = home.json(&["sessions", "list"]);
@@ -107,14 +105,15 @@ pub(crate) fn r21_nothing_of_a_deleted_session_is_left_readable() {
     say(&home, "one", &format!("run `echo {MARKER} >> notes.txt`"));
     say(&home, "other", "hello");
     home.run(&["sessions", "rename", "one", MARKER]).expect_code(0);
-    assert!(list(&home, &[]).contains(MARKER));
-    assert!(!holding(&home.path(), MARKER).is_empty(), "what is looked for can be found");
+    assert!(list(&home, &["--search", MARKER]).contains(MARKER));
+    let holds = holding(&home.path(), MARKER);
+    assert!(holds.iter().any(|file| file.contains("/journal.db")) && holds.iter().any(|file| file.contains("/files/")));
     home.run(&["sessions", "delete", "one"]).expect_code(2).expect_err("nobody can be asked");
     let deleted = home.json(&["sessions", "delete", "one", "--yes"]);
-    assert!(deleted["bodies"].as_u64() > Some(3), "{deleted}");
-    // The listing of the workspace keeps what the file holds now.
+    assert!(deleted["bodies"].as_u64() > Some(3) && deleted["files"] == 1, "{deleted}");
+    // What the file holds now is kept for the next command in that folder.
     let left = holding(&home.path(), MARKER);
-    assert!(left.iter().all(|file| file.contains("/files/")), "{left:?}");
+    assert!(left.len() == 1 && left[0].contains("/files/"), "{left:?}");
     let shown = list(&home, &[]);
     assert!(row(&shown, "one").is_none() && row(&shown, "other").is_some(), "{shown}");
     assert_eq!(list(&home, &["--archived"]).lines().count(), 1);
@@ -154,11 +153,62 @@ pub(crate) fn r09_a_session_is_exported_as_markdown_or_json() {
     assert!(text.starts_with("# Read tide.txt\n\nagent:main:one · "), "{text}");
     assert!(text.contains("## User\n\nRead tide.txt\n") && text.contains("<details><summary>read</summary>"), "{text}");
     assert!(text.contains("````\n") && text.contains("high at noon"), "{text}");
-    let json = home.json(&["sessions", "export", "one"]);
-    assert_eq!(json["transcript"], home.json(&["sessions", "show", "one"])["transcript"]);
+    let transcript = |command: &str| home.json(&["sessions", command, "one"])["transcript"].clone();
+    assert_eq!(transcript("export"), transcript("show"), "there is no summary yet");
+    // A summary is for the model: the document has what was said.
+    home.run(&["sessions", "compact", "one"]).expect_code(0);
+    assert_eq!(transcript("show")[0]["role"], "summary");
+    let after = home.run(&["sessions", "export", "one"]).expect_code(0).out;
+    let said = |text: &str| text.split_once("## User").map(|(_, said)| said.to_owned());
+    assert_eq!(said(&after), said(&text));
     let file = home.file("one.md");
     let words = ["sessions", "export", "one", "--md", "-o", file.to_str().expect("UTF-8")];
     assert!(home.run(&words).expect_code(0).out.is_empty());
-    assert_eq!(fs::read_to_string(&file).expect("the file"), text);
+    assert_eq!(fs::read_to_string(&file).expect("the file"), after);
     home.run(&words).expect_code(2).expect_err("was not written");
+}
+
+/// R09, R21: what was said is found, also in Chinese and by two characters, until it is erased; the index is made anew.
+#[test]
+pub(crate) fn r21_what_was_said_is_found_until_it_is_erased() {
+    let home = Home::new();
+    say(&home, "one", "The Tide is high at noon");
+    say(&home, "two", "系统提示余额不足，请充值后再试");
+    say(&home, "three", "nothing of it");
+    let found = |words: &str| list(&home, &["--search", words]);
+    for words in ["tide", "HIGH tide", "on", "at noon"] {
+        assert!(row(&found(words), "one").is_some_and(|row| row.contains("The Tide is high")), "{words}");
+    }
+    for words in ["不足", "余额不足", "充值后再试 余额"] {
+        let shown = found(words);
+        assert!(row(&shown, "two").is_some_and(|row| row.contains("余额不足")), "{words}: {shown}");
+        assert_eq!(shown.lines().count(), 1, "{words}: {shown}");
+    }
+    assert_eq!(found("tide moon"), "no session holds “tide moon”\n");
+    let json = home.json(&["sessions", "list", "--search", "noon"]);
+    assert!(json[0]["snippet"].as_str().is_some_and(|snippet| snippet.contains("noon")), "{json}");
+    // A title is found too, and the latest text is shown.
+    home.run(&["sessions", "rename", "three", "about the tide"]).expect_code(0);
+    let shown = found("tide");
+    assert!(shown.starts_with("three ") && shown.contains("about the tide") && row(&shown, "one").is_some(), "{shown}");
+    // Without an index, or with one that is corrupt, it is made anew.
+    let index = home.path().join("search.db");
+    fs::write(&index, "no database at all".repeat(1000)).expect("it can be overwritten");
+    assert!(row(&found("tide"), "one").is_some());
+    fs::remove_file(&index).expect("it is there");
+    assert!(row(&found("不足"), "two").is_some());
+    home.run(&["sessions", "delete", "two", "--yes"]).expect_code(0);
+    assert_eq!(found("不足"), "no session holds “不足”\n");
+    assert_eq!(found("余额不足"), "no session holds “余额不足”\n");
+    home.run(&["doctor"]).expect_code(0);
+}
+
+/// R24: a home that cannot be written is not searched, and everything else of it is read.
+#[test]
+pub(crate) fn r24_an_index_that_cannot_be_written_disables_only_the_search() {
+    let home = Home::new();
+    say(&home, "one", "The tide is high");
+    fs::create_dir_all(home.path().join("search.db/in the way")).expect("a folder");
+    home.run(&["sessions", "list", "--search", "tide"]).expect_code(74).expect_err("nothing can be searched");
+    assert!(row(&list(&home, &[]), "one").is_some());
 }

@@ -168,6 +168,8 @@ beside_an_owner! {
         r21_a_session_can_be_renamed,
         r21_an_archived_session_is_hidden_until_its_next_message,
         r09_a_session_is_exported_as_markdown_or_json,
+        r21_what_was_said_is_found_until_it_is_erased,
+        r24_an_index_that_cannot_be_written_disables_only_the_search,
     }
     show {
         r06_the_path_of_a_run_is_in_its_drawing,

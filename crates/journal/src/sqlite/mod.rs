@@ -3,7 +3,7 @@
 //! `home` is the folder and its lock, `space` the reserve, `schema` the tables, `migrations` the migration of older
 //! ones, `encode` the preparation of an append, `dictionaries` the compression, `writer` the queue, `group` the group
 //! commit, `member` one append within it, `checkpoint` the WAL, `reader`, `tail`, `page`, `rows` and `activity` the
-//! reads, `remake` rebuilds the views.
+//! reads, `remake` rebuilds the views, `search` is the index of what was said, in a file of its own.
 //! The rules about which record may follow which are not here: they are in `chain`, for both journals.
 
 mod activity;
@@ -26,6 +26,7 @@ pub mod repair;
 mod retain;
 mod rows;
 mod schema;
+mod search;
 mod snapshot;
 mod space;
 mod statements;
@@ -51,6 +52,7 @@ use rusqlite::Connection;
 pub use dictionaries::store_uncompressed;
 pub use files::{FileStep, FileWatch, watch_files};
 pub use reader::Reader;
+pub use search::{Candidate, SearchIndex, WORD_CHARS};
 pub use space::SPACE_BYTES;
 
 use crate::{

@@ -72,6 +72,10 @@ pub struct SessionsListParams {
     /// Whether the archived sessions are listed, in place of the others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub archived: bool,
+    /// Words that all occur in one text of a session or in its title: only such sessions are listed, the one with the
+    /// latest such text first, each with a `snippet` of it. Upper and lower case are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
 }
 
 /// Result of `agents.list`.
@@ -107,6 +111,9 @@ pub struct SessionParams {
     /// The maximum number of items of the conversation; the last ones are returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
+    /// Return all that was said, in place of the summaries for which parts of it were left out; excludes `limit`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
 }
 
 /// Parameters of `sessions.audit`: the session or branch, the range, and whether to verify it.

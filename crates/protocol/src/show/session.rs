@@ -74,6 +74,9 @@ pub struct SessionSummary<R, Q> {
     /// What its runs have cost, in micro-dollars.
     #[serde(default)]
     pub cost: u64,
+    /// The text that a search found, around the first of its words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snippet: Option<String>,
     /// Whether it is archived.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub archived: bool,

@@ -23,7 +23,7 @@ pub(super) struct ExportArgs {
     /// Write Markdown, as without a format
     #[arg(long, conflicts_with = "json")]
     md: bool,
-    /// Write one JSON object, as `sessions show --json` prints it
+    /// Write one JSON object, in the form of `sessions show --json`
     #[arg(long)]
     json: bool,
     /// Write it into this file, which must not exist [default: stdout]
@@ -32,7 +32,8 @@ pub(super) struct ExportArgs {
 }
 
 pub(super) fn run(args: &ExportArgs, globals: &Globals) -> Result<(), CliError> {
-    let session = ask::<SessionsShow>(globals, SessionParams { session_key: args.key.clone(), limit: None })?;
+    let session =
+        ask::<SessionsShow>(globals, SessionParams { session_key: args.key.clone(), limit: None, whole: true })?;
     let text = if args.json { json(&session) } else { markdown(&session, &Zone::local()) };
     let Some(path) = &args.output else { return print(&text) };
     let written = File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));

@@ -24,12 +24,17 @@ const SESSIONS: usize = 50;
 const NAME_CELLS: usize = 18;
 const FOLDER_CELLS: usize = 14;
 const TITLE_CELLS: usize = 8;
+/// Cells of a title beside what a search found.
+const FOUND_TITLE_CELLS: usize = 20;
 
 /// List the sessions by their last activity: title, folder, messages, cost, state, age.
 #[derive(Debug, Args)]
 #[command(after_help = "A line has at most 80 columns. `limulus sessions show NAME` shows a session; with --json all \
                         sessions are\nprinted, in the order in which they were created.")]
 pub(super) struct ListArgs {
+    /// List the sessions in which all of these words were said, each with the place of the latest such text
+    #[arg(long, value_name = "WORDS", conflicts_with = "after")]
+    search: Option<String>,
     /// List the archived sessions
     #[arg(long)]
     archived: bool,
@@ -44,21 +49,30 @@ pub(super) struct ListArgs {
 pub(super) fn read(args: &ListArgs, globals: &Globals) -> Result<String, CliError> {
     let page = &args.page;
     let limit = page.limit().or((!args.json).then_some(SESSIONS));
-    let params =
-        SessionsListParams { limit, after: page.after.clone(), by_activity: !args.json, archived: args.archived };
+    let is_search = args.search.is_some() && !args.json;
+    let params = SessionsListParams {
+        // One more of a search says whether there are more.
+        limit: limit.map(|limit| limit + usize::from(is_search)),
+        after: page.after.clone(),
+        by_activity: !args.json,
+        archived: args.archived,
+        search: args.search.clone(),
+    };
     let SessionsListed { sessions, next, more } = ask::<SessionsList>(globals, params)?;
     let command = if args.archived { "sessions list --archived" } else { "sessions list" };
     if args.json {
         return Ok(page.with_next(json(&sessions), command, next, true));
     }
+    if let Some(words) = &args.search {
+        let shown = sessions.len().min(limit.unwrap_or(usize::MAX));
+        return Ok(lay_out_found(&sessions[..shown], words, shown < sessions.len()));
+    }
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
     let list = lay_out(&sessions, now, globals.environment.get("HOME"));
     let more = more.unwrap_or_default();
+    let limit = limit.unwrap_or_default();
     Ok(match next {
-        Some(next) => format!(
-            "{list}{more} more: limulus {command} --limit {}, or --after {next}\n",
-            limit.unwrap_or(0) + more as usize
-        ),
+        Some(next) => format!("{list}{more} more: limulus {command} --limit {limit} --after {next}\n"),
         None => list,
     })
 }
@@ -99,6 +113,29 @@ fn lay_out(sessions: &[Listed], now: Timestamp, user: Option<&str>) -> String {
 const TITLE: usize = 1;
 /// The columns whose numbers stand under each other.
 const NUMBERS: [usize; 2] = [3, 4];
+
+/// A line for each session in which something was found.
+fn lay_out_found(sessions: &[Listed], words: &str, more: bool) -> String {
+    if sessions.is_empty() {
+        return format!("no session holds “{}”\n", printable_line(words));
+    }
+    let mut list = String::new();
+    for session in sessions {
+        let name = session.key.strip_prefix("agent:main:").unwrap_or(&session.key);
+        let title = printable_line(session.title.as_deref().unwrap_or_default());
+        let snippet = printable_line(session.snippet.as_deref().unwrap_or_default());
+        let (name, title) = (cut_start(&printable_line(name), NAME_CELLS), cut(&title, FOUND_TITLE_CELLS));
+        let blanks = |text: &str, width: usize| " ".repeat(width.saturating_sub(cells(text)));
+        let (after_name, after_title) = (blanks(&name, NAME_CELLS), blanks(&title, FOUND_TITLE_CELLS));
+        let line = format!("{name}{after_name}  {title}{after_title}  {snippet}");
+        list.push_str(cut(&line, LINE_CELLS).trim_end());
+        list.push('\n');
+    }
+    if more {
+        list.push_str("there are more: --limit N\n");
+    }
+    list
+}
 
 /// A cell of this width.
 fn fitted(column: usize, cell: &str, width: usize) -> String {
@@ -214,7 +251,7 @@ main     fix the test of the parser  /w         1        running  3h\n";
         assert_eq!(text.lines().count(), 2);
         assert!(text.lines().all(|line| cells(line) <= 80), "{text}");
         assert!(
-            !text.contains('\u{1b}') && text.contains("…-project-1f6ab2") && text.contains("…e/tree/proj"),
+            !text.contains('\u{1b}') && text.contains("…-a-project-1f6ab2") && text.contains("…the/tree/proj"),
             "{text}"
         );
     }

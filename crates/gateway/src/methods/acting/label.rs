@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine::{BodyKind, Command, Content};
+use journal::SearchIndex;
 use protocol::method::{DeleteParams, LabelParams, Labelled, SessionDeleted};
 use tools::{FileStore, StoreLimits};
 use views::SessionKey;
@@ -37,6 +38,8 @@ pub(in crate::methods) async fn delete(caller: &Arc<Caller>, params: DeleteParam
     let service = Arc::clone(&caller.service);
     let erasing = tokio::task::spawn_blocking(move || {
         let erased = service.runtime.journal().erase_session(row.session)?;
+        // Behind it: whoever completes the index meanwhile finds no text any more.
+        SearchIndex::forget(service.home(), row.session)?;
         let store = FileStore::new(service.home().join("files"), StoreLimits::NONE);
         let files = store.forget(&erased.files);
         Ok(SessionDeleted {
