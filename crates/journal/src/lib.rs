@@ -32,7 +32,7 @@ pub use old::{Collected, ErasedSession, Old};
 pub use sqlite::store_uncompressed;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
-    Candidate, FileStep, FileWatch, Reader, SPACE_BYTES, SearchIndex, Sqlite, WORD_CHARS, check, repair, watch_files,
+    FileStep, FileWatch, IndexedText, Reader, SPACE_BYTES, SearchIndex, Sqlite, WORD_CHARS, check, repair, watch_files,
 };
 
 /// What one append stores: bodies, entries, progress and views, all of them or none.

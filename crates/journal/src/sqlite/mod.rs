@@ -52,7 +52,7 @@ use rusqlite::Connection;
 pub use dictionaries::store_uncompressed;
 pub use files::{FileStep, FileWatch, watch_files};
 pub use reader::Reader;
-pub use search::{Candidate, SearchIndex, WORD_CHARS};
+pub use search::{IndexedText, SearchIndex, WORD_CHARS};
 pub use space::SPACE_BYTES;
 
 use crate::{

@@ -44,7 +44,7 @@ pub struct SearchIndex {
 /// A text that may hold the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
-pub struct Candidate {
+pub struct IndexedText {
     /// Its number in the index: later texts have higher ones.
     pub id: i64,
     pub session: SessionId,
@@ -135,7 +135,7 @@ impl SearchIndex {
 
     /// The latest texts before one, or of all, that may hold these words. Words that are too short are not looked at:
     /// without any other, these are simply the latest texts.
-    pub fn candidates(&self, words: &[String], before: Option<i64>, limit: usize) -> Result<Vec<Candidate>, Error> {
+    pub fn candidates(&self, words: &[String], before: Option<i64>, limit: usize) -> Result<Vec<IndexedText>, Error> {
         let (before, limit) = (before.unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
         let parts: Vec<String> = words.iter().flat_map(|word| trigrams(word)).collect();
         let found = if parts.is_empty() {
@@ -149,10 +149,10 @@ impl SearchIndex {
         found.map_err(|error| unusable(&self.path, &error))
     }
 
-    fn rows(&self, sql: &str, parameters: impl rusqlite::Params) -> rusqlite::Result<Vec<Candidate>> {
+    fn rows(&self, sql: &str, parameters: impl rusqlite::Params) -> rusqlite::Result<Vec<IndexedText>> {
         let columns = |row: &rusqlite::Row<'_>| {
             let (session, hash) = (SessionId(Uuid::from_bytes(row.get(1)?)), Hash(row.get(2)?));
-            Ok(Candidate { id: row.get(0)?, session, hash })
+            Ok(IndexedText { id: row.get(0)?, session, hash })
         };
         self.connection.prepare_cached(sql)?.query_map(parameters, columns)?.collect()
     }
