@@ -64,6 +64,22 @@ pub(crate) fn r21_a_session_can_be_renamed() {
     home.run(&["audit", "one", "--verify"]).expect_code(0);
 }
 
+/// R21: a title of several words stands for the name, if only one session has it.
+#[test]
+pub(crate) fn r21_a_title_may_stand_for_the_name_of_its_session() {
+    let home = Home::new();
+    say(&home, "one", "hello");
+    say(&home, "two", "hello");
+    home.run(&["sessions", "rename", "one", "The parser"]).expect_code(0);
+    say(&home, "The  parser", "and then?");
+    assert_eq!(home.json(&["sessions", "show", "The parser"])["messages"], 2);
+    home.run(&["sessions", "archive", "The parser"]).expect_code(0);
+    assert!(row(&list(&home, &["--archived"]), "one").is_some());
+    home.run(&["sessions", "rename", "two", "The parser"]).expect_code(0);
+    home.run(&["sessions", "show", "The parser"]).expect_code(2);
+    home.run(&["sessions", "delete", "The parser", "--yes"]).expect_code(2);
+}
+
 /// R21: an archived session is in a list of its own until its next message.
 #[test]
 pub(crate) fn r21_an_archived_session_is_hidden_until_its_next_message() {
@@ -119,6 +135,8 @@ pub(crate) fn r21_nothing_of_a_deleted_session_is_left_readable() {
     assert_eq!(list(&home, &["--archived"]).lines().count(), 1);
     home.run(&["doctor"]).expect_code(0);
     home.run(&["audit", "one", "--verify"]).expect_code(0);
+    // A deletion that was interrupted is given again.
+    assert_eq!(home.json(&["sessions", "delete", "one", "--yes"])["bodies"], 0);
     say(&home, "one", "a new beginning");
     let json = home.json(&["sessions", "list"]);
     let one = json.as_array().expect("a list").iter().find(|session| session["key"] == "agent:main:one");

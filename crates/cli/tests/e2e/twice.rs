@@ -166,6 +166,7 @@ beside_an_owner! {
     sessions {
         r21_the_list_has_a_line_for_each_session_by_last_activity,
         r21_a_session_can_be_renamed,
+        r21_a_title_may_stand_for_the_name_of_its_session,
         r21_an_archived_session_is_hidden_until_its_next_message,
         r09_a_session_is_exported_as_markdown_or_json,
         r21_what_was_said_is_found_until_it_is_erased,

@@ -14,6 +14,7 @@ use crate::error::{CliError, Exit};
 use crate::prompt;
 use crate::show::human::{count, printable_line};
 use crate::show::{json, print};
+use crate::unnamed::named;
 
 /// Delete the conversation of a session: erase all of its texts and outputs, and what was kept of its files.
 #[derive(Debug, Args)]
@@ -40,7 +41,8 @@ impl Changed for SessionDeleted {
 
 pub(super) async fn run(args: DeleteArgs, globals: &Globals) -> Result<(), CliError> {
     // An owner would create a journal only to find nothing in it.
-    let row = lookup::session(&Reader::open(&globals.home)?, Some(&args.key))?;
+    let key = named(args.key.clone(), globals);
+    let row = lookup::session(&Reader::open(&globals.home)?, Some(&key))?;
     confirm(&args, &row.key)?;
     let params = DeleteParams { session_key: row.key };
     let call = async |client: &Client| client.call::<SessionsDelete>(params.clone()).await;

@@ -12,6 +12,7 @@ use crate::commands::follower::{Changed, change};
 use crate::error::CliError;
 use crate::show::human::printable_line;
 use crate::show::{json, print};
+use crate::unnamed::named;
 
 /// Give a session a title.
 #[derive(Debug, Args)]
@@ -49,7 +50,7 @@ impl Changed for Labelled {
 
 pub(super) async fn rename(args: RenameArgs, globals: &Globals) -> Result<(), CliError> {
     let title = args.title.join(" ");
-    let params = LabelParams { session_key: args.key, title: Some(title.clone()), archived: None };
+    let params = LabelParams { session_key: named(args.key, globals), title: Some(title.clone()), archived: None };
     let Labelled { session_key } = label(params, &args.writer, globals).await?;
     let title = title.trim();
     say(
@@ -63,7 +64,7 @@ pub(super) async fn rename(args: RenameArgs, globals: &Globals) -> Result<(), Cl
 }
 
 pub(super) async fn archive(args: ArchiveArgs, globals: &Globals) -> Result<(), CliError> {
-    let params = LabelParams { session_key: args.key, title: None, archived: Some(!args.undo) };
+    let params = LabelParams { session_key: named(args.key, globals), title: None, archived: Some(!args.undo) };
     let Labelled { session_key } = label(params, &args.writer, globals).await?;
     let what = if args.undo { "is listed again" } else { "is archived; its next message lists it again" };
     say(&args.writer, &session_key, &format!("{session_key} {what}\n"))
