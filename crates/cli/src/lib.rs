@@ -17,6 +17,7 @@ mod prompt;
 mod reading;
 mod render;
 mod retention;
+mod search_index;
 mod show;
 mod signals;
 mod unnamed;
@@ -30,7 +31,6 @@ use tokio::sync::oneshot;
 
 use args::{Cli, Command};
 use commands::runs::Following;
-use commands::sessions::Writing;
 use commands::undo::Way;
 use config::Globals;
 use error::CliError;
@@ -97,12 +97,7 @@ fn run(mut command: Command) -> Result<(), CliError> {
         Command::Status(args) => commands::status::run(args, &globals?),
         Command::Agents(args) => commands::agents::run(&args, &globals?),
         Command::Sessions(args) => match args.writing() {
-            Ok(Writing::End(end)) => wait_for(commands::end::run(end, &globals?)),
-            Ok(Writing::Compact(compact)) => wait_for(commands::compact::run(compact, &globals?)),
-            Ok(Writing::Cleanup(cleanup)) => {
-                let globals = globals?;
-                wait_for(commands::cleanup::write(&cleanup, &globals))
-            }
+            Ok(writing) => wait_for(commands::sessions::write(writing, &globals?)),
             Err(args) => commands::sessions::run(args, &globals?),
         },
         Command::Diff(args) => commands::diff::run(args, &globals?),

@@ -1,7 +1,10 @@
 //! Commands that name no session mean that of the folder in which they are given: one place fills it in for all of them.
-//! Commands that mean every session where none is named are not here.
+//! Commands that mean every session where none is named are not here. A title may stand for a name.
 
 use config::{Globals, default_session};
+use engine::{SessionRow, Visibility};
+use journal::{Read as _, Reader};
+use views::SessionKey;
 
 use crate::args::Command;
 use crate::commands::budget::BudgetArgs;
@@ -23,13 +26,34 @@ impl<'a> SessionArgument<'a> {
     }
 }
 
-/// Fills in the session of a command that names none.
+/// Fills in the session of a command that names none, and the name of one that is named by its title.
 pub(crate) fn fill_in(command: &mut Command, globals: &Globals) {
-    if let Some(SessionArgument { key, workspace }) = argument(command)
-        && key.is_none()
-    {
-        *key = Some(default_session(globals, workspace));
+    let Some(SessionArgument { key, workspace }) = argument(command) else { return };
+    *key = Some(match key.take() {
+        Some(text) => named(text, globals),
+        None => default_session(globals, workspace),
+    });
+}
+
+/// The name of a session that somebody named: of the only one with this title, if the text cannot be a name because it has
+/// blanks.
+pub(crate) fn named(text: String, globals: &Globals) -> String {
+    if SessionKey::parse(Some(&text)).is_ok() {
+        return text;
     }
+    only_with_title(&text, globals).unwrap_or(text)
+}
+
+fn only_with_title(text: &str, globals: &Globals) -> Option<String> {
+    let title = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let reader = Reader::open(&globals.home).ok()?;
+    let has_title = |row: &SessionRow| {
+        let given = row.title.and_then(|given| reader.body(&given.hash).ok().flatten());
+        row.visibility != Visibility::Deleted && given.is_some_and(|given| *given == *title.as_bytes())
+    };
+    let mut rows = reader.sessions().ok()?.into_iter().filter(has_title);
+    let first = rows.next()?;
+    rows.next().is_none().then_some(first.key)
 }
 
 /// Where a command has its session; none if it needs none, as when it names a run.

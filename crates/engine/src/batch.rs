@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::body::{Body, Content};
-use crate::event::{Durability, Event, Outcome, QueueMode, ReceiptState, StopReason, Usage};
+use crate::event::{Durability, Event, Outcome, QueueMode, ReceiptState, StopReason, Usage, Visibility};
 use crate::ids::{BranchId, CallId, Hash, MessageId, RunId, Seq, SessionId, Timestamp};
 use crate::state::LegState;
 use crate::tables::budget::{Allowance, Spent};
@@ -83,6 +83,14 @@ pub struct SessionRow {
     /// What its ended runs have spent, and the limits that were set for it; none in a row of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub totals: Option<SessionTotals>,
+    /// The title that somebody gave it; none = the first words of its first message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<Body>,
+    #[serde(default, skip_serializing_if = "Visibility::is_listed")]
+    pub visibility: Visibility,
+    /// When an earlier conversation of it was deleted: what came before belongs to no conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_at: Option<Timestamp>,
 }
 
 /// What the ended runs of a session have spent, with the bytes that belong to no run, and the limits that were set.

@@ -151,6 +151,16 @@ pub enum Command {
     Reset,
     /// Change a setting of the session.
     Override(Override),
+    /// Give the session a title, or show it elsewhere.
+    Label {
+        /// The title; an empty one = the first words of its first message; none = as before.
+        title: Option<Content>,
+        /// Whether it is archived; none = as before.
+        archived: Option<bool>,
+    },
+    /// Delete its conversation: nothing of it is shown any more, and the next message begins a new one. No run may be
+    /// unfinished, no message wait, no command run in the background.
+    Delete,
     /// Go back to a checkpoint. Reserved for R17: the machine refuses it as unsupported.
     Rewind,
     /// Begin another session at a checkpoint. Reserved for R17: the machine refuses it as unsupported.

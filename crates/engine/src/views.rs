@@ -18,6 +18,7 @@ pub struct Touched {
 
 impl Touched {
     /// Takes note of an event. `session` is the state before it.
+    #[expect(clippy::too_many_lines, reason = "a line for each kind of event")]
     pub fn note(&mut self, session: &Session, settings: Option<&Settings>, event: &Event, at: Timestamp) {
         match event {
             Event::MessageAccepted(e) => self.messages.push(e.message),
@@ -68,6 +69,7 @@ impl Touched {
             | Event::Resumed(_)
             | Event::LifecycleChanged(_)
             | Event::OverrideSet(_)
+            | Event::SessionLabelled(_)
             | Event::DeliveryStarted(_)
             | Event::DeliveryEnded(_)
             | Event::ProcessAdopted(_)
@@ -186,6 +188,9 @@ fn session_row(session: &Session) -> SessionRow {
         unfinished: goes_on || ends || session.undo.is_some() || !session.pending_reports.is_empty(),
         trouble,
         totals: Some(SessionTotals { spent: session.spent, allowance: session.allowance }),
+        title: session.title,
+        visibility: session.visibility,
+        begun_at: session.begun_at,
     }
 }
 

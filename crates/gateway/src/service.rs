@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use engine::{ReceiptState, RunId, SessionRow, Timestamp};
-use journal::{Collected, Journal, Read};
+use journal::{Collected, Journal, Read, SearchIndex};
 use protocol::deprecated::Deprecated;
 use protocol::limits::ALL_BUFFERED_BYTES;
 use runtime::{IdlePolicy, Options, Resolver, Runtime};
@@ -22,6 +22,8 @@ use crate::error::Error;
 use crate::events::Hub;
 use crate::methods;
 
+/// Pages of 500 entries that are added to the index for searches without a pause.
+const FILL_PAGES: usize = 4;
 /// Bytes that are buffered between a command and the service in its own process.
 const PIPE_BYTES: usize = 64 << 10;
 
@@ -222,6 +224,17 @@ impl Service {
     /// Erases texts and outputs that are older than this many days and that no session needs. May block.
     pub fn erase(&self, days: u32) -> Result<Collected, Error> {
         methods::erase(self, methods::before(self.runtime.clock().now(), days))
+    }
+
+    /// Adds some of what was said to the index for searches, unless a session is at work. True if nothing is left for now;
+    /// an index that cannot be used is left to the next search, which says so. May block.
+    pub fn fill_search(&self) -> bool {
+        let journal = self.runtime.journal();
+        if !journal.unfinished().is_ok_and(|rows| rows.is_empty()) {
+            return true;
+        }
+        let filled = SearchIndex::open(&self.home).and_then(|mut index| index.fill(&**journal, FILL_PAGES));
+        filled.unwrap_or(true)
     }
 
     async fn resume_one(&self, row: &SessionRow) -> Result<(), Error> {

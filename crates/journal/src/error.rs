@@ -144,6 +144,13 @@ pub enum Error {
     /// An entry names a body that is not stored.
     #[error("an entry of {branch} names the body {hash}, which is not stored")]
     MissingBody { branch: BranchId, hash: Hash },
+    /// The index of what was said cannot be used. The journal is not affected.
+    #[error("nothing can be searched: {} cannot be written ({detail})", path.display())]
+    Search {
+        path: PathBuf,
+        /// The error of SQLite or of the operating system.
+        detail: String,
+    },
     /// A constraint of the tables failed that no other check covers.
     #[error("the append breaks a rule of the store: {detail}")]
     Constraint {
@@ -201,9 +208,12 @@ impl Error {
             | Self::Erased { .. }
             | Self::Regression { .. }
             | Self::Unreadable { .. } => Kind::Damaged,
-            Self::Unwritable { .. } | Self::Full { .. } | Self::Failed { .. } | Self::Poisoned { .. } | Self::Gone => {
-                Kind::Store
-            }
+            Self::Unwritable { .. }
+            | Self::Full { .. }
+            | Self::Failed { .. }
+            | Self::Search { .. }
+            | Self::Poisoned { .. }
+            | Self::Gone => Kind::Store,
             Self::Gap { .. }
             | Self::UnknownBranch { .. }
             | Self::BranchTaken { .. }

@@ -20,18 +20,20 @@ use std::sync::Arc;
 
 use engine::{
     ApprovalRow, Batch, BranchId, Epoch, Event, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq,
-    SessionId, SessionRow, Timestamp,
+    SessionId, SessionRow, Timestamp, Visibility,
 };
 
 pub use error::{Error, Kind};
 pub use lineage::{Segment, Snapshot, Start, StoredLineage, Unsaved};
 pub use memory::Memory;
-pub use old::{Collected, Old};
+pub use old::{Collected, ErasedSession, Old};
 #[cfg(feature = "sqlite")]
 #[doc(hidden)]
 pub use sqlite::store_uncompressed;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{FileStep, FileWatch, Reader, SPACE_BYTES, Sqlite, check, repair, watch_files};
+pub use sqlite::{
+    FileStep, FileWatch, IndexedText, Reader, SPACE_BYTES, SearchIndex, Sqlite, WORD_CHARS, check, repair, watch_files,
+};
 
 /// What one append stores: bodies, entries, progress and views, all of them or none.
 #[derive(Debug, Clone)]
@@ -109,6 +111,15 @@ pub struct Open {
     pub head: (Seq, Epoch),
     /// Ordered by effect and offset. The records have no seq.
     pub progress: Vec<Record>,
+}
+
+/// Sessions by their last activity, latest first.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct ByActivity {
+    pub rows: Vec<SessionRow>,
+    /// How many more there are.
+    pub more: usize,
 }
 
 /// Read access to a journal, for its owner and for other processes.
@@ -197,6 +208,31 @@ pub trait Read: Send + Sync {
     /// The last `limit` sessions that were created before this one, or of all sessions; no other rows are read.
     fn sessions_before(&self, before: Option<SessionId>, limit: usize) -> Result<Vec<SessionRow>, Error>;
 
+    /// The `limit` sessions with the last activity, latest first, of those that are shown in this list, and how many
+    /// more there are. With `after`, those that follow it in this order.
+    fn sessions_by_activity(
+        &self,
+        shown: Visibility,
+        after: Option<(Timestamp, SessionId)>,
+        limit: usize,
+    ) -> Result<ByActivity, Error> {
+        let of = |row: &SessionRow| (row.last_activity, row.session);
+        let mut rows: Vec<_> = self.sessions()?.into_iter().filter(|row| row.visibility == shown).collect();
+        rows.retain(|row| after.is_none_or(|after| of(row) < after));
+        rows.sort_by_key(|row| std::cmp::Reverse(of(row)));
+        let more = rows.len().saturating_sub(limit);
+        rows.truncate(limit);
+        Ok(ByActivity { rows, more })
+    }
+
+    /// The first message of a session that was accepted after this time, and how many there are.
+    fn first_message(&self, session: SessionId, after: Option<Timestamp>) -> Result<(Option<ReceiptRow>, u64), Error> {
+        let mut receipts = self.receipts(session)?;
+        receipts.retain(|receipt| after.is_none_or(|after| receipt.accepted_at > after));
+        let count = receipts.len() as u64;
+        Ok((receipts.into_iter().next(), count))
+    }
+
     /// The sessions that an owner must resume.
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error>;
 
@@ -264,6 +300,12 @@ pub trait Journal: Read {
     /// is stored again. May block. A journal in memory has nothing old, so it erases nothing.
     fn erase(&self, _old: &Old<'_>) -> Result<Collected, Error> {
         Ok(Collected::default())
+    }
+
+    /// Erases the content of all bodies that only this session names; readers get no content of it. Its entries stay,
+    /// and its settings. No entry of it may name a body that is needed: its conversation was deleted. May block.
+    fn erase_session(&self, _session: SessionId) -> Result<ErasedSession, Error> {
+        Ok(ErasedSession::default())
     }
 
     /// Whether an append that failed with [`Error::Full`] is worth a retry: asks the file system and writes nothing.

@@ -1,6 +1,6 @@
 //! What counts as old in a journal, and the result of erasing it.
 
-use engine::Timestamp;
+use engine::{Hash, Timestamp};
 
 /// The result of a collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -20,4 +20,13 @@ pub struct Old<'a> {
     pub before: Timestamp,
     /// The serialized states of all sessions that may continue. Bodies that they name stay.
     pub states: &'a [Vec<u8>],
+}
+
+/// What was erased of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ErasedSession {
+    /// Its texts and outputs that no other session names.
+    pub collected: Collected,
+    /// The contents of files that only its entries name. The journal does not hold them.
+    pub files: Vec<Hash>,
 }

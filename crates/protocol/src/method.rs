@@ -4,6 +4,7 @@ mod acting;
 mod files;
 mod history;
 mod holding;
+mod labels;
 mod profiles;
 mod reading;
 mod spending;
@@ -12,6 +13,7 @@ pub use acting::*;
 pub use files::*;
 pub use history::*;
 pub use holding::*;
+pub use labels::*;
 pub use profiles::*;
 pub use reading::*;
 pub use spending::*;
@@ -158,6 +160,10 @@ methods! {
     SessionsResume "sessions.resume": ResumeParams => Resumed;
     /// Terminates a session: its run, its queue and its background commands. Responds when all have ended.
     SessionsEnd "sessions.end": EndParams => SessionEnded;
+    /// Gives a session a title, or archives it.
+    SessionsLabel "sessions.label": LabelParams => Labelled;
+    /// Deletes the conversation of a session: all of its texts and outputs are erased. Responds when they are.
+    SessionsDelete "sessions.delete": DeleteParams => SessionDeleted;
     /// Permanently erases old texts and outputs that no session needs.
     SessionsCleanup "sessions.cleanup": CleanupParams => CleanedUp;
     /// Cancels a waiting message.

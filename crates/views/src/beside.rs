@@ -18,7 +18,7 @@ pub struct Beside<'a> {
     /// The home.
     pub source: &'a Source<'a>,
     memory: Option<u64>,
-    budgets: RefCell<BTreeMap<Hash, Budget>>,
+    of_settings: RefCell<BTreeMap<Hash, OfSettings>>,
     /// What all sessions share.
     pub pool: SharedPool,
 }
@@ -27,7 +27,7 @@ impl<'a> Beside<'a> {
     /// Asks the system about the owner of the home.
     pub fn new(source: &'a Source<'a>) -> Self {
         let memory = owner(source.home).and_then(|owner| owner.resident_bytes);
-        Self { source, memory, budgets: RefCell::default(), pool: SharedPool::default() }
+        Self { source, memory, of_settings: RefCell::default(), pool: SharedPool::default() }
     }
 
     /// The flags of a session, of which the journal does not know that it waits for space on the disk.
@@ -70,13 +70,23 @@ impl<'a> Beside<'a> {
     }
 
     fn budget(&self, run: Option<&RunRow>) -> Result<Budget, Error> {
-        let Some(run) = run else { return Ok(Budget::default()) };
-        if let Some(known) = self.budgets.borrow().get(&run.settings) {
+        run.map_or_else(|| Ok(Budget::default()), |run| Ok(self.settings(run)?.budget))
+    }
+
+    /// The folder in which a run works; none if its settings were erased.
+    pub(crate) fn folder(&self, run: &RunRow) -> Result<Option<String>, Error> {
+        Ok(Some(self.settings(run)?.folder).filter(|folder| !folder.is_empty()))
+    }
+
+    fn settings(&self, run: &RunRow) -> Result<OfSettings, Error> {
+        if let Some(known) = self.of_settings.borrow().get(&run.settings) {
             return Ok(known.clone());
         }
-        let budget = budget_of(self.source.read, run)?;
-        self.budgets.borrow_mut().insert(run.settings, budget.clone());
-        Ok(budget)
+        let settings = settings_of(self.source.read, run)?;
+        let of = settings.map(|settings| OfSettings { budget: settings.budget, folder: settings.workspace });
+        let of = of.unwrap_or_default();
+        self.of_settings.borrow_mut().insert(run.settings, of.clone());
+        Ok(of)
     }
 }
 
@@ -92,10 +102,20 @@ pub(crate) fn at_rest(row: &SessionRow, totals: &SessionTotals, configured: &Bud
     resources.with_tokens(&totals.spent, &totals.allowance.or(configured.session), &configured.reserves.session)
 }
 
+/// What is shown of the settings of a run.
+#[derive(Debug, Clone, Default)]
+struct OfSettings {
+    budget: Budget,
+    folder: String,
+}
+
 /// The configured limits of a run.
 pub(crate) fn budget_of(read: &dyn Read, run: &RunRow) -> Result<Budget, Error> {
-    let settings = read.body(&run.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok());
-    Ok(settings.map(|settings| settings.budget).unwrap_or_default())
+    Ok(settings_of(read, run)?.map(|settings| settings.budget).unwrap_or_default())
+}
+
+fn settings_of(read: &dyn Read, run: &RunRow) -> Result<Option<Settings>, Error> {
+    Ok(read.body(&run.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok()))
 }
 
 /// How the last run of a session that has ended did so.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Body, EffectId, Event, Item, ItemAt, Seq, Session, Settings, Window, text_tokens};
+use engine::{
+    Body, EffectId, Event, Item, ItemAt, Seq, Session, SessionLabelled, Settings, Visibility, Window, text_tokens,
+};
 use journal::{Read, StoredLineage};
 use protocol::show::{ContextKind, ContextPart, ContextStory};
 use runtime::prompt;
@@ -29,7 +31,9 @@ pub fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
                 let items = session.transcript.before(e.kept_from);
                 all.insert(e.compaction, items);
             }
-            Event::Reset(_) => all.clear(),
+            Event::Reset(_) | Event::SessionLabelled(SessionLabelled { visibility: Some(Visibility::Deleted), .. }) => {
+                all.clear();
+            }
             _ => {}
         },
         |_| {},

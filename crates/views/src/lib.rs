@@ -12,12 +12,14 @@ mod explain;
 pub mod files;
 mod fold;
 mod interrupted;
+mod label;
 pub mod lookup;
 mod owner;
 pub mod reply;
 pub mod run;
 #[cfg(any(test, feature = "scene"))]
 pub mod scene;
+pub mod search;
 mod sentence;
 pub mod session;
 mod session_key;

@@ -251,6 +251,10 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
             [] => "done".to_owned(),
             left => format!("done, but {} stayed as they were", count(left.len(), "file")),
         },
+        Event::SessionLabelled(e) => match (e.title.is_some(), e.visibility) {
+            (true, _) => "the session has another title".to_owned(),
+            (false, visibility) => format!("the session is {}", name(&visibility.unwrap_or_default())),
+        },
         Event::OverrideSet(e) => e.model.clone().unwrap_or_else(|| "the agent's model".to_owned()),
         _ => return Ok(None),
     }))

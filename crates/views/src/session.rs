@@ -15,6 +15,7 @@ use protocol::show::{
 
 use super::beside::{Beside, last_outcome};
 use super::fold::{fold, removed_to};
+use super::label::{Label, label};
 use super::lookup;
 use super::run;
 use super::{Source, Texts};
@@ -35,7 +36,8 @@ pub fn list(beside: &Beside<'_>, row: &SessionRow) -> Result<Listed, Error> {
     let last = lookup::last(read, row)?;
     let resources = beside.of_session(row, session.as_ref(), last.as_ref().and_then(|found| found.row.as_ref()))?;
     let next_recovery = session.as_ref().and_then(Session::next_recovery).map(Into::into);
-    let summary = summary(beside, row, (flags, resources), queue, last.as_ref().map(run::of))?;
+    let label = label(beside, row, last.as_ref().and_then(|found| found.row.as_ref()))?;
+    let summary = summary(beside, row, (flags, resources), (queue, label), last.as_ref().map(run::of))?;
     Ok(Listed { next_recovery, ..summary })
 }
 
@@ -93,8 +95,9 @@ pub fn show(source: &Source<'_>, row: &SessionRow, limit: Option<usize>, texts: 
     let queue = queue.collect::<Result<Vec<_>, Error>>()?;
     let beside = Beside::new(source);
     let resources = beside.of_session(row, Some(&session), run.as_ref().and_then(|found| found.row.as_ref()))?;
+    let label = label(&beside, row, run.as_ref().and_then(|found| found.row.as_ref()))?;
     let run = run.map(|found| run::project(&beside, &found, &line, texts)).transpose()?;
-    let mut shown = summary(&beside, row, (session.flags(), resources), queue, run)?;
+    let mut shown = summary(&beside, row, (session.flags(), resources), (queue, label), run)?;
     (shown.lifecycle, shown.run_state) = (session.lifecycle.kind(), session.run_state());
     (shown.removed_to, shown.transcript) = (removed_to(&line), Some(transcript));
     shown.next_recovery = session.next_recovery().map(Into::into);
@@ -102,11 +105,30 @@ pub fn show(source: &Source<'_>, row: &SessionRow, limit: Option<usize>, texts: 
     Ok(shown)
 }
 
+/// The same with all that was said since the conversation began, in place of summaries of it.
+pub fn show_whole(source: &Source<'_>, row: &SessionRow, texts: Texts<'_>) -> Result<Shown, Error> {
+    let mut shown = show(source, row, Some(0), texts)?;
+    let mut said: Vec<(Seq, Item)> = vec![];
+    fold(&source.read.history(row.branch)?, |transition| {
+        let (seq, transcript) = (transition.entry.seq, &transition.session.transcript);
+        if transcript.items().is_empty() {
+            return said.clear();
+        }
+        let items = transcript.items().iter().zip(transcript.seqs()).rev();
+        let new = items.take_while(|(_, at)| **at == seq).filter(|(item, _)| !matches!(item, Item::Summary { .. }));
+        let new: Vec<_> = new.map(|(item, _)| (seq, item.clone())).collect();
+        said.extend(new.into_iter().rev());
+    })?;
+    let stories = said.iter().map(|(seq, item)| item_story(item, Some(*seq), texts));
+    shown.transcript = Some(stories.collect::<Result<_, _>>()?);
+    Ok(shown)
+}
+
 fn summary<R, Q>(
     beside: &Beside<'_>,
     row: &SessionRow,
     (flags, resources): (Flags, Resources),
-    queue: Vec<Q>,
+    (queue, label): (Vec<Q>, Label),
     run: Option<R>,
 ) -> Result<SessionSummary<R, Q>, Error> {
     Ok(SessionSummary {
@@ -122,6 +144,12 @@ fn summary<R, Q>(
         resources,
         created_at: row.created_at,
         last_activity: row.last_activity,
+        title: label.title,
+        folder: label.folder,
+        messages: label.messages,
+        cost: label.cost,
+        snippet: None,
+        archived: label.archived,
         trouble: row.trouble.clone(),
         next_recovery: None,
         queue,

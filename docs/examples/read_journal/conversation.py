@@ -66,6 +66,7 @@ class Session:
         self.session = self.key = self.agent = self.created_at = None
         self.messages, self.items, self.runs, self.asked = {}, [], {}, set()
         self.dropped = []
+        self.title, self.visibility, self.begun_at = None, "listed", None
         self.run, self.missing_calls, self.faults, self.place = None, [], [], None
         self.lifecycle, self.last_activity = "initializing", 0
         # Becomes False at the first entry that cannot be folded.
@@ -79,6 +80,8 @@ class Session:
         self.session, self.key, self.agent = state["id"], state["key"], state["agent"]
         self.created_at, self.messages = state["created_at"], state["messages"]
         self.last_activity, self.dropped = state["last_activity"], state["dropped"]
+        self.title, self.begun_at = state.get("title"), state.get("begun_at")
+        self.visibility = state.get("visibility", "listed")
         transcript = state["transcript"]
         self.items = [{"seq": seq, **item} for seq, item in zip(transcript["seqs"], transcript["items"])]
         life = state["lifecycle"]
@@ -149,7 +152,7 @@ class Session:
                 self.run.usage[name] += event.get("usage", {}).get(name, 0)
 
     def on_message_accepted(self, event, seq, at):
-        id_ = event["message"]
+        id_, self.visibility = event["message"], "listed"
         message = {"body": event["body"], "key": event["key"], "mode": event["mode"], "state": "queued", "run": id_}
         if event.get("place") == "both":
             message["steer"] = {"state": "queued", "run": id_}
@@ -213,6 +216,14 @@ class Session:
 
     def on_reset(self, event, seq, at):
         self.items, self.missing_calls = [], []
+
+    def on_session_labelled(self, event, seq, at):
+        if event.get("title"):
+            self.title = event["title"] if event["title"]["bytes"] > 0 else None
+        self.visibility = event.get("visibility", self.visibility)
+        if event.get("visibility") == "deleted":
+            self.on_reset(event, seq, at)
+            self.dropped, self.title, self.begun_at = [], None, at
 
     def on_compacted(self, event, seq, at):
         def stays(item):

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use config::{Environment, Globals, default_session};
-use engine::{SessionRow, Settings};
+use engine::{SessionRow, Settings, Visibility};
 use journal::{Read as _, Reader};
 use views::SessionKey;
 
@@ -90,8 +90,9 @@ impl Conversation {
         let key = self.key.to_string();
         let reader = Reader::open(&globals.home).ok();
         let row = reader.as_ref().and_then(|reader| reader.session(&key).ok().flatten());
-        let messages = row.as_ref().zip(reader.as_ref()).and_then(|(row, reader)| reader.receipts(row.session).ok());
-        let messages = messages.map_or(0, |messages| messages.len());
+        let of = row.as_ref().zip(reader.as_ref());
+        let messages = of.and_then(|(row, reader)| reader.first_message(row.session, row.begun_at).ok());
+        let messages = messages.map_or(0, |(_, messages)| messages as usize);
         let first = line(&key, settings, &globals.environment, row.as_ref(), messages);
         let has_main = || reader.as_ref().is_some_and(|reader| reader.session(MAIN).is_ok_and(|main| main.is_some()));
         let is_first = row.is_none() && self.is_default && key != MAIN && has_main();
@@ -105,7 +106,11 @@ fn choose(own: SessionKey, which: Which, globals: &Globals) -> Result<SessionKey
     let chosen = match which {
         Which::Own => None,
         Which::New => rows.iter().map(|(number, _)| *number).max().map(|last| last.max(1) + 1),
-        Which::Last => rows.iter().max_by_key(|(_, row)| row.last_activity).map(|(number, _)| *number),
+        Which::Last => rows
+            .iter()
+            .filter(|(_, row)| row.visibility != Visibility::Deleted)
+            .max_by_key(|(_, row)| row.last_activity)
+            .map(|(number, _)| *number),
     };
     match chosen.filter(|number| *number > 1) {
         Some(number) => Ok(SessionKey::parse(Some(&format!("{own}-{number}")))?),
@@ -149,7 +154,7 @@ fn line(
 }
 
 /// A path with `~` for the user's folder.
-fn below_user(path: &str, user: Option<&str>) -> String {
+pub(super) fn below_user(path: &str, user: Option<&str>) -> String {
     let below = user.and_then(|user| Path::new(path).strip_prefix(user).ok());
     match below.map(|below| below.display().to_string()) {
         Some(below) if below.is_empty() => "~".to_owned(),

@@ -165,7 +165,8 @@ fn list(globals: &Globals, session: Option<String>, as_json: bool) -> Result<(),
     };
     let mut waiting = vec![];
     for key in keys {
-        let shown = ask::<SessionsShow>(globals, SessionParams { session_key: Some(key), limit: Some(0) })?;
+        let shown =
+            ask::<SessionsShow>(globals, SessionParams { session_key: Some(key), limit: Some(0), whole: false })?;
         waiting.extend(shown.queue.into_iter().map(|queued| Waiting { session: shown.key.clone(), queued }));
     }
     print(&if as_json { json(&waiting) } else { lay_out(&waiting, &Zone::local()) })

@@ -25,7 +25,7 @@ use crate::opening::say_damage;
 use crate::output::say;
 use crate::show::print;
 use crate::signals::{self, Insists};
-use crate::{idle, retention};
+use crate::{idle, retention, search_index};
 
 /// Own the home without a terminal: resume unfinished runs, serve clients on its socket.
 #[derive(Debug, Args)]
@@ -87,7 +87,8 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     client::adopt(&globals.home)?;
     let (service, mut notes) = start(journal, program, config, globals);
     watch()?;
-    let keeper = Arc::clone(&service);
+    let (keeper, filler) = (Arc::clone(&service), Arc::clone(&service));
+    let fill = move || filler.fill_search();
     let erase = move |days| keeper.erase(days).map_err(CliError::from);
     say_damage(&service);
     socket::raise_file_limit();
@@ -114,6 +115,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
             }
             () = reporter.notes(&mut notes) => {}
             () = idle::supervise(&service, globals, |note| say!("limulus: {note}")) => {}
+            () = search_index::supervise(fill) => {}
             () = retention::supervise(erase, globals, |note| say!("limulus: {note}")) => {}
         }
         Ok::<(), CliError>(())

@@ -1,23 +1,29 @@
 //! `limulus sessions list`, `sessions show` and `sessions context`. `end` and `compact` hold the writing commands.
 
+mod delete;
+mod export;
+mod label;
+mod list;
+
 use clap::{Args, Subcommand};
 use config::Globals;
 use engine::Flags;
-use protocol::method::{
-    ContextParams, SessionParams, SessionsContext, SessionsList, SessionsListParams, SessionsListed, SessionsShow,
-};
-use protocol::show::{ContextStory, ItemStory, Listed, ProcessStory, Role, Shown};
+use protocol::method::{ContextParams, SessionParams, SessionsContext, SessionsShow};
+use protocol::show::{ContextStory, ItemStory, ProcessStory, Role, Shown};
 use views::name;
 
 use super::cleanup::CleanupArgs;
 use super::compact::CompactArgs;
 use super::end::EndArgs;
-use crate::args::PageArgs;
 use crate::error::CliError;
 use crate::reading::ask;
 use crate::show::human::{Page, Zone, columns, count, excerpt, next_recovery, resources};
 use crate::show::{json, print};
 use crate::unnamed::SessionArgument;
+use delete::DeleteArgs;
+use export::ExportArgs;
+use label::{ArchiveArgs, RenameArgs};
+use list::ListArgs;
 
 /// List, show, compact, clean up and end conversations.
 #[derive(Debug, Args)]
@@ -32,7 +38,13 @@ impl SessionsArgs {
         match &mut self.command {
             SessionsCommand::Show { key, .. } | SessionsCommand::Context { key, .. } => Some(SessionArgument::of(key)),
             SessionsCommand::Compact(args) => Some(SessionArgument::of(&mut args.key)),
-            SessionsCommand::List { .. } | SessionsCommand::Cleanup(_) | SessionsCommand::End(_) => None,
+            SessionsCommand::Export(args) => Some(SessionArgument::of(&mut args.key)),
+            SessionsCommand::List(_)
+            | SessionsCommand::Cleanup(_)
+            | SessionsCommand::End(_)
+            | SessionsCommand::Rename(_)
+            | SessionsCommand::Archive(_)
+            | SessionsCommand::Delete(_) => None,
         }
     }
 
@@ -41,6 +53,9 @@ impl SessionsArgs {
         match self.command {
             SessionsCommand::End(end) => Ok(Writing::End(end)),
             SessionsCommand::Compact(compact) => Ok(Writing::Compact(compact)),
+            SessionsCommand::Rename(args) => Ok(Writing::Rename(args)),
+            SessionsCommand::Archive(args) => Ok(Writing::Archive(args)),
+            SessionsCommand::Delete(args) => Ok(Writing::Delete(args)),
             SessionsCommand::Cleanup(cleanup) if cleanup.writes() => Ok(Writing::Cleanup(cleanup)),
             command => Err(Self { command }),
         }
@@ -52,18 +67,15 @@ pub(crate) enum Writing {
     End(EndArgs),
     Compact(CompactArgs),
     Cleanup(CleanupArgs),
+    Rename(RenameArgs),
+    Archive(ArchiveArgs),
+    Delete(DeleteArgs),
 }
 
 #[derive(Debug, Subcommand)]
 enum SessionsCommand {
-    /// List all sessions: state, queue, last activity
-    List {
-        #[command(flatten)]
-        page: PageArgs,
-        /// Print a JSON array
-        #[arg(long)]
-        json: bool,
-    },
+    /// List the sessions by their last activity: title, folder, messages, cost, state, age
+    List(ListArgs),
     /// Show a session: its conversation, its background processes, its queue, its run
     Show {
         /// NAME, or agent:AGENT:NAME [default: that of this folder]
@@ -83,6 +95,14 @@ enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Write the conversation of a session as Markdown or JSON
+    Export(ExportArgs),
+    /// Give a session a title
+    Rename(RenameArgs),
+    /// Hide a session from the list until its next message
+    Archive(ArchiveArgs),
+    /// Delete the conversation of a session: erase all of its texts and outputs, and what was kept of its files
+    Delete(DeleteArgs),
     /// Compact the history of a session: a summary replaces all but its newest part; the journal keeps the original
     Compact(CompactArgs),
     /// Erase old texts and outputs that no session needs; without --enforce, only count them
@@ -91,17 +111,24 @@ enum SessionsCommand {
     End(EndArgs),
 }
 
+/// Runs a command of this folder that writes.
+pub(crate) async fn write(command: Writing, globals: &Globals) -> Result<(), CliError> {
+    match command {
+        Writing::End(args) => super::end::run(args, globals).await,
+        Writing::Compact(args) => super::compact::run(args, globals).await,
+        Writing::Cleanup(args) => super::cleanup::write(&args, globals).await,
+        Writing::Rename(args) => label::rename(args, globals).await,
+        Writing::Archive(args) => label::archive(args, globals).await,
+        Writing::Delete(args) => delete::run(args, globals).await,
+    }
+}
+
 pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError> {
     let zone = Zone::local();
     print(&match args.command {
-        SessionsCommand::List { page, json: as_json } => {
-            let params = SessionsListParams { limit: page.limit(), after: page.after.clone() };
-            let SessionsListed { sessions, next } = ask::<SessionsList>(globals, params)?;
-            let list = if as_json { json(&sessions) } else { lay_out_list(&sessions, &zone) };
-            page.with_next(list, "sessions list", next, as_json)
-        }
+        SessionsCommand::List(args) => list::read(&args, globals)?,
         SessionsCommand::Show { key, json: as_json } => {
-            let session = ask::<SessionsShow>(globals, SessionParams { session_key: key, limit: None })?;
+            let session = ask::<SessionsShow>(globals, SessionParams { session_key: key, ..SessionParams::default() })?;
             if as_json { json(&session) } else { lay_out(&session, &zone) }
         }
         SessionsCommand::Context { key, dropped, json: as_json } => {
@@ -109,25 +136,15 @@ pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError>
             if as_json { json(&context) } else { lay_out_context(&context, dropped) }
         }
         SessionsCommand::Cleanup(args) => return super::cleanup::read(&args, globals),
-        SessionsCommand::End(_) | SessionsCommand::Compact(_) => {
+        SessionsCommand::Export(args) => return export::run(&args, globals),
+        SessionsCommand::End(_)
+        | SessionsCommand::Compact(_)
+        | SessionsCommand::Rename(_)
+        | SessionsCommand::Archive(_)
+        | SessionsCommand::Delete(_) => {
             return Err(CliError::bug("a command that writes was taken for one that reads"));
         }
     })
-}
-
-fn lay_out_list(sessions: &[Listed], zone: &Zone) -> String {
-    let heading = ["SESSION", "LIFECYCLE", "RUN STATE", "QUEUED", "LAST ACTIVITY", "RUN"].map(str::to_owned);
-    let rows = sessions.iter().map(|session| {
-        [
-            session.key.clone(),
-            session.lifecycle.to_string(),
-            session.run_state.to_string(),
-            session.queue.len().to_string(),
-            zone.time(session.last_activity),
-            session.run.as_ref().map(|run| run.run.to_string()).unwrap_or_default(),
-        ]
-    });
-    columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
 }
 
 /// A line for each part, and their total.
@@ -260,22 +277,6 @@ mod tests {
     use views::scene::Scene;
 
     use super::*;
-
-    #[test]
-    fn a_list_says_what_each_session_does() {
-        let mut scene = Scene::new();
-        scene.start("hello");
-        scene.stream("Hi.");
-        let sessions = SessionsList::read(&Source::of(&scene.journal), SessionsListParams::default()).unwrap().sessions;
-        let text = lay_out_list(&sessions, &Zone::utc());
-        let expected = "\
-SESSION          LIFECYCLE  RUN STATE  QUEUED  LAST ACTIVITY        RUN
-agent:main:main  active     streaming  0       2025-11-21 03:04:06  00000000-0000-0000-0000-000000000101\n";
-        assert_eq!(text, expected);
-        let shown = serde_json::to_value(&sessions).unwrap();
-        assert!(shown[0]["run"].get("text").is_none(), "lists have no text: {shown}");
-        assert!(shown[0].get("transcript").is_none());
-    }
 
     #[test]
     fn a_conversation_is_shown_with_what_is_still_streaming() {

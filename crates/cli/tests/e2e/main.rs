@@ -53,6 +53,7 @@ mod resumed;
 mod secrets;
 mod serve;
 mod served;
+mod sessions;
 mod setup;
 mod show;
 mod signals;

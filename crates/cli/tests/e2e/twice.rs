@@ -180,6 +180,15 @@ beside_an_owner! {
         r50_a_key_in_the_answer_of_a_model_is_in_no_event_no_file_and_no_output,
         r50_a_key_in_the_message_of_a_user_is_masked_before_it_is_recorded_and_the_receipt_says_so,
     }
+    sessions {
+        r21_the_list_has_a_line_for_each_session_by_last_activity,
+        r21_a_session_can_be_renamed,
+        r21_a_title_may_stand_for_the_name_of_its_session,
+        r21_an_archived_session_is_hidden_until_its_next_message,
+        r09_a_session_is_exported_as_markdown_or_json,
+        r21_what_was_said_is_found_until_it_is_erased,
+        r24_an_index_that_cannot_be_written_disables_only_the_search,
+    }
     show {
         r06_the_path_of_a_run_is_in_its_drawing,
     }
@@ -214,6 +223,16 @@ beside_an_owner! {
 
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
+    (
+        "sessions",
+        "r21_nothing_of_a_deleted_session_is_left_readable",
+        "looks into the files of a home whose owner has ended",
+    ),
+    (
+        "sessions",
+        "r21_a_deletion_leaves_what_others_need_and_is_refused_while_a_run_is_unfinished",
+        "changes the pace of the model, which the owner read before",
+    ),
     (
         "undo",
         "r21_contents_of_files_are_erased_with_old_content",

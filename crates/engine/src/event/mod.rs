@@ -166,6 +166,7 @@ events! {
     "resumed" Resumed Synced;
     "lifecycle_changed" LifecycleChanged Synced;
     "override_set" OverrideSet Synced;
+    "session_labelled" SessionLabelled Synced;
     "delivery_started" DeliveryStarted Synced;
     "delivery_ended" DeliveryEnded Synced;
     "process_adopted" ProcessAdopted Synced;
@@ -244,6 +245,7 @@ impl Event {
     }
 
     /// The bodies that this event names.
+    #[expect(clippy::too_many_lines, reason = "a line for each kind of event")]
     pub fn bodies(&self) -> Vec<Body> {
         match self {
             Self::MessageAccepted(e) => std::iter::once(e.body).chain(all(&e.attachments)).collect(),
@@ -262,6 +264,7 @@ impl Event {
             Self::Noted(e) => vec![e.body],
             Self::RunEnded(e) => e.text.clone(),
             Self::UndoStarted(e) => vec![e.plan],
+            Self::SessionLabelled(e) => e.title.into_iter().collect(),
             Self::Created(_)
             | Self::Forked(_)
             | Self::Opened(_)

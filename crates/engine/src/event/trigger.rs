@@ -8,6 +8,7 @@ use crate::tables::transitions::Trigger;
 
 impl Event {
     /// The edge of the transition table that this event takes, if it is one that can.
+    #[expect(clippy::too_many_lines, reason = "a line for each kind of event")]
     pub fn trigger(&self) -> Option<Trigger> {
         match self {
             Self::RunStarted(_) => Some(Trigger::UserInput),
@@ -68,6 +69,7 @@ impl Event {
             | Self::ProfileCooldownLifted(_)
             | Self::EndingSet(_)
             | Self::OverrideSet(_)
+            | Self::SessionLabelled(_)
             | Self::DeliveryStarted(_)
             | Self::DeliveryEnded(_)
             | Self::ProcessAdopted(_)

@@ -99,6 +99,26 @@ pub enum PauseCause {
     Breakpoint,
 }
 
+/// Where a session is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Visibility {
+    /// In the list of sessions.
+    #[default]
+    Listed,
+    /// Only in the list of archived sessions.
+    Archived,
+    /// In no list: its conversation was deleted.
+    Deleted,
+}
+
+impl Visibility {
+    /// Whether the session is in the list.
+    pub fn is_listed(&self) -> bool {
+        *self == Self::Listed
+    }
+}
+
 /// A breakpoint of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -47,6 +47,8 @@ impl Machine {
             Command::Compact { message, focus, queue } => self.compact(message, focus, queue, moment),
             Command::Uncompact { compaction, restored } => self.uncompact(compaction, restored, moment),
             Command::Undo { run, redo, plan } => self.undo(run, redo, plan, moment),
+            Command::Label { title, archived } => self.label(title, archived, moment),
+            Command::Delete => self.delete(moment),
             Command::Rewind => Err(Refusal::Unsupported { what: "rewind" }),
             Command::Fork => Err(Refusal::Unsupported { what: "fork" }),
         }

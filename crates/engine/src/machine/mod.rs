@@ -12,6 +12,7 @@ mod compaction;
 mod effects;
 mod ending;
 pub mod failover;
+mod labels;
 mod model_notices;
 mod opening;
 mod processes;

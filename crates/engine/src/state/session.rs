@@ -10,7 +10,7 @@ use super::run::Run;
 use super::transcript::{Item, Transcript};
 use super::undo::Undo;
 use crate::body::Body;
-use crate::event::{QueueMode, StopReason};
+use crate::event::{QueueMode, StopReason, Visibility};
 use crate::failure::Failure;
 use crate::ids::{BranchId, Epoch, MessageId, Seq, SessionId, Timestamp};
 use crate::ledger::FailureReport;
@@ -59,6 +59,15 @@ pub struct Session {
     /// How many there were.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub undos: u32,
+    /// The title that somebody gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<Body>,
+    /// Where it is shown.
+    #[serde(default, skip_serializing_if = "Visibility::is_listed")]
+    pub visibility: Visibility,
+    /// When its last conversation was deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_at: Option<Timestamp>,
     /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.
     pub model: Option<String>,
     /// The thinking level of its next runs; none = the agent's.

@@ -88,6 +88,7 @@ enum Control {
     Cancel(u8),
     Clear,
     Reset,
+    Label(u8),
     Compact,
     Undo,
     UndoFiles(bool),
@@ -119,6 +120,7 @@ fn control() -> impl Strategy<Value = Control> {
         2 => (0..6_u8).prop_map(Control::Cancel),
         1 => Just(Control::Clear),
         1 => Just(Control::Reset),
+        2 => (0..4_u8).prop_map(Control::Label),
         3 => Just(Control::Compact),
         4 => Just(Control::Undo),
         4 => any::<bool>().prop_map(Control::UndoFiles),
@@ -520,6 +522,11 @@ fn offer_control(world: &mut World, control: Control) {
         }
         Control::Clear => world.offer(Command::Clear),
         Control::Reset => world.offer(Command::Reset),
+        Control::Label(3) => world.offer(Command::Delete),
+        Control::Label(n) => {
+            let title = (n == 0).then(|| text(BodyKind::Message, "the tide"));
+            world.offer(Command::Label { archived: (n > 0).then_some(n == 1), title });
+        }
         Control::Compact => {
             world.messages += 1;
             let message = MessageId(Uuid::from_u128(u128::from(world.messages)));

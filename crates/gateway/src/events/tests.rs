@@ -234,6 +234,9 @@ impl Home {
             unfinished: !is_idle,
             trouble: None,
             totals: Some(engine::SessionTotals::default()),
+            title: None,
+            visibility: engine::Visibility::Listed,
+            begun_at: None,
         };
         let views = Views { session: Some(row), ..Views::default() };
         let batch = Batch { session: session.id(), branch: session.branch(), records, bodies, views };

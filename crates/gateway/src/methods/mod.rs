@@ -12,7 +12,8 @@ use protocol::deprecated::{Deprecated, Surface};
 use protocol::method::{
     Agent, AgentWait, ApprovalsResolve, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method,
     NoParams, OwnerHandover, ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak,
-    RunsPause, RunsResume, RunsUndo, SessionsCleanup, SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
+    RunsPause, RunsResume, RunsUndo, SessionsCleanup, SessionsCompact, SessionsDelete, SessionsEnd, SessionsLabel,
+    SessionsResume, SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response};
 use runtime::watchdog;
@@ -44,6 +45,7 @@ pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
 
 /// The result of the method; `None` if it has sent its responses itself. What permits a large result is held until the result
 /// is on its way.
+#[expect(clippy::too_many_lines, reason = "a line for each method that acts")]
 async fn answer<'a>(
     caller: &'a Arc<Caller>,
     id: &str,
@@ -86,6 +88,12 @@ async fn answer<'a>(
         }
         SessionsEnd::NAME => {
             encoded::<SessionsEnd>(acting::terminate(caller, self::params::<SessionsEnd>(params)?).await?)
+        }
+        SessionsLabel::NAME => {
+            encoded::<SessionsLabel>(acting::label(caller, self::params::<SessionsLabel>(params)?).await?)
+        }
+        SessionsDelete::NAME => {
+            encoded::<SessionsDelete>(acting::delete(caller, self::params::<SessionsDelete>(params)?).await?)
         }
         QueueCancel::NAME => {
             encoded::<QueueCancel>(acting::cancel(caller, self::params::<QueueCancel>(params)?).await?)

@@ -156,6 +156,9 @@ impl Watched {
             unfinished: true,
             trouble: None,
             totals: None,
+            title: None,
+            visibility: engine::Visibility::Listed,
+            begun_at: None,
         }
     }
 

@@ -112,6 +112,9 @@ fn row() -> SessionRow {
         unfinished: true,
         trouble: None,
         totals: None,
+        title: None,
+        visibility: engine::Visibility::Listed,
+        begun_at: None,
     }
 }
 

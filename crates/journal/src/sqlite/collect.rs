@@ -6,11 +6,11 @@
 //! was appended meanwhile. It keeps bodies that came under the current owner, and bodies whose hash only resembles one
 //! that was seen: it may keep too much, but never removes what is needed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{EffectId, Epoch, Event, Timestamp};
+use engine::{EffectId, Epoch, Event, Hash, SessionId, Timestamp, VERSION};
 use rusqlite::{Connection, Row};
 
 use super::dictionaries::Dictionaries;
@@ -125,6 +125,10 @@ pub(super) struct Collection {
     /// For an erasure: entries before this time do not keep a body, except entries of the kinds listed in `step`; and
     /// bodies lose their content but keep their rows.
     before: Option<Timestamp>,
+    /// For the erasure of one session: its id; its entries keep no body, except the settings of its runs.
+    of: Option<[u8; 16]>,
+    /// The hashes of contents of files in the entries of that session.
+    files: BTreeSet<Hash>,
     /// Entries up to this position were read.
     position: i64,
     /// The first eight bytes of every hash that was seen.
@@ -148,8 +152,8 @@ enum Stage {
 
 /// Queries for rows that name bodies and may outlive the entries that did.
 const VIEWS: [&str; 2] = [
-    "SELECT row, packed, message, session, key, rowid FROM view_receipts WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-    "SELECT row, packed, run, session, NULL, rowid FROM view_runs WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
+    "SELECT row, packed, message, session, key, rowid FROM view_receipts WHERE rowid > ?1 AND session IS NOT ?3 ORDER BY rowid LIMIT ?2",
+    "SELECT row, packed, run, session, NULL, rowid FROM view_runs WHERE rowid > ?1 AND session IS NOT ?3 ORDER BY rowid LIMIT ?2",
 ];
 
 impl Collection {
@@ -159,6 +163,8 @@ impl Collection {
             removals: *collectable.removals.hold(),
             stage: Stage::Entries,
             before: None,
+            of: None,
+            files: BTreeSet::new(),
             position: 0,
             named: HashSet::new(),
             old: HashSet::new(),
@@ -176,6 +182,21 @@ impl Collection {
         collection
     }
 
+    /// A collection that erases what only this session names, also if it came under this owner.
+    pub(super) fn deleting(collectable: &Collectable, session: SessionId) -> Self {
+        Self { of: Some(*session.0.as_bytes()), ..Self::new(collectable) }
+    }
+
+    /// The contents of files that only the entries of the session name.
+    pub(super) fn files(&self) -> Vec<Hash> {
+        self.files.iter().filter(|hash| !self.named.contains(&first_bytes(&hash.0))).copied().collect()
+    }
+
+    /// Whether bodies lose their content and keep their rows.
+    fn erases(&self) -> bool {
+        self.before.is_some() || self.of.is_some()
+    }
+
     /// Does the next piece; returns what was collected once all is done.
     pub(super) fn step(&mut self, connection: &Connection, path: &Path) -> Result<Option<Collected>, Error> {
         let sqlite = failed(path);
@@ -188,7 +209,7 @@ impl Collection {
             Stage::Views { view, after } => self.stage = self.read_view(connection, view, after).map_err(sqlite)?,
             Stage::Snapshots { after } => self.stage = self.read_snapshots(connection, after, path)?,
             Stage::Bodies { after } => self.stage = self.collect_bodies(connection, after, path)?,
-            Stage::Progress if self.before.is_some() => self.stage = Stage::Done,
+            Stage::Progress if self.erases() => self.stage = self.end_erasure(connection, path)?,
             Stage::Progress => self.collect_progress(connection, path)?,
             Stage::Done => return Ok(Some(self.collected)),
         }
@@ -197,19 +218,25 @@ impl Collection {
 
     fn read_entries(&mut self, connection: &Connection) -> rusqlite::Result<usize> {
         // Settings and prompts are few, and shared by many runs.
-        let sql = "SELECT position, payload, packed, at >= ?3 OR kind IN ('run_started', 'step_begun') FROM entries \
-                   WHERE position > ?1 ORDER BY position LIMIT ?2";
+        let sql = "SELECT position, payload, packed, kind, CASE \
+                       WHEN ?4 IS NULL THEN at >= ?3 OR kind IN ('run_started', 'step_begun') \
+                       ELSE kind = 'run_started' OR branch NOT IN (SELECT id FROM branches WHERE session = ?4) END \
+                   FROM entries WHERE position > ?1 ORDER BY position LIMIT ?2";
         let mut statement = connection.prepare_cached(sql)?;
         let before = self.before.map_or(i64::MIN, |before| before.0);
-        let mut rows = statement.query((self.position, ROWS as i64, before))?;
+        let mut rows = statement.query((self.position, ROWS as i64, before, self.of))?;
         let mut read = 0;
         while let Some(row) = rows.next()? {
             (read, self.position) = (read + 1, row.get(0)?);
             let payload = self.collectable.dictionaries.json_of(row, 1, 2)?.unwrap_or_default();
-            if row.get(3)? {
+            if row.get(4)? {
                 self.named.extend(hashes(&payload));
-            } else {
-                self.old.extend(hashes(&payload));
+                continue;
+            }
+            self.old.extend(hashes(&payload));
+            if self.of.is_some() && row.get_ref(3)?.as_str()? == "files_changed" {
+                let event = Event::decode("files_changed", VERSION, &payload).ok();
+                self.files.extend(event.iter().flat_map(contents));
             }
         }
         Ok(read)
@@ -224,7 +251,7 @@ impl Collection {
     /// Reads the hashes in these rows; returns the number of rows, and the number of the last one.
     fn read_rows(&mut self, connection: &Connection, sql: &str, after: i64) -> rusqlite::Result<(usize, i64)> {
         let mut statement = connection.prepare_cached(sql)?;
-        let mut rows = statement.query((after, ROWS as i64))?;
+        let mut rows = statement.query((after, ROWS as i64, self.of))?;
         let (mut read, mut last) = (0, after);
         while let Some(row) = rows.next()? {
             (read, last) = (read + 1, row.get(5)?);
@@ -236,11 +263,12 @@ impl Collection {
 
     /// Reads the hashes in snapshots: a snapshot still names what retention removed.
     fn read_snapshots(&mut self, connection: &Connection, after: i64, path: &Path) -> Result<Stage, Error> {
-        let sql = "SELECT rowid, content FROM snapshots WHERE rowid > ?1 ORDER BY rowid LIMIT ?2";
+        let sql = "SELECT rowid, content FROM snapshots WHERE rowid > ?1 \
+                   AND branch NOT IN (SELECT id FROM branches WHERE session = ?3) ORDER BY rowid LIMIT ?2";
         let columns = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
         let read = || {
             let mut statement = connection.prepare_cached(sql)?;
-            statement.query_map((after, SNAPSHOTS as i64), columns)?.collect::<rusqlite::Result<Vec<_>>>()
+            statement.query_map((after, SNAPSHOTS as i64, self.of), columns)?.collect::<rusqlite::Result<Vec<_>>>()
         };
         let snapshots = read().map_err(failed(path))?;
         for (_, content) in &snapshots {
@@ -294,29 +322,43 @@ impl Collection {
         Ok(())
     }
 
+    /// What is left of a session that is deleted: output of effects that no entry sealed.
+    fn end_erasure(&mut self, connection: &Connection, path: &Path) -> Result<Stage, Error> {
+        if let Some(session) = self.of {
+            let sql = "DELETE FROM progress WHERE branch IN (SELECT id FROM branches WHERE session = ?1)";
+            let drop = || Ok(connection.execute(sql, [session])? as u64);
+            self.collected.progress = transaction(connection, self.collectable.epoch, path, drop)?;
+        }
+        Ok(Stage::Done)
+    }
+
     /// Whether a body stays: something may name it, or it is to be erased and no old entry named it.
     fn keeps(&self, body: &Stored) -> bool {
-        let first = u64::from_be_bytes(body.hash[..8].try_into().expect("eight of 32 bytes"));
-        self.named.contains(&first) || self.before.is_some() && !self.old.contains(&first)
+        let first = first_bytes(&body.hash);
+        self.named.contains(&first) || self.erases() && !self.old.contains(&first)
     }
 
     /// Bodies that may be collected if nothing names them.
     ///
-    /// The last body is always kept, so that its row number is not reused and row numbers show the age of a body.
+    /// The last body always stays, unless all of a session is erased, so that its row number is not reused and row numbers
+    /// show the age of a body.
     fn bodies(&self, connection: &Connection, after: i64) -> rusqlite::Result<Vec<Stored>> {
         let sql = "SELECT rowid, hash, length(content) FROM bodies WHERE rowid > ?1 AND rowid <= ?2 \
-                   AND rowid < (SELECT max(rowid) FROM bodies) AND (content IS NOT NULL OR ?4) ORDER BY rowid LIMIT ?3";
+                   AND (?5 OR rowid < (SELECT max(rowid) FROM bodies)) AND (content IS NOT NULL OR ?4) \
+                   ORDER BY rowid LIMIT ?3";
         let columns = |row: &Row<'_>| Ok(Stored { row: row.get(0)?, hash: row.get(1)?, bytes: row.get(2)? });
         let mut statement = connection.prepare_cached(sql)?;
-        let erased = self.before.is_none();
-        statement.query_map((after, self.collectable.youngest, ROWS as i64, erased), columns)?.collect()
+        statement
+            .query_map((after, self.collectable.youngest, ROWS as i64, !self.erases(), self.of.is_some()), columns)?
+            .collect()
     }
 
     fn collect_some(&mut self, connection: &Connection, after: i64) -> rusqlite::Result<Stage> {
         let bodies = self.bodies(connection, after)?;
-        let sql = match self.before {
-            None => "DELETE FROM bodies WHERE rowid = ?1",
-            Some(_) => "UPDATE bodies SET content = NULL WHERE rowid = ?1",
+        let sql = if self.erases() {
+            "UPDATE bodies SET content = NULL WHERE rowid = ?1"
+        } else {
+            "DELETE FROM bodies WHERE rowid = ?1"
         };
         for body in &bodies {
             if !self.keeps(body) {
@@ -329,6 +371,16 @@ impl Collection {
             _ => Ok(Stage::Progress),
         }
     }
+}
+
+/// The contents of files that an entry names.
+fn contents(event: &Event) -> impl Iterator<Item = Hash> + use<> {
+    let changed = if let Event::FilesChanged(e) = event { [e.before, e.after] } else { [None, None] };
+    changed.into_iter().flatten().filter_map(|content| content.hash)
+}
+
+fn first_bytes(hash: &[u8; 32]) -> u64 {
+    u64::from_be_bytes(hash[..8].try_into().expect("eight of 32 bytes"))
 }
 
 /// The first eight bytes of whatever looks like a hash.

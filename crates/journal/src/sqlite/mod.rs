@@ -2,10 +2,11 @@
 //!
 //! `home` is the folder and its lock, `space` the reserve, `schema` the tables, `migrations` the migration of older
 //! ones, `encode` the preparation of an append, `dictionaries` the compression, `writer` the queue, `group` the group
-//! commit, `member` one append within it, `checkpoint` the WAL, `reader`, `tail`, `page` and `rows` the reads, `remake`
-//! rebuilds the views.
+//! commit, `member` one append within it, `checkpoint` the WAL, `reader`, `tail`, `page`, `rows` and `activity` the
+//! reads, `remake` rebuilds the views, `search` is the index of what was said, in a file of its own.
 //! The rules about which record may follow which are not here: they are in `chain`, for both journals.
 
+mod activity;
 mod bodies;
 pub mod check;
 mod checkpoint;
@@ -25,6 +26,7 @@ pub mod repair;
 mod retain;
 mod rows;
 mod schema;
+mod search;
 mod snapshot;
 mod space;
 mod statements;
@@ -41,7 +43,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{
     ApprovalRow, BranchId, Epoch, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
-    SessionRow, Timestamp,
+    SessionRow, Timestamp, Visibility,
 };
 
 use rusqlite::Connection;
@@ -50,9 +52,12 @@ use rusqlite::Connection;
 pub use dictionaries::store_uncompressed;
 pub use files::{FileStep, FileWatch, watch_files};
 pub use reader::Reader;
+pub use search::{IndexedText, SearchIndex, WORD_CHARS};
 pub use space::SPACE_BYTES;
 
-use crate::{Append, Collected, Done, Entry, Error, Journal, Old, Page, Read, Snapshot, Tail};
+use crate::{
+    Append, ByActivity, Collected, Done, Entry, ErasedSession, Error, Journal, Old, Page, Read, Snapshot, Tail,
+};
 use collect::{Collectable, Collection};
 use group::Quiet;
 use home::Owned;
@@ -241,6 +246,20 @@ impl Journal for Sqlite {
         self.outlook.is_clear()
     }
 
+    fn erase_session(&self, session: SessionId) -> Result<ErasedSession, Error> {
+        let path = self.home.join(home::DATABASE);
+        let connection = schema::connect(&path)?;
+        // What is erased is overwritten, also in pages that become free.
+        connection.pragma_update(None, "secure_delete", true).map_err(failed(&path))?;
+        let collectable = self.collectable.up_to_now(&connection).map_err(failed(&path))?;
+        let mut collection = Collection::deleting(&collectable, session);
+        loop {
+            if let Some(collected) = collection.step(&connection, &path)? {
+                return Ok(ErasedSession { collected, files: collection.files() });
+            }
+        }
+    }
+
     fn erase(&self, old: &Old<'_>) -> Result<Collected, Error> {
         let path = self.home.join(home::DATABASE);
         let connection = schema::connect(&path)?;
@@ -305,6 +324,19 @@ impl Read for Sqlite {
 
     fn sessions_before(&self, before: Option<SessionId>, limit: usize) -> Result<Vec<SessionRow>, Error> {
         self.reader.sessions_before(before, limit)
+    }
+
+    fn sessions_by_activity(
+        &self,
+        shown: Visibility,
+        after: Option<(Timestamp, SessionId)>,
+        limit: usize,
+    ) -> Result<ByActivity, Error> {
+        self.reader.sessions_by_activity(shown, after, limit)
+    }
+
+    fn first_message(&self, session: SessionId, after: Option<Timestamp>) -> Result<(Option<ReceiptRow>, u64), Error> {
+        self.reader.first_message(session, after)
     }
 
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::{
     ApprovalRow, BranchId, Hash, Ledger, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
-    SessionRow, Timestamp,
+    SessionRow, Timestamp, Visibility,
 };
 use rusqlite::{Connection, OpenFlags, Row};
 use uuid::Uuid;
@@ -14,9 +14,9 @@ use uuid::Uuid;
 use super::dictionaries::Dictionaries;
 use super::home::DATABASE;
 use super::schema::{self, Format};
-use super::{bodies, failed, page, rows, snapshot, tail};
+use super::{activity, bodies, failed, page, rows, snapshot, tail};
 use crate::chain::Head;
-use crate::{Entry, Error, Page, Read, Snapshot, Tail};
+use crate::{ByActivity, Entry, Error, Page, Read, Snapshot, Tail};
 
 /// A journal opened for reading; another process may own it.
 #[derive(Debug)]
@@ -250,6 +250,19 @@ impl Read for Reader {
     fn sessions_before(&self, before: Option<SessionId>, limit: usize) -> Result<Vec<SessionRow>, Error> {
         let before = before.map(|session| *session.0.as_bytes());
         self.query(|connection| rows::sessions_before(connection, before, limit))
+    }
+
+    fn sessions_by_activity(
+        &self,
+        shown: Visibility,
+        after: Option<(Timestamp, SessionId)>,
+        limit: usize,
+    ) -> Result<ByActivity, Error> {
+        self.query(|connection| activity::sessions(connection, shown, after, limit))
+    }
+
+    fn first_message(&self, session: SessionId, after: Option<Timestamp>) -> Result<(Option<ReceiptRow>, u64), Error> {
+        self.query(|c| activity::first_message(c, &self.dictionaries, session, after))
     }
 
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {

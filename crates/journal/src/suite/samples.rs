@@ -15,9 +15,9 @@ use engine::{
     ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet,
     ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened,
     RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope,
-    SealedCall, Seq, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted, Thinking,
-    ThinkingLowered, Timestamp, ToolClass, TruncatedResult, Uncompacted, UndoEnded, UndoStarted, Usage, WaitBegan,
-    WaitEnded, WaitFor,
+    SealedCall, Seq, SessionLabelled, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted,
+    Thinking, ThinkingLowered, Timestamp, ToolClass, TruncatedResult, Uncompacted, UndoEnded, UndoStarted, Usage,
+    WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -317,6 +317,7 @@ fn of_lifecycle() -> Vec<Event> {
         Resumed {}.into(),
         LifecycleChanged { failure, remedy, ..LifecycleChanged::by(cause, from, to) }.into(),
         OverrideSet { model, thinking: None, verbose, queue_mode: None, interrupt: None }.into(),
+        SessionLabelled { title: None, visibility: Some(engine::Visibility::Deleted) }.into(),
         DeliveryStarted { delivery, epoch: Epoch(1) }.into(),
         DeliveryEnded { delivery, arrived: None }.into(),
         ProcessAdopted { process, call: CallId { run: run(), step: 1, index: 0 }, until: Timestamp(9) }.into(),
@@ -366,6 +367,9 @@ pub(crate) fn session_row(script: &Script, unfinished: bool) -> SessionRow {
         unfinished,
         trouble: Some("it's broken".to_owned()),
         totals: None,
+        title: None,
+        visibility: engine::Visibility::Listed,
+        begun_at: None,
     }
 }
 

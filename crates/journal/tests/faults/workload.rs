@@ -267,6 +267,9 @@ impl Script {
             unfinished: true,
             trouble: None,
             totals: None,
+            title: None,
+            visibility: engine::Visibility::Listed,
+            begun_at: None,
         }
     }
 

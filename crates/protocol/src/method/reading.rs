@@ -55,17 +55,27 @@ pub struct Traced {
     pub lines: Vec<TraceLine>,
 }
 
-/// Parameters of `sessions.list`: the page.
+/// Parameters of `sessions.list`: the page, the order, and which sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionsListParams {
-    /// The maximum number of sessions; those created last are returned.
+    /// The maximum number of sessions; those created last are returned, or those with the last activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
     /// The `next` of another page, to get the older entries before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+    /// Whether the list is ordered by the last activity, latest first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_activity: bool,
+    /// Whether the archived sessions are listed, in place of the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
+    /// Words that all occur in one text of a session or in its title: only such sessions are listed, the one with the
+    /// latest such text first, each with a `snippet` of it. Upper and lower case are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
 }
 
 /// Result of `agents.list`.
@@ -76,15 +86,18 @@ pub struct AgentsListed {
     pub agents: Vec<AgentSummary>,
 }
 
-/// Result of `sessions.list`, in the order in which the sessions were created.
+/// Result of `sessions.list`, in the order in which the sessions were created, or by their last activity, latest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionsListed {
-    /// The sessions of the page, the oldest first.
+    /// The sessions of the page.
     pub sessions: Vec<Listed>,
     /// The value to request the next page, with older entries; none if there are no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// How many older ones there are, if the list is ordered by activity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<u64>,
 }
 
 /// Parameters of `sessions.show`: the session, and how much of its conversation.
@@ -98,6 +111,9 @@ pub struct SessionParams {
     /// The maximum number of items of the conversation; the last ones are returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
+    /// Return all that was said, in place of the summaries for which parts of it were left out; excludes `limit`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
 }
 
 /// Parameters of `sessions.audit`: the session or branch, the range, and whether to verify it.

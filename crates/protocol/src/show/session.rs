@@ -61,6 +61,25 @@ pub struct SessionSummary<R, Q> {
     /// The time of its last entry.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub last_activity: Timestamp,
+    /// The title that somebody gave it, else the first words of its first message; none if there is neither, or the
+    /// content was erased.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The folder in which its last run worked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// The number of messages that were sent to it.
+    #[serde(default)]
+    pub messages: u64,
+    /// What its runs have cost, in micro-dollars.
+    #[serde(default)]
+    pub cost: u64,
+    /// The text that a search found, around the first of its words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snippet: Option<String>,
+    /// Whether it is archived.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
     /// What is wrong, and the command that repairs it.
     pub trouble: Option<String>,
     /// The next attempt that it makes by itself, if it is held and makes one.

@@ -78,6 +78,7 @@ fn masked(shared: &Shared, mut command: Command) -> Command {
     match &mut command {
         Command::Message { content, options, .. } => options.masked = mask(content).unwrap_or_default(),
         Command::Compact { focus, .. } => drop(mask(focus)),
+        Command::Label { title: Some(title), .. } => drop(mask(title)),
         _ => {}
     }
     command

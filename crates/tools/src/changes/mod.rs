@@ -10,6 +10,7 @@
 
 mod command;
 mod diff;
+mod forget;
 mod keeping;
 mod listing;
 mod looks;

@@ -19,7 +19,7 @@ use super::store::{FileStore, name};
 const STALE: Duration = Duration::from_hours(24);
 
 /// Held while a listing is used, so that what it names is not removed meanwhile.
-static IN_USE: RwLock<()> = RwLock::new(());
+pub(super) static IN_USE: RwLock<()> = RwLock::new(());
 
 /// Keeps contents from being removed until it is dropped.
 pub(super) fn in_use() -> RwLockReadGuard<'static, ()> {
@@ -28,7 +28,7 @@ pub(super) fn in_use() -> RwLockReadGuard<'static, ()> {
 
 /// Something that can be removed.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Removable {
+pub(super) struct Removable {
     used_at: SystemTime,
     bytes: u64,
     /// The names of contents.
@@ -38,7 +38,7 @@ struct Removable {
 }
 
 /// The contents that listings name: how many listings name each, and its bytes.
-type Listed = BTreeMap<OsString, (usize, u64)>;
+pub(super) type Listed = BTreeMap<OsString, (usize, u64)>;
 
 impl FileStore {
     /// Removes what is too old, and the oldest of what is too much. May block.
@@ -76,7 +76,7 @@ impl FileStore {
     }
 
     /// The listings that are not too old, and all contents that they name. Those that are too old are removed.
-    fn listings(&self, is_old: &dyn Fn(SystemTime) -> bool) -> io::Result<(Vec<Removable>, Listed)> {
+    pub(super) fn listings(&self, is_old: &dyn Fn(SystemTime) -> bool) -> io::Result<(Vec<Removable>, Listed)> {
         let (mut items, mut listed) = (vec![], Listed::new());
         for entry in fs::read_dir(self.folder.join(snapshot::FOLDER)).into_iter().flatten() {
             let entry = entry?;

@@ -182,6 +182,9 @@ fn idle(at: u64) -> Batch {
         unfinished: false,
         trouble: None,
         totals: None,
+        title: None,
+        visibility: engine::Visibility::Listed,
+        begun_at: None,
     };
     let created = Created { session, key, agent, branch }.into();
     let records = vec![Record { seq: Some(Seq(1)), at: Timestamp(1), event: created }];

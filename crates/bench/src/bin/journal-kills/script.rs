@@ -241,6 +241,9 @@ impl Script {
             unfinished: step.is_multiple_of(2),
             trouble: None,
             totals: None,
+            title: None,
+            visibility: engine::Visibility::Listed,
+            begun_at: None,
         }
     }
 

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::payload;
-use crate::event::QueueMode;
+use crate::body::Body;
+use crate::event::{QueueMode, Visibility};
 use crate::failure::Failure;
 use crate::ids::{BranchId, Epoch, Hash, Seq, SessionId, Timestamp};
 use crate::queue::Interrupt;
@@ -80,6 +81,15 @@ payload! {
     }
     /// A new conversation starts; the session continues.
     Reset {}
+    /// The session has another title, or is shown elsewhere.
+    SessionLabelled {
+        /// The title; one of no bytes = the first words of its first message again. None = as before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<Body>,
+        /// Where it is shown; `deleted` also begins a new conversation. None = as before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        visibility: Option<Visibility>,
+    }
 }
 
 impl LifecycleChanged {

@@ -11,6 +11,7 @@ use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
     BudgetSet, CallOutcome, CallSettled, CandidateCooldownSet, Compacted, Created, Event, LifecycleChanged,
     MessageSealed, Next, Note, Noted, Opened, OverrideSet, Paused, RequestOpened, RequestSent, ResultsTruncated,
+    SessionLabelled, Visibility,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
@@ -43,6 +44,9 @@ impl Session {
             processes: vec![],
             undo: None,
             undos: 0,
+            title: None,
+            visibility: Visibility::default(),
+            begun_at: None,
             model: None,
             thinking: None,
             verbose: None,
@@ -103,6 +107,7 @@ impl Session {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a line for each kind of event")]
     fn fold(&mut self, event: &Event, at: Timestamp) {
         match event {
             Event::Opened(e) => self.opened(e, at),
@@ -117,6 +122,7 @@ impl Session {
             Event::Reset(_) => self.reset(),
             Event::LifecycleChanged(e) => self.lifecycle_changed(e, at),
             Event::OverrideSet(e) => self.override_set(e),
+            Event::SessionLabelled(e) => self.session_labelled(e, at),
             Event::RequestSent(e) => self.request_sent(e, at),
             Event::MessageSealed(e) => self.message_sealed(e, at),
             Event::Compacted(e) => self.compacted(e),
@@ -250,6 +256,19 @@ impl Session {
         self.model.clone_from(&e.model);
         (self.thinking, self.verbose, self.queue_mode) = (e.thinking, e.verbose, e.queue_mode);
         self.interrupt = e.interrupt;
+    }
+
+    /// Of a deleted conversation nothing is left that names its content but receipts and the entries themselves.
+    fn session_labelled(&mut self, e: &SessionLabelled, at: Timestamp) {
+        if let Some(title) = e.title {
+            self.title = Some(title).filter(|title| title.bytes > 0);
+        }
+        self.visibility = e.visibility.unwrap_or(self.visibility);
+        if e.visibility == Some(Visibility::Deleted) {
+            self.transcript.reset();
+            self.dropped.clear();
+            (self.title, self.begun_at) = (None, Some(at));
+        }
     }
 
     fn paused(&mut self, e: &Paused, at: Timestamp) {

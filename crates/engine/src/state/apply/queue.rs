@@ -1,6 +1,8 @@
 //! Folds events into the queue: where an accepted message is put, and how each of its legs advances.
 
-use crate::event::{Gathered, Leg, MessageAccepted, MessageSettled, QueueMode, QueuePlace, ReceiptState, RunStarted};
+use crate::event::{
+    Gathered, Leg, MessageAccepted, MessageSettled, QueueMode, QueuePlace, ReceiptState, RunStarted, Visibility,
+};
 use crate::ids::Timestamp;
 use crate::mutant;
 use crate::state::queue::{LegState, Message, Queued};
@@ -10,6 +12,7 @@ use crate::tables::limits::QUEUE_CAP;
 
 impl Session {
     pub(super) fn message_accepted(&mut self, e: &MessageAccepted, at: Timestamp) {
+        self.visibility = Visibility::Listed;
         if let Some(key) = &e.key {
             self.keys.insert(key.clone(), e.message);
         }

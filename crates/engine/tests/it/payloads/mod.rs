@@ -16,9 +16,10 @@ use engine::{
     PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten,
     ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace,
     ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, Resource, ResultsTruncated, Resumed,
-    RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun, StopReason,
-    StreamInterrupted, TextAdded, TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass, TruncatedResult,
-    Uncompacted, UndoEnded, UndoStarted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+    RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, SessionLabelled, Spent, StepBegun,
+    StopReason, StreamInterrupted, TextAdded, TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass,
+    TruncatedResult, Uncompacted, UndoEnded, UndoStarted, UnreadableEvent, Usage, VERSION, Visibility, WaitBegan,
+    WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -30,7 +31,8 @@ const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
     ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
     profile_cooled profile_preferred profile_cleared allowance_set ending_set
-    run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
+    run_ended breakpoint_set reset paused resumed lifecycle_changed override_set session_labelled delivery_started
+    delivery_ended
     process_adopted process_ending process_ended process_forgotten files_changed undo_started undo_ended
     step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made budget_asked compaction_begun
     compaction_failed failed reported ledger_begun profile_answered thinking_lowered
@@ -292,6 +294,7 @@ fn run_samples() -> Vec<Event> {
             interrupt: Some(Interrupt::Suspend),
         }
         .into(),
+        SessionLabelled { title: Some(BODY), visibility: Some(Visibility::Archived) }.into(),
         DeliveryStarted { delivery: EFFECT, epoch: Epoch(2) }.into(),
         DeliveryEnded { delivery: EFFECT, arrived: Some(false) }.into(),
         ProcessAdopted { process: EFFECT, call: CALL, until: Timestamp(8) }.into(),

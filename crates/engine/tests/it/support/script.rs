@@ -250,6 +250,9 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
         "cancel" => Command::Cancel { message: id(1), leg: word(words.at(2)) },
         "clear" => Command::Clear,
         "reset" => Command::Reset,
+        "title" => Command::Label { title: Some(Content::text(BodyKind::Message, words.at(1))), archived: None },
+        "archive" => Command::Label { title: None, archived: Some(words.at(1) != "undo") },
+        "delete" => Command::Delete,
         "break" => Command::Break {
             run: RunId::from(id(1)),
             at: match words.at(2) {

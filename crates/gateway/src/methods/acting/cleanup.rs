@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::Timestamp;
 use engine::tables::lifecycle::LifecycleKind;
-use journal::{Collected, Old, Read};
+use journal::{Collected, Old, Read, SearchIndex};
 use protocol::method::{CleanedUp, CleanupParams};
 use tools::{FileStore, StoreLimits};
 use views::fold_branch;
@@ -28,7 +28,11 @@ pub(crate) fn erase(service: &Service, before: Timestamp) -> Result<Collected, E
     // There may be none. What cannot be removed now is removed with the next that is kept.
     let _ = FileStore::new(service.home().join("files"), StoreLimits { keep_ms, ..limits }).trim();
     let journal = service.runtime.journal();
-    Ok(journal.erase(&Old { before, states: &states(&**journal)? })?)
+    let erased = journal.erase(&Old { before, states: &states(&**journal)? })?;
+    if erased.bodies > 0 {
+        SearchIndex::clear(service.home())?;
+    }
+    Ok(erased)
 }
 
 /// The time before which content is old if it is kept for this many days.

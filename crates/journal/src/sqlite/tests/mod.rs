@@ -10,6 +10,7 @@ mod ownership;
 mod packed;
 mod repair;
 mod retain;
+mod search;
 mod snapshots;
 mod space;
 mod statements;

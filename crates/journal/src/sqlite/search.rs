@@ -1,0 +1,267 @@
+//! The index of what was said, in `search.db` beside the journal: which texts may hold some words.
+//!
+//! It holds no text, only which three characters occur in which body; a hit is looked up in the journal, so what was
+//! erased there is found nowhere. It is never the truth: it is filled from the journal up to a stored entry, and if it is
+//! missing, corrupt or of another journal, it is made anew. The owner and readers fill it alike.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use engine::{Body, BranchId, Event, Hash, Position, SessionId};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
+use uuid::Uuid;
+
+use super::schema;
+use crate::{Error, Read};
+
+/// The name of the file.
+const FILE: &str = "search.db";
+/// The version of its tables. An index of another one is made anew.
+const VERSION: i64 = 1;
+/// Entries of the journal in one transaction.
+const ENTRIES: usize = 500;
+/// The largest text that is read for the index, bytes: of a longer one only this much is found.
+const TEXT_BYTES: usize = 1 << 20;
+/// The shortest word that the index knows, characters.
+pub const WORD_CHARS: usize = 3;
+
+const TABLES: &str = "
+CREATE TABLE reached(position INTEGER NOT NULL, chain BLOB NOT NULL) STRICT;
+INSERT INTO reached VALUES (0, x'');
+CREATE TABLE texts(id INTEGER PRIMARY KEY, session BLOB NOT NULL, hash BLOB NOT NULL) STRICT;
+CREATE INDEX texts_session ON texts(session);
+CREATE VIRTUAL TABLE words USING fts5(text, content = '', contentless_delete = 1, detail = none, tokenize = 'trigram');
+";
+
+/// The index of a home.
+#[derive(Debug)]
+pub struct SearchIndex {
+    path: PathBuf,
+    connection: Connection,
+}
+
+/// A text that may hold the words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct IndexedText {
+    /// Its number in the index: later texts have higher ones.
+    pub id: i64,
+    pub session: SessionId,
+    pub hash: Hash,
+}
+
+impl SearchIndex {
+    /// Opens the index of a home; makes it if it is missing or cannot be used.
+    pub fn open(home: &Path) -> Result<Self, Error> {
+        let path = home.join(FILE);
+        match Self::connect(&path) {
+            Ok(Some(connection)) => Ok(Self { path, connection }),
+            Ok(None) => Self::anew(path),
+            Err(error) if is_corrupt(&error) => Self::anew(path),
+            Err(error) => Err(unusable(&path, &error)),
+        }
+    }
+
+    /// The connection; none if the tables are of another version.
+    fn connect(path: &Path) -> rusqlite::Result<Option<Connection>> {
+        let mut connection = Connection::open(path)?;
+        connection.busy_timeout(schema::BUSY)?;
+        // What is removed is overwritten.
+        connection.pragma_update(None, "secure_delete", true)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        if version == 0 {
+            transaction.execute_batch(TABLES)?;
+            transaction.pragma_update(None, "user_version", VERSION)?;
+        }
+        transaction.commit()?;
+        Ok((version == 0 || version == VERSION).then_some(connection))
+    }
+
+    fn anew(path: PathBuf) -> Result<Self, Error> {
+        remove(&path)?;
+        let connection = Self::connect(&path).map_err(|error| unusable(&path, &error))?;
+        let connection = connection.expect("a new file has the tables of this version");
+        Ok(Self { path, connection })
+    }
+
+    /// Adds what the journal holds and the index does not, at most so many times 500 entries. True once nothing is left.
+    pub fn fill(&mut self, read: &dyn Read, times: usize) -> Result<bool, Error> {
+        let mut sessions = None;
+        for _ in 0..times {
+            match self.add(read, &mut sessions) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(Failed::Index(error)) if is_corrupt(&error) => {
+                    let path = self.path.clone();
+                    // The connection to the old file is closed first.
+                    self.connection = Connection::open_in_memory().map_err(|error| unusable(&path, &error))?;
+                    *self = Self::anew(path)?;
+                }
+                Err(Failed::Index(error)) => return Err(unusable(&self.path, &error)),
+                Err(Failed::Journal(error)) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Adds one page; true if there is nothing more.
+    fn add(&mut self, read: &dyn Read, sessions: &mut Option<HashMap<BranchId, SessionId>>) -> Result<bool, Failed> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let reached = reached(&transaction, read)?;
+        let page = read.page(reached, ENTRIES)?;
+        let Some(last) = page.entries.last() else { return Ok(true) };
+        for entry in &page.entries {
+            // What cannot be read is reported elsewhere.
+            let Ok(of) = &entry.entry else { continue };
+            let Some(body) = said(&of.event) else { continue };
+            if sessions.is_none() {
+                *sessions = Some(read.branches()?.into_iter().collect());
+            }
+            let session = sessions.as_ref().and_then(|sessions| sessions.get(&entry.branch));
+            let (Some(session), Some(text)) = (session, read.body(&body.hash)?) else { continue };
+            let text = String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES)]);
+            let sql = "INSERT INTO texts(session, hash) VALUES (?1, ?2)";
+            transaction.prepare_cached(sql)?.execute(params![session.0.as_bytes(), body.hash.0])?;
+            let id = transaction.last_insert_rowid();
+            transaction.prepare_cached("INSERT INTO words(rowid, text) VALUES (?1, ?2)")?.execute(params![id, text])?;
+        }
+        let chain = last.entry.as_ref().map(|entry| entry.chain.0.to_vec()).unwrap_or_default();
+        transaction.execute("UPDATE reached SET position = ?1, chain = ?2", params![last.position.0 as i64, chain])?;
+        transaction.commit()?;
+        Ok(page.entries.len() < ENTRIES)
+    }
+
+    /// The latest texts before one, or of all, that may hold these words. Words that are too short are not looked at:
+    /// without any other, these are simply the latest texts.
+    pub fn candidates(&self, words: &[String], before: Option<i64>, limit: usize) -> Result<Vec<IndexedText>, Error> {
+        let (before, limit) = (before.unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+        let parts: Vec<String> = words.iter().flat_map(|word| trigrams(word)).collect();
+        let found = if parts.is_empty() {
+            let sql = "SELECT id, session, hash FROM texts WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
+            self.rows(sql, params![before, limit])
+        } else {
+            let sql = "SELECT id, session, hash FROM words JOIN texts ON texts.id = words.rowid \
+                       WHERE words MATCH ?3 AND words.rowid < ?1 ORDER BY words.rowid DESC LIMIT ?2";
+            self.rows(sql, params![before, limit, parts.join(" AND ")])
+        };
+        found.map_err(|error| unusable(&self.path, &error))
+    }
+
+    fn rows(&self, sql: &str, parameters: impl rusqlite::Params) -> rusqlite::Result<Vec<IndexedText>> {
+        let columns = |row: &rusqlite::Row<'_>| {
+            let (session, hash) = (SessionId(Uuid::from_bytes(row.get(1)?)), Hash(row.get(2)?));
+            Ok(IndexedText { id: row.get(0)?, session, hash })
+        };
+        self.connection.prepare_cached(sql)?.query_map(parameters, columns)?.collect()
+    }
+
+    /// Removes the texts of a session. An index that cannot be changed is removed: it is made anew when it is needed.
+    pub fn forget(home: &Path, session: SessionId) -> Result<(), Error> {
+        let path = home.join(FILE);
+        if !path.exists() {
+            return Ok(());
+        }
+        let forget = || -> rusqlite::Result<bool> {
+            let Some(mut connection) = Self::connect(&path)? else { return Ok(false) };
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let id = session.0.as_bytes();
+            transaction.execute("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE session = ?1)", [id])?;
+            transaction.execute("DELETE FROM texts WHERE session = ?1", [id])?;
+            // Until then the parts of its words would stay in the file.
+            transaction.execute("INSERT INTO words(words) VALUES ('optimize')", [])?;
+            transaction.commit()?;
+            Ok(true)
+        };
+        if forget().unwrap_or(false) { Ok(()) } else { remove(&path) }
+    }
+
+    /// Removes the index, because content was erased.
+    pub fn clear(home: &Path) -> Result<(), Error> {
+        remove(&home.join(FILE))
+    }
+}
+
+/// What fails while texts are added.
+enum Failed {
+    Index(rusqlite::Error),
+    Journal(Error),
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Index(error)
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Journal(error)
+    }
+}
+
+/// The entry up to which the journal is in the index. If the journal has another entry there, all is removed.
+fn reached(connection: &Connection, read: &dyn Read) -> Result<Position, Failed> {
+    let columns = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
+    let reached = connection.query_row("SELECT position, chain FROM reached", [], columns).optional()?;
+    let (position, chain) = reached.unwrap_or_default();
+    if position == 0 {
+        return Ok(Position(0));
+    }
+    let there = read.page(Position(position as u64 - 1), 1)?.entries.into_iter().next();
+    let is_same = there.is_some_and(|there| {
+        // Of an entry that cannot be read nothing is known.
+        let is_chain = there.entry.map_or(true, |entry| chain.is_empty() || entry.chain.0[..] == chain[..]);
+        there.position.0 >= position as u64 && (is_chain || there.position.0 > position as u64)
+    });
+    if is_same {
+        return Ok(Position(position as u64));
+    }
+    connection.execute_batch(
+        "DELETE FROM texts; INSERT INTO words(words) VALUES ('delete-all'); DELETE FROM reached; \
+         INSERT INTO reached VALUES (0, x'')",
+    )?;
+    Ok(Position(0))
+}
+
+/// The text of an entry that a person would look for: what a user or the model said, and titles.
+fn said(event: &Event) -> Option<Body> {
+    match event {
+        Event::MessageAccepted(e) => Some(e.body),
+        Event::MessageSealed(e) => e.text,
+        Event::SessionLabelled(e) => e.title,
+        _ => None,
+    }
+}
+
+/// The parts of a word that the index knows, as terms of a query.
+fn trigrams(word: &str) -> impl Iterator<Item = String> + use<> {
+    let letters: Vec<char> = word.chars().collect();
+    let parts: Vec<String> = letters.windows(WORD_CHARS).map(|part| part.iter().collect()).collect();
+    parts.into_iter().map(|part: String| format!("\"{}\"", part.replace('"', "\"\"")))
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    for suffix in ["", "-journal"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::Search { path: path.to_owned(), detail: error.to_string() });
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether the file is damaged, or holds something else: an error without a code is a value of another form.
+fn is_corrupt(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    code.is_none_or(|code| matches!(code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown))
+}
+
+fn unusable(path: &Path, error: &rusqlite::Error) -> Error {
+    Error::Search { path: path.to_owned(), detail: error.to_string() }
+}
