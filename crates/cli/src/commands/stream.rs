@@ -85,9 +85,11 @@ impl DrawnStream {
         mut see: impl FnMut(&Event) -> Option<T>,
     ) -> Result<Option<T>, CliError> {
         let screen = self.screen.as_mut().expect("it is here while no owner is followed");
-        Ok(self.lines.read(wants, |event| {
+        let seen = self.lines.read(wants, |event| {
             screen.draw(event);
             see(event)
-        })?)
+        });
+        screen.write_rows();
+        Ok(seen?)
     }
 }

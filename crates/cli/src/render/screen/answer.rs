@@ -158,7 +158,7 @@ impl Screen {
     }
 
     /// Writes the rows that wait, in the place of the footer.
-    pub(super) fn write_rows(&mut self) {
+    pub(crate) fn write_rows(&mut self) {
         let rows = std::mem::take(&mut self.answer.rows);
         if rows.is_empty() {
             return;

@@ -188,3 +188,13 @@ impl Screen {
         }
     }
 }
+
+/// What is open of an answer stays on the screen, also if its end never came.
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if self.answer.is_rendered() {
+            self.leave_unfinished();
+            self.hide_status();
+        }
+    }
+}
