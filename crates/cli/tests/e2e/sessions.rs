@@ -119,6 +119,8 @@ pub(crate) fn r21_nothing_of_a_deleted_session_is_left_readable() {
     say(&home, "one", MARKER);
     say(&home, "one", "read notes.txt");
     say(&home, "one", &format!("run `echo {MARKER} >> notes.txt`"));
+    // What streams in is removed when it has ended, and leaves free pages.
+    say(&home, "one", &format!("run `for i in $(seq 2000); do echo {MARKER}-$i; done`"));
     say(&home, "other", "hello");
     home.run(&["sessions", "rename", "one", MARKER]).expect_code(0);
     assert!(list(&home, &["--search", MARKER]).contains(MARKER));

@@ -26,6 +26,7 @@ pub mod repair;
 mod retain;
 mod rows;
 mod schema;
+mod scrub;
 mod search;
 mod snapshot;
 mod space;
@@ -255,6 +256,7 @@ impl Journal for Sqlite {
         let mut collection = Collection::deleting(&collectable, session);
         loop {
             if let Some(collected) = collection.step(&connection, &path)? {
+                scrub::scrub(&connection, self.epoch, &path)?;
                 return Ok(ErasedSession { collected, files: collection.files() });
             }
         }
