@@ -10,7 +10,9 @@ use client::is_gone;
 use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
-use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage, WaitFor};
+use engine::{
+    Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Timestamp, Usage, WaitFor,
+};
 use journal::{Read as _, Reader};
 use protocol::Event;
 use protocol::event::{LifecycleLine, QueueLine, RunEnd, StateLine, Stream};
@@ -125,13 +127,11 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         follower.screen.show_whole_calls();
     }
     let place = place.into_iter().filter(|_| follower.screen.is_watched()).collect::<Vec<_>>();
-    for line in place.iter().chain(&notes) {
-        follower.screen.say(line);
-    }
     // If another process owns the home, the run is not interrupted.
-    if let Some(run) = before.filter(|_| follower.is_owner()) {
-        let now = engine::Timestamp(jiff::Timestamp::now().as_millisecond());
-        follower.screen.say(&interrupted::line(&run, "it goes on", &Zone::local(), now));
+    let before = before.filter(|_| follower.is_owner());
+    let before = before.map(|run| interrupted::line(&run, "it goes on", &Zone::local(), now()));
+    for line in place.iter().chain(&notes).chain(&before) {
+        follower.screen.say(line);
     }
     follower.screen.sends(&params.idempotency_key);
     let ended = match too_long(&params.message) {
@@ -148,6 +148,10 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         Ending::Run(run, end) => outcome(run, &end),
         Ending::Command(text) => say_command(&text, args.writer.json),
     }
+}
+
+fn now() -> Timestamp {
+    Timestamp(jiff::Timestamp::now().as_millisecond())
 }
 
 /// Sends a message to a session that was chosen otherwise, as `agent --session KEY -m TEXT` does.

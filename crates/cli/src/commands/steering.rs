@@ -44,7 +44,7 @@ struct Sent {
 /// What a follower has to do.
 pub(crate) enum Step {
     Typed(Typed),
-    Answered(Answered),
+    Answered(Box<Answered>),
 }
 
 /// The answer to a typed message.
@@ -80,7 +80,7 @@ impl Steering {
     pub(crate) async fn next(&mut self) -> Step {
         tokio::select! {
             biased;
-            Some(sent) = self.sent.1.recv() => Step::Answered(Answered(sent)),
+            Some(sent) = self.sent.1.recv() => Step::Answered(Box::new(Answered(sent))),
             typed = self.keyboard.typed() => Step::Typed(typed),
         }
     }
@@ -95,7 +95,7 @@ impl Steering {
                 screen.hide_status();
                 self.keyboard.suspend();
             }
-            Step::Answered(answered) => self.answered(answered, screen),
+            Step::Answered(answered) => self.answered(*answered, screen),
         }
     }
 
@@ -118,9 +118,8 @@ impl Steering {
                 Ok(mut answers) => answers.next().await,
                 Err(error) => Err(error),
             };
-            let answer = answer.map_err(|error| match is_gone(&error) {
-                true => "the owner of the home is gone".to_owned(),
-                false => failed(error).to_string(),
+            let answer = answer.map_err(|error| {
+                if is_gone(&error) { "the owner of the home is gone".to_owned() } else { failed(error).to_string() }
             });
             let _ = sent.send(Sent { text, answer });
         });

@@ -101,9 +101,8 @@ impl Edited {
 
     /// The bytes of what a person sees as one character after the cursor.
     fn next_after(&self) -> usize {
-        let mut chars = self.after.char_indices().peekable();
         let mut was_joiner = false;
-        while let Some((at, c)) = chars.next() {
+        for (at, c) in self.after.char_indices() {
             if at > 0 && !is_part(c) && !was_joiner {
                 return at;
             }

@@ -2,6 +2,8 @@
 //! keys one by one and echoes none; Ctrl-C and the like stay signals. Its mode is what it was whenever a question is open, the
 //! process is suspended, or it ends.
 
+#![allow(clippy::disallowed_methods, reason = "beside prompt.rs this is the place that reads the terminal")]
+
 mod line;
 
 use std::io::stdin;

@@ -22,8 +22,8 @@ fn hostile() -> String {
     format!("{sequences}{single}")
 }
 
-/// What this program tells a terminal, beside going up some lines.
-const OWN: [&str; 12] = [
+/// What this program tells a terminal, beside going up some lines and left some cells. The last two mark what is pasted.
+const OWN: [&str; 14] = [
     "\r\x1b[2K",
     "\r\x1b[J",
     "\x1b[0m",
@@ -36,6 +36,8 @@ const OWN: [&str; 12] = [
     "\x1b[33m",
     "\x1b[35m",
     "\x1b[36m",
+    "\x1b[?2004h",
+    "\x1b[?2004l",
 ];
 
 /// Checks that a terminal received no control character but those of this program.
@@ -44,6 +46,9 @@ fn assert_harmless(recorded: &[u8]) {
     let mut text = String::from_utf8(recorded.to_vec()).expect("UTF-8").replace("\r\n", "\n");
     for up in (1..30).map(|rows| format!("\r\x1b[{rows}A\x1b[J")) {
         text = text.replace(&up, "");
+    }
+    for left in (1..100).map(|cells| format!("\x1b[{cells}D")) {
+        text = text.replace(&left, "");
     }
     for own in OWN {
         text = text.replace(own, "");
@@ -140,6 +145,11 @@ fn r44_no_byte_from_outside_is_obeyed_by_a_terminal() {
         assert!(shown.contains(part), "{part} was not shown: {shown}");
     }
     assert_harmless(&recorded);
+    let marks = |mark: &str| shown.matches(mark).count();
+    assert!(
+        marks("\x1b[?2004h") > 0 && marks("\x1b[?2004h") == marks("\x1b[?2004l"),
+        "pastes are marked at the end too"
+    );
 }
 
 /// R09: on a terminal a call is one line as in a shell, or a sentence, and a failed command shows the end of its output.

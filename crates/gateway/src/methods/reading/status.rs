@@ -64,7 +64,7 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
                 let waits_for = waits_for(&session, &requests, limit.as_ref(), owned);
                 let next = session.next_recovery().map(Into::into);
                 let interrupted = match owned {
-                    Owned::No => interrupted(source.read, &source.home, &session),
+                    Owned::No => interrupted(source.read, source.home, &session),
                     Owned::Yes => None,
                 };
                 (waits_for, waits_until(&session), interrupted, next, limit, session.flags(), resources)
