@@ -216,6 +216,10 @@ impl<'a> Follower<'a> {
     fn show_question_or_line(&mut self) {
         let Some(steering) = &mut self.steering else { return self.asking.show(&mut self.screen) };
         if self.asking.is_due(&self.screen) {
+            // What is on its way, such as a paste, would be the answer. The next tick looks again.
+            if !steering.is_quiet() {
+                return steering.hear(&mut self.screen);
+            }
             // First, so that what is typed from the question on is its answer.
             steering.leave_to_question(&mut self.screen);
         }

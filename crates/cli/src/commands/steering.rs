@@ -14,8 +14,11 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::error::failed;
-use crate::keyboard::{Keyboard, Typed};
+use crate::keyboard::{Entered, Keyboard, Typed};
 use crate::render::Screen;
+
+/// What is said of a message that is too long to be typed.
+const TOO_LONG: &str = "not sent: it is longer than 64 KiB; put it into a file of the workspace and name the file";
 
 /// How long the end of a command waits for the answer to what was typed last.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -70,6 +73,11 @@ impl Steering {
         screen.set_input_line(None);
     }
 
+    /// Whether a question may be asked: nobody is typing.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.keyboard.is_quiet()
+    }
+
     /// Hears the keys.
     pub(crate) fn hear(&mut self, screen: &mut Screen) {
         self.keyboard.turn_on();
@@ -89,7 +97,14 @@ impl Steering {
     pub(crate) fn take(&mut self, step: Step, client: &Client, screen: &mut Screen) {
         match step {
             Step::Typed(Typed::Changed) => {}
-            Step::Typed(Typed::Entered(lines)) => lines.into_iter().for_each(|text| self.send(text, client, screen)),
+            Step::Typed(Typed::Entered(lines)) => {
+                for line in lines {
+                    match line {
+                        Entered::Line(text) => self.send(text, client, screen),
+                        Entered::TooLong => screen.say(TOO_LONG),
+                    }
+                }
+            }
             Step::Typed(Typed::Suspend) => {
                 screen.set_input_line(None);
                 screen.hide_status();

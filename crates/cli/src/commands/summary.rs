@@ -47,7 +47,10 @@ fn line(figures: &Figures, diff: Option<&RunDiff>, option: &str) -> String {
         parts.push(price(*cost));
     }
     if let Some(diff) = diff.filter(|diff| !diff.files.is_empty()) {
-        let names = diff.files.iter().take(NAMED_FILES).map(|file| excerpt(&printable_line(&file.path), NAME_CHARS));
+        // Texts say what the run was about: not what a command has built meanwhile.
+        let texts = diff.files.iter().filter(|file| file.diff.is_some());
+        let shown: Vec<_> = if texts.clone().next().is_some() { texts.collect() } else { diff.files.iter().collect() };
+        let names = shown.into_iter().take(NAMED_FILES).map(|file| excerpt(&printable_line(&file.path), NAME_CHARS));
         let names: Vec<String> = names.collect();
         let more = diff.files.len() - names.len();
         let more = if more > 0 { format!(" and {}", count(more, "more file")) } else { String::new() };
@@ -99,6 +102,10 @@ mod tests {
             line(&figures, Some(&main), ""),
             "done · 7 s · 5.7k in (4.9k cached), 260 out · $0.02 · changed calc.py · undo: limulus undo"
         );
+        let mut built = diff("agent:main:main", &["__pycache__", "__pycache__/calc.pyc", "calc.py"]);
+        built.files[2].diff = Some("@@".to_owned());
+        let shown = line(&figures, Some(&built), "");
+        assert!(shown.contains("changed calc.py and 2 more files"), "{shown}");
         let other = diff("agent:main:work", &["a", "b\u{202e}", "c", "d", "e"]);
         let figures = Figures { outcome: Outcome::TimedOut, took_ms: 4, usage: Usage::default(), cost: 0 };
         let expected = "timed out · 4 ms · changed a, b\\u202e, c and 2 more files · undo: limulus undo --session work";

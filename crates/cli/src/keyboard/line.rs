@@ -25,19 +25,49 @@ struct Edited {
     after: String,
     /// Whether what comes is pasted: a newline in it is a part of the text.
     is_pasting: bool,
+    /// Whether some of it had no space.
+    is_cut: bool,
     /// The lines that were ended with Enter.
-    entered: Vec<String>,
+    entered: Vec<Entered>,
+}
+
+/// A line that was ended with Enter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Entered {
+    Line(String),
+    /// It is longer than a message that is typed may be, and its end is lost.
+    TooLong,
 }
 
 impl Line {
     /// Takes in what the terminal gave; returns the lines that were ended with Enter.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Entered> {
         if std::mem::take(&mut self.has_escape) {
             self.parser.advance(&mut self.edited, b"\x1b");
         }
         let bytes = bytes.strip_suffix(b"\x1b").inspect(|_| self.has_escape = true).unwrap_or(bytes);
-        self.parser.advance(&mut self.edited, bytes);
+        // Alt with one of these keys: to the parser they begin a text for the terminal, which would take all keys.
+        let is_alt = |bytes: &[u8]| matches!(bytes, [.., 0x1b, b']' | b'P' | b'X' | b'^' | b'_']);
+        let bytes = if is_alt(bytes) { &bytes[..bytes.len() - 2] } else { bytes };
+        // The arrows of another mode.
+        let mut rest = bytes;
+        while let Some(at) = rest.windows(2).position(|two| two == b"\x1bO") {
+            self.parser.advance(&mut self.edited, &rest[..at]);
+            self.parser.advance(&mut self.edited, b"\x1b[");
+            rest = &rest[at + 2..];
+        }
+        self.parser.advance(&mut self.edited, rest);
         std::mem::take(&mut self.edited.entered)
+    }
+
+    /// Whether a paste is under way.
+    pub(crate) fn is_pasting(&self) -> bool {
+        self.edited.is_pasting
+    }
+
+    /// Others get what is typed next: a key or a paste that has begun is not continued.
+    pub(crate) fn pause(&mut self) {
+        (self.parser, self.has_escape, self.edited.is_pasting) = (Parser::new(), false, false);
     }
 
     /// Whether it is not known yet if the last byte was the key Escape.
@@ -73,6 +103,8 @@ impl Edited {
     fn insert(&mut self, c: char) {
         if self.before.len() + self.after.len() + c.len_utf8() <= MOST_BYTES {
             self.before.push(c);
+        } else {
+            self.is_cut = true;
         }
     }
 
@@ -81,8 +113,10 @@ impl Edited {
             return self.insert('\n');
         }
         let line = std::mem::take(&mut self.before) + &std::mem::take(&mut self.after);
-        if !line.trim().is_empty() {
-            self.entered.push(line);
+        if std::mem::take(&mut self.is_cut) {
+            self.entered.push(Entered::TooLong);
+        } else if !line.trim().is_empty() {
+            self.entered.push(Entered::Line(line));
         }
     }
 
@@ -189,7 +223,7 @@ mod tests {
     use super::*;
 
     /// The lines that these keys enter, and what is typed then, with `|` for the cursor.
-    fn typed(keys: &[&str]) -> (Vec<String>, String) {
+    fn typed(keys: &[&str]) -> (Vec<Entered>, String) {
         let mut line = Line::default();
         let mut feed = |keys: &&str| match *keys {
             "escape" => {
@@ -226,7 +260,8 @@ mod tests {
             // Nothing is before the first, and nothing behind the last.
             (&["\x7f\x1b[D\x1b[C\x1b[3~\x04a"], "a|"),
             // Keys that are none of the line.
-            (&["a", "\x1b[A\x1b[B\x1b[5~\x1bOP\x1b]0;title\x07b"], "aPb|"),
+            (&["a", "\x1b[A\x1b[B\x1b[5~\x1bOP\x1bOAb\x1bODc", "\x1b]0;title\x07d"], "acd|b"),
+            (&["a\x1b]", "b\x1bP", "c\x1b_", "d"], "abcd|"),
         ] {
             assert_eq!(typed(keys), (vec![], expected.to_owned()), "{keys:?}");
         }
@@ -234,15 +269,21 @@ mod tests {
 
     #[test]
     fn r15_enter_ends_a_line_and_a_pasted_newline_does_not() {
-        assert_eq!(typed(&["one\rtwo\n", " \r\r", "th"]), (vec!["one".to_owned(), "two".to_owned()], "th|".to_owned()));
+        let line = |text: &str| Entered::Line(text.to_owned());
+        assert_eq!(typed(&["one\rtwo\n", " \r\r", "th"]), (vec![line("one"), line("two")], "th|".to_owned()));
         let pasted = typed(&["\x1b[200~a\rb\x03\x15\tc\x1b[201~", "!", "\r"]);
-        assert_eq!(pasted, (vec!["a\nb\tc!".to_owned()], "|".to_owned()));
+        assert_eq!(pasted, (vec![line("a\nb\tc!")], "|".to_owned()));
         // A piece of a terminal ends anywhere, also within a character or a sequence.
-        let mut line = Line::default();
+        let mut keys = Line::default();
         for byte in "é\x1b[200~好\n\x1b[201~".bytes() {
-            assert!(line.feed(&[byte]).is_empty());
+            assert!(keys.feed(&[byte]).is_empty());
         }
-        assert_eq!(line.feed(b"\r"), ["é好\n"]);
+        assert_eq!(keys.feed(b"\r"), [line("é好\n")]);
+        // A question came in the middle of a paste.
+        keys.feed(b"\x1b[200~half");
+        assert!(keys.is_pasting());
+        keys.pause();
+        assert_eq!(keys.feed(b"!\r"), [line("half!")]);
     }
 
     #[test]
@@ -251,6 +292,9 @@ mod tests {
         for _ in 0..100 {
             assert!(line.feed("é".repeat(1_000).as_bytes()).is_empty());
         }
+        assert_eq!(line.feed(b"\r"), [Entered::TooLong], "a part of it is not sent");
+        assert!(line.is_empty());
+        line.feed(&b"x".repeat(MOST_BYTES + 9));
         let text = line.take();
         assert!(text.len() <= MOST_BYTES && text.len() > MOST_BYTES - 4);
         assert!(line.is_empty());

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Signal as ProcessSignal, getpid, kill_process};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use tokio::io::Interest;
@@ -19,12 +20,23 @@ use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
+pub(crate) use self::line::Entered;
 use self::line::Line;
 use crate::output::{Control, Output, Part};
 use crate::prompt;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 4096;
+
+/// How long nobody has typed when a question may be asked; and how long, if the end of a paste never comes.
+const QUIET: Duration = Duration::from_millis(250);
+const PASTE: Duration = Duration::from_secs(3);
+
+/// Interval of looks whether the terminal has become that of this process.
+const TRY: Duration = Duration::from_millis(500);
+
+/// The exit code after Ctrl-\\, as a shell counts it.
+const QUIT: i32 = 128 + 3;
 
 /// How long the rest of a sequence may take: after that, Escape was the key.
 const ESCAPE: Duration = Duration::from_millis(40);
@@ -42,7 +54,7 @@ pub(crate) enum Typed {
     /// The line has changed, or the terminal is this process' again.
     Changed,
     /// These lines were ended with Enter.
-    Entered(Vec<String>),
+    Entered(Vec<Entered>),
     /// Ctrl-Z: [`Keyboard::suspend`] does it, once the screen is in order.
     Suspend,
 }
@@ -56,6 +68,11 @@ pub(crate) struct Keyboard {
     escape_at: Instant,
     /// Whether the terminal is to give keys.
     is_on: bool,
+    /// Whether the terminal is gone: nothing is typed any more.
+    is_gone: bool,
+    /// When it was tried last to have it give keys.
+    tried_at: Instant,
+    quits: Signal,
     suspends: Signal,
     continues: Signal,
 }
@@ -71,7 +88,10 @@ impl Keyboard {
         let terminal = AsyncFd::with_interest(terminal, Interest::READABLE).ok()?;
         let suspends = signal(SignalKind::from_raw(ProcessSignal::TSTP.as_raw())).ok()?;
         let continues = signal(SignalKind::from_raw(ProcessSignal::CONT.as_raw())).ok()?;
-        Some(Self { terminal, line: Line::default(), escape_at: Instant::now(), is_on: false, suspends, continues })
+        let quits = signal(SignalKind::quit()).ok()?;
+        let (line, now) = (Line::default(), Instant::now());
+        let (is_on, is_gone) = (false, false);
+        Some(Self { terminal, line, escape_at: now, is_on, is_gone, tried_at: now, quits, suspends, continues })
     }
 
     /// The line that is being typed: what is before and after the cursor. None if it is empty.
@@ -81,15 +101,24 @@ impl Keyboard {
 
     /// From now on the terminal gives keys.
     pub(crate) fn turn_on(&mut self) {
-        if !self.is_on {
-            self.is_on = true;
+        // A process that was started in the background may get the terminal without a signal.
+        let is_due = before().is_none() && self.tried_at.elapsed() > TRY;
+        if !self.is_on || is_due {
+            (self.is_on, self.tried_at) = (true, Instant::now());
             take_terminal();
         }
+    }
+
+    /// Whether nobody is typing: what is asked now is not answered by what was on its way.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let quiet = if self.line.is_pasting() { PASTE } else { QUIET };
+        !self.is_on || self.escape_at.elapsed() > quiet
     }
 
     /// The terminal is as it was. What is half typed stays.
     pub(crate) fn turn_off(&mut self) {
         if std::mem::take(&mut self.is_on) {
+            self.line.pause();
             give_back();
         }
     }
@@ -98,6 +127,10 @@ impl Keyboard {
     pub(crate) async fn typed(&mut self) -> Typed {
         loop {
             tokio::select! {
+                _ = self.quits.recv() => {
+                    give_back();
+                    std::process::exit(QUIT);
+                }
                 _ = self.suspends.recv() => return Typed::Suspend,
                 _ = self.continues.recv() => {
                     if self.is_on {
@@ -109,9 +142,12 @@ impl Keyboard {
                     self.line.escape();
                     return Typed::Changed;
                 }
-                ready = self.terminal.readable(), if self.is_on => {
+                ready = self.terminal.readable(), if self.is_on && !self.is_gone => {
                     let Ok(mut ready) = ready else { return std::future::pending().await };
-                    let bytes = if is_foreground() == Some(true) { read() } else { vec![] };
+                    let Some(bytes) = read() else {
+                        self.is_gone = true;
+                        continue;
+                    };
                     if bytes.is_empty() {
                         ready.clear_ready();
                         continue;
@@ -127,6 +163,7 @@ impl Keyboard {
 
     /// Stops this process until it is continued, as Ctrl-Z does.
     pub(crate) fn suspend(&mut self) {
+        self.line.pause();
         give_back();
         // It fails for no process that is this one.
         let _ = kill_process(getpid(), ProcessSignal::STOP);
@@ -138,12 +175,13 @@ impl Keyboard {
     /// Gives the terminal back; returns what was typed and not entered, line by line.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let mut rest = vec![];
-        while self.is_on && is_foreground() == Some(true) {
-            let bytes = read();
-            if bytes.is_empty() {
-                break;
-            }
-            rest.extend(self.line.feed(&bytes));
+        while self.is_on
+            && let Some(bytes) = read().filter(|bytes| !bytes.is_empty())
+        {
+            rest.extend(self.line.feed(&bytes).into_iter().map(|entered| match entered {
+                Entered::Line(line) => line,
+                Entered::TooLong => String::new(),
+            }));
         }
         self.turn_off();
         let last = self.line.take();
@@ -161,10 +199,11 @@ impl Drop for Keyboard {
 /// Has the terminal give keys, if this process may.
 fn take_terminal() {
     let mut before = before();
-    if before.is_some() || is_foreground() != Some(true) {
+    if is_foreground() != Some(true) {
         return;
     }
-    let Ok(was) = tcgetattr(stdin()) else { return };
+    // The shell may have changed the mode while this process was stopped: what it was before is known.
+    let Some(was) = before.clone().or_else(|| tcgetattr(stdin()).ok()) else { return };
     let mut keys = was.clone();
     keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
     keys.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -187,17 +226,29 @@ pub(crate) fn give_back() {
     }
 }
 
-/// What was typed and is not read yet; nothing if there is none.
-fn read() -> Vec<u8> {
+/// What was typed and is not read yet: empty if there is nothing, or if another process has the terminal. None if the terminal
+/// is gone.
+fn read() -> Option<Vec<u8>> {
     let terminal = stdin();
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    if !matches!(poll(&mut [PollFd::new(&terminal, PollFlags::IN)], Some(&now)), Ok(1..)) {
-        return vec![];
+    let mut polled = [PollFd::new(&terminal, PollFlags::IN)];
+    let is_ready = matches!(poll(&mut polled, Some(&now)), Ok(1..));
+    if polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return None;
+    }
+    if !is_ready || is_foreground() != Some(true) {
+        return Some(vec![]);
     }
     let mut bytes = vec![0; READ_BYTES];
-    let read = rustix::io::read(&terminal, &mut bytes).unwrap_or_default();
-    bytes.truncate(read);
-    bytes
+    match rustix::io::read(&terminal, &mut bytes) {
+        Ok(0) => None,
+        Ok(read) => {
+            bytes.truncate(read);
+            Some(bytes)
+        }
+        Err(Errno::AGAIN | Errno::INTR) => Some(vec![]),
+        Err(_) => None,
+    }
 }
 
 /// Whether this process is in the foreground of its terminal; none if that cannot be known. A process in the background that

@@ -64,3 +64,4 @@ mod tools;
 mod twice;
 mod typing;
 mod undo;
+mod undo_drawn;

@@ -148,6 +148,7 @@ beside_an_owner! {
     typing {
         r15_what_is_typed_during_a_run_steers_it,
         r60_what_was_half_typed_comes_back_after_a_question,
+        r60_no_part_of_a_paste_is_the_answer_to_a_question,
     }
     resumed {
         r21_resume_offers_the_last_conversation_if_nothing_is_unfinished,
@@ -295,6 +296,11 @@ const ONCE: &[(&str, &str, &str)] = &[
         "bad_input",
         "r24_an_unknown_key_of_the_configuration_is_reported_with_the_nearest",
         "no owner starts with that configuration",
+    ),
+    (
+        "undo_drawn",
+        "r17_undo_gives_back_the_tree_after_any_drawn_run_or_names_what_it_cannot",
+        "kills the command that owns the home",
     ),
     (
         "resumed",

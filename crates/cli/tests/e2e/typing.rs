@@ -70,6 +70,34 @@ pub(crate) fn r60_what_was_half_typed_comes_back_after_a_question() {
     assert_eq!(home.text("ledger"), "asked\n");
 }
 
+/// R60: a question waits until a paste is over, whatever is in it: no part of it is the answer.
+#[test]
+pub(crate) fn r60_no_part_of_a_paste_is_the_answer_to_a_question() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let home = Home::new().paced(700);
+    let terminal = Terminal::run(&home, &["agent", "-m", ASKS]);
+    terminal.until("request sent");
+    // As a terminal sends it over a slow line.
+    terminal.type_raw("\u{1b}[200~half");
+    until("the question", || {
+        terminal.type_raw("y\r");
+        home.json(&["status"])["unfinished"][0]["flags"]["isBlocked"] == true
+    });
+    terminal.type_raw("y\r");
+    assert!(!terminal.screen().contains("[y/N]"), "a paste is under way: {}", terminal.screen());
+    terminal.type_raw("\u{1b}[201~");
+    terminal.until("`echo asked >> ledger` [y/N]");
+    assert_eq!(home.text("ledger"), "");
+    terminal.type_keys(&["n", "Enter"]);
+    terminal.until("done` [y/N]");
+    terminal.type_keys(&["n", "Enter"]);
+    let screen = terminal.until("exit=0");
+    assert!(screen.lines().any(|line| line == "  y"), "what was pasted is said: {screen}");
+    assert_eq!((home.text("ledger").as_str(), home.text("pids").as_str()), ("", ""));
+}
+
 /// R15: what was typed and not entered is said at the end, and nothing of it is left for the shell; the terminal is what it
 /// was, however the command ends.
 #[test]
@@ -78,7 +106,7 @@ fn r15_nothing_that_was_typed_is_left_for_the_shell_and_the_terminal_is_as_it_wa
         return;
     }
     let script = "stty -a > before; LIMULUS; echo exit=$?; stty -a > after; echo done=done; cat > left";
-    for (case, exit) in [("end", 0), ("interrupt", 130), ("terminate", 143), ("error", 2)] {
+    for (case, exit) in [("end", 0), ("interrupt", 130), ("terminate", 143), ("quit", 131), ("error", 2)] {
         let home = Home::new();
         let message = if case == "error" { "" } else { HOLD };
         let terminal = Terminal::script(&home, script, &["agent", "--yes", "-m", message]);
@@ -90,6 +118,7 @@ fn r15_nothing_that_was_typed_is_left_for_the_shell_and_the_terminal_is_as_it_wa
         match case {
             "end" => home.put("go", ""),
             "interrupt" => terminal.type_keys(&["C-c"]),
+            "quit" => terminal.type_keys(&["C-\\"]),
             "terminate" => {
                 let owner = home.json(&["status"])["owner"]["pid"].as_i64().expect("an owner");
                 let owner = rustix::process::Pid::from_raw(owner as i32).expect("a pid");
@@ -99,7 +128,7 @@ fn r15_nothing_that_was_typed_is_left_for_the_shell_and_the_terminal_is_as_it_wa
         }
         let screen = terminal.until("done=done");
         assert!(screen.contains(&format!("exit={exit}")), "{case}: {screen}");
-        assert_eq!(screen.contains("not sent: left over"), case != "error", "{case}: {screen}");
+        assert_eq!(screen.contains("not sent: left over"), !["error", "quit"].contains(&case), "{case}: {screen}");
         assert_eq!(home.text("before"), home.text("after"), "{case}");
         assert!(home.text("before").contains("icanon"));
         terminal.type_keys(&["for the shell", "Enter", "C-d"]);

@@ -64,7 +64,8 @@ impl<'a> Keeping<'a> {
 
     /// Makes everything durable.
     pub(super) fn finish(mut self) -> io::Result<()> {
-        if self.bytes > 0 {
+        // An empty content has no bytes, and is one too.
+        if self.bytes > 0 || !self.pending.is_empty() {
             self.place()?;
             fsync(&self.folder)?;
             self.store.trim_at_times(self.bytes);

@@ -250,6 +250,16 @@ mod tests {
     }
 
     #[test]
+    fn r17_an_empty_content_is_kept_too() {
+        let home = tempfile::tempdir().unwrap();
+        let store = FileStore::new(home.path().join("files"), StoreLimits::default());
+        let mut keeping = super::super::keeping::Keeping::begin(&store).unwrap();
+        let hash = keeping.content(b"").unwrap();
+        keeping.finish().unwrap();
+        assert_eq!(store.content(&hash), Some(vec![]));
+    }
+
+    #[test]
     fn r21_contents_go_when_they_are_old_and_the_oldest_when_they_are_too_many() {
         let home = tempfile::tempdir().unwrap();
         let all = FileStore::new(home.path().join("files"), StoreLimits::NONE);

@@ -10,6 +10,9 @@ use crate::output::{Control, for_terminal};
 
 /// The rows of a paragraph, or of an item of a list after its mark.
 pub(super) fn paragraph(mark: &str, source: &str, look: Look) -> Vec<Row> {
+    if is_too_wide(mark, look) {
+        return plain(&format!("{mark}{source}"), look);
+    }
     let rest = " ".repeat(mark.width());
     let rows = wrap(&spans(source, None, look), &Span::plain(mark), &Span::plain(rest), look.width);
     // An item without a text.
@@ -29,16 +32,25 @@ pub(super) fn heading(mark: &str, source: &str, look: Look) -> Vec<Row> {
 
 /// The rows of a line of a quotation. Each has its mark: so it is Markdown again when it is copied.
 pub(super) fn quote(mark: &str, source: &str, look: Look) -> Vec<Row> {
+    if is_too_wide(mark, look) {
+        return plain(&format!("{mark}{source}"), look);
+    }
     let mark = Span::new(look.has_colors.then_some(Control::Dim), mark);
     let rows = wrap(&spans(source, None, look), &mark, &mark, look.width);
     if rows.is_empty() { vec![vec![Span::new(mark.style, mark.text.trim_end())]] } else { rows }
+}
+
+/// Whether a mark leaves too little of each row: it stands before every one.
+fn is_too_wide(mark: &str, look: Look) -> bool {
+    mark.width() > look.width / 2
 }
 
 /// The spans of a text in this style. Without colours its marks stay.
 pub(super) fn spans(source: &str, style: Option<Control>, look: Look) -> Vec<Span> {
     let raw = || vec![Span::new(style, joined(source))];
     // The parser takes definitions out of a text.
-    if !look.has_colors || source.split('\n').any(is_definition) {
+    let is_definition = source.split('\n').any(is_definition) || source.starts_with('[') && source.contains("]:");
+    if !look.has_colors || is_definition {
         return raw();
     }
     let mut inline = Inline { source, styles: vec![style], spans: vec![], links: vec![] };
@@ -64,7 +76,7 @@ impl Inline<'_> {
         match event {
             Event::Text(text) => self.add(self.style(), &text),
             Event::Code(text) => self.add(Some(Control::Code), &text),
-            Event::InlineHtml(text) | Event::Html(text) => self.add(self.style(), text.trim_end_matches('\n')),
+            Event::InlineHtml(text) => self.add(self.style(), text.trim_end_matches('\n')),
             Event::SoftBreak => self.soft_break(range.end),
             Event::HardBreak => self.add(None, "\n"),
             Event::Start(Tag::Strong) => self.styles.push(Some(Control::Bold)),

@@ -141,6 +141,11 @@ impl Markdown {
             Open::Table(_) => self.close(rows),
             Open::Text(_) | Open::Nothing => {}
         }
+        if line.len() > BLOCK_BYTES {
+            self.begin(rows);
+            self.item_indent = 0;
+            return rows.push(vec![Span::plain(line.trim_end())]);
+        }
         self.take_line_of_text(line, rows);
     }
 

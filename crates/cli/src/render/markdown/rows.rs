@@ -16,9 +16,10 @@ pub(super) fn wrap(spans: &[Span], first: &Span, rest: &Span, width: usize) -> V
     let mut begun = 0;
     let space = |before: &Span| width.saturating_sub(before.text.width()).max(LEAST_CELLS);
     let mut most = space(first);
+    let mut left = Left { spans, used: 0 };
     let mut push = |range: std::ops::Range<usize>| {
         let before = if rows.is_empty() { first } else { rest };
-        rows.push(row(before, slice(spans, range)));
+        rows.push(row(before, left.take(range.len())));
     };
     for (end, opportunity) in linebreaks(&text).filter(|(end, of)| is_break(&text, *end, *of)) {
         let word = &text[begun..end];
@@ -72,15 +73,28 @@ fn row(before: &Span, mut spans: Vec<Span>) -> Row {
     row
 }
 
-fn slice(spans: &[Span], range: std::ops::Range<usize>) -> Vec<Span> {
-    let mut at = 0;
-    let mut cut = vec![];
-    for span in spans {
-        let (from, to) = (range.start.clamp(at, at + span.text.len()), range.end.clamp(at, at + span.text.len()));
-        if from < to {
-            cut.push(Span::new(span.style, &span.text[from - at..to - at]));
+/// The spans that are in no row yet.
+struct Left<'a> {
+    spans: &'a [Span],
+    /// Bytes of the first one that are in a row.
+    used: usize,
+}
+
+impl Left<'_> {
+    /// The next bytes. Rows come in order, so that each byte is looked at once.
+    fn take(&mut self, mut bytes: usize) -> Vec<Span> {
+        let mut taken = vec![];
+        while let Some(span) = self.spans.first().filter(|_| bytes > 0) {
+            let to = span.text.len().min(self.used + bytes);
+            if self.used < to {
+                taken.push(Span::new(span.style, &span.text[self.used..to]));
+            }
+            bytes -= to - self.used;
+            self.used = to;
+            if to == span.text.len() {
+                (self.spans, self.used) = (&self.spans[1..], 0);
+            }
         }
-        at += span.text.len();
+        taken
     }
-    cut
 }

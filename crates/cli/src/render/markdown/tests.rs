@@ -61,6 +61,30 @@ fn r09_marks_become_styles_where_there_are_colours_and_stay_elsewhere() {
     shows("a\n\n\n\nb\n---\nc", COLOURED, &["a", "", "b", "---", "c"]);
 }
 
+/// Found from outside: marks that stand before each row made gigabytes of a few kilobytes, and a long line took time by the
+/// square of its length.
+#[test]
+fn r09_no_text_grows_and_each_of_its_bytes_is_looked_at_once() {
+    let words = "word ".repeat(3_000);
+    for mark in [" ".repeat(7_000) + "- ", "> ".repeat(4_000), "- ".repeat(2_000), " ".repeat(20) + "1. "] {
+        for look in [PLAIN, COLOURED] {
+            let source = format!("{mark}{words}");
+            let shown: usize = texts(&rows(&source, look)).iter().map(|row| row.len() + 1).sum();
+            assert!(shown <= source.len() * 3, "{shown} bytes of {}", source.len());
+        }
+    }
+    let spans = "**a** b ".repeat(200);
+    assert_eq!(texts(&rows(&spans, COLOURED)).concat().replace(' ', ""), "ab".repeat(200));
+    let long = "**a** b ".repeat(200_000);
+    assert_eq!(texts(&rows(&long, COLOURED)), [long.trim_end()]);
+}
+
+#[test]
+fn r09_what_a_parser_would_swallow_is_shown() {
+    shows("[foo\nbar]: /url", COLOURED, &["[foo bar]: /url"]);
+    shows("<div>\nhello\nworld\n</div>", COLOURED, &["<div> hello world </div>"]);
+}
+
 #[test]
 fn r09_code_is_shown_as_it_is_with_colours() {
     let source = "```rust\nfn a() { // x\n  let s = \"é\\\"\"; /* a\nb */ 1\n}\n\n```\nend";

@@ -23,6 +23,9 @@ const WHOLE_ARGUMENT_CHARS: usize = 8 << 10;
 /// Maximum characters of the name of a tool, which a model may have made up.
 const TOOL_CHARS: usize = 80;
 
+/// Maximum rows of a line that is written anew when its call ends: they must still be on the screen.
+const REPLACED_ROWS: usize = 5;
+
 /// What stands before a line of the output of a call.
 const BELOW: &str = "  │ ";
 
@@ -50,8 +53,8 @@ enum Detail {
 /// The calls that run, and how much is shown of calls.
 pub(super) struct Calls {
     started: BTreeMap<CallId, Started>,
-    /// The call whose line is the last thing on stderr, in one row.
-    last: Option<CallId>,
+    /// The call whose line is the last thing on stderr, in so many rows.
+    last: Option<(CallId, usize)>,
     detail: Detail,
     /// Maximum characters of the arguments of a call in a line.
     argument_chars: usize,
@@ -152,16 +155,16 @@ impl Screen {
         let mark = if sentence.is_some() { "" } else { "▸ " };
         let rows = rows::rows(&format!("{}{mark}", self.whose(event)), &line, Output::Stderr.width());
         self.say(&rows.join("\n"));
-        let is_alone = rows.len() == 1 && sentence.is_some_and(|sentence| sentence == line);
-        self.calls.last = Some(id).filter(|_| is_alone && !self.answer.is_open());
+        let is_alone = rows.len() <= REPLACED_ROWS && sentence.is_some_and(|sentence| sentence == line);
+        self.calls.last = Some((id, rows.len())).filter(|_| is_alone && !self.answer.is_open());
     }
 
     /// The end of a call on a terminal: its line says how it ended, in the place where it says what the call does if that is
     /// the last line.
     fn call_ended(&mut self, event: &Event, call: CallId, (tool, sentence): (&str, &str), end: &CallEnd<'_>) {
         self.hide_status();
-        if self.calls.last.take() == Some(call) {
-            let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLines(1))]);
+        if let Some((_, rows)) = self.calls.last.take().filter(|(last, _)| *last == call) {
+            let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLines(rows))]);
         }
         let sentence = cut_arguments(sentence, ARGUMENT_CHARS);
         let line = call_text::ended(tool, &sentence, end);

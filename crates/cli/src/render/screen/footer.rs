@@ -74,6 +74,9 @@ impl Screen {
         if self.live {
             rows.extend(self.notes());
         }
+        // What is above the screen could not be erased.
+        let most = self.footer_output().height().saturating_sub(1).max(1);
+        rows.drain(..rows.len().saturating_sub(most));
         self.draw_footer(&rows);
     }
 

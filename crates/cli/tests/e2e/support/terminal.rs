@@ -97,6 +97,11 @@ impl<'a> Terminal<'a> {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
+    /// Has the terminal send these bytes.
+    pub(crate) fn type_raw(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+    }
+
     /// What is on the screen now, wrapped lines in one piece.
     pub(crate) fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-J"])
