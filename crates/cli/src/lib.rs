@@ -5,6 +5,7 @@
 
 mod allocator;
 mod args;
+mod cells;
 mod commands;
 mod deprecation;
 mod error;

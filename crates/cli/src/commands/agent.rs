@@ -10,9 +10,7 @@ use client::is_gone;
 use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
-use engine::{
-    Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Timestamp, Usage, WaitFor,
-};
+use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage, WaitFor};
 use journal::{Read as _, Reader};
 use protocol::Event;
 use protocol::event::{LifecycleLine, QueueLine, RunEnd, StateLine, Stream};
@@ -28,7 +26,7 @@ use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
 use crate::prompt;
 use crate::render::set_markdown;
-use crate::show::human::Zone;
+use crate::show::human::{Zone, now};
 use crate::show::{json_line, print};
 
 /// Send a message to an agent and follow its run to the end.
@@ -148,10 +146,6 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         Ending::Run(run, end) => outcome(run, &end),
         Ending::Command(text) => say_command(&text, args.writer.json),
     }
-}
-
-fn now() -> Timestamp {
-    Timestamp(jiff::Timestamp::now().as_millisecond())
 }
 
 /// Sends a message to a session that was chosen otherwise, as `agent --session KEY -m TEXT` does.

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use config::{FlagValues, Globals, size};
-use engine::Timestamp;
 use gateway::methods::{before, states};
 use journal::{Collected, Old, Reader};
 use protocol::Client;
@@ -13,6 +12,7 @@ use super::follower::change;
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit};
+use crate::show::human::now;
 use crate::show::{json, print};
 
 /// Erase old texts and outputs that no session needs; without --enforce, only count them.
@@ -53,7 +53,7 @@ impl CleanupArgs {
 /// Prints what would be erased.
 pub(crate) fn read(args: &CleanupArgs, globals: &Globals) -> Result<(), CliError> {
     let (days, reader) = (args.days(globals)?, Reader::open(&globals.home)?);
-    let before = before(Timestamp(jiff::Timestamp::now().as_millisecond()), days);
+    let before = before(now(), days);
     let Collected { bodies, bytes, .. } = reader.erasable(&Old { before, states: &states(&reader)? })?;
     say(args, days, &CleanedUp { bodies, bytes })
 }

@@ -10,7 +10,7 @@ use journal::{Read as _, Reader};
 use views::SessionKey;
 
 use crate::error::CliError;
-use crate::show::human::{count, excerpt, price, printable_line};
+use crate::show::human::{count, excerpt, price, printable_line, session_name};
 
 /// Characters of a model and of a folder in the first line.
 const NAME_CHARS: usize = 60;
@@ -80,7 +80,7 @@ impl Conversation {
     /// The option with which a command names it; empty if it need not.
     pub(super) fn option(&self) -> String {
         let key = self.key.to_string();
-        let name = key.strip_prefix("agent:main:").unwrap_or(&key);
+        let name = session_name(&key);
         if self.is_default { String::new() } else { format!(" --session {name}") }
     }
 
@@ -146,7 +146,7 @@ fn line(
     let model = settings.candidates.first().map(|first| format!("{}/{}", first.provider, first.model));
     let model = excerpt(&printable_line(&model.unwrap_or_default()), NAME_CHARS);
     let folder = excerpt(&printable_line(&below_user(&settings.workspace, environment.get("HOME"))), NAME_CHARS);
-    let name = key.strip_prefix("agent:main:").unwrap_or(key);
+    let name = session_name(key);
     let cost = row.and_then(|row| row.totals).map(|totals| totals.spent.cost).filter(|cost| *cost > 0);
     let cost = cost.map(|cost| format!(", {}", price(cost))).unwrap_or_default();
     let so_far = if messages == 0 { "new".to_owned() } else { format!("{}{cost}", count(messages, "message")) };

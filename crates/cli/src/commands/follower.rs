@@ -33,6 +33,9 @@ use crate::signals::{self, Counting, Insists};
 /// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
+/// Errors of requests that wait to be shown.
+const TROUBLES: usize = 16;
+
 /// How long an owner that is asked to end a run may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -44,7 +47,7 @@ pub(crate) struct Follower<'a> {
     /// What is typed meanwhile, if it steers a run.
     steering: Option<Steering>,
     /// Errors of requests whose response nobody awaits.
-    trouble: (mpsc::UnboundedSender<CliError>, mpsc::UnboundedReceiver<CliError>),
+    trouble: (mpsc::Sender<CliError>, mpsc::Receiver<CliError>),
     signals: Signals,
     explaining: Explaining,
 }
@@ -109,7 +112,7 @@ impl<'a> Follower<'a> {
             screen,
             asking: Asking::default(),
             steering: None,
-            trouble: mpsc::unbounded_channel(),
+            trouble: mpsc::channel(TROUBLES),
             signals,
             explaining: Explaining::default(),
         }
@@ -218,14 +221,14 @@ impl<'a> Follower<'a> {
         if self.asking.is_due(&self.screen) {
             // What is on its way, such as a paste, would be the answer. The next tick looks again.
             if !steering.is_quiet() {
-                return steering.hear(&mut self.screen);
+                return steering.read_keys(&mut self.screen);
             }
             // First, so that what is typed from the question on is its answer.
             steering.leave_to_question(&mut self.screen);
         }
         self.asking.show(&mut self.screen);
         if !self.screen.is_asking() {
-            steering.hear(&mut self.screen);
+            steering.read_keys(&mut self.screen);
         }
     }
 
@@ -359,7 +362,8 @@ impl<'a> Follower<'a> {
         tokio::spawn(async move {
             // The follower notices an owner that is gone.
             if let Err(error @ ClientError::Answered(_)) = client.call::<M>(params).await {
-                let _ = trouble.send(failed(error));
+                // More than the screen has shown yet say nothing new.
+                let _ = trouble.try_send(failed(error));
             }
         });
     }

@@ -1,7 +1,6 @@
 //! `limulus profiles`: lists auth profiles with their cooldowns and order, and changes both.
 
 use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use config::{FlagValues, Globals};
@@ -17,7 +16,7 @@ use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
-use crate::show::human::{Page, Zone, columns};
+use crate::show::human::{Page, Zone, columns, now};
 use crate::show::{json, print};
 
 /// Show which auth profiles are in cooldown, until when, and their order; change both.
@@ -136,10 +135,6 @@ fn configured(globals: &Globals, which: &str) -> Result<(String, Option<String>)
         names => format!("there are: {}", names.join(", ")),
     };
     Err(CliError::not_found(format!("there is no profile `{which}`"), hint))
-}
-
-fn now() -> Timestamp {
-    Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64)
 }
 
 fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp) -> Vec<Row> {

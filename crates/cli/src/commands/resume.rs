@@ -8,7 +8,7 @@ use client::{HOME, is_gone};
 use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Lifecycle, Outcome, Phase, Session, SessionRow, Timestamp, WaitFor};
+use engine::{Lifecycle, Outcome, Phase, Session, SessionRow, WaitFor};
 use journal::{Read, Reader, Sqlite};
 use protocol::event::{StateLine, Stream};
 use protocol::method::{AbortParams, NoParams, ResumeParams, SessionsResume, StatusGet, SubscribeParams};
@@ -26,7 +26,7 @@ use crate::error::{CliError, Exit, failed};
 use crate::output::say;
 use crate::prompt;
 use crate::render::{Screen, set_markdown};
-use crate::show::human::Zone;
+use crate::show::human::{Zone, now, session_name};
 
 /// Resume unfinished runs: of one session, or of all.
 #[derive(Debug, Args)]
@@ -83,9 +83,8 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
 /// is named.
 async fn offer(args: (AnswerArgs, WriterArgs), globals: &Globals) -> Result<(), CliError> {
     let Some(last) = last_of_folder(globals)?.filter(|row| row.lifecycle == LifecycleKind::Idle) else { return Ok(()) };
-    let now = Timestamp(jiff::Timestamp::now().as_millisecond());
-    let name = printable_line(last.key.strip_prefix("agent:main:").unwrap_or(&last.key)).into_owned();
-    let used = Zone::local().short(last.last_activity, now);
+    let name = printable_line(session_name(&last.key)).into_owned();
+    let used = Zone::local().short(last.last_activity, now());
     if !prompt::is_possible() {
         say!("the last conversation of this folder is {name}, of {used}: `limulus agent -c -m TEXT` continues it");
         return Ok(());

@@ -12,7 +12,7 @@ use protocol::show::{Held, Owner, Status, Unfinished};
 use super::interrupted;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
-use crate::show::human::{Zone, columns, count, next_recovery, printable};
+use crate::show::human::{Zone, columns, count, next_recovery, now, printable};
 use crate::show::{json, print};
 
 /// Show what this home is doing: its owner, its sessions by state, what the unfinished ones wait for.
@@ -31,11 +31,7 @@ pub(crate) fn run(args: StatusArgs, globals: &Globals) -> Result<(), CliError> {
         answer => answer?,
     };
     let status = in_words(status, &zone);
-    print(&if args.json {
-        json(&status)
-    } else {
-        lay_out(&status, &zone, Timestamp(jiff::Timestamp::now().as_millisecond()))
-    })
+    print(&if args.json { json(&status) } else { lay_out(&status, &zone, now()) })
 }
 
 /// Adds until when a session waits, in the local time zone.

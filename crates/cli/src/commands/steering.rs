@@ -20,6 +20,9 @@ use crate::render::Screen;
 /// What is said of a message that is too long to be typed.
 const TOO_LONG: &str = "not sent: it is longer than 64 KiB; put it into a file of the workspace and name the file";
 
+/// Typed messages that may wait for the answer of the owner: more than a person types while one is on its way.
+const UNDERWAY: usize = 16;
+
 /// How long the end of a command waits for the answer to what was typed last.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -28,7 +31,7 @@ pub(crate) struct Steering {
     keyboard: Keyboard,
     /// The session that is steered.
     key: String,
-    sent: (mpsc::UnboundedSender<Sent>, mpsc::UnboundedReceiver<Sent>),
+    sent: (mpsc::Sender<Sent>, mpsc::Receiver<Sent>),
     /// Recorded, and taken by no run yet.
     open: Vec<MessageId>,
     /// Settled, perhaps before it was known here that it was recorded.
@@ -60,7 +63,7 @@ impl Steering {
         Some(Self {
             keyboard,
             key: key.to_owned(),
-            sent: mpsc::unbounded_channel(),
+            sent: mpsc::channel(UNDERWAY),
             open: vec![],
             settled: BTreeSet::new(),
             underway: 0,
@@ -78,8 +81,8 @@ impl Steering {
         self.keyboard.is_quiet()
     }
 
-    /// Hears the keys.
-    pub(crate) fn hear(&mut self, screen: &mut Screen) {
+    /// Reads the keys from now on, and shows the line.
+    pub(crate) fn read_keys(&mut self, screen: &mut Screen) {
         self.keyboard.turn_on();
         screen.set_input_line(self.keyboard.line());
     }
@@ -116,6 +119,9 @@ impl Steering {
 
     /// Sends a message to the run. It is shown when it is recorded.
     fn send(&mut self, text: String, client: &Client, screen: &mut Screen) {
+        if self.underway == UNDERWAY {
+            return screen.say(&format!("not sent: {text}\n(the owner has not answered {UNDERWAY} others yet)"));
+        }
         let params = AgentParams {
             message: text.clone(),
             session_key: self.key.clone(),
@@ -136,7 +142,8 @@ impl Steering {
             let answer = answer.map_err(|error| {
                 if is_gone(&error) { "the owner of the home is gone".to_owned() } else { failed(error).to_string() }
             });
-            let _ = sent.send(Sent { text, answer });
+            // There is space: no more are on their way.
+            let _ = sent.try_send(Sent { text, answer });
         });
     }
 

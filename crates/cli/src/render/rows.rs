@@ -3,6 +3,7 @@
 
 use unicode_width::UnicodeWidthChar as _;
 
+use crate::cells::{self, cells};
 use crate::show::human::printable_line;
 
 /// What stands before each row but the first.
@@ -46,35 +47,12 @@ pub(super) fn question(text: &str, width: usize) -> Vec<String> {
 
 /// The beginning of a text on one row, for a line that is erased as a row.
 pub(super) fn cut(text: &str, width: usize) -> String {
-    let text = printable_line(text);
-    if cells(&text) <= width {
-        return text.into_owned();
-    }
-    let mut left = width.saturating_sub(1);
-    let fits = |c: &char| {
-        let cells = c.width().unwrap_or(0);
-        let fits = cells <= left;
-        left = left.saturating_sub(cells);
-        fits
-    };
-    text.chars().take_while(fits).collect::<String>() + "…"
+    cells::cut(&printable_line(text), width)
 }
 
 /// The end of a text on one row.
 pub(super) fn cut_start(text: &str, width: usize) -> String {
-    let text = printable_line(text);
-    if cells(&text) <= width {
-        return text.into_owned();
-    }
-    let mut left = width.saturating_sub(1);
-    let fits = |c: &char| {
-        let cells = c.width().unwrap_or(0);
-        let fits = cells <= left;
-        left = left.saturating_sub(cells);
-        fits
-    };
-    let end: Vec<char> = text.chars().rev().take_while(fits).collect();
-    std::iter::once('…').chain(end.into_iter().rev()).collect()
+    cells::cut_start(&printable_line(text), width)
 }
 
 /// A text without tabs, of which only a terminal knows how wide they are.
@@ -107,10 +85,6 @@ fn wrapped(line: &str, before: &str, is_first: bool, width: usize) -> Vec<String
         filled += cells;
     }
     rows
-}
-
-pub(super) fn cells(text: &str) -> usize {
-    text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
 #[cfg(test)]

@@ -56,6 +56,16 @@ impl Zone {
     }
 }
 
+/// The time now.
+pub(crate) fn now() -> Timestamp {
+    Timestamp(jiff::Timestamp::now().as_millisecond())
+}
+
+/// The name by which a command takes a session: its key, without the default agent.
+pub(crate) fn session_name(key: &str) -> &str {
+    key.strip_prefix("agent:main:").unwrap_or(key)
+}
+
 /// A time that has passed, in its two largest units.
 pub(crate) fn duration(ms: u64) -> String {
     let s = ms / 1_000;

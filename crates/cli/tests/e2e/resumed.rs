@@ -34,16 +34,16 @@ fn r11_the_next_message_says_what_was_interrupted_and_resumes_it() {
     assert!(!again.err.contains("interrupted"), "{again:?}");
 }
 
-/// R21: if nothing is unfinished, `resume` offers the last conversation of the folder: a terminal is asked, a pipe is told.
+/// R21: if nothing is unfinished, `resume` offers the last conversation of the folder: a terminal is asked, a pipe gets the command.
 #[test]
 pub(crate) fn r21_resume_offers_the_last_conversation_if_nothing_is_unfinished() {
     let home = Home::new().without("LIMULUS_SESSION__DEFAULT");
     home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
     home.run(&["agent", "--new", "-m", "What can you do?"]).expect_code(0);
-    let told = home.run(&["resume"]).expect_code(0);
+    let piped = home.run(&["resume"]).expect_code(0);
     let name =
-        told.err.lines().find_map(|line| line.split_once("of this folder is ")?.1.split_once(',')).expect("a name").0;
-    assert!(name.ends_with("-2") && told.err.contains("`limulus agent -c -m TEXT` continues it"), "{told:?}");
+        piped.err.lines().find_map(|line| line.split_once("of this folder is ")?.1.split_once(',')).expect("a name").0;
+    assert!(name.ends_with("-2") && piped.err.contains("`limulus agent -c -m TEXT` continues it"), "{piped:?}");
     let elsewhere = home.limulus(&["resume"]).current_dir(Path::new("/")).output().expect("limulus can be started");
     assert!(!String::from_utf8_lossy(&elsewhere.stderr).contains("of this folder"), "{elsewhere:?}");
     if !Terminal::is_there() {

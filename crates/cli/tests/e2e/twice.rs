@@ -314,7 +314,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     (
         "typing",
-        "r15_a_command_that_is_suspended_leaves_the_terminal_and_hears_keys_when_it_is_continued",
+        "r15_a_command_that_is_suspended_leaves_the_terminal_and_reads_keys_when_it_is_continued",
         "is about one process and its terminal",
     ),
     (

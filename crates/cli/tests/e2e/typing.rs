@@ -138,9 +138,9 @@ fn r15_nothing_that_was_typed_is_left_for_the_shell_and_the_terminal_is_as_it_wa
     }
 }
 
-/// R15: Ctrl-Z suspends it with the terminal as it was, and it hears keys again when it is continued.
+/// R15: Ctrl-Z suspends it with the terminal as it was, and it reads keys again when it is continued.
 #[test]
-fn r15_a_command_that_is_suspended_leaves_the_terminal_and_hears_keys_when_it_is_continued() {
+fn r15_a_command_that_is_suspended_leaves_the_terminal_and_reads_keys_when_it_is_continued() {
     if !Terminal::is_there() {
         return;
     }

@@ -97,7 +97,7 @@ fn drawn(seed: u64) {
     }
     fs::set_permissions(home.file("s.sh"), fs::Permissions::from_mode(0o750)).expect("its mode");
     let before = tree(&home.file(""));
-    let (mut did, mut told) = (vec![], vec![]);
+    let (mut did, mut reports) = (vec![], vec![]);
     for _ in 0..3 {
         let steps: Vec<String> = (0..=draw.below(4)).map(|_| draw.step()).collect();
         let script = steps.join("\n") + "\ntokens=2";
@@ -119,19 +119,19 @@ fn drawn(seed: u64) {
         }
         let undone = undo.output().expect("limulus can be started");
         let text = [undone.stdout, undone.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        told.push(format!("undo, kill at {kill:?}: {:?}\n{text}", undone.status));
+        reports.push(format!("undo, kill at {kill:?}: {:?}\n{text}", undone.status));
         home.run(&["resume"]);
         if undone.status.code() == Some(3) {
             break;
         }
-        assert!(round < 12, "seed {seed}: it never ends\n{did:#?}\n{told:#?}");
+        assert!(round < 12, "seed {seed}: it never ends\n{did:#?}\n{reports:#?}");
     }
     let after = tree(&home.file(""));
     let differs = |name: &&String| before.get(*name) != after.get(*name);
-    let is_told = |name: &&String| told.iter().any(|told| told.contains(&format!("{name}: ")));
+    let is_named = |name: &&String| reports.iter().any(|report| report.contains(&format!("{name}: ")));
     let unnamed: Vec<&String> =
-        before.keys().chain(after.keys()).filter(differs).filter(|name| !is_told(name)).collect();
-    assert!(unnamed.is_empty(), "seed {seed}: {unnamed:?}\n{before:?}\n{after:?}\n{did:#?}\n{told:#?}");
+        before.keys().chain(after.keys()).filter(differs).filter(|name| !is_named(name)).collect();
+    assert!(unnamed.is_empty(), "seed {seed}: {unnamed:?}\n{before:?}\n{after:?}\n{did:#?}\n{reports:#?}");
     home.run(&["audit", "--verify"]).expect_code(0);
     assert_eq!(server.violations(), [""; 0]);
 }

@@ -7,13 +7,13 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use protocol::method::{SessionsList, SessionsListParams, SessionsListed};
 use protocol::show::Listed;
-use unicode_width::UnicodeWidthChar as _;
 
 use crate::args::PageArgs;
+use crate::cells::{cells, cut, cut_start};
 use crate::commands::conversation::below_user;
 use crate::error::CliError;
 use crate::reading::ask;
-use crate::show::human::{price, printable_line};
+use crate::show::human::{now, price, printable_line, session_name};
 use crate::show::json;
 
 /// Cells of a line.
@@ -67,7 +67,7 @@ pub(super) fn read(args: &ListArgs, globals: &Globals) -> Result<String, CliErro
         let shown = sessions.len().min(limit.unwrap_or(usize::MAX));
         return Ok(lay_out_found(&sessions[..shown], words, shown < sessions.len()));
     }
-    let now = Timestamp(jiff::Timestamp::now().as_millisecond());
+    let now = now();
     let list = lay_out(&sessions, now, globals.environment.get("HOME"));
     let more = more.unwrap_or_default();
     let limit = limit.unwrap_or_default();
@@ -81,7 +81,7 @@ pub(super) fn read(args: &ListArgs, globals: &Globals) -> Result<String, CliErro
 fn lay_out(sessions: &[Listed], now: Timestamp, user: Option<&str>) -> String {
     let heading = ["SESSION", "TITLE", "FOLDER", "MSGS", "COST", "STATE", "AGE"].map(str::to_owned);
     let rows = sessions.iter().map(|session| {
-        let name = session.key.strip_prefix("agent:main:").unwrap_or(&session.key);
+        let name = session_name(&session.key);
         let folder = session.folder.as_deref().map(|folder| below_user(folder, user)).unwrap_or_default();
         let cost = if session.cost == 0 { String::new() } else { price(session.cost) };
         [
@@ -121,7 +121,7 @@ fn lay_out_found(sessions: &[Listed], words: &str, more: bool) -> String {
     }
     let mut list = String::new();
     for session in sessions {
-        let name = session.key.strip_prefix("agent:main:").unwrap_or(&session.key);
+        let name = session_name(&session.key);
         let title = printable_line(session.title.as_deref().unwrap_or_default());
         let snippet = printable_line(session.snippet.as_deref().unwrap_or_default());
         let (name, title) = (cut_start(&printable_line(name), NAME_CELLS), cut(&title, FOUND_TITLE_CELLS));
@@ -175,40 +175,6 @@ fn age(ms: u64) -> String {
         (0, hours, _) => format!("{hours}h"),
         (days, ..) => format!("{days}d"),
     }
-}
-
-/// The cells that a text takes on a terminal.
-fn cells(text: &str) -> usize {
-    text.chars().map(|c| c.width().unwrap_or(0)).sum()
-}
-
-/// The beginning of a text that fits into so many cells.
-fn cut(text: &str, width: usize) -> String {
-    if cells(text) <= width {
-        return text.to_owned();
-    }
-    let mut left = width.saturating_sub(1);
-    let fits = |c: &char| {
-        let fits = c.width().unwrap_or(0) <= left;
-        left = left.saturating_sub(c.width().unwrap_or(0));
-        fits
-    };
-    text.chars().take_while(fits).chain(['…']).collect()
-}
-
-/// The end of a text that fits into so many cells: of a path and of a name the end says more.
-fn cut_start(text: &str, width: usize) -> String {
-    if cells(text) <= width {
-        return text.to_owned();
-    }
-    let mut left = width.saturating_sub(1);
-    let fits = |c: &char| {
-        let fits = c.width().unwrap_or(0) <= left;
-        left = left.saturating_sub(c.width().unwrap_or(0));
-        fits
-    };
-    let end: Vec<char> = text.chars().rev().take_while(fits).collect();
-    std::iter::once('…').chain(end.into_iter().rev()).collect()
 }
 
 #[cfg(test)]

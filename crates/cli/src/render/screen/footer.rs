@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Screen;
 use super::answer::parts;
+use crate::cells::cells;
 use crate::output::{Control, Output, Part};
 use crate::render::markdown::{Row, Span};
 use crate::render::{Style, rows};
@@ -91,8 +92,8 @@ impl Screen {
         let dim = |text| vec![Span { style: Some(Control::Dim), text }];
         let input = self.footer.input.as_ref().map(|(before, after)| {
             let before = rows::cut_start(&shown(before), width.saturating_sub(3));
-            let after = rows::cut(&shown(after), width.saturating_sub(3 + rows::cells(&before)));
-            self.footer.behind = rows::cells(&after);
+            let after = rows::cut(&shown(after), width.saturating_sub(3 + cells(&before)));
+            self.footer.behind = cells(&after);
             vec![Span { style: None, text: format!("› {before}{after}") }]
         });
         let live = self.calls.live_rows(width).into_iter();
