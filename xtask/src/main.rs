@@ -60,8 +60,8 @@ fn main() -> ExitCode {
 fn perform(task: &Task, root: &Path, out: &mut dyn Write) -> io::Result<bool> {
     match task {
         Task::Help => write!(out, "{HELP}{}", suite::help()).map(|()| true),
-        Task::Test { only } => suite::run(root, suite::STAGES, only, out),
-        Task::Soak { only } => suite::run(root, suite::SOAKS, only, out),
+        Task::Test { only } => suite::run(root, suite::STAGES, suite::STAGE_LIMIT, only, out),
+        Task::Soak { only } => suite::run(root, suite::SOAKS, suite::SOAK_LIMIT, only, out),
         Task::Tidy => tidy::run(root, out).map(|tally| tally.failed == 0),
         Task::Requirements(output) => requirements::run(root, *output, out),
     }

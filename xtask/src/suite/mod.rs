@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use self::perform::perform;
 use self::stages::{Cores, Stage};
-pub(crate) use self::stages::{SOAKS, STAGES, help};
+pub(crate) use self::stages::{SOAK_LIMIT, SOAKS, STAGE_LIMIT, STAGES, help};
 use crate::Tally;
 use crate::log_tail::LogTail;
 
@@ -28,9 +28,15 @@ struct Ended {
     failures: Vec<String>,
 }
 
-/// Runs the named stages, or all. Failures are repeated at the end, since the start of a long log may be lost; the last
+/// Runs the named stages, or all, each for no longer than `limit`. Failures are repeated at the end, since the start of a long log may be lost; the last
 /// line has the number of checks that held and of those that did not.
-pub(crate) fn run(root: &Path, stages: &'static [Stage], only: &[String], out: &mut dyn Write) -> io::Result<bool> {
+pub(crate) fn run(
+    root: &Path,
+    stages: &'static [Stage],
+    limit: Duration,
+    only: &[String],
+    out: &mut dyn Write,
+) -> io::Result<bool> {
     let began = Instant::now();
     let mut waiting: Vec<&'static Stage> =
         stages.iter().filter(|stage| only.is_empty() || only.iter().any(|name| name == stage.name)).collect();
@@ -43,7 +49,7 @@ pub(crate) fn run(root: &Path, stages: &'static [Stage], only: &[String], out: &
             while waiting.first().is_some_and(|next| may_start(next, &running, cores)) {
                 let stage = waiting.remove(0);
                 writeln!(out, "== {}: {} (starts at {:.0} s)", stage.name, stage.about, began.elapsed().as_secs_f64())?;
-                start(stage, root, scope, sender.clone());
+                start(stage, root, limit, scope, sender.clone());
                 running.push(stage);
             }
             if running.is_empty() {
@@ -69,6 +75,7 @@ fn may_start(next: &Stage, running: &[&Stage], cores: usize) -> bool {
 fn start<'scope>(
     stage: &'static Stage,
     root: &'scope Path,
+    limit: Duration,
     scope: &'scope Scope<'scope, '_>,
     ended: Sender<io::Result<Ended>>,
 ) {
@@ -76,7 +83,7 @@ fn start<'scope>(
         let began = Instant::now();
         let mut printed = vec![];
         let mut tail = LogTail::new(&mut printed);
-        let tally = perform(&stage.action, root, &mut tail).or_else(|error| {
+        let tally = perform(&stage.action, root, limit, &mut tail).or_else(|error| {
             writeln!(tail, "{} cannot be run: {error}", stage.name)?;
             Ok(Tally::of(false))
         });
@@ -123,7 +130,7 @@ fn summary(ended: &[Ended], took: Duration, out: &mut dyn Write) -> io::Result<b
 
 #[cfg(test)]
 mod tests {
-    use super::{STAGES, may_start, run};
+    use super::{STAGE_LIMIT, STAGES, may_start, run};
     use crate::suite::stages::{Action, Cores, Stage};
     use crate::tree::made_up::Folder;
 
@@ -152,7 +159,7 @@ mod tests {
         let folder = Folder::new(&[("a.rs", "fn a() {}\n")]);
         let mut out = vec![];
         let only = ["tidy".to_owned(), "requirements".to_owned()];
-        let is_good = run(&folder.0, STAGES, &only, &mut out).unwrap();
+        let is_good = run(&folder.0, STAGES, STAGE_LIMIT, &only, &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert!(!is_good && out.ends_with("\n13 passed, 4 failed\n"), "{out}");
         let table: Vec<&str> = out.lines().rev().skip(1).take(3).collect();

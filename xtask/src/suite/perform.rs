@@ -2,27 +2,32 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use super::stages::Action;
 use crate::{Tally, requirements, tidy};
 
-/// Performs the action of a stage and counts its checks.
-pub(super) fn perform(action: &Action, root: &Path, out: &mut dyn Write) -> io::Result<Tally> {
+/// How long a stage that was ended may take to close its output.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Performs the action of a stage and counts its checks. A program that takes longer than `limit` is ended.
+pub(super) fn perform(action: &Action, root: &Path, limit: Duration, out: &mut dyn Write) -> io::Result<Tally> {
     match action {
         Action::Tidy => tidy::run(root, out),
         Action::Requirements => requirements::run(root, requirements::Output::Check, out).map(Tally::of),
-        Action::CargoTest(arguments) => follow(cargo_test(root).args(*arguments), out),
+        Action::CargoTest(arguments) => follow(cargo_test(root).args(*arguments), limit, out),
         Action::Fuzz { seconds } => {
             let mut cargo = cargo_test(root);
             cargo.args(["--no-fail-fast", "--lib", "--bins", "--test", "it", "fuzz_"]);
-            follow(cargo.env("BOLERO_RANDOM_TEST_TIME_MS", (u64::from(*seconds) * 1_000).to_string()), out)
+            follow(cargo.env("BOLERO_RANDOM_TEST_TIME_MS", (u64::from(*seconds) * 1_000).to_string()), limit, out)
         }
         Action::Program { program, arguments } => {
             let folder = programs_folder()?;
             let Some(path) = built(&folder, program, out)? else { return Ok(Tally::of(false)) };
             let arguments = arguments.iter().map(|argument| argument.replace("{ci}", &folder.to_string_lossy()));
-            follow(Command::new(path).current_dir(root).args(arguments), out)
+            follow(Command::new(path).current_dir(root).args(arguments), limit, out)
         }
         Action::RedDemo { mutant } => red_demo(mutant, out).map(Tally::of),
     }
@@ -81,17 +86,32 @@ fn red_demo(mutant: &str, out: &mut dyn Write) -> io::Result<bool> {
 }
 
 /// Runs a program, passes on its output line by line, and counts the results in it. A program without results is one
-/// check, which holds if it exits with 0. Another exit code counts as a failure, whatever the results.
-fn follow(command: &mut Command, out: &mut dyn Write) -> io::Result<Tally> {
+/// check, which holds if it exits with 0. Another exit code counts as a failure, whatever the results; so does a program
+/// that is ended because it has not left within the limit, of which the output so far is passed on.
+fn follow(command: &mut Command, limit: Duration, out: &mut dyn Write) -> io::Result<Tally> {
+    let began = Instant::now();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-    let mut lines = BufReader::new(child.stdout.take().expect("stdout was asked for as a pipe"));
+    let lines = lines_of(&mut child);
     let mut tally = Tally::default();
-    let mut line = vec![];
-    while lines.read_until(b'\n', &mut line)? > 0 {
-        out.write_all(&line)?;
-        out.flush()?;
-        tally += counted(&String::from_utf8_lossy(&line));
-        line.clear();
+    let mut limit = limit;
+    let mut is_ended = false;
+    loop {
+        match lines.recv_timeout(limit.saturating_sub(began.elapsed())) {
+            Ok(line) => {
+                out.write_all(&line)?;
+                out.flush()?;
+                tally += counted(&String::from_utf8_lossy(&line));
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            // Something outside of its group has its output.
+            Err(RecvTimeoutError::Timeout) if is_ended => break,
+            Err(RecvTimeoutError::Timeout) => {
+                writeln!(out, "it has not left within {} s: ended", limit.as_secs())?;
+                end(&mut child)?;
+                is_ended = true;
+                limit = began.elapsed() + LAST_WORDS;
+            }
+        }
     }
     let is_good = child.wait()?.success();
     if tally == Tally::default() {
@@ -101,6 +121,44 @@ fn follow(command: &mut Command, out: &mut dyn Write) -> io::Result<Tally> {
         tally.failed = 1;
     }
     Ok(tally)
+}
+
+/// The lines that it prints. They end when nothing has its output open any more.
+fn lines_of(child: &mut Child) -> Receiver<Vec<u8>> {
+    let mut output = BufReader::new(child.stdout.take().expect("stdout was asked for as a pipe"));
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        loop {
+            let mut line = vec![];
+            match output.read_until(b'\n', &mut line) {
+                Ok(1..) if sender.send(line).is_ok() => {}
+                _ => return,
+            }
+        }
+    });
+    lines
+}
+
+/// Ends a program and what it has started. It has no group of its own: Ctrl-C is to reach all of it.
+fn end(child: &mut Child) -> io::Result<()> {
+    let mut tree = vec![child.id()];
+    let parents = parents()?;
+    while let Some((pid, _)) = parents.iter().find(|(pid, parent)| tree.contains(parent) && !tree.contains(pid)) {
+        tree.push(*pid);
+    }
+    Command::new("kill").arg("-KILL").args(tree.iter().map(u32::to_string)).status()?;
+    Ok(())
+}
+
+/// Each process with its parent.
+fn parents() -> io::Result<Vec<(u32, u32)>> {
+    let pair = |entry: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // Behind the name come the state and the parent.
+        let parent = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        Some((entry.file_name().to_str()?.parse().ok()?, parent))
+    };
+    Ok(std::fs::read_dir("/proc")?.flatten().filter_map(pair).collect())
 }
 
 /// The results in a line: those of a test program, or a line `N passed, N failed`.
@@ -120,13 +178,14 @@ fn counted(line: &str) -> Tally {
 #[cfg(test)]
 mod tests {
     use std::process::Command;
+    use std::time::Duration;
 
     use super::{counted, follow};
     use crate::Tally;
 
     fn shell(script: &str) -> (Tally, String) {
         let mut out = vec![];
-        let tally = follow(Command::new("sh").args(["-c", script]), &mut out).unwrap();
+        let tally = follow(Command::new("sh").args(["-c", script]), Duration::from_mins(1), &mut out).unwrap();
         (tally, String::from_utf8(out).unwrap())
     }
 
@@ -153,5 +212,23 @@ mod tests {
             assert_eq!(shell(script).0, Tally { passed, failed }, "{script}");
         }
         assert_eq!(shell("printf 'one\\ntwo'").1, "one\ntwo");
+    }
+
+    #[test]
+    fn a_program_that_does_not_leave_is_ended_with_what_it_started_and_counts_as_failed() {
+        let folder = crate::tree::made_up::Folder::new(&[("pids", "")]);
+        let script = "echo 2 passed, 0 failed; sleep 600 & echo $! >> pids; echo $$ >> pids; wait";
+        let mut out = vec![];
+        let mut shell = Command::new("sh");
+        let tally =
+            follow(shell.current_dir(&folder.0).args(["-c", script]), Duration::from_secs(1), &mut out).unwrap();
+        assert_eq!(tally, Tally { passed: 2, failed: 1 });
+        assert_eq!(String::from_utf8(out).unwrap(), "2 passed, 0 failed\nit has not left within 1 s: ended\n");
+        let pids = std::fs::read_to_string(folder.0.join("pids")).unwrap();
+        assert_eq!(pids.lines().count(), 2);
+        for pid in pids.lines() {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+        }
     }
 }

@@ -1,5 +1,13 @@
 //! The stages of the proof, and their long forms, as two lists.
 
+use std::time::Duration;
+
+/// How long a stage of the proof may take: several times what it needs, so that it only bounds a hang.
+pub(crate) const STAGE_LIMIT: Duration = Duration::from_mins(25);
+
+/// The same of a long form.
+pub(crate) const SOAK_LIMIT: Duration = Duration::from_hours(4);
+
 /// A stage of the proof. Stages start in the order of the list; `--only` runs one alone.
 pub(crate) struct Stage {
     pub(crate) name: &'static str,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::owner::Owner;
-use super::{Process, is_alive, pids};
+use super::{Process, is_alive, pids, watch};
 
 /// The program that is tested.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_limulus");
@@ -33,6 +33,7 @@ pub(crate) struct Finished {
 impl Home {
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("limulus-e2e-").tempdir().expect("a temporary folder");
+        watch::begin(folder.path());
         fs::create_dir(folder.path().join("workspace")).expect("a workspace");
         let path = folder.path().join("home").display().to_string();
         let home = Self { folder, variables: vec![], owner: Owner::of_this_test() }.with("LIMULUS_HOME", &path);
@@ -171,6 +172,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
+        watch::end(self.user());
         self.owner.leave();
         for pid in pids(&self.file("pids")).into_iter().filter(|pid| is_alive(*pid)) {
             let pid = rustix::process::Pid::from_raw(pid as i32).expect("a pid is not 0");

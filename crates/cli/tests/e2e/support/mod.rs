@@ -10,6 +10,7 @@ mod planned;
 mod process;
 mod retention;
 mod terminal;
+mod watch;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
