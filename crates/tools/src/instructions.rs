@@ -67,21 +67,28 @@ impl Instructions {
     /// what is nearest to the workspace is kept longest.
     pub fn read(self, protected: &Protected, most: usize) -> Vec<InstructionFile> {
         let mut left = most.min(INSTRUCTIONS_BYTES);
-        let project = self.project.into_iter().rev().map(|path| (self.root.clone(), path, protected.clone()));
-        // The folder of the user's own is that of limulus itself.
-        let own = self.own.and_then(|path| Some((path.parent()?.to_owned(), path, Protected::default())));
+        let project = self.project.iter().rev().map(|path| (path, false));
+        let own = self.own.iter().map(|path| (path, true));
         let mut files: Vec<_> = project
             .chain(own)
-            .map(|(root, path, protected)| {
-                let text = read(&root, &path, &protected, left.min(INSTRUCTION_BYTES));
+            .map(|(path, is_own)| {
+                let most = left.min(INSTRUCTION_BYTES);
+                let text = if is_own { read_own(path, most) } else { read(&self.root, path, protected, most) };
                 left -= text.as_ref().map_or(0, String::len).min(left);
-                InstructionFile { path, text }
+                InstructionFile { path: path.clone(), text }
             })
             .filter(|file| file.text.as_ref().map_or(true, |text| !text.is_empty()))
             .collect();
         files.reverse();
         files
     }
+}
+
+/// Reads the user's own. Many keep such files elsewhere and have a link here; only they can write in this folder, which is that of
+/// limulus itself.
+fn read_own(path: &Path, most: usize) -> Result<String, String> {
+    let target = path.canonicalize().map_err(|error| format!("cannot read it: {error}"))?;
+    read(target.parent().unwrap_or(&target), &target, &Protected::default(), most)
 }
 
 /// Reads a file below `root`, at most about `most` bytes of it.
@@ -274,5 +281,17 @@ mod tests {
         tree.write("user/proj/CLAUDE.md", "both");
         symlink("../CLAUDE.md", tree.at("user/proj/a/AGENTS.md")).unwrap();
         assert_eq!(tree.read("user/proj/a"), [ok("proj/CLAUDE.md", "both"), ok("proj/a/AGENTS.md", "both")]);
+    }
+
+    #[test]
+    fn r41_the_users_own_may_be_a_link_to_wherever_they_keep_it() {
+        let tree = Tree::new();
+        fs::create_dir(tree.at("user/dotfiles")).unwrap();
+        tree.write("user/dotfiles/agents.md", "answer in French");
+        symlink("../dotfiles/agents.md", tree.at("user/own/AGENTS.md")).unwrap();
+        assert_eq!(tree.read("user/proj"), [ok("own/AGENTS.md", "answer in French")]);
+        fs::remove_file(tree.at("user/dotfiles/agents.md")).unwrap();
+        let read = tree.read("user/proj");
+        assert!(matches!(&read[..], [(_, Err(why))] if why.contains("No such file")), "{read:?}");
     }
 }

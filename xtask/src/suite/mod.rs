@@ -2,20 +2,25 @@
 //! ended, and a table at the end shows the times. What may not live here: what a stage checks; that is its own program.
 
 mod perform;
+mod progress;
 mod stages;
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use self::perform::perform;
+use self::progress::Progress;
 use self::stages::{Cores, Stage};
 pub(crate) use self::stages::{SOAK_LIMIT, SOAKS, STAGE_LIMIT, STAGES, help};
 use crate::Tally;
 use crate::log_tail::LogTail;
+
+/// Interval of lines about the stages that run.
+const REPORT: Duration = Duration::from_mins(1);
 
 /// A stage that has ended.
 struct Ended {
@@ -44,21 +49,34 @@ pub(crate) fn run(
     let mut ended: Vec<Ended> = vec![];
     std::thread::scope(|scope| {
         let (sender, receiver) = channel();
-        let mut running: Vec<&'static Stage> = vec![];
+        let mut running: Vec<(&'static Stage, Progress)> = vec![];
         loop {
-            while waiting.first().is_some_and(|next| may_start(next, &running, cores)) {
+            while waiting.first().is_some_and(|next| may_start(next, running.iter().map(|(stage, _)| *stage), cores)) {
                 let stage = waiting.remove(0);
                 writeln!(out, "== {}: {} (starts at {:.0} s)", stage.name, stage.about, began.elapsed().as_secs_f64())?;
-                start(stage, root, limit, scope, sender.clone());
-                running.push(stage);
+                let progress = Progress::default();
+                start(stage, root, limit, progress.clone(), scope, sender.clone());
+                running.push((stage, progress));
             }
             if running.is_empty() {
                 return Ok::<(), io::Error>(());
             }
-            let stage = receiver.recv().expect("this function holds a sender")?;
-            running.retain(|other| other.name != stage.stage.name);
-            print(&stage, out)?;
-            ended.push(stage);
+            match receiver.recv_timeout(REPORT) {
+                Ok(stage) => {
+                    let stage = stage?;
+                    running.retain(|(other, _)| other.name != stage.stage.name);
+                    print(&stage, out)?;
+                    ended.push(stage);
+                }
+                // Whoever ends the proof from outside sees what it waited for.
+                Err(RecvTimeoutError::Timeout) => {
+                    for (stage, progress) in &running {
+                        writeln!(out, ".. {}: {progress}", stage.name)?;
+                    }
+                    out.flush()?;
+                }
+                Err(RecvTimeoutError::Disconnected) => unreachable!("this function holds a sender"),
+            }
         }
     })?;
     summary(&ended, began.elapsed(), out)
@@ -66,8 +84,9 @@ pub(crate) fn run(
 
 /// Whether a stage may start: one more than there are cores, since many stages wait half of their time. A stage that
 /// needs all cores waits until nothing else runs, and later ones wait for it.
-fn may_start(next: &Stage, running: &[&Stage], cores: usize) -> bool {
-    let is_full = running.len() > cores || running.iter().any(|stage| stage.cores == Cores::All);
+fn may_start<'a>(next: &Stage, running: impl Iterator<Item = &'a Stage>, cores: usize) -> bool {
+    let running: Vec<Cores> = running.map(|stage| stage.cores).collect();
+    let is_full = running.len() > cores || running.contains(&Cores::All);
     running.is_empty() || (next.cores == Cores::One && !is_full)
 }
 
@@ -76,13 +95,15 @@ fn start<'scope>(
     stage: &'static Stage,
     root: &'scope Path,
     limit: Duration,
+    progress: Progress,
     scope: &'scope Scope<'scope, '_>,
     ended: Sender<io::Result<Ended>>,
 ) {
     scope.spawn(move || {
         let began = Instant::now();
         let mut printed = vec![];
-        let mut tail = LogTail::new(&mut printed);
+        let mut observed = progress.observe(&mut printed);
+        let mut tail = LogTail::new(&mut observed);
         let tally = perform(&stage.action, root, limit, &mut tail).or_else(|error| {
             writeln!(tail, "{} cannot be run: {error}", stage.name)?;
             Ok(Tally::of(false))
@@ -149,9 +170,9 @@ mod tests {
             (&ALL, vec![&ONE], false),
         ] {
             let names: Vec<_> = running.iter().map(|stage| stage.name).collect();
-            assert_eq!(may_start(next, &running, 2), starts, "{} beside {names:?}", next.name);
+            assert_eq!(may_start(next, running.into_iter(), 2), starts, "{} beside {names:?}", next.name);
         }
-        assert!(!may_start(&ONE, &[&ONE, &ONE], 1));
+        assert!(!may_start(&ONE, [&ONE, &ONE].into_iter(), 1));
     }
 
     #[test]

@@ -183,6 +183,8 @@ impl Keyboard {
                 Entered::TooLong => String::new(),
             }));
         }
+        // The rest of a sequence does not come any more.
+        self.line.escape();
         self.turn_off();
         let last = self.line.take();
         rest.extend(Some(last).filter(|last| !last.trim().is_empty()));
