@@ -73,7 +73,7 @@ pub use fetch::NetworkPolicy;
 pub use guard::Protected;
 pub use instructions::{InstructionFile, Instructions, project_root};
 pub use masking::{MaskEnd, MaskedText, Secrets};
-pub use orphan::{Orphans, orphans};
+pub use orphan::{Orphans, orphans, running_calls};
 pub use output::Outputs;
 pub use policy::{Checked, asks_about_executed_files, check};
 pub use process::{HeldProcess, command_of};

@@ -9,13 +9,14 @@ use journal::Reader;
 use protocol::Client;
 use protocol::method::{FileAct, FilesUndone, RunsUndo, UndoParams, UndoneFile};
 
+use super::background;
 use super::diff::{UNRECORDED, ran};
 use super::follower::change;
 use crate::args::WriterArgs;
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::prompt;
-use crate::show::human::{Page, count};
+use crate::show::human::{Page, count, now};
 use crate::show::{json, print};
 
 /// Take back what a run changed in files: shows it, and asks first on a terminal
@@ -210,3 +211,6 @@ mod tests {
         }
     }
 }
+    for command in &undone.background {
+        page.line(background::in_folder(command, now()));
+    }

@@ -47,6 +47,7 @@ beside_an_owner! {
     }
     background {
         r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_written_to_and_ended,
+        r11_r17_a_command_that_still_works_is_named,
         r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_with_it,
     }
     bad_input {

@@ -5,6 +5,8 @@ use engine::{FileKind, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::show::BackgroundCommand;
+
 /// Parameters of `runs.diff`: a run, or the last runs of a session that changed files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -40,6 +42,10 @@ pub struct RunDiff {
     /// Why not all that commands changed in the workspace is recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unrecorded: Vec<String>,
+    /// The background commands that still work in this folder, or in one in or around it. What they change is recorded
+    /// when they end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<BackgroundCommand>,
 }
 
 /// What happened to a file.
@@ -147,6 +153,10 @@ pub struct FilesUndone {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UndoneFile {
+    /// The background commands that still work in this folder, or in one in or around it. What they change is recorded
+    /// when they end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<BackgroundCommand>,
     /// Its path, relative to the workspace if it is inside.
     pub path: String,
     /// What it is: file, link or folder.

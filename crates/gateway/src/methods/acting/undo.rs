@@ -9,7 +9,7 @@ use journal::{Journal, Read};
 use protocol::method::{FileAct, FilesUndone, RunParams, UndoParams, UndoneFile};
 use tools::{FileStore, FileVersion, PlannedFile, StoreLimits, UndoPlan};
 use views::files::{FileHistory, NetChange, RunFiles, Wanted, is_among, why_not_kept, workspace};
-use views::{fold_branch, lookup};
+use views::{background, fold_branch, lookup, overlap};
 
 use super::end::reading;
 use crate::connection::Caller;
@@ -111,8 +111,18 @@ fn plan(
     let unrecorded = known.map(RunFiles::unrecorded).unwrap_or_default();
     let (session_key, redo) = (row.key.clone(), params.redo);
     let plan = UndoPlan { workspace: workspace.clone(), files: planned };
-    let undone =
-        FilesUndone { session_key, run_id: run, redo, done: false, workspace, files: shown, commands, unrecorded };
+    let background = background(service.home(), read, &views::texts(read), Some(&workspace))?;
+    let undone = FilesUndone {
+        session_key,
+        run_id: run,
+        redo,
+        done: false,
+        workspace,
+        files: shown,
+        commands,
+        unrecorded,
+        background,
+    };
     Ok(Planned { undone, plan })
 }
 
@@ -240,8 +250,7 @@ fn works_elsewhere(read: &dyn Read, folder: &str) -> Result<(), Error> {
     for row in read.sessions()? {
         let Some(run) = row.run.map(|run| read.run(run)).transpose()?.flatten() else { continue };
         let Some(other) = workspace(read, run.settings)? else { continue };
-        let (a, b) = (Path::new(folder), Path::new(&other));
-        if a.starts_with(b) || b.starts_with(a) {
+        if overlap(Path::new(folder), Path::new(&other)) {
             return Err(Error::State {
                 what: format!("run {} of {} is unfinished and works in {other}", run.run, row.key),
                 hint: "wait for its end, or end it with `limulus runs abort`".to_owned(),
