@@ -67,7 +67,7 @@ pub use call::{
 };
 pub use changes::{
     FileStore, FileVersion, NOT_KEPT, PlannedFile, StoreLimits, UndoPlan, UnifiedDiff, WorkspaceLimits, content_now,
-    is_look_due, is_text, undo, versions,
+    is_look_due, is_text, shared_names, undo, versions,
 };
 pub use fetch::NetworkPolicy;
 pub use guard::Protected;

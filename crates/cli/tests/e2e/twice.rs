@@ -213,6 +213,8 @@ beside_an_owner! {
         r17_contents_before_are_kept_once_and_for_their_user_alone,
         r17_an_undo_never_leaves_the_workspace_through_a_link,
         r17_what_an_undo_cannot_take_back_is_listed,
+        r17_an_undo_goes_further_back_than_what_it_cannot_restore,
+        r17_a_file_with_several_names_has_them_again,
         r17_an_undo_is_refused_while_another_run_works_in_the_folder,
         r17_a_terminal_is_asked_before_files_are_taken_back,
         r17_what_a_command_changed_is_shown_taken_back_and_made_once_more,
