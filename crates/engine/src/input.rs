@@ -272,6 +272,7 @@ pub struct ChangedFile {
     pub not_kept: Option<NotKept>,
     pub attribution: Attribution,
     pub diff: Option<ChangedLines>,
+    pub linked: Option<String>,
 }
 
 /// What changed in the lines of a file.

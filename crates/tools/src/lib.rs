@@ -67,13 +67,13 @@ pub use call::{
 };
 pub use changes::{
     FileStore, FileVersion, NOT_KEPT, PlannedFile, StoreLimits, UndoPlan, UnifiedDiff, WorkspaceLimits, content_now,
-    is_look_due, is_text, undo, versions,
+    is_look_due, is_text, shared_names, undo, versions,
 };
 pub use fetch::NetworkPolicy;
 pub use guard::Protected;
 pub use instructions::{InstructionFile, Instructions, project_root};
 pub use masking::{MaskEnd, MaskedText, Secrets};
-pub use orphan::{Orphans, orphans};
+pub use orphan::{Orphans, orphans, running_calls};
 pub use output::Outputs;
 pub use policy::{Checked, asks_about_executed_files, check};
 pub use process::{HeldProcess, command_of};

@@ -1,4 +1,5 @@
-//! Finds entries in the folder of calls that belong to no open call. The caller knows which calls are open.
+//! What is in the folder of calls: entries that belong to no open call, and calls that still run. The caller knows which
+//! calls are open.
 
 use std::fs;
 use std::io;
@@ -44,6 +45,27 @@ pub fn orphans(calls: &Path, is_open: &dyn Fn(EffectId) -> bool) -> io::Result<O
     orphans.calls.sort();
     orphans.foreign.sort();
     Ok(orphans)
+}
+
+/// The calls whose supervisor runs, by their folders. Reads nothing but the folder of calls.
+pub fn running_calls(calls: &Path) -> io::Result<Vec<EffectId>> {
+    match open_calls(calls) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        opened => drop(opened?),
+    }
+    let mut running = vec![];
+    for entry in fs::read_dir(calls)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let call = effect(&name).filter(|_| !name.starts_with('.') && CallFolder::call_before(&name).is_none());
+        // A folder that is removed meanwhile has no supervisor.
+        if let Some(call) = call
+            && matches!(CallFolder::at(entry.path()).state(), Ok(CallState::Running))
+        {
+            running.push(call);
+        }
+    }
+    Ok(running)
 }
 
 impl Orphans {

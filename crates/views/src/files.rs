@@ -113,6 +113,8 @@ pub struct Wanted {
     pub run: RunId,
     /// Per path what the undo expects to find, and what is to be there.
     pub files: BTreeMap<String, NetChange>,
+    /// The paths that are to be names of one file again, by each of them.
+    pub links: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl FileHistory {
@@ -172,15 +174,23 @@ impl FileHistory {
         last
     }
 
-    /// What an undo of this run would restore; of the last run with anything to undo, if none is named.
-    pub fn to_undo(&self, read: &dyn Read, run: Option<RunId>) -> Result<Option<Wanted>, Error> {
-        for known in self.runs.iter().rev().filter(|known| run.is_none_or(|run| run == known.run)) {
+    /// What an undo of this run would restore; if none is named, of the last run with anything to undo that is not
+    /// `skipped`, without what an earlier undo had to leave as it was.
+    pub fn to_undo(
+        &self,
+        read: &dyn Read,
+        run: Option<RunId>,
+        skipped: &BTreeSet<RunId>,
+    ) -> Result<Option<Wanted>, Error> {
+        let is_wanted = |known: &&RunFiles| run.map_or(!skipped.contains(&known.run), |run| run == known.run);
+        for known in self.runs.iter().rev().filter(is_wanted) {
             let undone = self.undone(read, known.run)?;
+            let passed = if run.is_none() { self.passed(read, known.run)? } else { BTreeSet::new() };
             let mut files = known.net();
-            files.retain(|path, _| !undone.contains_key(path));
+            files.retain(|path, _| !undone.contains_key(path) && !passed.contains(path));
             let files: BTreeMap<_, _> = files.into_iter().map(|(path, net)| (path, net.back())).collect();
             if !files.is_empty() {
-                return Ok(Some(Wanted { run: known.run, files }));
+                return Ok(Some(Wanted { run: known.run, files, links: known.links() }));
             }
         }
         Ok(None)
@@ -192,10 +202,35 @@ impl FileHistory {
         for undone in undone.filter(|undone| run.is_none_or(|run| run == *undone)) {
             let files = self.undone(read, undone)?;
             if !files.is_empty() {
-                return Ok(Some(Wanted { run: undone, files }));
+                let links = self.links_before_undo(read, undone)?;
+                return Ok(Some(Wanted { run: undone, files, links }));
             }
         }
         Ok(None)
+    }
+
+    /// The names of one file that the undos of a run found.
+    fn links_before_undo(&self, read: &dyn Read, run: RunId) -> Result<BTreeMap<String, BTreeSet<String>>, Error> {
+        let mut links = BTreeMap::new();
+        for undo in self.undos.iter().filter(|undo| undo.started.run == run && !undo.started.redo) {
+            let files = plan(read, &undo.started.plan.hash)?.into_iter().flat_map(|plan| plan.files);
+            files.for_each(|file| file.linked_now.iter().for_each(|other| join(&mut links, &file.path, other)));
+        }
+        Ok(links)
+    }
+
+    /// The paths of a run that its undos had to leave as they were, and that were not reported to be restored since.
+    fn passed(&self, read: &dyn Read, run: RunId) -> Result<BTreeSet<String>, Error> {
+        let mut passed = BTreeSet::new();
+        for undo in self.undos.iter().filter(|undo| undo.started.run == run) {
+            if undo.started.redo {
+                passed.clear();
+                continue;
+            }
+            passed.extend(undo.left.iter().cloned());
+            passed.extend(plan(read, &undo.started.plan.hash)?.into_iter().flat_map(|plan| plan.passed));
+        }
+        Ok(passed)
     }
 
     /// The paths of a run that were undone and not made once more: what an undo left there, and what was there before it.
@@ -203,7 +238,7 @@ impl FileHistory {
         let mut undone = BTreeMap::new();
         for undo in self.undos.iter().filter(|undo| undo.started.run == run) {
             let Some(plan) = plan(read, &undo.started.plan.hash)? else { continue };
-            for PlannedFile { path, now, to } in plan.files {
+            for PlannedFile { path, now, to, .. } in plan.files {
                 if undo.left.contains(&path) {
                     continue;
                 }
@@ -223,6 +258,17 @@ fn plan(read: &dyn Read, hash: &Hash) -> Result<Option<UndoPlan>, Error> {
     Ok(read.body(hash)?.and_then(|plan| serde_json::from_slice(&plan).ok()))
 }
 
+/// Takes two paths, with all that they are names of one file with, as names of one file.
+fn join(links: &mut BTreeMap<String, BTreeSet<String>>, one: &str, other: &str) {
+    let names = [one, other]
+        .into_iter()
+        .flat_map(|name| links.get(name).into_iter().flatten().cloned().chain([name.to_owned()]));
+    let all: BTreeSet<String> = names.collect();
+    for name in &all {
+        links.insert(name.clone(), all.clone());
+    }
+}
+
 impl NetChange {
     fn back(self) -> Self {
         Self { before: self.after, after: self.before, ..self }
@@ -233,6 +279,18 @@ impl RunFiles {
     /// What it changed in all: each path once, without those that are as before.
     pub fn net(&self) -> BTreeMap<String, NetChange> {
         net([self])
+    }
+
+    /// The paths that were names of one file before it, by each of them.
+    fn links(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let (mut links, mut seen) = (BTreeMap::new(), BTreeSet::new());
+        for FilesChanged { path, linked, .. } in &self.changes {
+            let is_first = seen.insert(path);
+            if let Some(other) = linked.as_ref().filter(|_| is_first) {
+                join(&mut links, path, other);
+            }
+        }
+        links
     }
 
     /// The folder in which it worked; none if its settings are gone.

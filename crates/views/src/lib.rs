@@ -3,6 +3,7 @@
 //! for people.
 
 pub mod audit;
+mod background;
 pub mod beside;
 pub mod budget;
 pub mod context;
@@ -37,6 +38,7 @@ use journal::Read;
 
 use crate::events::wait;
 
+pub use background::{background, overlap};
 pub use error::Error;
 pub use explain::explain;
 pub use interrupted::interrupted;

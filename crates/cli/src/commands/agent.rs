@@ -137,7 +137,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         None => converse(&mut follower, &key.to_string(), &params, globals).await,
     };
     if let Ok(Ending::Run(run, end)) = &ended {
-        summary::say(&mut follower, *run, end.outcome, &conversation).await;
+        summary::say(&mut follower, (*run, end.outcome), &conversation, globals).await;
     }
     let closed = follower.close(End::of(&ended)).await;
     let ended = ended?;

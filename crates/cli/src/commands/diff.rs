@@ -4,11 +4,12 @@ use clap::Args;
 use config::Globals;
 use protocol::method::{DiffParams, FileAct, FileDiff, RunDiff, RunsDiff};
 
+use super::background;
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::reading::ask;
 use crate::render::coloured;
-use crate::show::human::count;
+use crate::show::human::{count, now};
 use crate::show::{json, print};
 
 /// Show what a run, or the last runs of a session, changed in files
@@ -63,7 +64,9 @@ fn lay_out(diff: &RunDiff) -> String {
     let unrecorded = diff.unrecorded.iter().map(|why| format!("{UNRECORDED}: {why}\n"));
     let commands = (!diff.commands.is_empty())
         .then(|| format!("{} did outside this folder is not shown\n", ran(diff.commands.len())));
-    diff.files.iter().map(of_file).chain([sum]).chain(unrecorded).chain(commands).collect()
+    let now = now();
+    let background = diff.background.iter().map(|command| background::in_folder(command, now) + "\n");
+    diff.files.iter().map(of_file).chain([sum]).chain(unrecorded).chain(commands).chain(background).collect()
 }
 
 fn of_file(file: &FileDiff) -> String {

@@ -6,6 +6,7 @@ pub(crate) mod agent;
 pub(crate) mod agents;
 mod asking;
 pub(crate) mod audit;
+pub(crate) mod background;
 pub(crate) mod budget;
 pub(crate) mod cleanup;
 pub(crate) mod compact;

@@ -9,10 +9,10 @@ use gateway::methods::reading::without_journal;
 use protocol::method::{NoParams, StatusGet};
 use protocol::show::{Held, Owner, Status, Unfinished};
 
-use super::interrupted;
+use super::{background, interrupted};
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
-use crate::show::human::{Zone, columns, count, next_recovery, now, printable};
+use crate::show::human::{Zone, columns, count, next_recovery, now, printable, session_name};
 use crate::show::{json, print};
 
 /// Show what this home is doing: its owner, its sessions by state, what the unfinished ones wait for.
@@ -96,6 +96,10 @@ fn lay_out(status: &Status, zone: &Zone, now: Timestamp) -> String {
             let goes_on = format!("`limulus resume {}` continues it", session.key);
             let _ = writeln!(text, "  {}", interrupted::line(run, &goes_on, zone, now));
         }
+    }
+    for command in &status.background {
+        let session = session_name(&command.session);
+        let _ = writeln!(text, "  still running in {session}: {}", background::name(command, now));
     }
     text
 }

@@ -1,19 +1,34 @@
 //! The last line of a run on a terminal: how long it took, what it used, what it changed, and how to take that back.
 
+use config::Globals;
 use engine::{Outcome, RunId, Usage};
 use protocol::method::{AgentWait, DiffParams, RunDiff, RunsDiff, WaitParams};
 
+use super::background;
 use super::conversation::Conversation;
 use super::follower::Follower;
-use crate::show::human::{count, duration, excerpt, price, printable_line, rounded};
+use crate::show::human::{count, duration, excerpt, now, price, printable_line, rounded};
 
 /// Changed files that are named; the others are counted.
 const NAMED_FILES: usize = 3;
 /// Characters of such a name.
 const NAME_CHARS: usize = 60;
 
-/// Says it, if a person watches. A run whose figures cannot be had any more ends without it.
-pub(super) async fn say(follower: &mut Follower<'_>, run: RunId, outcome: Outcome, conversation: &Conversation) {
+/// Says it, and which commands the run leaves in the background.
+pub(super) async fn say(
+    follower: &mut Follower<'_>,
+    (run, outcome): (RunId, Outcome),
+    conversation: &Conversation,
+    globals: &Globals,
+) {
+    say_figures(follower, run, outcome, conversation).await;
+    let (client, key) = (follower.client().clone(), conversation.key.to_string());
+    let still = background::of_session(&globals.home, &client, &key).await;
+    follower.screen.still_running(run, &key, &still, now());
+}
+
+/// Says what a run took, if a person watches. A run whose figures cannot be had any more ends without it.
+async fn say_figures(follower: &mut Follower<'_>, run: RunId, outcome: Outcome, conversation: &Conversation) {
     if !follower.screen.is_watched() {
         return;
     }
@@ -90,6 +105,7 @@ mod tests {
             files: paths.iter().map(file).collect(),
             commands: vec![],
             unrecorded: vec![],
+            background: vec![],
         }
     }
 

@@ -6,20 +6,22 @@ use clap::Args;
 use config::Globals;
 use engine::FileKind;
 use journal::Reader;
-use protocol::Client;
 use protocol::method::{FileAct, FilesUndone, RunsUndo, UndoParams, UndoneFile};
+use protocol::{Client, ClientError};
 
+use super::background;
 use super::diff::{UNRECORDED, ran};
 use super::follower::change;
 use crate::args::WriterArgs;
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::prompt;
-use crate::show::human::{Page, count};
+use crate::show::human::{Page, count, now};
 use crate::show::{json, print};
 
 /// Take back what a run changed in files: shows it, and asks first on a terminal
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct UndoArgs {
     /// The run's id, or a unique prefix of it [default: the last run of the session that changed files]
     pub(crate) run: Option<String>,
@@ -32,6 +34,10 @@ pub(crate) struct UndoArgs {
     /// Also overwrite files that were changed since
     #[arg(long)]
     force: bool,
+    /// Leave files that were changed since or cannot be restored, and restore the others; if there are none, go one run
+    /// further back
+    #[arg(long, conflicts_with = "force")]
+    skip: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -60,6 +66,7 @@ pub(crate) async fn run(args: UndoArgs, way: Way, globals: &Globals) -> Result<(
         paths: args.files.iter().map(|path| plain(&here.join(path)).display().to_string()).collect(),
         redo: way == Way::Redo,
         force: args.force,
+        skip: args.skip,
         dry_run: true,
         diffs: asks,
         ..UndoParams::default()
@@ -68,8 +75,8 @@ pub(crate) async fn run(args: UndoArgs, way: Way, globals: &Globals) -> Result<(
     let asked = async |client: &Client| {
         let mut params = params.clone();
         let mut planned = client.call::<RunsUndo>(params.clone()).await?;
-        if asks && decide(&planned, &mut params) {
-            planned = client.call::<RunsUndo>(params.clone()).await?;
+        if asks {
+            planned = decided(client, planned, &mut params).await?;
         }
         let is_possible = planned.files.iter().any(|file| file.left.is_none());
         if is_dry || asks && is_possible && !confirmed(&planned) {
@@ -89,6 +96,25 @@ pub(crate) async fn run(args: UndoArgs, way: Way, globals: &Globals) -> Result<(
     print(&if args.writer.json { json(&undone) } else { lay_out(&undone) })
 }
 
+/// Asks what is to become of files, and which run is meant if nothing of one can be restored. Returns what would be done.
+async fn decided(
+    client: &Client,
+    mut planned: FilesUndone,
+    params: &mut UndoParams,
+) -> Result<FilesUndone, ClientError> {
+    loop {
+        if decide(&planned, params) {
+            planned = client.call::<RunsUndo>(params.clone()).await?;
+        }
+        if !goes_further(&planned, params) {
+            return Ok(planned);
+        }
+        (params.keep, params.overwrite) = (vec![], vec![]);
+        params.before = Some(planned.run_id.to_string());
+        planned = client.call::<RunsUndo>(params.clone()).await?;
+    }
+}
+
 /// Asks about each file that was changed since, or that somebody else may have changed. Returns whether there was one.
 fn decide(planned: &FilesUndone, params: &mut UndoParams) -> bool {
     let in_question: Vec<&UndoneFile> = planned.files.iter().filter(|file| file.is_asked()).collect();
@@ -103,6 +129,18 @@ fn decide(planned: &FilesUndone, params: &mut UndoParams) -> bool {
         }
     }
     !in_question.is_empty()
+}
+
+/// Asks whether to go one run further back, if nothing of the last one can be restored.
+fn goes_further(planned: &FilesUndone, params: &UndoParams) -> bool {
+    let is_stuck = !planned.files.is_empty() && planned.files.iter().all(|file| file.left.is_some());
+    if !is_stuck || params.redo || params.run_id.is_some() || !params.paths.is_empty() {
+        return false;
+    }
+    // With a closed stderr there is no answer either.
+    let _ = Output::Stderr.write(&lay_out(planned));
+    let question = format!("? nothing of run {} can be restored: go one run further back", planned.run_id);
+    prompt::ask(&question, " [y/N] ").is_some_and(|line| prompt::is_yes(&line))
 }
 
 /// What becomes of a file that somebody else may have changed.
@@ -173,14 +211,20 @@ fn lay_out(undone: &FilesUndone) -> String {
     if !left.is_empty() {
         page.line("stays as it is:");
     }
-    for file in left {
+    for file in &left {
         page.line(format!("  {}: {}", file.path, file.left.as_deref().unwrap_or_default()));
+    }
+    if undone.done && !undone.redo && !left.is_empty() {
+        page.line(format!("the next undo goes further back; `limulus undo {}` tries this run again", undone.run_id));
     }
     for why in &undone.unrecorded {
         page.line(format!("{UNRECORDED}: {why}"));
     }
     if !undone.commands.is_empty() && !undone.redo {
         page.line(format!("{} did outside this folder stays", ran(undone.commands.len())));
+    }
+    for command in &undone.background {
+        page.line(background::in_folder(command, now()));
     }
     if undone.done && !undone.redo {
         page.line(format!("`limulus redo {}` makes the changes once more", undone.run_id));

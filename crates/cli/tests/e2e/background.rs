@@ -3,7 +3,7 @@
 use model_server::ModelServer;
 use serde_json::Value;
 
-use crate::support::{Home, is_alive, pids, until};
+use crate::support::{Home, Terminal, is_alive, pids, until};
 
 /// Prints that it is ready, and echoes its input.
 const SERVER: &str = "echo ready; echo $$ >> pids; while read line; do echo \\\"got $line\\\"; done; echo over";
@@ -86,6 +86,46 @@ fn r13_a_process_that_ends_without_an_owner_is_shown_as_ended() {
     assert!(listed.contains("[ended: exit status 3]"), "{listed}");
     let audit = home.run(&["audit", "main"]).expect_code(0).out;
     assert!(audit.contains("continues in the background") && audit.contains("failed: exit status 3"), "{audit}");
+}
+
+/// R11: a command that a run leaves in the background is named when `agent` ends, in `status`, and where its folder is
+/// looked at or restored; what it changes is recorded when it ends.
+#[test]
+pub(crate) fn r11_r17_a_command_that_still_works_is_named() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    home.put("notes", "before\n");
+    let command = "until [ -e go ]; do sleep 0.02; done; echo later > later";
+    let background = format!("call:exec {{\"command\": \"{command}\", \"background\": true}}");
+    let message = format!("{}\n{background}", call("exec", "{\"command\": \"echo changed > notes\"}"));
+    let ended = home.run(&["agent", "--yes", "--json", "-m", &message]).expect_code(0);
+    let still = ended.lines().pop().expect("a last line");
+    assert_eq!((&still["type"], &still["session"]), (&"still_running".into(), &"agent:main:main".into()), "{still}");
+    assert_eq!(still["commands"][0]["command"], command);
+    let (said, recorded) = ("until [ -e go ]", "what it changes is recorded when it ends");
+
+    let status = home.json(&["status"]);
+    assert_eq!(status["background"][0]["command"], command, "{status}");
+    let status = home.run(&["status"]).expect_code(0).out;
+    assert!(status.contains("  still running in main: ") && status.contains(said), "{status}");
+    for words in [["diff"].as_slice(), &["undo", "--dry-run"]] {
+        let shown = home.run(words);
+        let text = shown.out.clone() + &shown.err;
+        assert!(text.contains("still running in this folder: ") && text.contains(recorded), "{shown:?}");
+    }
+    if Terminal::is_there() {
+        let terminal = Terminal::run(&home, &["agent", "-m", "Who are you?"]);
+        let screen = terminal.until("exit=0");
+        let line = screen.lines().find(|line| line.contains("still running: ")).expect("a line of it");
+        assert!(line.contains(said) && line.contains("ago) · limulus sessions show main"), "{screen}");
+    }
+
+    home.put("go", "");
+    until("it has ended", || home.json(&["status"])["background"].is_null());
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    let diff = home.run(&["diff"]).expect_code(0).out;
+    assert!(diff.contains("+++ b/later") && !diff.contains("still running"), "{diff}");
+    assert_eq!(home.run(&["agent", "--json", "-m", "Who are you?"]).lines().pop().expect("a line")["type"], "end");
 }
 
 #[test]

@@ -47,6 +47,7 @@ beside_an_owner! {
     }
     background {
         r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_written_to_and_ended,
+        r11_r17_a_command_that_still_works_is_named,
         r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_with_it,
     }
     bad_input {
@@ -212,6 +213,8 @@ beside_an_owner! {
         r17_contents_before_are_kept_once_and_for_their_user_alone,
         r17_an_undo_never_leaves_the_workspace_through_a_link,
         r17_what_an_undo_cannot_take_back_is_listed,
+        r17_an_undo_goes_further_back_than_what_it_cannot_restore,
+        r17_a_file_with_several_names_has_them_again,
         r17_an_undo_is_refused_while_another_run_works_in_the_folder,
         r17_a_terminal_is_asked_before_files_are_taken_back,
         r17_what_a_command_changed_is_shown_taken_back_and_made_once_more,

@@ -206,8 +206,59 @@ pub(crate) fn r17_what_an_undo_cannot_take_back_is_listed() {
     }
     assert_eq!((home.text("a.txt").as_str(), home.text("big.txt").as_str()), ("one\n", "small\n"));
     assert!(!home.file("made").exists());
-    let refused = home.run(&["undo"]).expect_code(3);
+    let run = home.json(&["runs", "show"])["run"].as_str().expect("a run").to_owned();
+    let refused = home.run(&["undo", &run]).expect_code(3);
     refused.expect_err("big.txt: its content is not kept");
+}
+
+/// R17: a file that cannot be restored, or was changed since, does not keep the runs before it from being taken back.
+#[test]
+pub(crate) fn r17_an_undo_goes_further_back_than_what_it_cannot_restore() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server).with("LIMULUS_UNDO__FILE_MB", "1");
+    let written = |name: &str| says(&home, &write(name, "2\n"));
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        home.put(name, "one\n");
+        written(name);
+    }
+    home.put("big.txt", "x".repeat(2 << 20));
+    says(
+        &home,
+        &format!(
+            "call:write {}\n{}",
+            serde_json::json!({ "path": "d.txt", "content": "2\n" }),
+            write("big.txt", "2\n")
+        ),
+    );
+    let undone = home.run(&["undo"]).expect_code(0).out;
+    assert!(undone.contains("big.txt: its content") && undone.contains("the next undo goes further back"), "{undone}");
+    assert!(home.run(&["undo"]).expect_code(0).out.contains("restore c.txt"), "the run before it is next");
+
+    home.put("big.txt", "x".repeat(2 << 20));
+    written("big.txt");
+    let stuck = home.run(&["undo"]).expect_code(3);
+    stuck.expect_err("big.txt: its content is not kept").expect_err("--skip goes one run further back");
+    assert!(home.run(&["undo", "--skip"]).expect_code(0).out.contains("restore b.txt"));
+    home.put("a.txt", "mine\n");
+    if Terminal::is_there() {
+        let terminal = Terminal::run(&home, &["undo"]);
+        terminal.until("can be restored: go one run further back [y/N]");
+        terminal.type_keys(&["y", "Enter"]);
+        terminal.until("a.txt: it was changed since");
+        terminal.type_keys(&["o", "Enter"]);
+        terminal.until("take these changes back [y/N]");
+        terminal.type_keys(&["n", "Enter"]);
+        terminal.until("exit=3");
+    }
+    home.run(&["undo", "--skip"]).expect_code(3).expect_err("no changes of files");
+    assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| home.text(name)), ["mine\n", "one\n", "one\n"]);
+
+    says(&home, &patch("*** Update File: b.txt\n@@\n-one\n+3\n*** Update File: c.txt\n@@\n-one\n+3"));
+    home.put("b.txt", "mine\n");
+    home.run(&["undo"]).expect_code(3).expect_err("--skip leaves them");
+    let undone = home.run(&["undo", "--skip"]).expect_code(0).out;
+    assert!(undone.contains("stays as it is:\n  b.txt: it was changed since"), "{undone}");
+    assert_eq!((home.text("b.txt").as_str(), home.text("c.txt").as_str()), ("mine\n", "one\n"));
 }
 
 /// Runs a command in a run of its own.
@@ -254,6 +305,44 @@ pub(crate) fn r17_what_a_command_changed_is_shown_taken_back_and_made_once_more(
 
 /// The owner is killed before the command starts, while it runs, and before its result is recorded: the next owner completes
 /// the comparison.
+/// R17: names of one file are that again, whatever a command did to them, and a restored file is new to a build tool.
+#[test]
+pub(crate) fn r17_a_file_with_several_names_has_them_again() {
+    let server = ModelServer::start().unwrap();
+    let commands = [
+        "echo 2 >> a",
+        "echo 2 > new; mv new a",
+        "echo 2 > new; mv new sub/b",
+        "rm a",
+        "rm a sub/b",
+        "mv a moved; chmod 600 moved",
+        "rm -r sub; echo 2 > a",
+    ];
+    for command in commands {
+        let home = served(&server);
+        fs::create_dir(home.file("sub")).expect("a folder");
+        home.put("a", "1\n");
+        fs::hard_link(home.file("a"), home.file("sub/b")).expect("a link");
+        let inode = |name: &str| fs::metadata(home.file(name)).expect("it is there").ino();
+        runs(&home, command);
+        let built = fs::metadata(home.file("")).expect("a folder").modified().expect("its time");
+        let shared = || {
+            fs::metadata(home.file("a"))
+                .ok()
+                .zip(fs::metadata(home.file("sub/b")).ok())
+                .map(|(a, b)| a.ino() == b.ino())
+        };
+        let after = (home.text("a"), home.text("sub/b"), shared());
+        let undone = home.run(&["undo"]).expect_code(0);
+        assert_eq!((home.text("a").as_str(), home.text("sub/b").as_str()), ("1\n", "1\n"), "{command}: {undone:?}");
+        assert_eq!(inode("a"), inode("sub/b"), "{command}: {undone:?}");
+        let restored = fs::metadata(home.file("a")).expect("it is there").modified().expect("its time");
+        assert!(restored >= built, "{command}: a build tool must see that it is another one");
+        home.run(&["redo"]).expect_code(0);
+        assert_eq!((home.text("a"), home.text("sub/b"), shared()), after, "{command}");
+    }
+}
+
 #[test]
 pub(crate) fn r13_r17_a_kill_around_a_command_loses_no_change_of_it() {
     let server = ModelServer::start().unwrap();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use model_server::ModelServer;
@@ -38,13 +38,25 @@ impl Draw {
         of[self.below(of.len())]
     }
 
+    /// A command on a file with several names.
+    fn of_link(&mut self, number: usize) -> String {
+        let [name, other] = [self.one(&["h1", "d/h2", "h3"]), self.one(&["h1", "d/h2", "h3"])];
+        match self.below(5) {
+            0 => format!("echo {number} >> {name}"),
+            1 => format!("rm -f {name} {other}"),
+            2 => format!("cp {name} copy 2>/dev/null && echo {number} >> copy && mv copy {name}"),
+            3 => format!("mv {name} moved{number} 2>/dev/null; chmod 6{}0 {other}", number % 8),
+            _ => format!("ln -f {name} {other} 2>/dev/null"),
+        }
+    }
+
     /// A step of a script.
     fn step(&mut self) -> String {
         let path = self.one(&["a.txt", "b.txt", "d/c.txt", "d/e/f.txt", "new/x.txt", "s.sh"]);
         let other = self.one(&["a.txt", "d", "moved", "d/e", "new", "link"]);
         let number = self.below(1_000);
         let call = |tool: &str, arguments: &Value| format!("call:{tool} {arguments}");
-        match self.below(12) {
+        match self.below(14) {
             0..3 => call("write", &json!({ "path": path, "content": format!("written {number}\n") })),
             3 => call("edit", &json!({ "path": path, "old_text": "one", "new_text": format!("{number}") })),
             4 => {
@@ -56,7 +68,9 @@ impl Draw {
             7 => format!("exec:mv {path} moved{number} 2>/dev/null; mkdir -p empty{number}/deep"),
             8 => format!("exec:ln -sfn {other} link; chmod 7{}0 {path}", number % 8),
             9 => format!("exec:echo begun > {path}; sleep 0.2; echo {number} > {path}; exit {}", number % 2),
-            10 => "exec:for f in $(find . -type f); do echo more >> $f; done".to_owned(),
+            10 => format!("exec:{}", self.of_link(number)),
+            11 => format!("exec:ln -f h1 h{number}; {}", self.of_link(number)),
+            12 => "exec:for f in $(find . -type f); do echo more >> $f; done".to_owned(),
             _ => format!("exec:rm -f {path}; mkdir -p {path}; touch {path}/inner"),
         }
     }
@@ -96,6 +110,10 @@ fn drawn(seed: u64) {
         home.put(name, text);
     }
     fs::set_permissions(home.file("s.sh"), fs::Permissions::from_mode(0o750)).expect("its mode");
+    home.put("h1", "linked\n");
+    for name in ["d/h2", "h3"] {
+        fs::hard_link(home.file("h1"), home.file(name)).expect("a link");
+    }
     let before = tree(&home.file(""));
     let (mut did, mut reports) = (vec![], vec![]);
     for _ in 0..3 {
@@ -132,6 +150,12 @@ fn drawn(seed: u64) {
     let unnamed: Vec<&String> =
         before.keys().chain(after.keys()).filter(differs).filter(|name| !is_named(name)).collect();
     assert!(unnamed.is_empty(), "seed {seed}: {unnamed:?}\n{before:?}\n{after:?}\n{did:#?}\n{reports:#?}");
+    let inode = |name: &str| fs::symlink_metadata(home.file(name)).map(|meta| meta.ino()).ok();
+    let (first, others) = (inode("h1"), ["d/h2", "h3"]);
+    let separate: Vec<&&str> =
+        others.iter().filter(|name| inode(name) != first && !is_named(&&(**name).to_owned())).collect();
+    let is_first_named = is_named(&&"h1".to_owned());
+    assert!(separate.is_empty() || is_first_named, "seed {seed}: {separate:?}\n{did:#?}\n{reports:#?}");
     home.run(&["audit", "--verify"]).expect_code(0);
     assert_eq!(server.violations(), [""; 0]);
 }

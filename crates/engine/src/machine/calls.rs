@@ -111,10 +111,13 @@ impl Machine {
 
     /// Records what a call, or the command that it left in the background, changed in files.
     pub(super) fn record_changes(&mut self, call: CallId, changes: Vec<ChangedFile>, moment: Moment) {
-        for ChangedFile { path, before, after, mode, not_kept, attribution, diff } in changes {
+        for ChangedFile { path, before, after, mode, not_kept, attribution, diff, linked } in changes {
             let diff =
                 diff.map(|ChangedLines { added, removed, text }| LineDiff { added, removed, text: self.keep(text) });
-            self.emit(FilesChanged { call, path, before, after, mode, not_kept, attribution, diff }, moment.now);
+            self.emit(
+                FilesChanged { call, path, before, after, mode, not_kept, attribution, diff, linked },
+                moment.now,
+            );
         }
     }
 

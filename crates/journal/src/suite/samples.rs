@@ -333,6 +333,7 @@ fn of_lifecycle() -> Vec<Event> {
             not_kept: Some(NotKept::PastLimits),
             attribution: Attribution::Outside,
             diff: None,
+            linked: None,
         }
         .into(),
         UndoEnded { undo: effect(EffectKind::Undo, 1), left: vec![] }.into(),

@@ -5,6 +5,8 @@ use engine::{FileKind, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::show::BackgroundCommand;
+
 /// Parameters of `runs.diff`: a run, or the last runs of a session that changed files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -40,6 +42,10 @@ pub struct RunDiff {
     /// Why not all that commands changed in the workspace is recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unrecorded: Vec<String>,
+    /// The background commands that still work in this folder, or in one in or around it. What they change is recorded
+    /// when they end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<BackgroundCommand>,
 }
 
 /// What happened to a file.
@@ -103,7 +109,14 @@ pub struct UndoParams {
     /// Also overwrite files that were changed since, or that somebody else may have changed.
     #[serde(default)]
     pub force: bool,
-    /// The same for these paths only, as the result of a dry run names them.
+    /// Only a run before this one, by its whole id, if no run is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Leave files as they are that were changed since, or that somebody else may have changed. If no run is named and
+    /// nothing of one can be restored, go one run further back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip: bool,
+    /// The same as `force` for these paths only, as the result of a dry run names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overwrite: Vec<String>,
     /// Leave these paths as they are if they were changed since, or somebody else may have changed them.
@@ -140,6 +153,10 @@ pub struct FilesUndone {
     /// Why not all that they changed in the workspace is recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unrecorded: Vec<String>,
+    /// The background commands that still work in this folder, or in one in or around it. What they change is recorded
+    /// when they end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<BackgroundCommand>,
 }
 
 /// What an undo does with one file.

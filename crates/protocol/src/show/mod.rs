@@ -24,8 +24,8 @@ pub use receipt::{ReceiptStory, SteerLeg};
 pub use reply::{Attempt, AttemptKind, Payload, Reply, ReplyError, ReplyMeta, ReplyStop};
 pub use run::{CallStage, CallStory, RunStory, RunSummary, StepStory};
 pub use session::{
-    AskedCall, AttachedFile, ItemStory, Listed, ProcessStage, ProcessStory, QueuedStory, QueuedSummary, Role,
-    SessionSummary, Shown,
+    AskedCall, AttachedFile, BackgroundCommand, ItemStory, Listed, ProcessStage, ProcessStory, QueuedStory,
+    QueuedSummary, Role, SessionSummary, Shown,
 };
 pub use status::{CommandNow, Held, InterruptedRun, NextRecovery, Owner, Status, Unfinished};
 pub use trace::{Node, TraceLine};

@@ -100,6 +100,21 @@ pub struct SessionSummary<R, Q> {
     pub run: Option<R>,
 }
 
+/// A background command that still works.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct BackgroundCommand {
+    /// The key of the session that holds it.
+    pub session: String,
+    /// The name of the process.
+    pub id: String,
+    /// The command line, as the model wrote it.
+    pub command: String,
+    /// When it was started.
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
+    pub since: Timestamp,
+}
+
 /// A background command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

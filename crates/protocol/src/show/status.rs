@@ -10,9 +10,9 @@ use engine::{Flags, Outcome, Position, RecoveryAttempt, Resources, RunId, Timest
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::LaneWait;
 #[cfg(feature = "schema")]
 use super::names;
+use super::{BackgroundCommand, LaneWait};
 use crate::method::BudgetLine;
 
 /// The status of a home.
@@ -32,6 +32,9 @@ pub struct Status {
     pub sessions: BTreeMap<String, usize>,
     /// The sessions that must be resumed or repaired.
     pub unfinished: Vec<Unfinished>,
+    /// The background commands that still work, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<BackgroundCommand>,
 }
 
 /// The process that owns a home.

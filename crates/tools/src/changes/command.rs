@@ -2,6 +2,7 @@
 //! what differs is what it changed. The listing before is a file beside the folder of the call (`calls/ID.before`), so
 //! that whoever finds the call after a crash can complete the comparison. It is durable once the folder of the call is.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -106,8 +107,9 @@ impl Recorder {
             let workspace = Workspace::open(&before.root, &self.protected).map_err(|_| NotKept::NotRecorded)?;
             let root = workspace.open_root().map_err(|_| NotKept::NotRecorded)?;
             let window = others::window(id, &before.root, &self.others(id, &before, ran));
-            let differing =
-                Comparison { before: &before, after: &after.listing, ran, window: &window, root }.differing();
+            let comparison = Comparison { before: &before, after: &after.listing, ran, window: &window, root };
+            let mut differing = comparison.differing();
+            linked(&before, &mut differing);
             if differing.len() > RECORDED_CHANGES { Err(NotKept::TooManyChanges) } else { Ok((differing, before.root)) }
         });
         let changes = match compared {
@@ -250,6 +252,7 @@ impl Comparison<'_> {
             not_kept: not_kept(before).or_else(|| not_kept(after)),
             attribution: Attribution::Call,
             diff: None,
+            linked: None,
         };
         let attribution = self.window.attribute(&self.before.root, &change)?;
         let attribution = if self.is_outside(path, after) { Attribution::Outside } else { attribution };
@@ -277,6 +280,30 @@ impl Comparison<'_> {
 
     fn is_new(&self, folder: &Entry) -> bool {
         self.before.find(&folder.path).is_none_or(|before| before.stamp.inode != folder.stamp.inode)
+    }
+}
+
+/// Says of each change of a file which other name the file had before.
+fn linked(before: &Listing, changes: &mut [ChangedFile]) {
+    let file = |path: &str| before.find(path.as_bytes()).filter(|entry| entry.kind == EntryKind::File);
+    let key = |entry: &Entry| (entry.stamp.inode, entry.stamp.changed_ns, entry.stamp.size);
+    let mut names: BTreeMap<_, Vec<&str>> =
+        changes.iter().filter_map(|change| file(&change.path)).map(|entry| (key(entry), vec![])).collect();
+    if names.is_empty() {
+        return;
+    }
+    for entry in before.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
+        if let (Some(names), Ok(path)) = (names.get_mut(&key(entry)), std::str::from_utf8(&entry.path)) {
+            names.push(path);
+        }
+    }
+    let differing: BTreeSet<String> = changes.iter().map(|change| change.path.clone()).collect();
+    for change in changes {
+        let names = file(&change.path).and_then(|entry| names.get(&key(entry)));
+        let others: Vec<&str> = names.into_iter().flatten().copied().filter(|name| *name != change.path).collect();
+        // One that the command has left alone can be had again from its other name.
+        let other = others.iter().find(|name| !differing.contains(**name)).or(others.first());
+        change.linked = other.map(|name| (*name).to_owned());
     }
 }
 

@@ -31,6 +31,6 @@ pub use looks::is_look_due;
 pub(crate) use others::made;
 pub use plan::{FileVersion, PlannedFile, UndoPlan};
 pub(crate) use record::{Made, missing_folders, of_files};
-pub use restore::{NOT_KEPT, content_now, undo, versions};
+pub use restore::{NOT_KEPT, content_now, shared_names, undo, versions};
 pub(crate) use store::Unsynced;
 pub use store::{FileStore, StoreLimits, WorkspaceLimits};

@@ -26,6 +26,12 @@ pub struct PlannedFile {
     /// What is to be there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<FileVersion>,
+    /// Another name of the file that is there now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linked_now: Option<String>,
+    /// The other names of the file that is to be there: it becomes one file with one of them that has this version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub linked_to: Vec<String>,
 }
 
 /// The plan of an undo.
@@ -35,4 +41,7 @@ pub struct UndoPlan {
     pub workspace: String,
     /// The paths, each once.
     pub files: Vec<PlannedFile>,
+    /// Paths that the run changed too and that stay as they are, as the user was told: the next undo goes further back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<String>,
 }

@@ -1,7 +1,7 @@
 //! Carries out the plan of an undo. Every step can be repeated: a file that is in its state already is left alone, so a
 //! kill in the middle is completed by the next owner with the same plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -11,7 +11,8 @@ use std::path::Path;
 
 use engine::{EffectId, FileKind, Hash, LeftFile};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, chmodat, fchmod, fstat, fsync, mkdirat, openat, renameat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, chmodat, fchmod, fstat, fsync, linkat,
+    mkdirat, openat, renameat, statat, symlinkat, unlinkat, utimensat,
 };
 
 use super::plan::{FileVersion, PlannedFile, UndoPlan};
@@ -23,6 +24,8 @@ use crate::guard::Protected;
 use crate::paths::{ResolvedPath, Workspace};
 use crate::{change, openat};
 
+/// What is at a path, not what a link there leads to.
+const NOFOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
 /// Why a file stays that is not what the plan says.
 const CHANGED: &str = "it was changed since";
 /// Why a file stays whose content is gone.
@@ -65,6 +68,28 @@ pub fn versions(workspace: &Path, protected: &Protected, paths: &[String]) -> Ve
 /// Whether a path is below one of these.
 fn is_below(above: &BTreeSet<&Path>, path: &str) -> bool {
     Path::new(path).ancestors().skip(1).any(|folder| above.contains(folder))
+}
+
+/// For each of these paths another one of them that is a name of the same file. May block.
+pub fn shared_names(workspace: &Path, protected: &Protected, paths: &[String]) -> Vec<Option<String>> {
+    let Ok(workspace) = Workspace::open(workspace, protected) else { return vec![None; paths.len()] };
+    let inode = |path: &String| {
+        let (folder, name) =
+            named(&workspace, path).ok()?.folder().map(|(folder, name)| (folder, name.to_owned())).ok()?;
+        let stat = statat(&folder, &name, NOFOLLOW).ok()?;
+        let is_shared = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink > 1;
+        is_shared.then_some((stat.st_dev, stat.st_ino))
+    };
+    let inodes: Vec<_> = paths.iter().map(inode).collect();
+    let mut names: BTreeMap<_, Vec<&String>> = BTreeMap::new();
+    for (path, inode) in paths.iter().zip(&inodes) {
+        names.entry(*inode).or_default().push(path);
+    }
+    let other = |(path, inode): (&String, &Option<(u64, u64)>)| {
+        let names = inode.and_then(|inode| names.get(&Some(inode)));
+        names.into_iter().flatten().find(|name| **name != path).map(|name| (*name).clone())
+    };
+    paths.iter().zip(&inodes).map(other).collect()
 }
 
 /// The content at a path of a workspace, if it still has this hash and at most this many bytes. May block.
@@ -232,12 +257,18 @@ impl Restore<'_> {
         match (now, planned.to) {
             // The permissions of folders come last.
             (Some(now), Some(to)) if now.content == to.content && is_folder(Some(to)) => {}
-            (Some(now), Some(to)) if now.content == to.content => set_mode(&folder, name, to.mode)?,
+            (Some(now), Some(to)) if now.content == to.content => {
+                if !self.link((&folder, name), planned, file.number)? {
+                    set_mode(&folder, name, to.mode)?;
+                }
+            }
             (now, to) => {
                 if is_folder(now) || now.is_some() && (to.is_none() || is_folder(to)) {
                     remove(&folder, name, is_folder(now))?;
                 }
-                if let Some(to) = to {
+                if let Some(to) = to
+                    && !self.link((&folder, name), planned, file.number)?
+                {
                     self.make(&folder, name, to, file.number)?;
                 }
             }
@@ -246,12 +277,46 @@ impl Restore<'_> {
         Ok(fsync(folder)?)
     }
 
+    /// Makes this a name of the file that another name is to share with it, if that has its version already. Where files
+    /// cannot be linked, they are restored as two.
+    fn link(&self, (folder, name): (&OwnedFd, &OsStr), planned: &PlannedFile, number: usize) -> io::Result<bool> {
+        let others = planned.linked_to.iter().filter_map(|other| named(&self.workspace, other).ok());
+        let is_there = |other: &ResolvedPath| version(other, self.cancel).is_ok_and(|now| now == planned.to);
+        let is_file = planned.to.is_some_and(|to| to.content.kind == FileKind::File);
+        let Some(other) = others.filter(|_| is_file).find(is_there) else { return Ok(false) };
+        let beside = self.beside(number);
+        let _ = unlinkat(folder, &beside, AtFlags::empty());
+        let (of_other, its_name) = other.folder()?;
+        if linkat(&of_other, its_name, folder, &beside, AtFlags::empty()).is_err() {
+            return Ok(false);
+        }
+        // It may have become a link that leads out meanwhile.
+        let is_file = statat(folder, &beside, NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+        if !is_file {
+            unlinkat(folder, &beside, AtFlags::empty())?;
+            return Ok(false);
+        }
+        // Its content is another one than a moment ago, which what is made from it must notice.
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let _ = utimensat(folder, &beside, &Timestamps { last_access: now, last_modification: now }, NOFOLLOW);
+        renameat(folder, &beside, folder, name)?;
+        // Nothing is renamed if both are names of one file already.
+        let _ = unlinkat(folder, &beside, AtFlags::empty());
+        Ok(true)
+    }
+
+    /// The name of a file while it is made.
+    fn beside(&self, number: usize) -> String {
+        format!(".limulus-{}.{number}.tmp", self.id.to_string().replace('/', "."))
+    }
+
     fn make(&self, folder: &OwnedFd, name: &OsStr, to: FileVersion, number: usize) -> io::Result<()> {
         let content = || {
             let content = to.content.hash.and_then(|hash| self.store.content(&hash));
             content.ok_or_else(|| io::Error::other(NOT_KEPT))
         };
-        let beside = format!(".limulus-{}.{number}.tmp", self.id.to_string().replace('/', "."));
+        let beside = self.beside(number);
         let _ = unlinkat(folder, &beside, AtFlags::empty());
         match to.content.kind {
             FileKind::Folder => {

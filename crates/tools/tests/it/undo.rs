@@ -186,11 +186,11 @@ fn plan(world: &World, changes: &[ChangedFile]) -> UndoPlan {
     for ChangedFile { path, before, after, mode, .. } in changes {
         let version = |content: Option<_>, mode| content.map(|content| FileVersion { content, mode });
         let (before, after) = (version(*before, mode.before), version(*after, mode.after));
-        let fresh = || PlannedFile { path: path.clone(), now: after, to: before };
+        let fresh = || PlannedFile { path: path.clone(), now: after, to: before, linked_now: None, linked_to: vec![] };
         net.entry(path).or_insert_with(fresh).now = after;
     }
     let files = net.into_values().filter(|file| file.now != file.to).collect();
-    UndoPlan { workspace: world.context.workspace.display().to_string(), files }
+    UndoPlan { workspace: world.context.workspace.display().to_string(), files, passed: vec![] }
 }
 
 fn effect() -> EffectId {

@@ -8,10 +8,11 @@ mod lines;
 mod messages;
 mod status;
 
-use engine::RunId;
+use engine::{RunId, Timestamp};
 use protocol::Event;
 use protocol::event::{AssistantLine, Delta, LifecycleLine, StateLine, Stream, ToolLine};
 use protocol::notice::DiskFull;
+use protocol::show::BackgroundCommand;
 use serde_json::json;
 
 use self::answer::Answer;
@@ -20,6 +21,7 @@ use self::footer::Footer;
 use self::messages::Messages;
 use self::status::Status;
 use super::{Style, vocabulary};
+use crate::commands::background;
 use crate::output::Output;
 
 pub(crate) use self::footer::SPINNER;
@@ -150,6 +152,24 @@ impl Screen {
         }
         self.say(&line);
         self.tick();
+    }
+
+    /// Shows the background commands that a run leaves: a line each to a person, one line to a program.
+    pub(crate) fn still_running(&mut self, run: RunId, session: &str, still: &[BackgroundCommand], now: Timestamp) {
+        if still.is_empty() {
+            return;
+        }
+        if self.style == Style::Json {
+            let line = json!({
+                "stream": "state", "type": "still_running", "session": session, "run": run, "at": now, "commands": still
+            });
+            self.out(&format!("{line}\n"));
+        }
+        if self.is_watched() {
+            for command in still {
+                self.say(&background::line(command, now));
+            }
+        }
     }
 
     /// The run to ask about, if it waits for long and its status line does not say what for.

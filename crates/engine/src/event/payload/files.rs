@@ -33,6 +33,9 @@ payload! {
         /// What changed in its lines, for a person; none if that is not known, as after a command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         diff: Option<LineDiff>,
+        /// Another path of the workspace that was a name of the same file before (a hard link).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        linked: Option<String>,
     }
     /// The changes of a run are taken back, or made once more.
     #[allow(missing_docs, reason = "the fields say it themselves")]

@@ -310,6 +310,7 @@ fn run_samples() -> Vec<Event> {
             not_kept: Some(NotKept::TooLarge),
             attribution: Attribution::AnotherRun,
             diff: Some(LineDiff { added: 1, removed: 2, text: BODY }),
+            linked: Some("src/b.rs".into()),
         }
         .into(),
         UndoStarted { undo: EFFECT, run: EFFECT.run, redo: true, plan: BODY }.into(),

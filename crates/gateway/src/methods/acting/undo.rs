@@ -1,6 +1,6 @@
 //! `runs.undo`: takes back what a run changed in files, or makes it once more. The response comes when it is done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use journal::{Journal, Read};
 use protocol::method::{FileAct, FilesUndone, RunParams, UndoParams, UndoneFile};
 use tools::{FileStore, FileVersion, PlannedFile, StoreLimits, UndoPlan};
 use views::files::{FileHistory, NetChange, RunFiles, Wanted, is_among, why_not_kept, workspace};
-use views::{fold_branch, lookup};
+use views::{background, fold_branch, lookup, overlap};
 
 use super::end::reading;
 use crate::connection::Caller;
@@ -67,7 +67,8 @@ struct Planned {
     plan: UndoPlan,
 }
 
-/// Looks at the files and decides what happens to each. May block.
+/// Looks at the files and decides what happens to each. May block. With `skip`, a run of which nothing can be done is
+/// passed over.
 fn plan(
     service: &Service,
     read: &dyn Read,
@@ -75,8 +76,28 @@ fn plan(
     params: &UndoParams,
 ) -> Result<Planned, Error> {
     let history = FileHistory::read(read, row.branch)?;
-    let wanted = if params.redo { history.to_redo(read, run)? } else { history.to_undo(read, run)? };
-    let Some(Wanted { run, files }) = wanted else { return Err(nothing(row, &history, run, params.redo)) };
+    let known = history.runs.iter().map(|known| known.run);
+    let before = params.before.as_deref().and_then(|before| before.parse::<RunId>().ok());
+    let mut skipped: BTreeSet<RunId> = known.skip_while(|run| before != Some(*run)).collect();
+    loop {
+        let wanted = if params.redo { history.to_redo(read, run)? } else { history.to_undo(read, run, &skipped)? };
+        let Some(wanted) = wanted else { return Err(nothing(row, &history, run, params.redo)) };
+        let of = wanted.run;
+        let planned = plan_of((service, read), (row, &history), wanted, params)?;
+        if params.redo || !params.skip || run.is_some() || !planned.plan.files.is_empty() {
+            return Ok(planned);
+        }
+        skipped.insert(of);
+    }
+}
+
+/// The plan for what is wanted of one run.
+fn plan_of(
+    (service, read): (&Service, &dyn Read),
+    (row, history): (&SessionRow, &FileHistory),
+    Wanted { run, files, links }: Wanted,
+    params: &UndoParams,
+) -> Result<Planned, Error> {
     let known = history.run(run);
     let workspace = known.map(|run| run.workspace(read)).transpose()?.flatten();
     let workspace = workspace.ok_or_else(|| Error::State {
@@ -92,9 +113,11 @@ fn plan(
     let protected =
         service.runtime.resolver().redaction().protected.and(&tools::Protected::folder(service.home().to_path_buf()));
     let versions = tools::versions(Path::new(&workspace), &protected, &paths);
+    let shared = tools::shared_names(Path::new(&workspace), &protected, &paths);
     let contents = params.diffs.then(|| Contents::new(service.home(), &workspace));
     let (mut planned, mut shown) = (vec![], vec![]);
-    for ((path, change), now) in files.into_iter().zip(versions) {
+    for (((path, change), now), linked_now) in files.into_iter().zip(versions).zip(shared) {
+        let linked_to = links.get(&path).into_iter().flatten().filter(|name| **name != path).cloned().collect();
         let (choice, to) = (Choice::of(&path, params), change.after);
         let Some((mut file, plan)) = judge(path, change, now.clone(), (&store, choice)) else { continue };
         if let Some((contents, now)) =
@@ -104,15 +127,26 @@ fn plan(
             let compared = contents.compare(&file.path, change);
             file.diff = compared.diff.or(compared.note);
         }
-        planned.extend(plan);
+        planned.extend(plan.map(|plan| PlannedFile { linked_now, linked_to, ..plan }));
         shown.push(file);
     }
     let commands = known.map(|run| run.commands(read)).transpose()?.unwrap_or_default();
     let unrecorded = known.map(RunFiles::unrecorded).unwrap_or_default();
     let (session_key, redo) = (row.key.clone(), params.redo);
-    let plan = UndoPlan { workspace: workspace.clone(), files: planned };
-    let undone =
-        FilesUndone { session_key, run_id: run, redo, done: false, workspace, files: shown, commands, unrecorded };
+    let passed = shown.iter().filter(|file| file.left.is_some()).map(|file| file.path.clone()).collect();
+    let plan = UndoPlan { workspace: workspace.clone(), files: planned, passed };
+    let background = background(service.home(), read, &views::texts(read), Some(&workspace))?;
+    let undone = FilesUndone {
+        session_key,
+        run_id: run,
+        redo,
+        done: false,
+        workspace,
+        files: shown,
+        commands,
+        unrecorded,
+        background,
+    };
     Ok(Planned { undone, plan })
 }
 
@@ -141,6 +175,8 @@ enum Choice {
     Unknown,
     Overwrite,
     Keep,
+    /// It stays, for the reason for which it is asked about.
+    Skip,
 }
 
 impl Choice {
@@ -149,6 +185,7 @@ impl Choice {
         match () {
             () if named(&params.keep) => Self::Keep,
             () if params.force || named(&params.overwrite) => Self::Overwrite,
+            () if params.skip => Self::Skip,
             () => Self::Unknown,
         }
     }
@@ -188,13 +225,14 @@ fn judge(
             file.changed_since = false;
             Some("you keep it".to_owned())
         }
-        Choice::Unknown if file.changed_since => {
+        Choice::Unknown | Choice::Skip if file.changed_since => {
+            file.changed_since = choice == Choice::Unknown;
             Some("it was changed since, by somebody else or by a later run".to_owned())
         }
-        Choice::Unknown => file.maybe_others.clone(),
+        Choice::Unknown | Choice::Skip => file.maybe_others.clone(),
         Choice::Keep | Choice::Overwrite => None,
     };
-    let plan = file.left.is_none().then_some(PlannedFile { path, now, to });
+    let plan = file.left.is_none().then_some(PlannedFile { path, now, to, linked_now: None, linked_to: vec![] });
     Some((file, plan))
 }
 
@@ -207,7 +245,8 @@ fn may_begin(undone: &FilesUndone, plan: &UndoPlan, params: &UndoParams) -> Resu
         let named = changed.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
         return Err(Error::State {
             what: format!("changed since, by somebody else or by a later run: {named}{more}; nothing was changed"),
-            hint: "--files PATH takes others alone, --force overwrites them (and can be undone)".to_owned(),
+            hint: "--files PATH takes others alone, --skip leaves them, --force overwrites them (and can be undone)"
+                .to_owned(),
         });
     }
     if plan.files.is_empty() {
@@ -217,7 +256,14 @@ fn may_begin(undone: &FilesUndone, plan: &UndoPlan, params: &UndoParams) -> Resu
         let why = why.or_else(unrecorded).unwrap_or_else(|| "every file is as it is to be already".to_owned());
         return Err(Error::State {
             what: format!("there is nothing to do: {why}"),
-            hint: "`limulus diff` shows what the run changed".to_owned(),
+            hint: if params.redo || params.run_id.is_some() || undone.files.is_empty() {
+                "`limulus diff` shows what the run changed".to_owned()
+            } else {
+                format!(
+                    "--skip goes one run further back; `limulus diff {}` shows what this one changed",
+                    undone.run_id
+                )
+            },
         });
     }
     Ok(())
@@ -240,8 +286,7 @@ fn works_elsewhere(read: &dyn Read, folder: &str) -> Result<(), Error> {
     for row in read.sessions()? {
         let Some(run) = row.run.map(|run| read.run(run)).transpose()?.flatten() else { continue };
         let Some(other) = workspace(read, run.settings)? else { continue };
-        let (a, b) = (Path::new(folder), Path::new(&other));
-        if a.starts_with(b) || b.starts_with(a) {
+        if overlap(Path::new(folder), Path::new(&other)) {
             return Err(Error::State {
                 what: format!("run {} of {} is unfinished and works in {other}", run.run, row.key),
                 hint: "wait for its end, or end it with `limulus runs abort`".to_owned(),

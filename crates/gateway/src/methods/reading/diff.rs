@@ -8,7 +8,7 @@ use engine::{FileContent, FileKind};
 use protocol::method::{DiffParams, FileAct, FileDiff, RunDiff, RunParams, RunsDiff};
 use tools::{FileStore, FileVersion, Protected, StoreLimits, UnifiedDiff};
 use views::files::{FileHistory, NetChange, net, why_not_kept};
-use views::{Source, lookup};
+use views::{Source, background, lookup};
 
 use super::Reads;
 use crate::error::Error;
@@ -36,13 +36,22 @@ impl Reads for RunsDiff {
             workspace = run.workspace(source.read)?.unwrap_or(workspace);
             commands.extend(run.commands(source.read)?);
         }
+        if runs.is_empty() {
+            let last = lookup::last(source.read, &row)?.and_then(|last| last.row);
+            let folder = last.map(|last| views::files::workspace(source.read, last.settings)).transpose()?.flatten();
+            workspace = folder.unwrap_or_default();
+        }
         let unrecorded: BTreeSet<String> = runs.iter().flat_map(|run| run.unrecorded()).collect();
         let unrecorded = unrecorded.into_iter().collect();
         let contents = Contents::new(source.home, &workspace);
         let all: BTreeMap<_, _> = net(runs.iter().copied());
         let files = all.iter().map(|(path, change)| contents.compare(path, *change)).collect();
         let run_ids = runs.iter().map(|run| run.run).collect();
-        Ok(RunDiff { session_key: row.key, run_ids, workspace, files, commands, unrecorded })
+        let background = match workspace.as_str() {
+            "" => vec![],
+            folder => background(source.home, source.read, &source.texts(), Some(folder))?,
+        };
+        Ok(RunDiff { session_key: row.key, run_ids, workspace, files, commands, unrecorded, background })
     }
 }
 

@@ -10,7 +10,7 @@ use views::beside::{Beside, last_outcome};
 use views::events::wait;
 use views::interrupted;
 use views::waiting::{Owned, waits_for, waits_until};
-use views::{Source, budget, fold_branch, lookup, owner};
+use views::{Source, background, budget, fold_branch, lookup, owner};
 
 use super::Reads;
 use crate::error::Error;
@@ -32,6 +32,7 @@ pub(super) fn gather(source: &Source<'_>, owner: Option<Owner>) -> Result<Status
     for row in rows.iter().filter(|row| is_unfinished(row)) {
         status.unfinished.push(unfinished(&beside, row, taken)?);
     }
+    status.background = background(source.home, source.read, &source.texts(), None)?;
     Ok(status)
 }
 
@@ -48,6 +49,7 @@ fn nothing(home: &Path) -> Status {
         head: Position(0),
         sessions: BTreeMap::new(),
         unfinished: vec![],
+        background: vec![],
     }
 }
 

@@ -1,0 +1,58 @@
+//! Background commands that still work. They are found by the folders of their supervisors, so no session without one is
+//! read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use engine::{EffectId, SessionId, SessionRow};
+use journal::Read;
+use protocol::show::BackgroundCommand;
+use tools::{command_of, running_calls};
+
+use super::files::workspace;
+use super::{Texts, fold_branch};
+use crate::error::Error;
+
+/// The background commands of a home that still work: all, or those of runs whose folder is this one, in it or around
+/// it. Oldest first.
+pub fn background(
+    home: &Path,
+    read: &dyn Read,
+    texts: Texts<'_>,
+    folder: Option<&str>,
+) -> Result<Vec<BackgroundCommand>, Error> {
+    let mut sessions: BTreeMap<SessionId, (SessionRow, BTreeSet<EffectId>)> = BTreeMap::new();
+    // A folder of calls that cannot be read hides nothing else.
+    for call in running_calls(&home.join("calls")).unwrap_or_default() {
+        let Some(run) = read.run(call.run)? else { continue };
+        if let Some(folder) = folder
+            && !workspace(read, run.settings)?.is_some_and(|other| overlap(Path::new(folder), Path::new(&other)))
+        {
+            continue;
+        }
+        if let Some(row) = read.session_of_run(call.run)? {
+            sessions.entry(row.session).or_insert_with(|| (row, BTreeSet::new())).1.insert(call);
+        }
+    }
+    let mut commands = vec![];
+    for (row, running) in sessions.values() {
+        // One unreadable session must not hide the others.
+        let Ok(session) = fold_branch(read, row) else { continue };
+        // A call that its run waits for is none of them.
+        for process in session.processes.iter().filter(|process| running.contains(&process.effect)) {
+            commands.push(BackgroundCommand {
+                session: row.key.clone(),
+                id: process.name(),
+                command: command_of(&texts(&process.arguments)?),
+                since: process.started_at,
+            });
+        }
+    }
+    commands.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+    Ok(commands)
+}
+
+/// Whether one of two folders is the other one, or in it.
+pub fn overlap(one: &Path, other: &Path) -> bool {
+    one.starts_with(other) || other.starts_with(one)
+}
