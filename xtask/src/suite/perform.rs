@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use super::stages::Action;
 use crate::{Tally, requirements, tidy};
 
-/// How long a stage that was ended may take to close its output.
+/// Interval of looks whether it has left.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How long the output of a program may stay open when it has left.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Performs the action of a stage and counts its checks. A program that takes longer than `limit` is ended.
@@ -93,24 +96,27 @@ fn follow(command: &mut Command, limit: Duration, out: &mut dyn Write) -> io::Re
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let lines = lines_of(&mut child);
     let mut tally = Tally::default();
-    let mut limit = limit;
-    let mut is_ended = false;
+    let mut left_at: Option<Instant> = None;
     loop {
-        match lines.recv_timeout(limit.saturating_sub(began.elapsed())) {
+        match lines.recv_timeout(LOOK) {
             Ok(line) => {
                 out.write_all(&line)?;
                 out.flush()?;
                 tally += counted(&String::from_utf8_lossy(&line));
             }
             Err(RecvTimeoutError::Disconnected) => break,
-            // Something outside of its group has its output.
-            Err(RecvTimeoutError::Timeout) if is_ended => break,
-            Err(RecvTimeoutError::Timeout) => {
-                writeln!(out, "it has not left within {} s: ended", limit.as_secs())?;
-                end(&mut child)?;
-                is_ended = true;
-                limit = began.elapsed() + LAST_WORDS;
-            }
+            Err(RecvTimeoutError::Timeout) => match left_at {
+                Some(left_at) if left_at.elapsed() > LAST_WORDS => {
+                    writeln!(out, "something that it started still has its output")?;
+                    break;
+                }
+                None if child.try_wait()?.is_some() => left_at = Some(Instant::now()),
+                None if began.elapsed() > limit => {
+                    writeln!(out, "it has not left within {} s: ended", limit.as_secs())?;
+                    end(&mut child)?;
+                }
+                _ => {}
+            },
         }
     }
     let is_good = child.wait()?.success();
@@ -230,5 +236,12 @@ mod tests {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
         }
+    }
+
+    #[test]
+    fn a_program_has_left_although_something_that_it_started_goes_on() {
+        let (tally, out) = shell("sleep 20 2>/dev/null & echo 2 passed, 0 failed");
+        assert_eq!(tally, Tally { passed: 2, failed: 0 });
+        assert_eq!(out, "2 passed, 0 failed\nsomething that it started still has its output\n");
     }
 }
