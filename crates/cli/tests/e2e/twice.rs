@@ -165,6 +165,7 @@ beside_an_owner! {
         r21_a_terminal_says_which_conversation_it_is,
         the_examples_of_the_page_about_sessions_are_true,
     }
+        r21_a_folder_without_a_session_says_whose_name_it_is,
     providers {
         r24_r51_a_request_that_fails_says_so_and_is_in_the_trace,
         r24_a_short_interruption_is_retried,
