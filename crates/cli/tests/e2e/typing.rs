@@ -34,7 +34,9 @@ pub(crate) fn r15_what_is_typed_during_a_run_steers_it() {
     terminal.type_keys(&["Enter"]);
     let screen = terminal.until("› steer: Who are you? 你好");
     assert!(!screen.contains("› Who are you"), "the line is empty again: {screen}");
-    terminal.type_keys(&["no", "C-u", "gone", "Escape"]);
+    terminal.type_keys(&["no", "C-u", "gone"]);
+    terminal.until("› gone");
+    terminal.type_keys(&["Escape"]);
     until("the line is empty", || !terminal.screen().contains("› gone"));
     home.put("go", "");
     let screen = terminal.until("exit=0");
