@@ -68,9 +68,17 @@ pub fn main() -> ExitCode {
 fn run(mut command: Command) -> Result<(), CliError> {
     // Some commands need no home.
     let globals = Globals::of_process();
-    if let Ok(globals) = &globals {
-        unnamed::fill_in(&mut command, globals);
-    }
+    let unnamed = globals.as_ref().ok().and_then(|globals| {
+        let key = unnamed::fill_in(&mut command, globals)?;
+        Some((key, globals.home.clone()))
+    });
+    carry_out(command, globals).map_err(|error| match unnamed {
+        Some((key, home)) => unnamed::explained(error, &key, &home),
+        None => error,
+    })
+}
+
+fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) -> Result<(), CliError> {
     match command {
         Command::Agent(args) => wait_for(commands::agent::run(args, &globals?)),
         Command::Send(args) => wait_for(commands::send::run(args, &globals?)),

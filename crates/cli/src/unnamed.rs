@@ -1,6 +1,8 @@
 //! Commands that name no session mean that of the folder in which they are given: one place fills it in for all of them.
 //! Commands that mean every session where none is named are not here. A title may stand for a name.
 
+use std::path::Path;
+
 use config::{Globals, default_session};
 use engine::{SessionRow, Visibility};
 use journal::{Read as _, Reader};
@@ -10,6 +12,7 @@ use crate::args::Command;
 use crate::commands::budget::BudgetArgs;
 use crate::commands::runs::RunsArgs;
 use crate::commands::sessions::SessionsArgs;
+use crate::error::{CliError, Exit};
 
 /// The place of a session in the arguments of a command, and the folder that they name.
 pub(crate) struct SessionArgument<'a> {
@@ -26,13 +29,33 @@ impl<'a> SessionArgument<'a> {
     }
 }
 
-/// Fills in the session of a command that names none, and the name of one that is named by its title.
-pub(crate) fn fill_in(command: &mut Command, globals: &Globals) {
-    let Some(SessionArgument { key, workspace }) = argument(command) else { return };
-    *key = Some(match key.take() {
-        Some(text) => named(text, globals),
-        None => default_session(globals, workspace),
-    });
+/// Fills in the session of a command that names none, which is returned, and the name of one that is named by its title.
+pub(crate) fn fill_in(command: &mut Command, globals: &Globals) -> Option<String> {
+    let SessionArgument { key, workspace } = argument(command)?;
+    let unnamed = key.is_none().then(|| default_session(globals, workspace));
+    *key = match key.take() {
+        Some(text) => Some(named(text, globals)),
+        None => unnamed.clone(),
+    };
+    unnamed
+}
+
+/// The error of a command that named no session, if that of its folder, which was filled in, has not begun: nobody has typed
+/// its name.
+pub(crate) fn explained(error: CliError, key: &str, home: &Path) -> CliError {
+    let Ok(key) = SessionKey::parse(Some(key)) else { return error };
+    let what = error.to_string();
+    if error.exit() != Exit::NotFound || what != format!("there is no session `{key}`") {
+        return error;
+    }
+    let main = SessionKey::parse(None).map(|main| main.to_string()).unwrap_or_default();
+    let has_main =
+        main != key.to_string() && Reader::open(home).is_ok_and(|read| matches!(read.session(&main), Ok(Some(_))));
+    let more = if has_main { "; `main` is the one of no folder, and is there" } else { "" };
+    let hint = format!(
+        "so the session of this folder is called, and `limulus agent -m TEXT` begins it{more}; `limulus sessions list` shows all"
+    );
+    CliError::not_found(what, hint)
 }
 
 /// The name of a session that somebody named: of the only one with this title, if the text cannot be a name because it has

@@ -27,7 +27,14 @@ pub(super) enum Followed<T> {
 }
 
 impl DrawnStream {
-    pub(super) fn new(target: StreamTarget, reader: Reader, whole: bool, seen: Option<String>, screen: Screen) -> Self {
+    pub(super) fn new(
+        target: StreamTarget,
+        reader: Reader,
+        whole: bool,
+        seen: Option<String>,
+        mut screen: Screen,
+    ) -> Self {
+        screen.end_with_stdout();
         Self { lines: StreamReader::new(target, reader, whole, seen), screen: Some(screen) }
     }
 

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "beside prompt.rs this is the place that reads the terminal")]
 
 mod line;
+mod signals;
 
 use std::io::stdin;
 use std::os::fd::OwnedFd;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Signal as ProcessSignal, getpid, kill_process};
+use rustix::process::Signal as ProcessSignal;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -22,6 +23,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub(crate) use self::line::Entered;
 use self::line::Line;
+pub(crate) use self::signals::suspensions;
 use crate::output::{Control, Output, Part};
 use crate::prompt;
 
@@ -72,6 +74,8 @@ pub(crate) struct Keyboard {
     is_gone: bool,
     /// When it was tried last to have it give keys.
     tried_at: Instant,
+    /// How often this process had been suspended when it was looked at last.
+    suspensions: u32,
     quits: Signal,
     suspends: Signal,
     continues: Signal,
@@ -90,8 +94,19 @@ impl Keyboard {
         let continues = signal(SignalKind::from_raw(ProcessSignal::CONT.as_raw())).ok()?;
         let quits = signal(SignalKind::quit()).ok()?;
         let (line, now) = (Line::default(), Instant::now());
-        let (is_on, is_gone) = (false, false);
-        Some(Self { terminal, line, escape_at: now, is_on, is_gone, tried_at: now, quits, suspends, continues })
+        signals::listen();
+        Some(Self {
+            terminal,
+            line,
+            escape_at: now,
+            is_on: false,
+            is_gone: false,
+            tried_at: now,
+            suspensions: suspensions(),
+            quits,
+            suspends,
+            continues,
+        })
     }
 
     /// The line that is being typed: what is before and after the cursor. None if it is empty.
@@ -131,7 +146,11 @@ impl Keyboard {
                     give_back();
                     std::process::exit(QUIT);
                 }
-                _ = self.suspends.recv() => return Typed::Suspend,
+                _ = self.suspends.recv() => {
+                    // Where this came too late, the process was suspended without it.
+                    let before = std::mem::replace(&mut self.suspensions, suspensions());
+                    return if before == self.suspensions { Typed::Suspend } else { Typed::Changed };
+                }
                 _ = self.continues.recv() => {
                     if self.is_on {
                         take_terminal();
@@ -164,9 +183,8 @@ impl Keyboard {
     /// Stops this process until it is continued, as Ctrl-Z does.
     pub(crate) fn suspend(&mut self) {
         self.line.pause();
-        give_back();
-        // It fails for no process that is this one.
-        let _ = kill_process(getpid(), ProcessSignal::STOP);
+        signals::suspend();
+        self.suspensions = suspensions();
         if self.is_on {
             take_terminal();
         }

@@ -60,6 +60,7 @@ mod signals;
 mod slow;
 mod support;
 mod terminal_text;
+mod terminals;
 mod tools;
 mod twice;
 mod typing;

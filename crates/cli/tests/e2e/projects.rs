@@ -64,6 +64,20 @@ pub(crate) fn r21_each_project_has_a_conversation_of_its_own() {
     assert!(waits.out.is_empty() || waits.out.contains(&all[0]) || waits.out.contains("nothing"), "{waits:?}");
 }
 
+/// R21: where the folder has no session yet, nobody has typed the name of which the error speaks.
+#[test]
+pub(crate) fn r21_a_folder_without_a_session_says_whose_name_it_is() {
+    let home = home();
+    make(&home, &["empty", "other"]);
+    run_in(&home, "other", &["agent", "-m", "elsewhere"]).expect_code(0);
+    let show = || run_in(&home, "empty", &["sessions", "show"]).expect_code(4);
+    let hint = show().expect_err("so the session of this folder is called, and `limulus agent -m TEXT` begins it");
+    assert!(!hint.err.contains("`main`"), "{hint:?}");
+    run_in(&home, "empty", &["agent", "--session", "main", "-m", "of no folder"]).expect_code(0);
+    show().expect_err("`main` is the one of no folder, and is there");
+    run_in(&home, "empty", &["sessions", "show", "none"]).expect_code(4).expect_err("shows the sessions");
+}
+
 /// R21: another conversation of the same folder, and the one that was used last.
 #[test]
 pub(crate) fn r21_a_folder_may_have_further_conversations() {

@@ -151,6 +151,11 @@ beside_an_owner! {
         r60_what_was_half_typed_comes_back_after_a_question,
         r60_no_part_of_a_paste_is_the_answer_to_a_question,
     }
+    terminals {
+        r15_a_terminal_that_becomes_narrower_shows_the_last_rows_once,
+        r15_a_footer_that_is_taller_than_the_screen_leaves_nothing_behind,
+        r24_a_closed_stdout_ends_a_watcher_and_no_run,
+    }
     resumed {
         r21_resume_offers_the_last_conversation_if_nothing_is_unfinished,
     }
@@ -160,6 +165,7 @@ beside_an_owner! {
     }
     projects {
         r21_each_project_has_a_conversation_of_its_own,
+        r21_a_folder_without_a_session_says_whose_name_it_is,
         r21_a_folder_may_have_further_conversations,
         r21_a_fixed_workspace_has_one_conversation_for_all_folders,
         r21_a_terminal_says_which_conversation_it_is,
@@ -309,6 +315,13 @@ const ONCE: &[(&str, &str, &str)] = &[
         "resumed",
         "r11_the_next_message_says_what_was_interrupted_and_resumes_it",
         "kills the command that owns the home",
+    ),
+    ("terminals", "r15_ctrl_z_is_heard_whatever_the_command_waits_for", "is about one process and its terminal"),
+    ("terminals", "r15_a_hangup_leaves_the_terminal_as_it_was", "is about one process and its terminal"),
+    (
+        "terminals",
+        "r15_keys_work_again_after_a_stop_from_outside_and_in_the_foreground",
+        "is about one process and its terminal",
     ),
     (
         "typing",

@@ -55,6 +55,10 @@ impl SearchIndex {
     /// Opens the index of a home; makes it if it is missing or cannot be used.
     pub fn open(home: &Path) -> Result<Self, Error> {
         let path = home.join(FILE);
+        // What a link leads to may be a database of somebody else. The link goes, not what it leads to.
+        if fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
+            return Self::anew(path);
+        }
         match Self::connect(&path) {
             Ok(Some(connection)) => Ok(Self { path, connection }),
             Ok(None) => Self::anew(path),

@@ -168,10 +168,10 @@ impl Screen {
         self.calls.leave_line();
         let footer = self.take_footer().map(Part::Control);
         let parts = rows.iter().flat_map(|row| parts(row).chain([Part::Text("\n")]));
-        // A closed pipe ends the process elsewhere (SIGPIPE); committed entries are durable.
-        let _ = Output::Stdout.draw(&footer.into_iter().chain(parts).collect::<Vec<_>>());
+        let written = Output::Stdout.draw(&footer.into_iter().chain(parts).collect::<Vec<_>>());
         self.at_line_start = true;
         self.answer.wrote(&text);
+        self.see_stdout(&written);
     }
 
     /// Erases the open text if it is still on the screen, and prints the notes below it again.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::Screen;
 use super::answer::parts;
 use crate::cells::cells;
+use crate::keyboard::suspensions;
 use crate::output::{Control, Output, Part};
 use crate::render::markdown::{Row, Span};
 use crate::render::{Style, rows};
@@ -42,6 +43,8 @@ pub(super) struct Footer {
     ticks: usize,
     /// When it was drawn last.
     drawn: Option<Instant>,
+    /// The cells of each of its rows, and how often this process had been suspended when they were drawn.
+    rows: (Vec<usize>, u32),
 }
 
 impl Footer {
@@ -49,6 +52,21 @@ impl Footer {
     pub(super) fn is_due(&self) -> bool {
         self.drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME)
     }
+}
+
+/// Whether the terminal wraps what is on it again when it becomes narrower. xterm and screen cut it.
+fn wraps_again() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some();
+    is_set("TMUX") || !is_set("XTERM_VERSION") && !is_set("STY")
+}
+
+/// The rows above the cursor in a terminal of this width, which may have become narrower since these rows were drawn; the
+/// cursor is so many cells before the end of the last. Rather one too few: what is above is not ours.
+fn rows_above(cells: &[usize], behind: usize, width: usize) -> usize {
+    let width = width.max(1);
+    let Some((last, above)) = cells.split_last() else { return 0 };
+    let above: usize = above.iter().map(|cells| cells.div_ceil(width).max(1)).sum();
+    above + last.saturating_sub(behind).saturating_sub(1) / width
 }
 
 /// A text of several lines in one row.
@@ -125,6 +143,8 @@ impl Screen {
             drawn.push(Part::Control(Control::Left(self.footer.behind)));
         }
         let _ = self.footer_output().draw(&drawn);
+        let cells_of = |row: &Row| row.iter().map(|span| cells(&span.text)).sum();
+        self.footer.rows = (rows.iter().map(cells_of).collect(), suspensions());
         self.footer.bottom = Bottom::Footer(rows.len());
         self.footer.drawn = Some(Instant::now());
     }
@@ -138,13 +158,39 @@ impl Screen {
     pub(super) fn take_footer(&mut self) -> Option<Control> {
         let Bottom::Footer(rows) = self.footer.bottom else { return None };
         self.footer.bottom = Bottom::Free;
-        Some(if rows > 1 { Control::EraseLines(rows - 1) } else { Control::EraseLine })
+        let (cells, suspensions_before) = &self.footer.rows;
+        if *suspensions_before != suspensions() {
+            // What the shell wrote meanwhile is below it.
+            return None;
+        }
+        let behind = if self.footer.input.is_some() { self.footer.behind } else { 0 };
+        let above = if wraps_again() { rows_above(cells, behind, self.footer_output().width()) } else { rows - 1 };
+        Some(if above > 0 { Control::EraseLines(above) } else { Control::EraseLine })
     }
 
     /// Clears the footer before anything else is written.
     pub(crate) fn hide_status(&mut self) {
         if let Some(erase) = self.take_footer() {
             let _ = self.footer_output().draw(&[Part::Control(erase)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r15_a_footer_in_a_terminal_that_became_narrower_takes_more_rows() {
+        for (cells, behind, width, rows) in [
+            (&[10, 20, 5][..], 0, 80, 2),
+            (&[10, 20, 5], 0, 10, 3),
+            (&[10, 0, 25], 0, 10, 4),
+            (&[10, 0, 25], 10, 10, 3),
+            (&[20], 0, 20, 0),
+            (&[], 0, 20, 0),
+        ] {
+            assert_eq!(rows_above(cells, behind, width), rows, "{cells:?} {behind} {width}");
         }
     }
 }

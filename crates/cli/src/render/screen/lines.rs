@@ -1,12 +1,19 @@
 //! What is written and stays: notes and questions on stderr, texts on stdout.
 
+use std::io;
+
 use unicode_width::UnicodeWidthChar as _;
 use views::PrintableAnswer;
 
-use super::Screen;
 use super::footer::Bottom;
+use super::{Screen, Stdout};
+use crate::keyboard;
 use crate::output::{Output, Part};
 use crate::render::{Style, rows};
+
+/// What is said when nobody reads the answer any more.
+const STDOUT_CLOSED: &str =
+    "… stdout is closed; the run goes on (Ctrl-C ends it, `limulus sessions show` has its answer)";
 
 impl Screen {
     /// Prints a line on stderr.
@@ -76,9 +83,26 @@ impl Screen {
             return;
         }
         self.make_room();
-        // A closed pipe ends the process elsewhere (SIGPIPE); committed entries are durable.
-        let _ = Output::Stdout.write(text);
+        let written = Output::Stdout.write(text);
         self.wrote(&Output::Stdout.shown(text));
+        self.see_stdout(&written);
+    }
+
+    /// A closed stdout ends a command that only shows, as SIGPIPE would. A run is work that somebody may wait for elsewhere:
+    /// it goes on, and that is said once.
+    pub(super) fn see_stdout(&mut self, written: &io::Result<()>) {
+        let is_closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        match self.stdout {
+            Stdout::Needed if is_closed => {
+                keyboard::give_back();
+                std::process::exit(0);
+            }
+            Stdout::Optional if is_closed => {
+                self.stdout = Stdout::Closed;
+                self.say(STDOUT_CLOSED);
+            }
+            Stdout::Optional | Stdout::Needed | Stdout::Closed => {}
+        }
     }
 
     pub(super) fn out_answer(&mut self, text: &PrintableAnswer) {
@@ -86,8 +110,9 @@ impl Screen {
             return;
         }
         self.make_room();
-        let _ = Output::Stdout.write_answer(text);
+        let written = Output::Stdout.write_answer(text);
         self.wrote(text.as_str());
+        self.see_stdout(&written);
     }
 
     /// Leaves the end of the screen to a text on stdout.

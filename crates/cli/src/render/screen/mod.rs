@@ -37,6 +37,18 @@ pub(crate) struct Screen {
     calls: Calls,
     messages: Messages,
     at_line_start: bool,
+    stdout: Stdout,
+}
+
+/// What a closed stdout means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stdout {
+    /// A run works, and goes on without it.
+    Optional,
+    /// The command only shows, and ends.
+    Needed,
+    /// It is closed, and that was said.
+    Closed,
 }
 
 impl Screen {
@@ -51,7 +63,13 @@ impl Screen {
             calls: Calls::default(),
             messages: Messages::default(),
             at_line_start: true,
+            stdout: Stdout::Optional,
         }
+    }
+
+    /// From now on the command ends when nobody reads its stdout any more: it owns nothing and only shows.
+    pub(crate) fn end_with_stdout(&mut self) {
+        self.stdout = Stdout::Needed;
     }
 
     /// Draws a line of a stream, in the style of this screen.

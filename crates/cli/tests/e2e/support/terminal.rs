@@ -36,8 +36,13 @@ impl<'a> Terminal<'a> {
 
     /// The same in a terminal with so many columns.
     pub(crate) fn run_at(home: &'a Home, columns: u16, words: &[&str]) -> Self {
+        Self::run_in(home, (columns, 30), words)
+    }
+
+    /// The same in a terminal with so many columns and rows.
+    pub(crate) fn run_in(home: &'a Home, size: (u16, u16), words: &[&str]) -> Self {
         home.have_owner();
-        Self::of_script_at(home, columns, &format!("{}; echo exit=$?; cat", line(home, words)))
+        Self::of_script_in(home, size, &format!("{}; echo exit=$?; cat", line(home, words)))
     }
 
     /// Runs limulus with each of these words in turn, and keeps every byte that the terminal receives in the file `recorded`
@@ -68,10 +73,10 @@ impl<'a> Terminal<'a> {
     }
 
     fn of_script(home: &'a Home, script: &str) -> Self {
-        Self::of_script_at(home, 100, script)
+        Self::of_script_in(home, (100, 30), script)
     }
 
-    fn of_script_at(home: &'a Home, columns: u16, script: &str) -> Self {
+    fn of_script_in(home: &'a Home, (columns, rows): (u16, u16), script: &str) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let terminal = Self { home, socket: home.user().join(format!("tmux-{number}")) };
         let workspace = home.file("");
@@ -84,7 +89,7 @@ impl<'a> Terminal<'a> {
             "-x",
             &columns.to_string(),
             "-y",
-            "30",
+            &rows.to_string(),
             "-c",
             workspace,
             script,
@@ -105,6 +110,16 @@ impl<'a> Terminal<'a> {
     /// What is on the screen now, wrapped lines in one piece.
     pub(crate) fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-J"])
+    }
+
+    /// The same with what has scrolled away.
+    pub(crate) fn history(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-J", "-S", "-"])
+    }
+
+    /// Changes its size.
+    pub(crate) fn resize(&self, columns: u16, rows: u16) {
+        self.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
     }
 
     /// The same with the sequences of its colours, in rows.

@@ -75,6 +75,23 @@ fn r21_an_index_of_another_journal_or_a_corrupt_one_is_made_anew() {
     }
 }
 
+/// R61: a link in the place of the index is replaced; what it leads to is not touched.
+#[test]
+fn r61_an_index_is_not_made_where_a_link_leads() {
+    let (folder, home) = home();
+    let sqlite = own(&home);
+    talked(&sqlite, 1, &["the tide"]);
+    let (file, outside) = (home.join("search.db"), folder.path().join("outside.db"));
+    for content in [&[][..], b"a diary"] {
+        let _ = fs::remove_file(&file);
+        fs::write(&outside, content).unwrap();
+        std::os::unix::fs::symlink(&outside, &file).unwrap();
+        assert_eq!(found(&home, &sqlite, &["tide"]), ["the tide"]);
+        assert_eq!(fs::read(&outside).unwrap(), content);
+        assert!(fs::symlink_metadata(&file).unwrap().is_file());
+    }
+}
+
 #[test]
 fn r21_what_only_a_deleted_session_names_is_erased_and_found_nowhere() {
     let (_folder, home) = home();
