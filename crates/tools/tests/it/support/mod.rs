@@ -49,6 +49,7 @@ impl World {
             executed_files: Policy::Ask,
             web_fetch: Policy::Deny,
             tools: tools::specs(),
+            derived: engine::Derived::default(),
         };
         let context = Context {
             workspace,
