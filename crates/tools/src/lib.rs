@@ -26,6 +26,7 @@ mod fetch;
 mod files;
 mod find;
 mod folder;
+mod fitting;
 mod grep;
 mod guard;
 mod html;
