@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
@@ -25,10 +26,18 @@ const PREFIX: &str = "LIMULUS_";
 /// Checked values by their path; a later layer wins. Wrong values are left out and collected as errors.
 #[derive(Default)]
 pub(super) struct Layers {
-    values: BTreeMap<Vec<String>, (Value, ValueOrigin)>,
+    values: Values,
     wrong: Vec<ConfigError>,
     deprecated: Vec<String>,
 }
+
+type Values = BTreeMap<Vec<String>, (Value, ValueOrigin)>;
+
+/// The defaults. A part of the program, so they are taken as they are: a test says that they pass all checks.
+static DEFAULTS: LazyLock<Values> = LazyLock::new(|| {
+    let defaults = settings::all().filter(|setting| matches!(setting.value, Preset::Default(_)));
+    defaults.map(|setting| (example(setting.path), (setting.value.value(), ValueOrigin::Defaults))).collect()
+});
 
 /// A file, to find the line of a value.
 struct Source<'a> {
@@ -46,10 +55,7 @@ impl Source<'_> {
 impl Layers {
     /// Reads every layer: the defaults, the file if it exists, the variables.
     pub(super) fn read(file: &Path, environment: &Environment) -> Self {
-        let mut layers = Self::default();
-        for setting in settings::all().filter(|setting| matches!(setting.value, Preset::Default(_))) {
-            layers.put(&example(setting.path), setting.kind, setting.value.value(), ValueOrigin::Defaults);
-        }
+        let mut layers = Self { values: DEFAULTS.clone(), ..Self::default() };
         match read_config(file) {
             Ok(text) => layers.put_text(&text, file),
             // If the home cannot be created, opening the journal reports it.
@@ -219,4 +225,28 @@ pub(super) fn dotted(path: &[String]) -> String {
     let bare = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     let part = |part: &String| if bare(part) { part.clone() } else { format!("{part:?}") };
     path.iter().map(part).collect::<Vec<_>>().join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_passes_the_checks_of_a_value_that_a_user_sets() {
+        let mut layers = Layers::default();
+        for (path, (value, _)) in DEFAULTS.iter() {
+            let Entry::Key(kind) = settings::at(path) else { panic!("{path:?} is no setting") };
+            layers.put(path, kind, value.clone(), ValueOrigin::Defaults);
+        }
+        assert!(layers.wrong.is_empty() && layers.deprecated.is_empty(), "{:?} {:?}", layers.wrong, layers.deprecated);
+        assert_eq!(layers.values, *DEFAULTS);
+    }
+
+    #[test]
+    fn every_declared_value_is_what_the_parser_for_files_reads() {
+        for setting in settings::all() {
+            let read: Table = toml::from_str(&format!("value = {}", setting.value.text())).unwrap();
+            assert_eq!(read["value"], setting.value.value(), "{:?}", setting.path);
+        }
+    }
 }

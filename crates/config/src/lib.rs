@@ -35,6 +35,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod warnings;
+mod zone;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,7 @@ pub use resolver::{ConfigResolver, today};
 pub use review::{Remark, Review};
 pub use schema::schema;
 pub use warnings::fresh;
+pub use zone::{local_now, local_zone};
 
 use declared::{
     Agent, Budget, Compaction, Display, Lanes, ModelFigures, Offline, Profile, Provider, Queue, Requests, Retention,

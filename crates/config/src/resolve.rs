@@ -99,6 +99,7 @@ impl Config {
             instructions: agent.instructions.unwrap_or(true),
             addresses,
             tools: tools::specs_within(self.values.tools.timeout_s),
+            derived: engine::Derived::default(),
         };
         Ok(Resolved { settings, notes })
     }

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::capacity::{self, Capacity};
 use super::warnings::fresh;
+use super::zone::local_now;
 use super::{Config, ConfigError, Stamp, Subject};
 
 /// Resolves from the latest usable configuration.
@@ -150,7 +151,7 @@ impl Resolver for ConfigResolver {
     }
 
     fn queue(&self, agent: &str) -> QueueSettings {
-        self.current().config.queue(agent, &jiff::Zoned::now())
+        self.current().config.queue(agent, &local_now())
     }
 
     fn mark(&self) -> Arc<str> {
@@ -187,7 +188,7 @@ impl Resolver for ConfigResolver {
 
 /// The local date, `YYYY-MM-DD`.
 pub fn today() -> String {
-    jiff::Zoned::now().date().to_string()
+    local_now().date().to_string()
 }
 
 fn refused(error: &ConfigError, class: FailureClass) -> Failure {

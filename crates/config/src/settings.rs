@@ -163,8 +163,19 @@ pub(super) fn example(pattern: &[&str]) -> Vec<String> {
 
 /// Parses a value that is part of the program.
 pub(super) fn toml_value(text: &str) -> Value {
+    if let Some(value) = plain_value(text) {
+        return value;
+    }
     let mut table: Table = toml::from_str(&format!("value = {text}")).expect("a declared value is TOML");
     table.remove("value").expect("it was just written")
+}
+
+/// A number, a truth value or a text without escapes, which is nearly every default, without the parser for files.
+fn plain_value(text: &str) -> Option<Value> {
+    if let Some(quoted) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        return (!quoted.contains(['"', '\\'])).then(|| Value::String(quoted.to_owned()));
+    }
+    text.parse().map(Value::Integer).or_else(|_| text.parse().map(Value::Boolean)).ok()
 }
 
 impl Preset {

@@ -8,6 +8,7 @@ mod batch;
 mod body;
 mod budget_pool;
 mod decide;
+mod derived;
 mod effect;
 mod event;
 mod failure;
@@ -29,6 +30,7 @@ pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, Sess
 pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
 pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget, SharedScope};
 pub use decide::Decide;
+pub use derived::Derived;
 pub use effect::Effect;
 pub use event::*;
 pub use failure::{Failure, FailureClass};

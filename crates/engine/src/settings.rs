@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::body::{BodyKind, Content};
+use crate::derived::{Derived, once};
 use crate::event::Usage;
 use crate::ids::Hash;
 use crate::tables::budget::Budget;
@@ -338,6 +339,9 @@ pub struct Settings {
     pub addresses: Vec<ProviderAddress>,
     /// The tools, in the order in which the model receives them.
     pub tools: Arc<[ToolSpec]>,
+    /// What follows from all of this.
+    #[serde(skip)]
+    pub derived: Derived,
 }
 
 /// The address that belongs to the credentials of a profile for a whole run.
@@ -368,7 +372,7 @@ impl Settings {
     /// The estimated tokens of the tools.
     pub fn tool_tokens(&self) -> u64 {
         let of = |tool: &ToolSpec| tool.name.len() as u64 + tool.description.len() as u64 + written(&tool.schema);
-        crate::body::estimate_tokens(self.tools.iter().map(of).sum())
+        once(&self.derived.tool_tokens, || crate::body::estimate_tokens(self.tools.iter().map(of).sum()))
     }
 
     /// The tokens of this candidate for an estimate.
@@ -384,8 +388,8 @@ impl Settings {
 
     /// The settings as a body: JSON, named by its hash.
     pub fn content(&self) -> Content {
-        let json = serde_json::to_vec(self).expect("settings hold only strings, numbers and JSON");
-        Content::new(BodyKind::Settings, json)
+        let json = || serde_json::to_vec(self).expect("settings hold only strings, numbers and JSON");
+        once(&self.derived.content, || Content::new(BodyKind::Settings, json()))
     }
 
     /// Reads the body that [`Settings::content`] made.

@@ -59,9 +59,9 @@ pub(crate) struct Head {
 }
 
 impl Conversation {
-    /// Bytes of the texts that it holds.
+    /// Bytes of the texts that it holds, rendered or not.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.fresh.values().map(|text| text.len()).sum::<usize>()
     }
 
     /// Continues from the messages that were cached while the session was idle, unless the conversation has started
@@ -252,8 +252,10 @@ impl Conversation {
 
 #[cfg(test)]
 impl Conversation {
+    /// One of which half the text is not rendered yet.
     pub(crate) fn with_bytes(bytes: usize) -> Self {
-        Self { bytes, ..Self::default() }
+        let fresh = vec![0; bytes / 2];
+        Self { bytes: bytes - fresh.len(), fresh: [(Hash::of(&[]), fresh.into())].into(), ..Self::default() }
     }
 }
 

@@ -309,6 +309,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         web_fetch: Policy::Deny,
         tools: tools.collect(),
         budget: workload.budget.clone(),
+        derived: engine::Derived::default(),
     }
 }
 

@@ -174,15 +174,23 @@ fn begin(context: &Context, request: &CallRequest, cancel: &Cancel) -> Begun {
         Ok(Invocation::Exec(arguments)) => return Begun::Command(arguments),
         Ok(Invocation::Process(arguments)) => return Begun::Process(arguments),
         Ok(Invocation::WebFetch(arguments)) => return Begun::Fetch(arguments),
-        Ok(invocation) => {
-            let result = run_here(context, request, &invocation, cancel);
-            let made = if result.is_ok() { Made::All } else { Made::Unknown };
-            let changes = changed(context, request, &invocation, made);
-            return Begun::Ended(Box::new(ToolResult { changes, ..tool_result::of(&context.secrets, result) }));
-        }
+        Ok(invocation) => return Begun::Ended(Box::new(run_parsed(context, request, &invocation, cancel))),
         Err(error) => Err(error),
     };
     Begun::Ended(Box::new(tool_result::of(&context.secrets, result)))
+}
+
+/// Runs a tool that works in this process. It blocks.
+pub(crate) fn run_parsed(
+    context: &Context,
+    request: &CallRequest,
+    invocation: &Invocation,
+    cancel: &Cancel,
+) -> ToolResult {
+    let result = run_here(context, request, invocation, cancel);
+    let made = if result.is_ok() { Made::All } else { Made::Unknown };
+    let changes = changed(context, request, invocation, made);
+    ToolResult { changes, ..tool_result::of(&context.secrets, result) }
 }
 
 /// The result of a fetch. If the status is not a success, the call has failed.

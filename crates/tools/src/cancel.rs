@@ -29,7 +29,8 @@ impl Cancel {
 }
 
 /// Cancels the call when it is dropped.
-struct CancelOnDrop(Cancel);
+#[derive(Debug)]
+pub(crate) struct CancelOnDrop(pub(crate) Cancel);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

@@ -196,6 +196,19 @@ impl Invocation {
         }
     }
 
+    /// Whether the tool only reads files, in this process.
+    pub(crate) fn reads_files(&self) -> bool {
+        match self {
+            Self::Read(_) | Self::Ls(_) | Self::Grep(_) | Self::Find(_) => true,
+            Self::Write(_)
+            | Self::Edit(_)
+            | Self::ApplyPatch(_)
+            | Self::Exec(_)
+            | Self::Process(_)
+            | Self::WebFetch(_) => false,
+        }
+    }
+
     /// Parses the arguments as the model wrote them. Empty input counts as no arguments, since some models send that. It
     /// may take a second, so it runs on a thread that may block.
     pub(crate) fn parse(tool: &str, arguments: &[u8]) -> Result<Self, ToolError> {

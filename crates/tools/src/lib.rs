@@ -1,6 +1,6 @@
 //! The tools of an agent, the policy that checks each call, and the supervisor that runs commands.
 //!
-//! The runtime calls [`check`] before a call starts, [`run`] to run it, [`find`] after a crash and [`end`] to end it.
+//! The runtime calls [`check`] before a call starts (one that only reads files begins with it), [`run`] to run it, [`find`] after a crash and [`end`] to end it.
 //! The tools that run in this process have one source file each. `exec` runs under a supervisor (`supervise/`), a
 //! separate process that shares only one folder with the runtime (`folder.rs` describes it).
 //!
@@ -8,6 +8,7 @@
 //! opened by `openat.rs`. It runs on Linux only.
 
 mod address;
+mod ahead;
 mod apply_patch;
 mod attach;
 mod background;
@@ -25,6 +26,7 @@ mod executed;
 mod fetch;
 mod files;
 mod find;
+mod fitting;
 mod folder;
 mod grep;
 mod guard;
@@ -60,6 +62,7 @@ mod walk;
 mod window;
 mod write;
 
+pub use ahead::{CallAhead, check};
 pub use attach::{AttachError, attach, attach_sent};
 pub use background::{ProcessContext, ProcessEnd, end_process, forget_process, hold_process, process_end};
 pub use call::{
@@ -75,7 +78,7 @@ pub use instructions::{InstructionFile, Instructions, project_root};
 pub use masking::{MaskEnd, MaskedText, Secrets};
 pub use orphan::{Orphans, orphans, running_calls};
 pub use output::Outputs;
-pub use policy::{Checked, asks_about_executed_files, check};
+pub use policy::{Checked, asks_about_executed_files};
 pub use process::{HeldProcess, command_of};
 pub use protection::{adopt_what_commands_leave, hide_from_commands};
 pub use schema_validator::{SchemaValidator, Violation};

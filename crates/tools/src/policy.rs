@@ -3,17 +3,17 @@
 //! workspace is allowed.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use engine::tables::limits::RUNNING_PROCESSES;
 use engine::{Hash, Policy, Settings};
 
 use crate::call::{CallRequest, Context};
-use crate::cancel::{Cancel, in_process};
+use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::evidence::{Evidence, FileChange};
 use crate::invocation::{Invocation, ProcessArguments, ReadArguments, unknown};
 use crate::limits::QUOTED_BYTES;
+use crate::masking::Secrets;
 use crate::paths::{ResolvedPath, Workspace};
 use crate::{apply_patch, changes, edit, output, process, tool_result, write};
 
@@ -32,24 +32,27 @@ pub struct Checked {
     pub timeout_ms: Option<u64>,
 }
 
-/// Checks a call. Dropping the future ends the check.
-pub async fn check(settings: Arc<Settings>, context: Context, request: CallRequest) -> Checked {
-    let secrets = context.secrets.clone();
-    let check = move |cancel: &Cancel| Ok(check_here(&settings, &context, &request, cancel));
-    in_process("check", check)
-        .await
-        .unwrap_or_else(|error| denied(Hash::of(&[]), tool_result::message(&secrets, &error)))
+/// The result of a check that failed itself.
+pub(crate) fn unchecked(secrets: &Secrets, error: &ToolError) -> Checked {
+    denied(Hash::of(&[]), tool_result::message(secrets, error))
 }
 
-/// Checks a call on this thread. It reads the file system (for `write`, the existing file), so it may block.
-fn check_here(settings: &Settings, context: &Context, request: &CallRequest, cancel: &Cancel) -> Checked {
+/// Checks a call on this thread; returns its parsed arguments if they fit. It reads the file system (for `write`, the existing
+/// file), so it may block.
+pub(crate) fn check_here(
+    settings: &Settings,
+    context: &Context,
+    request: &CallRequest,
+    cancel: &Cancel,
+) -> (Checked, Option<Invocation>) {
     let fingerprint = fingerprint(&request.tool, &request.arguments, &context.workspace);
     match judge(settings, context, request, cancel) {
-        Ok((Verdict { decision, evidence, reason }, timeout_ms)) => {
+        Ok((Verdict { decision, evidence, reason }, invocation)) => {
             let reason = reason.map(|reason| context.secrets.mask(&reason));
-            Checked { decision, fingerprint, evidence: evidence.to_text(), reason, timeout_ms }
+            let timeout_ms = if let Invocation::Exec(exec) = &invocation { exec.timeout_ms() } else { None };
+            (Checked { decision, fingerprint, evidence: evidence.to_text(), reason, timeout_ms }, Some(invocation))
         }
-        Err(error) => denied(fingerprint, tool_result::message(&context.secrets, &error)),
+        Err(error) => (denied(fingerprint, tool_result::message(&context.secrets, &error)), None),
     }
 }
 
@@ -63,22 +66,21 @@ struct Verdict {
     reason: Option<String>,
 }
 
-/// The verdict on a call, and the limit that it asks for, milliseconds.
+/// The verdict on a call, and its parsed arguments.
 fn judge(
     settings: &Settings,
     context: &Context,
     request: &CallRequest,
     cancel: &Cancel,
-) -> Result<(Verdict, Option<u64>), ToolError> {
+) -> Result<(Verdict, Invocation), ToolError> {
     if settings.tool(&request.tool).is_none() {
         return Err(unknown(&request.tool, settings.tools.iter().map(|spec| spec.name.as_str())));
     }
     let workspace = Workspace::open(&context.workspace, &context.protected)?;
     let resolve = |path: &str| workspace.resolve(path);
     let invocation = Invocation::parse(&request.tool, &request.arguments)?;
-    let timeout_ms = if let Invocation::Exec(exec) = &invocation { exec.timeout_ms() } else { None };
-    let verdict = match invocation {
-        Invocation::Read(ReadArguments { path, .. }) if let Some(named) = output::named(&path) => {
+    let verdict = match &invocation {
+        Invocation::Read(ReadArguments { path, .. }) if let Some(named) = output::named(path) => {
             named?;
             Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None }
         }
@@ -91,21 +93,21 @@ fn judge(
             let verdict = by_change(settings, "write", std::slice::from_ref(&path));
             // Do not read a file that the policy denies.
             let files =
-                if verdict.decision == Policy::Deny { vec![] } else { write::states(&path, &arguments, cancel)? };
+                if verdict.decision == Policy::Deny { vec![] } else { write::states(&path, arguments, cancel)? };
             of_change(verdict, std::slice::from_ref(&path), files)
         }
         Invocation::Find(find) => by_path(settings, "search", &resolve(&find.path)?),
         Invocation::Edit(arguments) => {
             let path = resolve(&arguments.path)?;
             let verdict = by_change(settings, "edit", std::slice::from_ref(&path));
-            let files = if verdict.decision == Policy::Deny { vec![] } else { edit::states(&path, &arguments, cancel) };
+            let files = if verdict.decision == Policy::Deny { vec![] } else { edit::states(&path, arguments, cancel) };
             of_change(verdict, std::slice::from_ref(&path), files)
         }
         Invocation::ApplyPatch(arguments) => {
-            let paths = apply_patch::paths(&arguments, resolve)?;
+            let paths = apply_patch::paths(arguments, resolve)?;
             let verdict = by_change(settings, "change", &paths);
             let denied = verdict.decision == Policy::Deny;
-            let files = if denied { vec![] } else { apply_patch::states(&workspace, &paths, &arguments, cancel) };
+            let files = if denied { vec![] } else { apply_patch::states(&workspace, &paths, arguments, cancel) };
             of_change(verdict, &paths, files)
         }
         Invocation::Exec(exec) => {
@@ -115,9 +117,9 @@ fn judge(
             }
             by_command(settings, &format!("run the command `{}`", quoted(&exec.command)))
         }
-        Invocation::Process(process) => by_input(settings, context, &process)?,
+        Invocation::Process(process) => by_input(settings, context, process)?,
     };
-    Ok((verdict, timeout_ms))
+    Ok((verdict, invocation))
 }
 
 /// Adds what the call is to change, with what taking it back needs.

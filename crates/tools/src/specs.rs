@@ -5,12 +5,13 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use engine::{ToolClass, ToolSpec};
 use serde_json::{Value, json};
 
+use crate::fitting::certainly_fits;
 use crate::limits::{DEFAULT_TIMEOUT_S, TIMEOUT_S};
 use crate::schema_validator::SchemaValidator;
 
 struct Entry {
     spec: &'static ToolSpec,
-    /// Compiled at the first call: most processes call few of the tools.
+    /// Compiled at the first call whose arguments do not fit at a glance.
     validator: OnceLock<SchemaValidator>,
 }
 
@@ -51,6 +52,9 @@ pub(crate) fn violations(tool: &str, arguments: &Value) -> Vec<String> {
     let Some(entry) = ENTRIES.iter().find(|entry| entry.spec.name == tool) else {
         return vec![format!("`{tool}` is not built in")];
     };
+    if certainly_fits(&entry.spec.schema, arguments) {
+        return vec![];
+    }
     let violations = entry.validator().violations(arguments);
     violations.iter().map(|found| violation(&found.pointer, &found.message)).collect()
 }

@@ -226,5 +226,6 @@ fn settings(resume: ResumeMode) -> Settings {
         executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
         tools: tools::specs(),
+        derived: engine::Derived::default(),
     }
 }

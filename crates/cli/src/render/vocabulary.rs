@@ -218,7 +218,7 @@ fn short(call: &engine::CallId) -> String {
 /// The time of day, with the date if it is not today.
 fn clock(at: engine::Timestamp) -> String {
     let Ok(time) = jiff::Timestamp::from_millisecond(at.0) else { return String::new() };
-    let (time, now) = (time.to_zoned(jiff::tz::TimeZone::system()), jiff::Zoned::now());
+    let (time, now) = (time.to_zoned(config::local_zone()), config::local_now());
     let form = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
     time.strftime(form).to_string()
 }

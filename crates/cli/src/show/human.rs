@@ -20,7 +20,7 @@ pub(crate) struct Zone(TimeZone);
 impl Zone {
     /// The zone of this machine.
     pub(crate) fn local() -> Self {
-        Self(TimeZone::system())
+        Self(config::local_zone())
     }
 
     /// UTC, for tests.

@@ -121,6 +121,7 @@ fn settings() -> Settings {
         executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
         tools: [].into(),
+        derived: engine::Derived::default(),
     }
 }
 

@@ -18,6 +18,11 @@ pub(super) struct Packed {
 }
 
 impl Packed {
+    /// Its size as it is stored.
+    pub(super) fn bytes(&self) -> usize {
+        self.content.len()
+    }
+
     /// Compresses a snapshot; `None` if there is not enough memory, since a snapshot only saves time.
     pub(super) fn of(snapshot: &Snapshot) -> Option<Self> {
         let Snapshot { branch, seq, state_hash, .. } = *snapshot;

@@ -60,6 +60,16 @@ pub(super) enum Work {
     Snapshot(Packed),
 }
 
+impl Work {
+    /// The bytes of its bodies, or of the snapshot.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Append(append) => append.batch.bodies.iter().map(|content| content.bytes.len()).sum(),
+            Self::Snapshot(snapshot) => snapshot.bytes(),
+        }
+    }
+}
+
 /// A queued job, and whom to notify when it is written.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -93,14 +103,18 @@ pub(super) struct Queue {
     thread: Option<JoinHandle<()>>,
 }
 
+/// A written job with more bytes is freed at once.
+const LEFT_BYTES: usize = 64 << 10;
+
 /// Written jobs, to be freed by the threads that made them: a thread that frees what another has allocated takes that
 /// one's lock in the allocator, and the two block each other all the time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spent(Arc<Mutex<Vec<Work>>>);
 
 impl Spent {
-    /// Leaves jobs to the thread that queues next.
+    /// Leaves jobs to the thread that queues next. Large ones are freed here: nobody may queue for days.
     pub(super) fn leave(&self, mut works: Vec<Work>) {
+        works.retain(|work| work.bytes() <= LEFT_BYTES);
         self.lock().append(&mut works);
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Effect, EffectId};
+use engine::{Effect, EffectId, EffectKind};
 
 use super::Actor;
 use crate::conversation::Conversation;
@@ -28,16 +28,21 @@ impl Actor<'_> {
             self.effects.conversation.keep(self.pump.machine().open_bodies());
         }
         let Some(session) = self.pump.session() else { return Ok(()) };
+        // A check that is stopped takes what began with it along, so only a call that follows it at once gets it.
+        let id = effect.id();
+        let checked = EffectId { kind: EffectKind::CheckCall, ..id };
+        let checked = (id.kind == EffectKind::RunCall).then(|| self.effects.underway.get(&checked)).flatten();
         let mut job = Job {
             shared: self.shared,
             session,
             settings: self.pump.machine().settings(),
             conversation: &mut self.effects.conversation,
             data: &self.mail.reports,
-            ticket: self.lane.ticket_of(effect.id()),
+            ticket: self.lane.ticket_of(id),
+            ahead: checked.and_then(Underway::take_ahead),
         };
         let underway = perform::start(effect, &mut job)?;
-        self.effects.underway.insert(effect.id(), underway);
+        self.effects.underway.insert(id, underway);
         Ok(())
     }
 

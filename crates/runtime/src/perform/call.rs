@@ -1,12 +1,12 @@
 //! The effects of a call and of the command that it leaves in the background.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use engine::{BodyKind, CallOutcome, Content, EffectId, EndingCause, Report, Settings};
 use tokio::sync::mpsc;
-use tools::{CallRequest, Context, ProcessContext, ProcessEnd};
+use tools::{CallAhead, CallRequest, Context, ProcessContext, ProcessEnd};
 
 use super::Reporter;
 use crate::crashpoint;
@@ -18,14 +18,24 @@ const GRACE: Duration = Duration::from_secs(4);
 /// Pieces of live output that may wait; the output's file holds the rest.
 const WAITING_PIECES: usize = 64;
 
-/// `check_call`: checks whether the arguments fit and whether the call may run. When dropped, the check ends.
-pub(super) async fn check(settings: Arc<Settings>, context: Context, request: CallRequest, reporter: Reporter) {
+/// A call that began with its check, if its check has ended.
+pub(crate) type Ahead = Arc<Mutex<Option<CallAhead>>>;
+
+/// `check_call`: checks whether the arguments fit and whether the call may run. A call that changes nothing begins with it.
+/// When dropped, the check ends.
+pub(super) async fn check(
+    settings: Arc<Settings>,
+    (context, request): (Context, CallRequest),
+    ahead: Ahead,
+    reporter: Reporter,
+) {
     let effect = reporter.effect();
     if request.tool == "exec" {
         let ahead = context.clone();
         list_ahead(move || tools::list_ahead(&ahead));
     }
-    let checked = tools::check(settings, context, request).await;
+    let (checked, begun) = tools::check(settings, context, request).await;
+    *ahead.lock().unwrap_or_else(PoisonError::into_inner) = begun;
     let report = Report::CallChecked {
         effect,
         decision: checked.decision,
@@ -35,6 +45,15 @@ pub(super) async fn check(settings: Arc<Settings>, context: Context, request: Ca
         timeout_ms: checked.timeout_ms,
     };
     reporter.report(report).await;
+}
+
+/// `run_call` of a call that began with its check. When dropped, the call stops.
+pub(super) async fn run_begun(begun: CallAhead, reporter: Reporter) {
+    let effect = reporter.effect();
+    crashpoint::hit("intent_synced");
+    let given = begun.ended().await;
+    crashpoint::hit("call_ended");
+    reporter.report(Report::CallEnded { effect, given }).await;
 }
 
 /// `run_call`: runs a call, or attaches to a command that outlived its runtime. When dropped, a tool in this process

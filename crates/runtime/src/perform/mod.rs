@@ -13,7 +13,7 @@ use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use engine::{
     Body, BudgetRequest, CallId, Candidate, CompactionStep, Effect, EffectId, Failure, FailureClass, Hash,
@@ -22,6 +22,7 @@ use engine::{
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use tools::CallAhead;
 
 use crate::actor::Offer;
 use crate::conversation::Conversation;
@@ -39,6 +40,8 @@ pub(crate) struct Job<'a> {
     pub(crate) data: &'a mpsc::Sender<Offer>,
     /// The ticket of the run that has requested its slot already.
     pub(crate) ticket: Option<LaneTicket>,
+    /// For `run_call`: what began with its check.
+    pub(crate) ahead: Option<CallAhead>,
 }
 
 /// The way back into the engine.
@@ -63,6 +66,7 @@ impl Reporter {
 pub(crate) struct Underway {
     task: AbortHandle,
     freezing: Option<Arc<Freezing>>,
+    ahead: Option<call::Ahead>,
 }
 
 impl Underway {
@@ -72,6 +76,11 @@ impl Underway {
         if let Some(freezing) = self.freezing {
             freezing.end();
         }
+    }
+
+    /// For `check_call`: the call that began with it. Whoever takes it runs it.
+    pub(crate) fn take_ahead(&self) -> Option<CallAhead> {
+        self.ahead.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The runtime shuts down: what a supervisor looks after stays as it is.
@@ -119,8 +128,12 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             spawn(reporter.clone(), compact::perform(shared, order, reporter))
         }
         Effect::CheckCall { id, call } => {
-            let (context, request) = call_request(job, *call, *id)?;
-            spawn(reporter.clone(), call::check(settings(job), context, request, reporter))
+            let (request, ahead) = (call_request(job, *call, *id)?, call::Ahead::default());
+            let task = spawn(reporter.clone(), call::check(settings(job), request, Arc::clone(&ahead), reporter));
+            return Ok(Underway { task, freezing: None, ahead: Some(ahead) });
+        }
+        Effect::RunCall { .. } if let Some(begun) = job.ahead.take() => {
+            spawn(reporter.clone(), call::run_begun(begun, reporter))
         }
         Effect::RunCall { id, call } => {
             let (context, request) = call_request(job, *call, *id)?;
@@ -143,7 +156,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         Effect::FreezeCall { started, .. } => {
             let freezing = Freezing::of(shared.calls(), *started);
             let task = spawn(reporter, freeze_call::perform(Arc::clone(&freezing)));
-            return Ok(Underway { task, freezing: Some(freezing) });
+            return Ok(Underway { task, freezing: Some(freezing), ahead: None });
         }
         Effect::Report { failure_report, .. } => {
             spawn(reporter.clone(), home::report(shared, failure_report.clone(), reporter))
@@ -152,7 +165,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         Effect::HoldProcess { process, .. } => spawn(reporter.clone(), call::hold_process(shared, *process, reporter)),
         Effect::EndProcess { process, .. } => spawn(reporter.clone(), call::end_process(shared, *process, reporter)),
     };
-    Ok(Underway { task, freezing: None })
+    Ok(Underway { task, freezing: None, ahead: None })
 }
 
 /// Runs an effect beside the actor. A panic in it affects only its session, and is reported like any other failure.

@@ -173,6 +173,7 @@ fn settings(model: &str) -> Settings {
         web_fetch: Policy::Deny,
         compaction: Compaction::default(),
         tools: [].into(),
+        derived: engine::Derived::default(),
         budget: Budget::default(),
     }
 }

@@ -105,6 +105,7 @@ impl runtime::Resolver for Local {
             outside: Policy::Deny,
             budget: engine::Budget::default(),
             history_turns: None,
+            derived: engine::Derived::default(),
             instructions: true,
             addresses: vec![],
             recover: engine::Recover::Ask,

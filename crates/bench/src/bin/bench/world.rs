@@ -410,6 +410,7 @@ pub(super) fn settings() -> Settings {
         exec: Policy::Allow,
         outside: Policy::Ask,
         budget: engine::Budget::default(),
+        derived: engine::Derived::default(),
         history_turns: None,
         instructions: false,
         addresses: vec![],

@@ -284,6 +284,7 @@ pub(crate) fn settings() -> Settings {
         budget: engine::Budget::default(),
         history_turns: None,
         instructions: false,
+        derived: engine::Derived::default(),
         addresses: vec![],
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,

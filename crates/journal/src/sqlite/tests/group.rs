@@ -41,6 +41,28 @@ fn mark(home: &std::path::Path) -> (u64, Vec<u8>) {
     (u64::from_le_bytes(bytes[..8].try_into().unwrap()), bytes[8..].to_vec())
 }
 
+/// R43: what was written is freed by whoever queues next, which may be days later; not so an answer of megabytes.
+#[test]
+fn r43_a_large_batch_is_not_kept_after_it_is_written() {
+    let (_folder, home) = home();
+    let sqlite = own(&home);
+    let mut script = Script::new(1);
+    add(&sqlite, script.begin()).unwrap();
+    let body = text(&"x".repeat(1 << 20));
+    let batch = Arc::new(script.batch(vec![accepted(body.body)], vec![body]));
+    let kept = Arc::downgrade(&batch);
+    let (sender, reply) = channel();
+    let append = Append { batch, epoch: sqlite.epoch() };
+    sqlite.append(append, Box::new(move |answer| sender.send(answer).unwrap()));
+    reply.recv().unwrap().unwrap();
+    let began = std::time::Instant::now();
+    while kept.strong_count() > 0 {
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "it is kept");
+        // waits: for the thread of the journal, which answers before it frees
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn r10_a_member_that_breaks_a_rule_fails_alone() {
     let (_folder, home) = home();

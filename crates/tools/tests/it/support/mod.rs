@@ -49,6 +49,7 @@ impl World {
             executed_files: Policy::Ask,
             web_fetch: Policy::Deny,
             tools: tools::specs(),
+            derived: engine::Derived::default(),
         };
         let context = Context {
             workspace,
@@ -71,8 +72,8 @@ impl World {
     pub(crate) fn check(&self, request: &CallRequest) -> Checked {
         let (settings, context) = (Arc::new(self.settings.clone()), self.context.clone());
         let check = || {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            runtime.block_on(tools::check(settings, context, request.clone()))
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            runtime.block_on(tools::check(settings, context, request.clone())).0
         };
         std::thread::scope(|threads| threads.spawn(check).join()).unwrap()
     }
