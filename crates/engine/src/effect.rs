@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::event::EndingCause;
-use crate::ids::{CallId, EffectId, EffectKind, MessageId, RunId};
+use crate::ids::{BranchId, CallId, EffectId, EffectKind, MessageId, RunId, Seq};
 use crate::ledger::FailureReport;
 use crate::settings::Thinking;
 use crate::tables::budget::Spent;
@@ -106,6 +106,14 @@ pub enum Effect {
     /// Bring files into the state that a plan names.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Undo { id: EffectId, plan: Body },
+    /// Erase what a deleted conversation said. It may be carried out again.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Erase {
+        id: EffectId,
+        branch: BranchId,
+        /// The entry that deleted the conversation.
+        until: Seq,
+    },
 }
 
 impl Effect {
@@ -142,7 +150,8 @@ impl Effect {
             | Self::Report { id, .. }
             | Self::HoldProcess { id, .. }
             | Self::EndProcess { id, .. }
-            | Self::Undo { id, .. } => *id,
+            | Self::Undo { id, .. }
+            | Self::Erase { id, .. } => *id,
         }
     }
 }

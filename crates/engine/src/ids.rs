@@ -181,11 +181,13 @@ pub enum EffectKind {
     FreezeCall,
     /// Take back what a run changed in files, or make it once more.
     Undo,
+    /// Erase what a deleted conversation said. Its id names the session in place of a run.
+    Erase,
 }
 
 impl EffectKind {
     /// Every kind with its name, as it stands in an [`EffectId`].
-    pub const ALL: [(Self, &'static str); 17] = [
+    pub const ALL: [(Self, &'static str); 18] = [
         (Self::Prepare, "prepare"),
         (Self::Lane, "lane"),
         (Self::Reserve, "reserve"),
@@ -203,6 +205,7 @@ impl EffectKind {
         (Self::EndProcess, "end_process"),
         (Self::FreezeCall, "freeze_call"),
         (Self::Undo, "undo"),
+        (Self::Erase, "erase"),
     ];
 
     /// The name, as it stands in an [`EffectId`].

@@ -37,6 +37,17 @@ impl From<Report> for Input {
     }
 }
 
+/// What an erasure has erased.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Erased {
+    /// The number of texts and outputs.
+    pub bodies: u64,
+    /// Their size as stored, in bytes.
+    pub bytes: u64,
+    /// The number of contents of files that were kept for an undo.
+    pub files: u64,
+}
+
 /// A command of a user or a client; it may be refused.
 #[derive(Debug, Clone)]
 pub enum Command {
@@ -158,8 +169,8 @@ pub enum Command {
         /// Whether it is archived; none = as before.
         archived: Option<bool>,
     },
-    /// Delete its conversation: nothing of it is shown any more, and the next message begins a new one. No run may be
-    /// unfinished, no message wait, no command run in the background.
+    /// Delete its conversation: nothing of it is shown any more, its content is erased, and the next message begins a new
+    /// one. No run may be unfinished, no message wait, no command run in the background.
     Delete,
     /// Go back to a checkpoint. Reserved for R17: the machine refuses it as unsupported.
     Rewind,
@@ -490,6 +501,13 @@ pub enum Report {
         effect: EffectId,
         /// The files that stayed as they were.
         left: Vec<LeftFile>,
+    },
+    /// What a deleted conversation said is erased, or could not be.
+    Erased {
+        /// The `erase` effect.
+        effect: EffectId,
+        /// What was erased, or why it failed.
+        result: Result<Erased, String>,
     },
     /// A reply arrived. Reserved for R46.
     Delivered {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Leg, ReceiptState};
-use crate::ids::{CallId, EffectId, MessageId, RunId};
+use crate::ids::{CallId, EffectId, MessageId, RunId, Seq};
 use crate::state::{
     Call, LegState, Lifecycle, Message, Phase, PrepareStage, ProcessState, Run, Session, Stage, Unpaired,
 };
@@ -68,6 +68,10 @@ pub enum InvariantViolation {
     #[error("INV-D8: {count} ended processes are listed, at most {most} may be", most = ENDED_PROCESSES)]
     #[allow(missing_docs, reason = "the fields say it themselves")]
     EndedProcesses { count: usize },
+    /// An erasure is owed, and the session still reads what is to be erased.
+    #[error("INV-D10: what came up to entry {until} is to be erased, and the session still reads it")]
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Erasure { until: Seq },
     /// A candidate is in cooldown twice: one of the times would be forgotten.
     #[error("INV-F3: candidate {candidate} is in cooldown twice")]
     Cooldown {
@@ -90,6 +94,7 @@ impl Session {
         if ended > ENDED_PROCESSES {
             return Err(InvariantViolation::EndedProcesses { count: ended });
         }
+        self.check_erasure()?;
         let Some(run) = self.run() else { return Ok(()) };
         if matches!(run.phase, Phase::Preparing { stage: PrepareStage::Sent(_) } | Phase::Streaming(_)) {
             self.transcript.check().map_err(InvariantViolation::Pairing)?;
@@ -145,6 +150,16 @@ impl Session {
             ReceiptState::Refused => false,
         };
         if holds { Ok(()) } else { Err(InvariantViolation::Leg { message, leg, state, queued, in_run }) }
+    }
+
+    /// Nothing of the old conversation is read while its erasure is owed: no item, no note of a dropped message, no run.
+    fn check_erasure(&self) -> Result<(), InvariantViolation> {
+        let Some(erasure) = &self.erasure else { return Ok(()) };
+        let until = erasure.until;
+        let is_old = |seq: &Seq| erasure.branch == self.branch && *seq <= until;
+        let reads = self.transcript.seqs().iter().any(is_old);
+        let runs = self.run().is_some_and(|run| is_old(&run.first_seq));
+        if reads || runs { Err(InvariantViolation::Erasure { until }) } else { Ok(()) }
     }
 
     /// Nothing waits for a session that has ended, and nothing of it runs.
@@ -373,6 +388,19 @@ mod tests {
             session.processes = vec![ended; ENDED_PROCESSES + 1];
         };
         assert_eq!(broken(many), "INV-D8");
+    }
+
+    #[test]
+    fn d10_what_is_to_be_erased_is_not_read() {
+        let owed = |session: &mut Session, until: Seq| {
+            let effect =
+                EffectId { run: RunId(session.id.0), kind: crate::ids::EffectKind::Erase, ordinal: 1, try_no: 1 };
+            session.erasure = Some(crate::state::Erasure { effect, branch: session.branch, until, failed: None });
+        };
+        let mut session = good();
+        owed(&mut session, Seq(1));
+        assert_eq!(session.check(), Ok(()), "the run began behind it");
+        assert_eq!(broken(|session| owed(session, session.head)), "INV-D10", "the run reads what is to be erased");
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub use ids::{
     Timestamp,
 };
 pub use input::{
-    Acknowledgement, ChangedFile, ChangedLines, Command, CompactionResult, Input, Override, Part, Receipt, Refusal,
-    RepairPolicy, Report, SenderOptions, ToolResult,
+    Acknowledgement, ChangedFile, ChangedLines, Command, CompactionResult, Erased, Input, Override, Part, Receipt,
+    Refusal, RepairPolicy, Report, SenderOptions, ToolResult,
 };
 pub use invariants::InvariantViolation;
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
@@ -58,10 +58,10 @@ pub use settings::{
 };
 pub use state::{
     Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Cooling, Counted, Counters, Ending,
-    Flags, Flush, History, InvalidSnapshot, Item, ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows,
-    PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState, QueueWatch, Queued, RecoveryAttempt,
-    Repeat, Repeats, Resources, Run, RunClock, STATE_VERSION, Sent, Session, Stage, Step, Stream, SummaryRequest,
-    Transcript, Undo, Unpaired, WrapUp,
+    Erasure, FailedErasure, Flags, Flush, History, InvalidSnapshot, Item, ItemAt, ItemCall, LegState, Lifecycle,
+    Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState, QueueWatch,
+    Queued, RecoveryAttempt, Repeat, Repeats, Resources, Run, RunClock, STATE_VERSION, Sent, Session, Stage, Step,
+    Stream, SummaryRequest, Transcript, Undo, Unpaired, WrapUp,
 };
 pub use tables::budget::{
     Allowance, AtLimit, Budget, Charged, Limit, Reserve, Reserves, Resource, Scope, ScopeBudget, Spent,

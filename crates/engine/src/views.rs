@@ -79,6 +79,7 @@ impl Touched {
             | Event::FilesChanged(_)
             | Event::UndoStarted(_)
             | Event::UndoEnded(_)
+            | Event::ErasureEnded(_)
             | Event::LedgerBegun(_)
             | Event::ProfileCooldownSet(_)
             | Event::ProfileAnswered(_)
@@ -169,11 +170,14 @@ fn session_row(session: &Session) -> SessionRow {
         | Lifecycle::Idle
         | Lifecycle::Suspended(_)
         | Lifecycle::Recovering { .. }
-        | Lifecycle::Terminated => None,
+        | Lifecycle::Terminated => {
+            session.failed_erasure().map(|why| format!("its deleted conversation could not be erased: {why}"))
+        }
     };
     let recovers = session.is_recovering() || session.next_recovery().is_some();
     let goes_on = session.is_active() || session.head().is_some() || recovers;
     let ends = session.processes.iter().any(Process::is_ending);
+    let owes = session.undo.is_some() || session.erasure.is_some() || !session.pending_reports.is_empty();
     SessionRow {
         session: session.id,
         key: session.key.clone(),
@@ -185,7 +189,7 @@ fn session_row(session: &Session) -> SessionRow {
         run_state: session.run_state(),
         run: session.run().map(|run| run.id),
         queued: session.queue.iter().filter(|queued| !queued.is_extra()).count() as u32,
-        unfinished: goes_on || ends || session.undo.is_some() || !session.pending_reports.is_empty(),
+        unfinished: goes_on || ends || owes,
         trouble,
         totals: Some(SessionTotals { spent: session.spent, allowance: session.allowance }),
         title: session.title,

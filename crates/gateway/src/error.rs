@@ -65,6 +65,9 @@ pub enum Error {
         what: String,
         hint: String,
     },
+    /// A conversation is deleted, and what was said in it could not be erased.
+    #[error("the conversation of {key} is deleted, and what was said in it is not erased: {why}")]
+    NotErased { key: String, why: String },
     /// A bug in this program.
     #[error("{what}")]
     Bug {
@@ -138,6 +141,11 @@ impl Error {
             Self::Unavailable { hint, .. } => later(shape(ErrorCode::Unavailable, exit::OWNED, &what, hint)),
             Self::Config { hint, .. } => shape(ErrorCode::Config, exit::CONFIG, &what, hint),
             Self::Damaged { hint, .. } => shape(ErrorCode::Damaged, exit::DAMAGED, &what, hint),
+            Self::NotErased { .. } => {
+                let hint =
+                    "free some space if the disk is full, then delete it again; the next owner tries again as well";
+                shape(ErrorCode::Store, exit::STORE, &what, hint)
+            }
             Self::Bug { .. } => bug(&what),
         }
     }

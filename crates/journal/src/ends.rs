@@ -16,6 +16,7 @@ pub(crate) fn only_ends(batch: &Batch) -> bool {
                 | Event::ProcessEnding(_)
                 | Event::ProcessEnded(_)
                 | Event::UndoEnded(_)
+                | Event::ErasureEnded(_)
                 | Event::Closed(_)
         )
     });
@@ -57,6 +58,7 @@ mod tests {
             &["process_ending"],
             &["process_ended", "process_forgotten"],
             &["stream_cut", "closed"],
+            &["erasure_ended"],
         ] {
             assert!(only_ends(&batch(ends)), "{ends:?}");
         }

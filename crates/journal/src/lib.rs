@@ -17,6 +17,7 @@ mod suite;
 pub mod views;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use engine::{
     ApprovalRow, Batch, BranchId, Epoch, Event, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq,
@@ -26,7 +27,7 @@ use engine::{
 pub use error::{Error, Kind};
 pub use lineage::{Segment, Snapshot, Start, StoredLineage, Unsaved};
 pub use memory::Memory;
-pub use old::{Collected, ErasedSession, Old};
+pub use old::{Collected, DeletedConversation, ErasedConversation, Old};
 #[cfg(feature = "sqlite")]
 #[doc(hidden)]
 pub use sqlite::store_uncompressed;
@@ -302,10 +303,16 @@ pub trait Journal: Read {
         Ok(Collected::default())
     }
 
-    /// Erases the content of all bodies that only this session names; readers get no content of it. Its entries stay,
-    /// and its settings. No entry of it may name a body that is needed: its conversation was deleted. May block.
-    fn erase_session(&self, _session: SessionId) -> Result<ErasedSession, Error> {
-        Ok(ErasedSession::default())
+    /// Erases what a deleted conversation left: the content of all bodies that only entries of this session up to this one
+    /// name, the older snapshots of its branch, and the output of its effects that no entry sealed; readers get no content
+    /// of it. The entries stay, and the settings. No run of the session may be under way. Done twice, or after a crash in
+    /// the middle, it erases what is left. `None` if it was stopped between two steps, by setting `_stopped`. May block.
+    fn erase_conversation(
+        &self,
+        _of: DeletedConversation,
+        _stopped: &AtomicBool,
+    ) -> Result<Option<ErasedConversation>, Error> {
+        Ok(Some(ErasedConversation::default()))
     }
 
     /// Whether an append that failed with [`Error::Full`] is worth a retry: asks the file system and writes nothing.

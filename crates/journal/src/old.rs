@@ -1,6 +1,6 @@
 //! What counts as old in a journal, and the result of erasing it.
 
-use engine::{Hash, Timestamp};
+use engine::{BranchId, Hash, Seq, SessionId, Timestamp};
 
 /// The result of a collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -22,10 +22,21 @@ pub struct Old<'a> {
     pub states: &'a [Vec<u8>],
 }
 
-/// What was erased of a session.
+/// A conversation that was deleted: all of a session up to an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeletedConversation {
+    /// The session.
+    pub session: SessionId,
+    /// The branch of the entry.
+    pub branch: BranchId,
+    /// The last entry that belongs to the conversation.
+    pub until: Seq,
+}
+
+/// What was erased of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ErasedSession {
-    /// Its texts and outputs that no other session names.
+pub struct ErasedConversation {
+    /// Its texts and outputs that nothing else names.
     pub collected: Collected,
     /// The contents of files that only its entries name. The journal does not hold them.
     pub files: Vec<Hash>,

@@ -495,6 +495,12 @@ pub enum StateLine {
         #[serde(default)]
         left: usize,
     },
+    /// What a deleted conversation said is erased, or could not be.
+    Erased {
+        /// Why it could not be erased; the next owner tries again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
     /// The run waits for something outside of it: an approval, a quota, a budget.
     Waiting {
         /// What it waits for.

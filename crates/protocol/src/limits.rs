@@ -27,6 +27,10 @@ pub const TEXT_TWICE_BYTES: usize = 1 << 20;
 
 /// Bytes of one piece of a text that travels in parts, before it is escaped.
 pub const PART_BYTES: usize = 256 << 10;
+/// Characters of the title of a session.
+pub const TITLE_CHARS: usize = 200;
+/// Bytes of such a title as a client sends it, with blanks that are left out: it is put on one line on an async thread.
+pub const TITLE_BYTES: usize = 16 << 10;
 /// Bytes of all parts of one frame, which a client joins: the texts of a run whose answer was continued many times.
 pub const JOINED_BYTES: usize = 256 << 20;
 /// Bytes from which a frame is parsed or encoded on a thread that may block.
@@ -34,5 +38,6 @@ pub const OFF_THREAD_BYTES: usize = 256 << 10;
 
 const _: () = assert!(2 * FRAME_BYTES <= ALL_BUFFERED_BYTES, "two clients may read a large session at once");
 const _: () = assert!(6 * PART_BYTES < BUFFERED_BYTES, "whatever is escaped");
+const _: () = assert!(4 * TITLE_CHARS < TITLE_BYTES && TITLE_BYTES < OFF_THREAD_BYTES);
 const _: () = assert!(2 * 6 * TEXT_TWICE_BYTES < FRAME_BYTES);
 const _: () = assert!(FIRST_FRAME_BYTES < BUFFERED_BYTES && BUFFERED_BYTES < FRAME_BYTES);

@@ -2,7 +2,7 @@
 //! In any other build [`hit`] is empty.
 
 /// The points at which the process can end itself.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 16] = [
     "accepted",      // a message is recorded, its sender not yet answered
     "request_sent",  // a request is on its way, no byte has come
     "mid_stream",    // a piece of an answer has come
@@ -15,6 +15,10 @@ pub const NAMES: [&str; 12] = [
     "ending_call",   // a running call is being ended
     "undo_started",  // an undo is recorded as started, no file is restored
     "undo_done",     // its files are restored, its end is not recorded
+    "erase_started", // a conversation is recorded as deleted, nothing is erased
+    "erase_texts",   // its texts are erased, the index for searches still knows its words
+    "erase_index",   // it is out of the index too, contents of its files are kept
+    "erase_done",    // everything is erased, and that is not recorded
 ];
 
 /// Passes a point; at the chosen point and occurrence the process ends here.

@@ -251,6 +251,10 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
             [] => "done".to_owned(),
             left => format!("done, but {} stayed as they were", count(left.len(), "file")),
         },
+        Event::ErasureEnded(e) => match &e.failure {
+            None => format!("its deleted conversation is erased: {}", count(e.bodies as usize, "text")),
+            Some(why) => format!("its deleted conversation could not be erased: {why}"),
+        },
         Event::SessionLabelled(e) => match (e.title.is_some(), e.visibility) {
             (true, _) => "the session has another title".to_owned(),
             (false, visibility) => format!("the session is {}", name(&visibility.unwrap_or_default())),

@@ -37,6 +37,9 @@ pub fn waits_for(session: &Session, requests: &[ApprovalRow], limit: Option<&Lim
             Owned::Yes => "an undo of files to end".to_owned(),
             Owned::No => format!("an owner: `limulus resume {}` completes an undo of files", session.key),
         },
+        (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if owes_erasure(session) => {
+            erasure(session, owned)
+        }
         (Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) => {
             match (session.queue.len(), owned) {
                 (0, _) => "a message".to_owned(),
@@ -46,6 +49,23 @@ pub fn waits_for(session: &Session, requests: &[ApprovalRow], limit: Option<&Lim
                 }
             }
         }
+    }
+}
+
+/// Whether the erasure of a deleted conversation is what comes next: after a failed one, messages go first.
+fn owes_erasure(session: &Session) -> bool {
+    session.erasure.is_some() && (session.queue.is_empty() || session.failed_erasure().is_none())
+}
+
+/// What the erasure of a deleted conversation waits for.
+fn erasure(session: &Session, owned: Owned) -> String {
+    let failed = session.erasure.as_ref().and_then(|erasure| erasure.failed.as_ref());
+    let failed = failed.map(|failed| format!("; it failed: {}", failed.why)).unwrap_or_default();
+    let key = &session.key;
+    match owned {
+        Owned::Yes if session.due_erasure().is_some() => "its deleted conversation to be erased".to_owned(),
+        Owned::Yes => format!("another attempt to erase its deleted conversation{failed}"),
+        Owned::No => format!("an owner: `limulus resume {key}` erases its deleted conversation{failed}"),
     }
 }
 

@@ -136,6 +136,15 @@ async fn resume(
         return Ok(());
     }
     let force = params.force;
+    // Another process has tried to erase what was deleted, and does not try again.
+    let has_failed =
+        |row: &&SessionRow| !follower.is_owner() && row.lifecycle != LifecycleKind::Error && row.trouble.is_some();
+    let not_erased: BTreeSet<String> = rows.iter().filter(has_failed).map(|row| row.key.clone()).collect();
+    let is_left = |row: &SessionRow| not_erased.contains(&row.key) && row.run.is_none() && row.queued == 0;
+    let (left, rows): (Vec<_>, Vec<_>) = rows.iter().cloned().partition(is_left);
+    for row in &left {
+        follower.screen.say(&format!("! {}: {}", row.key, row.trouble.as_deref().unwrap_or_default()));
+    }
     let is_refused = |row: &&SessionRow| row.lifecycle == LifecycleKind::Error && !force;
     let mut following = Following {
         reader,
@@ -145,6 +154,7 @@ async fn resume(
         needs_human: rows.iter().find(is_refused).map(|row| row.key.clone()),
         begin,
         waiting: vec![],
+        not_erased,
         unraised: None,
         is_leaving: false,
     };
@@ -216,6 +226,8 @@ struct Following<'a> {
     begin: Begin,
     /// The sessions that wait for a larger budget.
     waiting: Vec<String>,
+    /// The sessions whose owner has failed to erase a deleted conversation: only the next one tries again.
+    not_erased: BTreeSet<String>,
     /// The error for the last of them whose limit a command raises.
     unraised: Option<CliError>,
     /// Set after Ctrl-C: a session is done when its unfinished run ends.
@@ -310,9 +322,13 @@ impl Following<'_> {
             self.waiting.push(event.session.clone());
             return Ok(());
         }
+        if let Stream::State(StateLine::Erased { error: Some(_) }) = event.what {
+            self.not_erased.insert(event.session.clone());
+        }
         let Some(lifecycle) = self.busy.get_mut(&event.session).and_then(|busy| busy.see(event)) else { return Ok(()) };
+        let erases = if self.not_erased.contains(&event.session) { Erases::Failed } else { Erases::MayStill };
         // The failure from before the repair, or the session continues despite it.
-        if continues(self.reader, &event.session, lifecycle)? {
+        if continues(self.reader, &event.session, lifecycle, erases)? {
             return Ok(());
         }
         self.busy.remove(&event.session);
@@ -328,14 +344,22 @@ fn is_open(row: &SessionRow) -> bool {
     row.unfinished || row.lifecycle == LifecycleKind::Error
 }
 
+/// What is known of an erasure that a session owes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Erases {
+    MayStill,
+    /// Its owner has failed, and does not try again.
+    Failed,
+}
+
 /// Whether a session that a line shows as idle continues: it still ends processes, or no longer needs a human. This is
 /// checked again at each of its lines.
-fn continues(read: &dyn Read, key: &str, idle: LifecycleKind) -> Result<bool, CliError> {
+fn continues(read: &dyn Read, key: &str, idle: LifecycleKind, erases: Erases) -> Result<bool, CliError> {
     let goes_on = |row: SessionRow| match (idle, row.lifecycle) {
         // It may try again by itself, but minutes later, and a human may want to know now.
         (LifecycleKind::Error, LifecycleKind::Error) => false,
         (LifecycleKind::Error, _) => true,
-        _ => row.unfinished,
+        _ => row.unfinished && !(erases == Erases::Failed && row.trouble.is_some()),
     };
     Ok(read.session(key)?.is_some_and(goes_on))
 }
@@ -364,7 +388,7 @@ impl Busy {
             self.idle = idle_lifecycle(event);
         }
         // It was interrupted in an idle session, which shows no other line.
-        if matches!(event.what, Stream::State(StateLine::Undone { .. })) {
+        if matches!(event.what, Stream::State(StateLine::Undone { .. } | StateLine::Erased { .. })) {
             self.idle = self.idle.or(Some(LifecycleKind::Idle));
         }
         let is_over = |lifecycle: &LifecycleKind| !self.has_run || !matches!(lifecycle, LifecycleKind::Idle);

@@ -156,6 +156,7 @@ fn state_note(session: &str, line: &StateLine) -> Option<String> {
         StateLine::Lifecycle { to: LifecycleKind::Recovering, attempt: Some(no), .. } => {
             format!("↻ tries again by itself (attempt {no})")
         }
+        StateLine::Erased { error: Some(why) } => format!("✗ the deleted conversation could not be erased: {why}"),
         StateLine::Unreadable { reason } => format!("✗ {reason}"),
         // The command that follows the run prints the failure.
         StateLine::Failed { ends_run: true, .. }
@@ -163,6 +164,7 @@ fn state_note(session: &str, line: &StateLine) -> Option<String> {
         | StateLine::Cooling { until: None, .. }
         | StateLine::Undoing { .. }
         | StateLine::Undone { .. }
+        | StateLine::Erased { .. }
         | StateLine::Reported { .. }
         | StateLine::Waiting { .. }
         | StateLine::Lifecycle { .. }

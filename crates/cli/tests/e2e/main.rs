@@ -18,6 +18,7 @@ mod compaction;
 mod config;
 mod cut_answers;
 mod damage;
+mod delete;
 mod display;
 mod doctor;
 mod escapes;

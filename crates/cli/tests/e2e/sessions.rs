@@ -8,18 +8,18 @@ use serde_json::Value;
 use crate::support::Home;
 
 /// Short, and of random characters: it is stored as it is.
-const MARKER: &str = "qZx7Kv9w";
+pub(crate) const MARKER: &str = "qZx7Kv9w";
 
-fn list(home: &Home, words: &[&str]) -> String {
+pub(crate) fn list(home: &Home, words: &[&str]) -> String {
     home.run(&[&["sessions", "list"], words].concat()).expect_code(0).out
 }
 
 /// The row of a session of the agent main in the list.
-fn row(list: &str, name: &str) -> Option<String> {
+pub(crate) fn row(list: &str, name: &str) -> Option<String> {
     list.lines().find(|line| line.split_whitespace().next() == Some(name)).map(str::to_owned)
 }
 
-fn say(home: &Home, session: &str, text: &str) {
+pub(crate) fn say(home: &Home, session: &str, text: &str) {
     home.run(&["agent", "--yes", "--session", session, "-m", text]).expect_code(0);
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn r21_an_archived_session_is_hidden_until_its_next_message() {
 }
 
 /// The files of a home that hold this text.
-fn holding(folder: &Path, text: &str) -> Vec<String> {
+pub(crate) fn holding(folder: &Path, text: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let found = entries.flat_map(|path| {
         if path.is_dir() {
@@ -137,7 +137,7 @@ pub(crate) fn r21_nothing_of_a_deleted_session_is_left_readable() {
     assert_eq!(list(&home, &["--archived"]).lines().count(), 1);
     home.run(&["doctor"]).expect_code(0);
     home.run(&["audit", "one", "--verify"]).expect_code(0);
-    // A deletion that was interrupted is given again.
+    // There is nothing left to erase.
     assert_eq!(home.json(&["sessions", "delete", "one", "--yes"])["bodies"], 0);
     say(&home, "one", "a new beginning");
     let json = home.json(&["sessions", "list"]);

@@ -248,6 +248,7 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r21_contents_of_files_are_erased_with_old_content",
         "erases content, which needs a home without an owner",
     ),
+    ("delete", "*", "kills the command that owns the home, or looks into the files of a home whose owner has ended"),
     ("undo", "r11_r17_a_kill_in_an_undo_is_completed_by_the_next_owner", "kills the command that owns the home"),
     ("undo", "r13_r17_a_kill_in_a_call_loses_no_content_from_before_it", "kills the command that owns the home"),
     ("undo", "r13_r17_a_kill_around_a_command_loses_no_change_of_it", "kills the command that owns the home"),

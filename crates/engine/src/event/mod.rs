@@ -176,6 +176,7 @@ events! {
     "files_changed" FilesChanged Synced;
     "undo_started" UndoStarted Synced;
     "undo_ended" UndoEnded Synced;
+    "erasure_ended" ErasureEnded Synced;
     "step_begun" StepBegun Written;
     "request_opened" RequestOpened Written;
     "stream_cut" StreamInterrupted Written;
@@ -305,6 +306,7 @@ impl Event {
             | Self::ProcessEnded(_)
             | Self::ProcessForgotten(_)
             | Self::UndoEnded(_)
+            | Self::ErasureEnded(_)
             | Self::LedgerBegun(_)
             | Self::ProfileCooldownSet(_)
             | Self::ProfileAnswered(_)

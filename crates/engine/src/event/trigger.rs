@@ -79,6 +79,7 @@ impl Event {
             | Self::FilesChanged(_)
             | Self::UndoStarted(_)
             | Self::UndoEnded(_)
+            | Self::ErasureEnded(_)
             | Self::OutputAdded(_) => None,
         }
     }

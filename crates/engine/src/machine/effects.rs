@@ -7,7 +7,8 @@ use crate::event::WaitFor;
 use crate::ids::{EffectId, EffectKind};
 use crate::settings::ToolClass;
 use crate::state::{
-    Asked, Call, Compacting, Counters, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage,
+    Asked, Call, Compacting, Counters, Erasure, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session,
+    Stage,
 };
 
 impl Machine {
@@ -34,6 +35,7 @@ impl Machine {
         }
         wanted.extend(session.processes.iter().filter_map(process));
         wanted.extend(session.undo.map(|undo| Effect::Undo { id: undo.effect, plan: undo.plan }));
+        wanted.extend(erasure(session));
         wanted.extend(session.pending_reports.iter().cloned().map(Effect::report));
         wanted
     }
@@ -66,7 +68,8 @@ impl Machine {
             | Effect::Report { .. }
             | Effect::HoldProcess { .. }
             | Effect::EndProcess { .. }
-            | Effect::Undo { .. } => false,
+            | Effect::Undo { .. }
+            | Effect::Erase { .. } => false,
         }
     }
 
@@ -130,6 +133,12 @@ fn process(process: &Process) -> Option<Effect> {
         }
         ProcessState::Ended { .. } => None,
     }
+}
+
+/// An erasure is never carried out beside a run: what the run streams is not told from what the old conversation did.
+fn erasure(session: &Session) -> Option<Effect> {
+    let Erasure { effect: id, branch, until, .. } = session.due_erasure().filter(|_| session.run().is_none())?;
+    Some(Effect::Erase { id: *id, branch: *branch, until: *until })
 }
 
 /// The calls that are frozen while the run is paused.

@@ -11,6 +11,7 @@ mod commands;
 mod compaction;
 mod effects;
 mod ending;
+mod erasure;
 pub mod failover;
 mod labels;
 mod model_notices;

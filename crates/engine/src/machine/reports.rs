@@ -67,6 +67,7 @@ impl Machine {
                 self.process_ended(effect, ProcessEnd { outcome, how, changes }, moment);
             }
             Report::Undone { effect, left } => self.undone(effect, left, moment),
+            Report::Erased { effect, result } => self.erased(effect, result, moment),
             Report::CallChecked { effect, decision, fingerprint, evidence, reason, timeout_ms } => {
                 if let Some(call) = self.call_of(effect) {
                     let checked = CallChecked { call, decision, fingerprint, evidence, reason, timeout_ms };
@@ -187,6 +188,7 @@ fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
         Report::ProcessEnded { effect, .. } => (*effect, &[HoldProcess, EndProcess]),
         Report::Reported { effect } => (*effect, &[EffectKind::Report]),
         Report::Undone { effect, .. } => (*effect, &[EffectKind::Undo]),
+        Report::Erased { effect, .. } => (*effect, &[EffectKind::Erase]),
         Report::Opened { .. }
         | Report::CooldownSet { .. }
         | Report::CooldownLifted { .. }

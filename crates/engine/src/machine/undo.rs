@@ -22,6 +22,9 @@ impl Machine {
         if session.undo.is_some() {
             return Err(state_refusal(session, "its files are being restored already; try again in a moment"));
         }
+        if session.due_erasure().is_some() {
+            return Err(state_refusal(session, "its conversation is being erased; the next message begins a new one"));
+        }
         let rests = matches!(session.lifecycle, Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated);
         if !rests || session.head().is_some() {
             let reason = "a run of it is unfinished; wait for its end, or `limulus runs abort` it";

@@ -144,9 +144,9 @@ impl Session {
         self.queue.iter().find(|queued| is_free && !queued.is_extra())
     }
 
-    /// The message that starts the next run, when one can start; none while files are restored.
+    /// The message that starts the next run, when one can start; none while files are restored or a conversation is erased.
     pub fn next_up(&self) -> Option<&Queued> {
-        let is_free = self.undo.is_none();
+        let is_free = self.may_begin_run();
         self.head().filter(|head| is_free && (head.leg != Leg::Collect || head.is_gathered))
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use super::erasure::Erasure;
 use super::process::Process;
 use super::queue::{Message, Queued};
 use super::run::Run;
@@ -59,6 +60,12 @@ pub struct Session {
     /// How many there were.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub undos: u32,
+    /// The erasure that is owed after its last conversation was deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erasure: Option<Erasure>,
+    /// How many conversations were to be erased.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub erasures: u32,
     /// The title that somebody gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<Body>,
@@ -238,7 +245,13 @@ impl Session {
 
     /// Whether nothing runs and nothing waits: the next message starts its run at once.
     pub fn is_idle(&self) -> bool {
-        matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.queue.is_empty() && self.undo.is_none()
+        let rests = matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle);
+        rests && self.queue.is_empty() && self.may_begin_run()
+    }
+
+    /// Whether nothing is under way that a run must wait for: files that are restored, a conversation that is erased.
+    pub fn may_begin_run(&self) -> bool {
+        self.undo.is_none() && self.due_erasure().is_none()
     }
 
     /// Whether it terminates with the run in it: nothing more is accepted.

@@ -10,10 +10,10 @@ use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
     Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, ChangedFile, Command, CompactionResult,
-    CompactionStep, Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure,
-    FailureClass, FileContent, Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Modes, Override, Overrides,
-    Part, Phase, Policy, QueueMode, QueueSettings, Recover, RepairPolicy, Report, Resource, ResumeMode, RunId, Scope,
-    Stage, StopReason, Timestamp, ToolResult, Usage, WaitFor,
+    CompactionStep, Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Erased,
+    Failure, FailureClass, FileContent, Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Modes, Override,
+    Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Recover, RepairPolicy, Report, Resource, ResumeMode,
+    RunId, Scope, Stage, StopReason, Timestamp, ToolResult, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -350,6 +350,10 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
             Report::ProcessEnded { effect, outcome, how: "it is over".into(), changes: vec![] }
         }
         EffectKind::Undo => Report::Undone { effect, left: vec![] },
+        EffectKind::Erase => Report::Erased {
+            effect,
+            result: if how.is_multiple_of(3) { Err("the disk is full".into()) } else { Ok(Erased::default()) },
+        },
         EffectKind::FindCall => {
             let found = [Found::NeverStarted, Found::Running, Found::Ended, Found::Unknown][how % 4];
             let given = ToolResult::new(CallOutcome::Done, text(BodyKind::Output, "found"));
@@ -468,7 +472,8 @@ fn orphan(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         | Report::Reserved { effect: about, .. }
         | Report::Denied { effect: about, .. }
         | Report::ProcessEnded { effect: about, .. }
-        | Report::Undone { effect: about, .. } => *about = effect,
+        | Report::Undone { effect: about, .. }
+        | Report::Erased { effect: about, .. } => *about = effect,
         other => panic!("an effect does not report {other:?}"),
     }
     orphan

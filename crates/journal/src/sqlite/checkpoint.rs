@@ -16,6 +16,24 @@ const MORE_PAGES: u32 = 250;
 /// A checkpoint of fewer pages is not worth two syncs.
 const FEW_PAGES: u32 = 8;
 
+/// Attempts to empty the WAL, and the time between two: readers hold it for milliseconds.
+const ATTEMPTS: u32 = 50;
+const BETWEEN: Duration = Duration::from_millis(10);
+
+/// Brings all of the WAL into the database and empties it: until then it holds what was overwritten, and the database does too.
+/// If somebody reads for longer than half a second, later checkpoints do it.
+pub(super) fn empty(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(Duration::ZERO)?;
+    for _ in 0..ATTEMPTS {
+        let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if !is_busy {
+            break;
+        }
+        std::thread::sleep(BETWEEN);
+    }
+    connection.busy_timeout(super::schema::BUSY)
+}
+
 /// How much a checkpoint does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CheckpointMode {

@@ -10,14 +10,15 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{EffectId, Epoch, Event, Hash, SessionId, Timestamp, VERSION};
+use engine::{EffectId, Epoch, Event, Hash, Timestamp, VERSION};
 use rusqlite::{Connection, Row};
 
 use super::dictionaries::Dictionaries;
 use super::reader::Reader;
 use super::rows;
+use super::snapshot;
 use super::{failed, home};
-use crate::{Collected, Error, Old};
+use crate::{Collected, DeletedConversation, Error, Old};
 
 /// Rows per step; a step takes some milliseconds.
 const ROWS: usize = 1000;
@@ -125,8 +126,8 @@ pub(super) struct Collection {
     /// For an erasure: entries before this time do not keep a body, except entries of the kinds listed in `step`; and
     /// bodies lose their content but keep their rows.
     before: Option<Timestamp>,
-    /// For the erasure of one session: its id; its entries keep no body, except the settings of its runs.
-    of: Option<[u8; 16]>,
+    /// For the erasure of a conversation: its entries keep no body, except the settings of its runs.
+    of: Option<Deleted>,
     /// The hashes of contents of files in the entries of that session.
     files: BTreeSet<Hash>,
     /// Entries up to this position were read.
@@ -137,6 +138,17 @@ pub(super) struct Collection {
     old: HashSet<u64>,
     progress: Option<OpenProgress>,
     collected: Collected,
+}
+
+/// A conversation that is erased.
+#[derive(Debug, Clone, Copy)]
+struct Deleted {
+    session: [u8; 16],
+    branch: [u8; 16],
+    /// Its last entry.
+    until: i64,
+    /// Where that is in the journal.
+    position: i64,
 }
 
 /// The current stage; rows of a table up to `after` are done.
@@ -182,12 +194,26 @@ impl Collection {
         collection
     }
 
-    /// A collection that erases what only this session names, also if it came under this owner.
-    pub(super) fn deleting(collectable: &Collectable, session: SessionId) -> Self {
-        Self { of: Some(*session.0.as_bytes()), ..Self::new(collectable) }
+    /// A collection that erases what only this conversation names, also if it came under this owner.
+    pub(super) fn deleting(
+        collectable: &Collectable,
+        connection: &Connection,
+        of: &DeletedConversation,
+    ) -> rusqlite::Result<Self> {
+        let (session, branch, until) = (*of.session.0.as_bytes(), *of.branch.0.as_bytes(), of.until.0 as i64);
+        // Of a conversation whose entries are all removed nothing is named any more.
+        let sql = "SELECT coalesce(max(e.position), 0) FROM entries e JOIN branches b ON b.id = e.branch \
+                   WHERE b.uuid = ?1 AND b.session = ?2 AND e.seq <= ?3";
+        let position = connection.query_row(sql, (branch, session, until), |row| row.get(0))?;
+        Ok(Self { of: Some(Deleted { session, branch, until, position }), ..Self::new(collectable) })
     }
 
-    /// The contents of files that only the entries of the session name.
+    /// The session whose conversation is erased.
+    fn session(&self) -> Option<[u8; 16]> {
+        self.of.map(|of| of.session)
+    }
+
+    /// The contents of files that only the entries of the conversation name.
     pub(super) fn files(&self) -> Vec<Hash> {
         self.files.iter().filter(|hash| !self.named.contains(&first_bytes(&hash.0))).copied().collect()
     }
@@ -220,11 +246,13 @@ impl Collection {
         // Settings and prompts are few, and shared by many runs.
         let sql = "SELECT position, payload, packed, kind, CASE \
                        WHEN ?4 IS NULL THEN at >= ?3 OR kind IN ('run_started', 'step_begun') \
-                       ELSE kind = 'run_started' OR branch NOT IN (SELECT id FROM branches WHERE session = ?4) END \
+                       ELSE kind = 'run_started' OR position > ?5 \
+                            OR branch NOT IN (SELECT id FROM branches WHERE session = ?4) END \
                    FROM entries WHERE position > ?1 ORDER BY position LIMIT ?2";
         let mut statement = connection.prepare_cached(sql)?;
         let before = self.before.map_or(i64::MIN, |before| before.0);
-        let mut rows = statement.query((self.position, ROWS as i64, before, self.of))?;
+        let until = self.of.map_or(i64::MAX, |of| of.position);
+        let mut rows = statement.query((self.position, ROWS as i64, before, self.session(), until))?;
         let mut read = 0;
         while let Some(row) = rows.next()? {
             (read, self.position) = (read + 1, row.get(0)?);
@@ -251,7 +279,7 @@ impl Collection {
     /// Reads the hashes in these rows; returns the number of rows, and the number of the last one.
     fn read_rows(&mut self, connection: &Connection, sql: &str, after: i64) -> rusqlite::Result<(usize, i64)> {
         let mut statement = connection.prepare_cached(sql)?;
-        let mut rows = statement.query((after, ROWS as i64, self.of))?;
+        let mut rows = statement.query((after, ROWS as i64, self.session()))?;
         let (mut read, mut last) = (0, after);
         while let Some(row) = rows.next()? {
             (read, last) = (read + 1, row.get(5)?);
@@ -268,7 +296,9 @@ impl Collection {
         let columns = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
         let read = || {
             let mut statement = connection.prepare_cached(sql)?;
-            statement.query_map((after, SNAPSHOTS as i64, self.of), columns)?.collect::<rusqlite::Result<Vec<_>>>()
+            statement
+                .query_map((after, SNAPSHOTS as i64, self.session()), columns)?
+                .collect::<rusqlite::Result<Vec<_>>>()
         };
         let snapshots = read().map_err(failed(path))?;
         for (_, content) in &snapshots {
@@ -322,11 +352,15 @@ impl Collection {
         Ok(())
     }
 
-    /// What is left of a session that is deleted: output of effects that no entry sealed.
+    /// What is left of a deleted conversation: output of effects that no entry sealed, and older snapshots, which still name
+    /// what was said. The snapshot that stands for removed entries stays: its branch has no other beginning.
     fn end_erasure(&mut self, connection: &Connection, path: &Path) -> Result<Stage, Error> {
-        if let Some(session) = self.of {
-            let sql = "DELETE FROM progress WHERE branch IN (SELECT id FROM branches WHERE session = ?1)";
-            let drop = || Ok(connection.execute(sql, [session])? as u64);
+        if let Some(Deleted { session, branch, until, .. }) = self.of {
+            let progress = "DELETE FROM progress WHERE branch IN (SELECT id FROM branches WHERE session = ?1)";
+            let drop = || {
+                connection.execute(snapshot::REMOVE_UP_TO, (branch, until - 1))?;
+                Ok(connection.execute(progress, [session])? as u64)
+            };
             self.collected.progress = transaction(connection, self.collectable.epoch, path, drop)?;
         }
         Ok(Stage::Done)

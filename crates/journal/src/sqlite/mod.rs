@@ -40,6 +40,7 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{
@@ -57,7 +58,8 @@ pub use search::{IndexedText, SearchIndex, WORD_CHARS};
 pub use space::SPACE_BYTES;
 
 use crate::{
-    Append, ByActivity, Collected, Done, Entry, ErasedSession, Error, Journal, Old, Page, Read, Snapshot, Tail,
+    Append, ByActivity, Collected, DeletedConversation, Done, Entry, ErasedConversation, Error, Journal, Old, Page,
+    Read, Snapshot, Tail,
 };
 use collect::{Collectable, Collection};
 use group::Quiet;
@@ -247,19 +249,25 @@ impl Journal for Sqlite {
         self.outlook.is_clear()
     }
 
-    fn erase_session(&self, session: SessionId) -> Result<ErasedSession, Error> {
+    fn erase_conversation(
+        &self,
+        of: DeletedConversation,
+        stopped: &AtomicBool,
+    ) -> Result<Option<ErasedConversation>, Error> {
         let path = self.home.join(home::DATABASE);
         let connection = schema::connect(&path)?;
         // What is erased is overwritten, also in pages that become free.
         connection.pragma_update(None, "secure_delete", true).map_err(failed(&path))?;
         let collectable = self.collectable.up_to_now(&connection).map_err(failed(&path))?;
-        let mut collection = Collection::deleting(&collectable, session);
-        loop {
+        let mut collection = Collection::deleting(&collectable, &connection, &of).map_err(failed(&path))?;
+        while !stopped.load(Ordering::Relaxed) {
             if let Some(collected) = collection.step(&connection, &path)? {
                 scrub::scrub(&connection, self.epoch, &path)?;
-                return Ok(ErasedSession { collected, files: collection.files() });
+                checkpoint::empty(&connection).map_err(failed(&path))?;
+                return Ok(Some(ErasedConversation { collected, files: collection.files() }));
             }
         }
+        Ok(None)
     }
 
     fn erase(&self, old: &Old<'_>) -> Result<Collected, Error> {

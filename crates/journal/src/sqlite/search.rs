@@ -4,16 +4,16 @@
 //! erased there is found nowhere. It is never the truth: it is filled from the journal up to a stored entry, and if it is
 //! missing, corrupt or of another journal, it is made anew. The owner and readers fill it alike.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use engine::{Body, BranchId, Event, Hash, Position, SessionId};
+use engine::{Body, BranchId, Event, Hash, Position, Seq, SessionId};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 use uuid::Uuid;
 
 use super::schema;
-use crate::{Error, Read};
+use crate::{DeletedConversation, Error, Read};
 
 /// The name of the file.
 const FILE: &str = "search.db";
@@ -161,24 +161,39 @@ impl SearchIndex {
         self.connection.prepare_cached(sql)?.query_map(parameters, columns)?.collect()
     }
 
-    /// Removes the texts of a session. An index that cannot be changed is removed: it is made anew when it is needed.
-    pub fn forget(home: &Path, session: SessionId) -> Result<(), Error> {
+    /// Removes the texts of a deleted conversation. An index that cannot be changed is removed: it is made anew when it is
+    /// needed. May block.
+    pub fn forget(home: &Path, read: &dyn Read, of: &DeletedConversation) -> Result<(), Error> {
         let path = home.join(FILE);
         if !path.exists() {
             return Ok(());
         }
-        let forget = || -> rusqlite::Result<bool> {
+        let forget = || -> Result<bool, Failed> {
             let Some(mut connection) = Self::connect(&path)? else { return Ok(false) };
+            // Nobody adds a text between what is read here and the commit.
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let id = session.0.as_bytes();
-            transaction.execute("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE session = ?1)", [id])?;
-            transaction.execute("DELETE FROM texts WHERE session = ?1", [id])?;
+            let said_since = said_after(read, of)?;
+            let gone = {
+                let mut statement = transaction.prepare("SELECT id, hash FROM texts WHERE session = ?1")?;
+                let texts =
+                    statement.query_map([of.session.0.as_bytes()], |row| Ok((row.get(0)?, Hash(row.get(1)?))))?;
+                let texts = texts.collect::<rusqlite::Result<Vec<(i64, Hash)>>>()?;
+                texts.into_iter().filter(|(_, hash)| !said_since.contains(hash))
+            };
+            for (id, _) in gone {
+                transaction.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([id])?;
+                transaction.prepare_cached("DELETE FROM texts WHERE id = ?1")?.execute([id])?;
+            }
             // Until then the parts of its words would stay in the file.
             transaction.execute("INSERT INTO words(words) VALUES ('optimize')", [])?;
             transaction.commit()?;
             Ok(true)
         };
-        if forget().unwrap_or(false) { Ok(()) } else { remove(&path) }
+        match forget() {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(Failed::Index(_)) => remove(&path),
+            Err(Failed::Journal(error)) => Err(error),
+        }
     }
 
     /// Removes the index, because content was erased.
@@ -227,6 +242,18 @@ fn reached(connection: &Connection, read: &dyn Read) -> Result<Position, Failed>
          INSERT INTO reached VALUES (0, x'')",
     )?;
     Ok(Position(0))
+}
+
+/// What was said in the session since its conversation was deleted.
+fn said_after(read: &dyn Read, of: &DeletedConversation) -> Result<HashSet<Hash>, Error> {
+    let (mut said_since, mut from, last) = (HashSet::new(), Seq(of.until.0 + 1), read.last(of.branch)?);
+    while from <= last {
+        let until = Seq(last.0.min(from.0 + ENTRIES as u64 - 1));
+        let page = read.range(of.branch, from, until)?;
+        said_since.extend(page.iter().filter_map(|entry| said(&entry.event)).map(|body| body.hash));
+        from = Seq(until.0 + 1);
+    }
+    Ok(said_since)
 }
 
 /// The text of an entry that a person would look for: what a user or the model said, and titles.

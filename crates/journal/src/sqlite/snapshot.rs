@@ -8,6 +8,12 @@ use super::dictionaries;
 use super::statements::Statements;
 use crate::{Error, Snapshot};
 
+/// Removes the snapshots of a branch up to an entry, but for the one that stands for removed entries. The first entry of a
+/// branch has no payload only if those before it were removed.
+pub(super) const REMOVE_UP_TO: &str = "DELETE FROM snapshots WHERE branch = (SELECT id FROM branches WHERE uuid = ?1) AND seq <= ?2 \
+     AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.branch = snapshots.branch AND e.seq = snapshots.seq \
+     AND e.payload IS NULL AND e.packed IS NULL AND e.seq = (SELECT min(seq) FROM entries WHERE branch = e.branch))";
+
 /// A snapshot, ready to be bound.
 #[derive(Debug)]
 pub(super) struct Packed {
@@ -39,12 +45,8 @@ impl Packed {
         if !statements.with(is_there, |statement| statement.exists(params![branch, seq]))? {
             return Ok(());
         }
-        // The older ones go first: it takes their pages. The first entry of a branch has no payload only if those before
-        // it were removed.
-        let sql = "DELETE FROM snapshots WHERE branch = (SELECT id FROM branches WHERE uuid = ?1) AND seq <= ?2 \
-                   AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.branch = snapshots.branch AND e.seq = snapshots.seq \
-                   AND e.payload IS NULL AND e.packed IS NULL AND e.seq = (SELECT min(seq) FROM entries WHERE branch = e.branch))";
-        statements.execute(sql, params![branch, seq])?;
+        // The older ones go first: it takes their pages.
+        statements.execute(REMOVE_UP_TO, params![branch, seq])?;
         let sql = "INSERT OR REPLACE INTO snapshots(branch, seq, state_hash, content) \
                    SELECT id, ?2, ?3, ?4 FROM branches WHERE uuid = ?1";
         statements.execute(sql, params![branch, seq, state_hash.0, content]).map(|_| ())

@@ -2,6 +2,7 @@
 
 mod call;
 mod compact;
+mod erase;
 mod freeze_call;
 pub(crate) mod home;
 mod masked_answer;
@@ -20,6 +21,7 @@ use engine::{
     ProcessState, RepairPolicy, Report, Run, RunId, Session, Settings, ToolClass,
 };
 use futures_util::FutureExt as _;
+use journal::DeletedConversation;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tools::CallAhead;
@@ -160,6 +162,10 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         }
         Effect::Report { failure_report, .. } => {
             spawn(reporter.clone(), home::report(shared, failure_report.clone(), reporter))
+        }
+        Effect::Erase { branch, until, .. } => {
+            let of = DeletedConversation { session: job.session.id, branch: *branch, until: *until };
+            spawn(reporter.clone(), erase::perform(shared, of, reporter))
         }
         Effect::Undo { plan, .. } => spawn(reporter.clone(), undo::perform(shared, *plan, reporter)),
         Effect::HoldProcess { process, .. } => spawn(reporter.clone(), call::hold_process(shared, *process, reporter)),

@@ -211,4 +211,4 @@ fn in_words(event: &Event) -> String {
     format!("{} {short}", event.kind())
 }
 
-const _: () = assert!(EffectKind::ALL.len() == 17, "a new kind of effect needs its name among the operations");
+const _: () = assert!(EffectKind::ALL.len() == 18, "a new kind of effect needs its name among the operations");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use engine::{
-    Body, BodyKind, Call, CallId, CallOutcome, Content, Effect, EffectId, Item, Part, Policy, Report, Session,
+    Body, BodyKind, Call, CallId, CallOutcome, Content, Effect, EffectId, Erased, Item, Part, Policy, Report, Session,
     ToolResult,
 };
 
@@ -97,6 +97,9 @@ impl Performer {
             // Nothing is frozen here: a running call reports when it is resumed.
             Effect::FreezeCall { .. } => None,
             Effect::Report { id, .. } => Some(Self::Known([Report::Reported { effect: *id }].into())),
+            Effect::Erase { id, .. } => {
+                Some(Self::Known([Report::Erased { effect: *id, result: Ok(Erased::default()) }].into()))
+            }
             Effect::Undo { id, .. } => Some(Self::Known([Report::Undone { effect: *id, left: vec![] }].into())),
             Effect::HoldProcess { process, .. } => Some(Self::Held(*process)),
             Effect::EndProcess { process, .. } => Some(Self::Ending(*process)),

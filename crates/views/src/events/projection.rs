@@ -446,6 +446,7 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
         Event::CandidateCooldownLifted(e) => Stream::State(StateLine::Cleared { model: e.model.clone() }),
         Event::UndoStarted(e) => Stream::State(StateLine::Undoing { of: e.run, redo: e.redo }),
         Event::UndoEnded(e) => Stream::State(StateLine::Undone { of: e.undo.run, left: e.left.len() }),
+        Event::ErasureEnded(e) => Stream::State(StateLine::Erased { error: e.failure.clone() }),
         Event::Reported(e) => Stream::State(StateLine::Reported { request: e.request }),
         Event::WaitBegan(e) => {
             Stream::State(StateLine::Waiting { on: e.on, until: e.until, budget: e.limit.map(Into::into) })

@@ -23,7 +23,12 @@ pub(super) fn note(report: &mut CheckReport, globals: &Globals) {
     if report.collectable != Collected::default() {
         report.notes.push(format!("{} that nothing refers to; {REPAIR} removes them", amount(&report.collectable)));
     }
-    let found = Reader::open(&globals.home).map_err(CliError::from).and_then(|reader| orphans(&reader, globals));
+    let reader = Reader::open(&globals.home).map_err(CliError::from);
+    match reader.as_ref().map_err(|_| ()).and_then(|reader| owed(reader).map_err(|_| ())) {
+        Ok(owed) => report.notes.extend(owed),
+        Err(()) => report.notes.push("what is owed to deleted conversations could not be read".to_owned()),
+    }
+    let found = reader.and_then(|reader| orphans(&reader, globals));
     let Ok(Orphans { calls, foreign }) = found else {
         return report.notes.push("calls/ could not be checked for unused folders".to_owned());
     };
@@ -35,6 +40,18 @@ pub(super) fn note(report: &mut CheckReport, globals: &Globals) {
     for name in foreign {
         report.notes.push(format!("calls/{name} was not created by limulus: it stays"));
     }
+}
+
+/// The deleted conversations whose content is still there.
+fn owed(read: &dyn Read) -> Result<Vec<String>, CliError> {
+    let mut notes = vec![];
+    for row in read.unfinished()? {
+        let Some(erasure) = fold_branch(read, &row)?.erasure else { continue };
+        let why = erasure.failed.map(|failed| format!(" ({})", failed.why)).unwrap_or_default();
+        let key = &row.key;
+        notes.push(format!("a conversation of {key} is deleted and not erased{why}; `limulus resume {key}` erases it"));
+    }
+    Ok(notes)
 }
 
 /// Removes unused content from the journal and from `calls/`.

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::payload;
+use super::{is_default, payload};
 use crate::body::Body;
 use crate::event::{QueueMode, Visibility};
 use crate::failure::Failure;
-use crate::ids::{BranchId, Epoch, Hash, Seq, SessionId, Timestamp};
+use crate::ids::{BranchId, EffectId, Epoch, Hash, Seq, SessionId, Timestamp};
 use crate::queue::Interrupt;
 use crate::settings::Thinking;
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
@@ -89,6 +89,27 @@ payload! {
         /// Where it is shown; `deleted` also begins a new conversation. None = as before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         visibility: Option<Visibility>,
+        /// The effect that erases what was said up to this entry. None if nothing is to be erased, and in entries of
+        /// versions whose clients erased.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        erasure: Option<EffectId>,
+    }
+    /// What a deleted conversation said is erased, or could not be.
+    ErasureEnded {
+        /// The effect that did it.
+        erasure: EffectId,
+        /// The number of texts and outputs that were erased.
+        #[serde(default, skip_serializing_if = "is_default")]
+        bodies: u64,
+        /// Their size as stored, in bytes.
+        #[serde(default, skip_serializing_if = "is_default")]
+        bytes: u64,
+        /// The number of contents of files that were kept for an undo and are removed.
+        #[serde(default, skip_serializing_if = "is_default")]
+        files: u64,
+        /// Why it failed; none = everything is erased.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<String>,
     }
 }
 

@@ -11,7 +11,7 @@ use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
     BudgetSet, CallOutcome, CallSettled, CandidateCooldownSet, Compacted, Created, Event, LifecycleChanged,
     MessageSealed, Next, Note, Noted, Opened, OverrideSet, Paused, RequestOpened, RequestSent, ResultsTruncated,
-    SessionLabelled, Visibility,
+    Visibility,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
@@ -44,6 +44,8 @@ impl Session {
             processes: vec![],
             undo: None,
             undos: 0,
+            erasure: None,
+            erasures: 0,
             title: None,
             visibility: Visibility::default(),
             begun_at: None,
@@ -138,6 +140,7 @@ impl Session {
             Event::ProcessForgotten(e) => self.processes.retain(|process| process.effect != e.process),
             Event::UndoStarted(e) => self.undo_started(e),
             Event::UndoEnded(e) => self.undo = self.undo.filter(|undo| undo.effect != e.undo),
+            Event::ErasureEnded(e) => self.erasure_ended(e),
             Event::RequestOpened(e) => self.request_opened(e, at),
             Event::StepBegun(e) => self.in_run(|run| run.step_begun(e)),
             Event::StreamInterrupted(e) => self.in_run(|run| run.stream_cut(e)),
@@ -256,19 +259,6 @@ impl Session {
         self.model.clone_from(&e.model);
         (self.thinking, self.verbose, self.queue_mode) = (e.thinking, e.verbose, e.queue_mode);
         self.interrupt = e.interrupt;
-    }
-
-    /// Of a deleted conversation nothing is left that names its content but receipts and the entries themselves.
-    fn session_labelled(&mut self, e: &SessionLabelled, at: Timestamp) {
-        if let Some(title) = e.title {
-            self.title = Some(title).filter(|title| title.bytes > 0);
-        }
-        self.visibility = e.visibility.unwrap_or(self.visibility);
-        if e.visibility == Some(Visibility::Deleted) {
-            self.transcript.reset();
-            self.dropped.clear();
-            (self.title, self.begun_at) = (None, Some(at));
-        }
     }
 
     fn paused(&mut self, e: &Paused, at: Timestamp) {

@@ -9,17 +9,17 @@ use engine::{
     BreakpointSet, BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost,
     CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed,
     Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Created, DeliveryEnded,
-    DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass,
-    FileContent, FileKind, FilesChanged, Forked, Found, Gathered, Hash, ImageMade, Interrupt, InterruptCause, Item,
-    ItemAt, LedgerBegun, LeftFile, Leg, LifecycleChanged, Limit, LineDiff, MessageAccepted, MessageId, MessageSealed,
-    MessageSettled, Modes, Next, NotKept, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides,
-    PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten,
-    ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace,
-    ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, Resource, ResultsTruncated, Resumed,
-    RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, SessionLabelled, Spent, StepBegun,
-    StopReason, StreamInterrupted, TextAdded, TextRetracted, Thinking, ThinkingLowered, Timestamp, ToolClass,
-    TruncatedResult, Uncompacted, UndoEnded, UndoStarted, UnreadableEvent, Usage, VERSION, Visibility, WaitBegan,
-    WaitEnded, WaitFor,
+    DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, ErasureEnded, Event, Failed, Failure,
+    FailureClass, FileContent, FileKind, FilesChanged, Forked, Found, Gathered, Hash, ImageMade, Interrupt,
+    InterruptCause, Item, ItemAt, LedgerBegun, LeftFile, Leg, LifecycleChanged, Limit, LineDiff, MessageAccepted,
+    MessageId, MessageSealed, MessageSettled, Modes, Next, NotKept, Note, Noted, Opened, Outcome, OutputAdded,
+    OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding,
+    ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode,
+    QueuePlace, ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, Resource, ResultsTruncated,
+    Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, SessionLabelled, Spent,
+    StepBegun, StopReason, StreamInterrupted, TextAdded, TextRetracted, Thinking, ThinkingLowered, Timestamp,
+    ToolClass, TruncatedResult, Uncompacted, UndoEnded, UndoStarted, UnreadableEvent, Usage, VERSION, Visibility,
+    WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -33,7 +33,7 @@ const KINDS: &str = "
     profile_cooled profile_preferred profile_cleared allowance_set ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set session_labelled delivery_started
     delivery_ended
-    process_adopted process_ending process_ended process_forgotten files_changed undo_started undo_ended
+    process_adopted process_ending process_ended process_forgotten files_changed undo_started undo_ended erasure_ended
     step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made budget_asked compaction_begun
     compaction_failed failed reported ledger_begun profile_answered thinking_lowered
     text_added reasoning_added call_part_added block_signed output_added";
@@ -294,7 +294,7 @@ fn run_samples() -> Vec<Event> {
             interrupt: Some(Interrupt::Suspend),
         }
         .into(),
-        SessionLabelled { title: Some(BODY), visibility: Some(Visibility::Archived) }.into(),
+        SessionLabelled { title: Some(BODY), visibility: Some(Visibility::Archived), erasure: Some(EFFECT) }.into(),
         DeliveryStarted { delivery: EFFECT, epoch: Epoch(2) }.into(),
         DeliveryEnded { delivery: EFFECT, arrived: Some(false) }.into(),
         ProcessAdopted { process: EFFECT, call: CALL, until: Timestamp(8) }.into(),
@@ -315,6 +315,8 @@ fn run_samples() -> Vec<Event> {
         .into(),
         UndoStarted { undo: EFFECT, run: EFFECT.run, redo: true, plan: BODY }.into(),
         UndoEnded { undo: EFFECT, left: vec![LeftFile { path: "a".into(), why: "changed since".into() }] }.into(),
+        ErasureEnded { erasure: EFFECT, bodies: 1, bytes: 2, files: 3, failure: Some("the disk is full".into()) }
+            .into(),
     ]
 }
 

@@ -175,8 +175,10 @@ fn check_ended(world: &World, (id, leg): (MessageId, Leg), LegState { state, run
 fn check_liveness(world: &World) {
     let session = world.session();
     // These continue whatever happens to the run.
-    let goes_on =
-        |kind| matches!(kind, EffectKind::HoldProcess | EffectKind::EndProcess | EffectKind::Report | EffectKind::Undo);
+    let goes_on = |kind| {
+        use EffectKind::{EndProcess, Erase, HoldProcess, Report, Undo};
+        matches!(kind, HoldProcess | EndProcess | Report | Undo | Erase)
+    };
     let effects = world.running.keys().any(|effect| !goes_on(effect.kind));
     match &session.lifecycle {
         Lifecycle::Initializing => panic!("a session never rests so"),
@@ -187,8 +189,8 @@ fn check_liveness(world: &World) {
         }
         Lifecycle::Ready | Lifecycle::Idle => {
             let gathers = session.gathering_until().is_some_and(|until| world.armed.is_some_and(|at| at <= until));
-            if session.undo.is_some() {
-                assert!(!effects, "nothing starts while files are restored");
+            if !session.may_begin_run() {
+                assert!(!effects, "nothing starts while files are restored or a conversation is erased");
             } else {
                 assert_eq!(effects || gathers, !session.queue.is_empty(), "the head gets its lane, or gathers");
             }

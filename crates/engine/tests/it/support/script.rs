@@ -6,9 +6,9 @@ use engine::BodyKind;
 use engine::tables::budget::NO_LIMIT;
 use engine::{
     Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, ChangedFile, Command, CompactionResult,
-    Content, CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found,
-    Hash, Input, Item, LeftFile, Limit, MessageId, Override, Overrides, Part, Policy, Price, RepairPolicy, Report,
-    Resource, ResumeMode, RunId, Scope, Spent, Timestamp, ToolResult, Usage,
+    Content, CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Erased, Event, Failure, FailureClass,
+    Found, Hash, Input, Item, LeftFile, Limit, MessageId, Override, Overrides, Part, Policy, Price, RepairPolicy,
+    Report, Resource, ResumeMode, RunId, Scope, Spent, Timestamp, ToolResult, Usage,
 };
 use uuid::Uuid;
 
@@ -431,6 +431,13 @@ fn report(world: &World, words: &Words) -> Option<Report> {
                 .map(|path| LeftFile { path: path.to_owned(), why: "changed since".into() })
                 .collect(),
         },
+        "erased" => Report::Erased {
+            effect: effect(&[EffectKind::Erase]),
+            result: match words.option("failed") {
+                Some(why) => Err(why.to_owned()),
+                None => Ok(Erased { bodies: 2, bytes: 60, files: 0 }),
+            },
+        },
         _ => return call_report(world, words),
     })
 }
@@ -621,6 +628,7 @@ fn call_of(effect: &Effect) -> Option<u32> {
         | Effect::Report { .. }
         | Effect::HoldProcess { .. }
         | Effect::EndProcess { .. }
-        | Effect::Undo { .. } => None,
+        | Effect::Undo { .. }
+        | Effect::Erase { .. } => None,
     }
 }

@@ -4,6 +4,7 @@ mod anchored;
 mod chains;
 mod check;
 mod damage;
+mod erase;
 mod group;
 mod migrations;
 mod ownership;

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use super::erase::erased;
 use super::{add, home, own};
 use crate::suite::Script;
 use crate::suite::samples::{accepted, text};
-use crate::{Journal as _, Read, SearchIndex, Sqlite};
+use crate::{DeletedConversation, Read, SearchIndex, Sqlite};
 
 /// A session with these messages.
 fn talked(sqlite: &Sqlite, n: u128, messages: &[&str]) -> Script {
@@ -99,9 +100,14 @@ fn r21_what_only_a_deleted_session_names_is_erased_and_found_nowhere() {
     let other = talked(&sqlite, 1, &["both say this", "the other"]);
     let script = talked(&sqlite, 2, &["both say this", "only here", "the youngest"]);
     assert_eq!(found(&home, &sqlite, &["say"]).len(), 2);
-    let erased = sqlite.erase_session(script.session).unwrap();
-    assert_eq!((erased.collected.bodies, erased.files), (2, vec![]));
-    SearchIndex::forget(&home, script.session).unwrap();
+    let of = |script: &Script| DeletedConversation {
+        session: script.session,
+        branch: script.branch,
+        until: engine::Seq(script.seq),
+    };
+    let gone = erased(&sqlite, of(&script));
+    assert_eq!((gone.collected.bodies, gone.files), (2, vec![]));
+    SearchIndex::forget(&home, &sqlite, &of(&script)).unwrap();
     for (body, is_there) in
         [("both say this", true), ("the other", true), ("only here", false), ("the youngest", false)]
     {
@@ -110,6 +116,6 @@ fn r21_what_only_a_deleted_session_names_is_erased_and_found_nowhere() {
     assert_eq!(found(&home, &sqlite, &["say"]), ["both say this"]);
     assert!(found(&home, &sqlite, &["only"]).is_empty() && found(&home, &sqlite, &["youngest"]).is_empty());
     assert_eq!(sqlite.read(script.branch, engine::Seq(1)).unwrap().len(), 4, "the entries stay");
-    assert_eq!(sqlite.erase_session(script.session).unwrap().collected.bodies, 0, "once is enough");
-    assert_eq!(sqlite.erase_session(other.session).unwrap().collected.bodies, 1, "the other session names it still");
+    assert_eq!(erased(&sqlite, of(&script)).collected.bodies, 0, "once is enough");
+    assert_eq!(erased(&sqlite, of(&other)).collected.bodies, 1, "the other session names it still");
 }

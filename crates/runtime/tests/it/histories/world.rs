@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Attached, BodyKind, BranchId, CallOutcome, Command, Content, Do, Effect, EffectId, Failure, Found, Hash, Limits,
-    Machine, MessageId, Moment, Overrides, Policy, Pump, QueueSettings, Report, Session, SessionId, Settings, Stage,
-    Timestamp, ToolResult, Usage,
+    Attached, BodyKind, BranchId, CallOutcome, Command, Content, Do, Effect, EffectId, Erased, Failure, Found, Hash,
+    Limits, Machine, MessageId, Moment, Overrides, Policy, Pump, QueueSettings, Report, Session, SessionId, Settings,
+    Stage, Timestamp, ToolResult, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 use models::{Cached, Message};
@@ -279,6 +279,7 @@ impl<'a> World<'a> {
             }
             Effect::EndCall { .. } => [Report::CallEnded { effect: id, given: self.tool_result() }].into(),
             Effect::Report { .. } => [Report::Reported { effect: id }].into(),
+            Effect::Erase { .. } => [Report::Erased { effect: id, result: Ok(Erased::default()) }].into(),
             Effect::Undo { .. } => [Report::Undone { effect: id, left: vec![] }].into(),
             Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => {
                 unreachable!("no command runs in the background")

@@ -444,7 +444,8 @@ impl CurrentRun {
                 | Effect::Report { .. }
                 | Effect::HoldProcess { .. }
                 | Effect::EndProcess { .. }
-                | Effect::Undo { .. } => false,
+                | Effect::Undo { .. }
+                | Effect::Erase { .. } => false,
             };
             if !fits {
                 return Err(format!("{effect:?} is wanted for a run that is {:?}", self.doing));

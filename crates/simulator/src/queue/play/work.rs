@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, CallOutcome, Content, Effect, EffectId, Failure, FailureClass, Found, Hash, Part, Phase, Policy, Report,
-    StopReason, ToolResult, Usage,
+    BodyKind, CallOutcome, Content, Effect, EffectId, Erased, Failure, FailureClass, Found, Hash, Part, Phase, Policy,
+    Report, StopReason, ToolResult, Usage,
 };
 
 use super::World;
@@ -48,6 +48,7 @@ impl World {
                 Report::RequestFailed { effect: id, failure: Failure::new(FailureClass::InvalidRequest, "no summary") }
             }
             Effect::Report { .. } => Report::Reported { effect: id },
+            Effect::Erase { .. } => Report::Erased { effect: id, result: Ok(Erased::default()) },
             Effect::Undo { .. } => Report::Undone { effect: id, left: vec![] },
             Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => return Ok(()),
         };

@@ -1,0 +1,73 @@
+//! The erasure of a deleted conversation. It is owed from the entry that deletes the conversation until its end is recorded:
+//! what must be done follows from the state, whoever owns the session then.
+
+use serde::{Deserialize, Serialize};
+
+use super::session::Session;
+use crate::event::{ErasureEnded, SessionLabelled, Visibility};
+use crate::ids::{BranchId, EffectId, Epoch, Seq, Timestamp};
+
+/// The erasure of what a deleted conversation said, which has not been done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct Erasure {
+    pub effect: EffectId,
+    pub branch: BranchId,
+    /// The entry that deleted the conversation: what only this entry and earlier ones name is erased.
+    pub until: Seq,
+    /// The last attempt, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedErasure>,
+}
+
+/// An attempt to erase a conversation that failed. The next owner makes another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct FailedErasure {
+    /// The owner that made it.
+    pub epoch: Epoch,
+    pub why: String,
+}
+
+impl Session {
+    /// The erasure that this owner is to carry out: it waits for no other attempt.
+    pub fn due_erasure(&self) -> Option<&Erasure> {
+        let failed_here = |erasure: &Erasure| erasure.failed.as_ref().is_some_and(|failed| failed.epoch == self.epoch);
+        self.erasure.as_ref().filter(|erasure| !failed_here(erasure))
+    }
+
+    /// Why the last attempt of this owner to erase a deleted conversation failed.
+    pub fn failed_erasure(&self) -> Option<&str> {
+        let failed = self.erasure.as_ref()?.failed.as_ref()?;
+        (failed.epoch == self.epoch).then_some(failed.why.as_str())
+    }
+
+    /// Of a deleted conversation nothing is left that names its content but receipts and the entries themselves.
+    pub(super) fn session_labelled(&mut self, e: &SessionLabelled, at: Timestamp) {
+        if let Some(title) = e.title {
+            self.title = Some(title).filter(|title| title.bytes > 0);
+        }
+        self.visibility = e.visibility.unwrap_or(self.visibility);
+        if e.visibility == Some(Visibility::Deleted) {
+            self.transcript.reset();
+            self.dropped.clear();
+            (self.title, self.begun_at) = (None, Some(at));
+        }
+        // An earlier erasure that failed is a part of this one.
+        if let Some(effect) = e.erasure {
+            self.erasures = self.erasures.max(effect.ordinal);
+            self.erasure = Some(Erasure { effect, branch: self.branch, until: self.head, failed: None });
+        }
+    }
+
+    pub(super) fn erasure_ended(&mut self, e: &ErasureEnded) {
+        let epoch = self.epoch;
+        match (&mut self.erasure, &e.failure) {
+            (Some(erasure), Some(why)) if erasure.effect == e.erasure => {
+                erasure.failed = Some(FailedErasure { epoch, why: why.clone() });
+            }
+            (Some(erasure), None) if erasure.effect == e.erasure => self.erasure = None,
+            (Some(_) | None, _) => {}
+        }
+    }
+}
