@@ -9,7 +9,7 @@ use crate::output::say;
 
 /// Loads the configuration of this command and warns about old names in it.
 pub(crate) fn load(globals: &Globals, flags: FlagValues) -> Result<Config, ConfigError> {
-    let config = Config::load(&globals.home, &globals.environment, flags)?;
+    let config = globals.load(flags)?;
     warn(config.deprecated());
     Ok(config)
 }

@@ -61,7 +61,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let keep =
             |days: u32| std::fs::write(home.path().join("config.toml"), format!("[retention]\nkeep_days = {days}\n"));
-        let globals = Globals { environment: Environment::default(), home: home.path().to_owned() };
+        let globals = Globals::new(Environment::default(), home.path().to_owned());
         let (swept, notes) = (Arc::new(Mutex::new(vec![])), Mutex::new(vec![]));
         let sweeps = Arc::clone(&swept);
         let erase = move |days| {

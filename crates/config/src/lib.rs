@@ -18,6 +18,7 @@ mod environment;
 mod error;
 mod figures;
 mod files;
+mod globals;
 mod key_status;
 mod kind;
 mod layers;
@@ -53,6 +54,7 @@ pub use environment::Environment;
 pub use error::ConfigError;
 pub use figures::Figures;
 pub use files::{make_private, read_config};
+pub use globals::Globals;
 pub use key_status::KeyStatus;
 pub use project::default_session;
 pub use reference::template;
@@ -72,24 +74,6 @@ use reload::Stamp;
 
 /// The name of the file in the home.
 pub const FILE: &str = "config.toml";
-
-/// The inputs of every command.
-#[derive(Debug, Clone)]
-pub struct Globals {
-    /// Its variables and its current folder.
-    pub environment: Environment,
-    /// The folder with the journal and config.toml.
-    pub home: PathBuf,
-}
-
-impl Globals {
-    /// The environment of this process and the home that it names.
-    pub fn of_process() -> Result<Self, ConfigError> {
-        let environment = Environment::of_process();
-        let home = environment.home()?;
-        Ok(Self { environment, home })
-    }
-}
 
 /// The settings that flags override for one command.
 #[derive(Debug, Clone, Default)]

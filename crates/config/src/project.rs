@@ -5,8 +5,8 @@ use std::path::Path;
 use engine::Hash;
 use tools::project_root;
 
+use super::Globals;
 use super::declared::DefaultSession;
-use super::{Config, FlagValues, Globals};
 
 /// Characters of a folder's name in the name of its session.
 const NAME_CHARS: usize = 40;
@@ -18,11 +18,13 @@ const MAIN: &str = "main";
 /// The name of the session of a message, or of a command, that names none. `workspace` is what its command line says. A
 /// wrong setting counts as one that is not set: the command itself reports it.
 pub fn default_session(globals: &Globals, workspace: Option<&str>) -> String {
-    let (config, ..) = Config::read(&globals.home, &globals.environment, FlagValues::default());
     let environment = &globals.environment;
-    let fixed = config.values.agents.get(MAIN).and_then(|agent| agent.workspace.as_deref());
-    let is_fixed = workspace.is_none() && fixed.is_some_and(|fixed| fixed.starts_with(['/', '~']));
-    if config.values.session.default == DefaultSession::Main || is_fixed {
+    let is_main = globals.look(|config| {
+        let fixed = config.values.agents.get(MAIN).and_then(|agent| agent.workspace.as_deref());
+        let is_fixed = workspace.is_none() && fixed.is_some_and(|fixed| fixed.starts_with(['/', '~']));
+        config.values.session.default == DefaultSession::Main || is_fixed
+    });
+    if is_main {
         return MAIN.to_owned();
     }
     match environment.absolute(workspace.unwrap_or(".")) {
@@ -54,7 +56,7 @@ mod tests {
 
     fn globals(home: &Path, current: &Path, variables: &[(&str, &str)]) -> Globals {
         let environment = Environment::of(variables, current.to_str().unwrap());
-        Globals { environment, home: home.to_owned() }
+        Globals::new(environment, home.to_owned())
     }
 
     #[test]
