@@ -15,7 +15,7 @@ const FILE: &str = "/etc/localtime";
 /// The largest of the world has 4 KiB.
 const FILE_BYTES: u64 = 256 << 10;
 /// How long a zone is kept: whoever travels with a service need not start it again.
-const KEPT: Duration = Duration::from_secs(60);
+const KEPT: Duration = Duration::from_mins(1);
 
 static ZONE: Mutex<Option<(Instant, TimeZone)>> = Mutex::new(None);
 

@@ -64,6 +64,11 @@ impl Conversation {
         self.bytes + self.fresh.values().map(|text| text.len()).sum::<usize>()
     }
 
+    /// Leaves out texts of over `most` bytes that are not rendered yet: whoever renders them reads them again.
+    pub(crate) fn leave_out_large(&mut self, most: usize) {
+        self.fresh.retain(|_, text| text.len() <= most);
+    }
+
     /// Continues from the messages that were cached while the session was idle, unless the conversation has started
     /// anew.
     pub(crate) fn resume_from(&mut self, cached: impl FnOnce() -> Option<Self>) {
@@ -252,10 +257,15 @@ impl Conversation {
 
 #[cfg(test)]
 impl Conversation {
-    /// One of which half the text is not rendered yet.
+    /// One of which half the text is not rendered yet, if that is little.
     pub(crate) fn with_bytes(bytes: usize) -> Self {
-        let fresh = vec![0; bytes / 2];
-        Self { bytes: bytes - fresh.len(), fresh: [(Hash::of(&[]), fresh.into())].into(), ..Self::default() }
+        let fresh = (bytes / 2).min(1 << 10);
+        Self { bytes: bytes - fresh, ..Self::with_fresh(fresh) }
+    }
+
+    /// One of a text that is not rendered yet.
+    pub(crate) fn with_fresh(bytes: usize) -> Self {
+        Self { fresh: [(Hash::of(&[]), vec![0; bytes].into())].into(), ..Self::default() }
     }
 }
 

@@ -16,13 +16,18 @@ const TEXT_BYTES: usize = 8 << 20;
 /// one is read again when its session goes on.
 const LAST_TEXT_BYTES: usize = 2 * TEXT_BYTES;
 
+/// Bytes of a text that is kept before it is rendered: a larger one, such as the last answer of a session that may never go on,
+/// is read again.
+const FRESH_BYTES: usize = 1 << 20;
+
 /// The conversations, the one that became idle last in front.
 #[derive(Debug, Default)]
 pub(crate) struct ConversationCache(Mutex<VecDeque<(BranchId, Conversation)>>);
 
 impl ConversationCache {
     /// Keeps the conversation of a session whose run has ended.
-    pub(crate) fn put(&self, branch: BranchId, conversation: Conversation) {
+    pub(crate) fn put(&self, branch: BranchId, mut conversation: Conversation) {
+        conversation.leave_out_large(FRESH_BYTES);
         let mut conversations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         conversations.retain(|(of, _)| *of != branch);
         if conversation.bytes() > LAST_TEXT_BYTES {
@@ -58,6 +63,17 @@ mod tests {
 
     fn kept(conversations: &ConversationCache, sessions: std::ops::Range<u128>) -> Vec<u128> {
         sessions.filter(|session| conversations.take(BranchId(Uuid::from_u128(*session))).is_some()).collect()
+    }
+
+    /// R43: an answer of megabytes is not kept for a session that may never go on.
+    #[test]
+    fn r43_a_large_text_that_is_not_rendered_is_not_kept() {
+        let conversations = ConversationCache::default();
+        let branch = BranchId(Uuid::from_u128(1));
+        for (bytes, kept) in [(FRESH_BYTES, FRESH_BYTES), (FRESH_BYTES + 1, 0)] {
+            conversations.put(branch, Conversation::with_fresh(bytes));
+            assert_eq!(conversations.take(branch).unwrap().bytes(), kept);
+        }
     }
 
     #[test]

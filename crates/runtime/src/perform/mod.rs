@@ -134,19 +134,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             let task = spawn(reporter.clone(), call::check(settings(job), request, Arc::clone(&ahead), reporter));
             return Ok(Underway { task, freezing: None, ahead: Some(ahead) });
         }
-        Effect::RunCall { .. } if let Some(begun) = job.ahead.take() => {
-            spawn(reporter.clone(), call::run_begun(begun, reporter))
-        }
-        Effect::RunCall { id, call } => {
-            let (context, request) = call_request(job, *call, *id)?;
-            // The call may have been frozen under an earlier owner and released since. A read-only call is no command.
-            let is_command =
-                job.session.run().and_then(|run| run.call(*call)).is_some_and(|call| call.class == ToolClass::Once);
-            if is_command && !job.session.run().and_then(|run| run.pause).is_some_and(|pause| pause.freeze) {
-                freeze_call::thaw(&context.calls, *id);
-            }
-            spawn(reporter.clone(), call::run(context, request, reporter))
-        }
+        Effect::RunCall { id, call } => run_call(job, (*id, *call), reporter)?,
         Effect::FindCall { call, started, .. } => {
             let (context, request) = call_request(job, *call, *started)?;
             spawn(reporter.clone(), call::find(context, request, reporter))
@@ -172,6 +160,24 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         Effect::EndProcess { process, .. } => spawn(reporter.clone(), call::end_process(shared, *process, reporter)),
     };
     Ok(Underway { task, freezing: None, ahead: None })
+}
+
+/// Starts a call, or takes what began with its check.
+fn run_call(
+    job: &mut Job<'_>,
+    (id, call): (EffectId, CallId),
+    reporter: Reporter,
+) -> Result<AbortHandle, journal::Error> {
+    if let Some(begun) = job.ahead.take() {
+        return Ok(spawn(reporter.clone(), call::run_begun(begun, reporter)));
+    }
+    let (context, request) = call_request(job, call, id)?;
+    // The call may have been frozen under an earlier owner and released since. A read-only call is no command.
+    let is_command = job.session.run().and_then(|run| run.call(call)).is_some_and(|call| call.class == ToolClass::Once);
+    if is_command && !job.session.run().and_then(|run| run.pause).is_some_and(|pause| pause.freeze) {
+        freeze_call::thaw(&context.calls, id);
+    }
+    Ok(spawn(reporter.clone(), call::run(context, request, reporter)))
 }
 
 /// Runs an effect beside the actor. A panic in it affects only its session, and is reported like any other failure.
