@@ -17,8 +17,8 @@ use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 
 use engine::{
-    Body, BudgetRequest, CallId, Candidate, CompactionStep, Effect, EffectId, Failure, FailureClass, Hash,
-    ProcessState, RepairPolicy, Report, Run, RunId, Session, Settings, ToolClass,
+    Body, BudgetRequest, CallId, Candidate, CompactionStep, Effect, EffectId, Failure, FailureClass, Hash, MessageId,
+    ProcessState, RepairPolicy, Report, Run, RunId, Session, Settings, Spent, ToolClass,
 };
 use futures_util::FutureExt as _;
 use journal::DeletedConversation;
@@ -96,27 +96,13 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
     let reporter = Reporter { effect: effect.id(), data: job.data.clone() };
     let shared = Arc::clone(job.shared);
     let task = match effect {
-        Effect::Lane { message, .. } => {
-            let run = RunId::from(*message);
-            let ticket = job.ticket.take().unwrap_or_else(|| shared.ask_lane(run, job.session.into()));
-            if job.session.waits_for_lane() {
-                spawn(reporter.clone(), home::lane_again(shared, (settings(job), ticket), reporter))
-            } else {
-                let request = home::SettingsRequest::new(job.session, *message);
-                spawn(reporter.clone(), home::lane(shared, (request, ticket), reporter))
-            }
-        }
+        Effect::Lane { message, .. } => lane(shared, job, *message, reporter),
         Effect::Prepare { .. } => {
             list_known(job);
             spawn(reporter.clone(), prepare::perform(shared, settings(job), reporter))
         }
         Effect::Reserve { id, expected, closing } => {
-            let (run, agent) = (id.run, job.session.agent.clone());
-            if shared.is_tight(&agent) {
-                *job.conversation = Conversation::default();
-                shared.conversations.clear();
-            }
-            let request = BudgetRequest { run, agent, expected: *expected, closing: *closing };
+            let request = budget_request(&shared, job, (id.run, *expected, *closing));
             spawn(reporter.clone(), home::reserve(shared, request, reporter))
         }
         Effect::Request { candidate, thinking, prompt, items, .. } => {
@@ -192,6 +178,28 @@ fn spawn(reporter: Reporter, effect: impl Future<Output = ()> + Send + 'static) 
         }
     };
     tokio::spawn(task).abort_handle()
+}
+
+/// Gets the next run, or the active one again, its slot of the lane.
+fn lane(shared: Arc<Shared>, job: &mut Job<'_>, message: MessageId, reporter: Reporter) -> AbortHandle {
+    let run = RunId::from(message);
+    let ticket = job.ticket.take().unwrap_or_else(|| shared.ask_lane(run, job.session.into()));
+    if job.session.waits_for_lane() {
+        spawn(reporter.clone(), home::lane_again(shared, (settings(job), ticket), reporter))
+    } else {
+        let request = home::SettingsRequest::new(job.session, message);
+        spawn(reporter.clone(), home::lane(shared, (request, ticket), reporter))
+    }
+}
+
+/// What a request asks of the budgets. If memory is short, what is cached of conversations goes first.
+fn budget_request(shared: &Shared, job: &mut Job<'_>, (run, expected, closing): (RunId, Spent, bool)) -> BudgetRequest {
+    let agent = job.session.agent.clone();
+    if shared.is_tight(&agent) {
+        *job.conversation = Conversation::default();
+        shared.conversations.clear();
+    }
+    BudgetRequest { run, agent, expected, closing }
 }
 
 /// Lists the workspace while the model thinks, if commands were used there before.

@@ -189,10 +189,10 @@ fn check_liveness(world: &World) {
         }
         Lifecycle::Ready | Lifecycle::Idle => {
             let gathers = session.gathering_until().is_some_and(|until| world.armed.is_some_and(|at| at <= until));
-            if !session.may_begin_run() {
-                assert!(!effects, "nothing starts while files are restored or a conversation is erased");
-            } else {
+            if session.may_begin_run() {
                 assert_eq!(effects || gathers, !session.queue.is_empty(), "the head gets its lane, or gathers");
+            } else {
+                assert!(!effects, "nothing starts while files are restored or a conversation is erased");
             }
         }
         Lifecycle::Active(run) => assert!(moves(world, run), "the run is stuck: {:?}", run.phase),

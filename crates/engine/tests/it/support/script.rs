@@ -423,23 +423,19 @@ fn report(world: &World, words: &Words) -> Option<Report> {
                 .map(|path| ChangedFile { path: path.to_owned(), ..ChangedFile::default() })
                 .collect(),
         },
-        "undone" => Report::Undone {
-            effect: effect(&[EffectKind::Undo]),
-            left: words
-                .option("left")
-                .into_iter()
-                .map(|path| LeftFile { path: path.to_owned(), why: "changed since".into() })
-                .collect(),
-        },
-        "erased" => Report::Erased {
-            effect: effect(&[EffectKind::Erase]),
-            result: match words.option("failed") {
-                Some(why) => Err(why.to_owned()),
-                None => Ok(Erased { bodies: 2, bytes: 60, files: 0 }),
-            },
-        },
+        "undone" => Report::Undone { effect: effect(&[EffectKind::Undo]), left: left(words) },
+        "erased" => Report::Erased { effect: effect(&[EffectKind::Erase]), result: erased(words) },
         _ => return call_report(world, words),
     })
+}
+
+fn left(words: &Words) -> Vec<LeftFile> {
+    let left = words.option("left").into_iter();
+    left.map(|path| LeftFile { path: path.to_owned(), why: "changed since".into() }).collect()
+}
+
+fn erased(words: &Words) -> Result<Erased, String> {
+    words.option("failed").map_or(Ok(Erased { bodies: 2, bytes: 60, files: 0 }), |why| Err(why.to_owned()))
 }
 
 fn lane(world: &World, words: &Words, effect: EffectId) -> Report {

@@ -79,8 +79,18 @@ fn r21_an_erasure_takes_the_old_conversation_and_nothing_of_the_next_one() {
     assert_eq!(erased(&sqlite, of).collected.bodies, 0, "once is enough");
 }
 
-/// An owner that died before this, and what it left.
-fn cut_at(at: u64) -> Option<(TempDir, Vec<PathBuf>, DeletedConversation, Vec<Content>, Content)> {
+/// What an owner left that died while it erased.
+struct Killed {
+    _folder: TempDir,
+    /// The home as it is, and as a loss of power would have left it.
+    homes: [PathBuf; 2],
+    of: DeletedConversation,
+    old: Vec<Content>,
+    new: Content,
+}
+
+/// Kills an owner at this operation; none if it had ended by then.
+fn killed_at(at: u64) -> Option<Killed> {
     let (folder, home) = home();
     let (of, old, new) = {
         let sqlite = own(&home);
@@ -98,14 +108,14 @@ fn cut_at(at: u64) -> Option<(TempDir, Vec<PathBuf>, DeletedConversation, Vec<Co
     drop(sqlite);
     disk.heal();
     assert!(reached || erased.is_ok_and(|erased| erased.is_some_and(|erased| erased.collected.bodies == 2)));
-    reached.then(|| (folder, vec![home, cut], of, old, new))
+    reached.then(|| Killed { _folder: folder, homes: [home, cut], of, old, new })
 }
 
 #[test]
 fn r11_r21_an_erasure_that_is_killed_at_any_operation_is_completed_by_the_next_owner() {
     let mut whole = 0;
     let mut kills = 0;
-    while let Some((_folder, homes, of, old, new)) = cut_at(kills + 1) {
+    while let Some(Killed { _folder, homes, of, old, new }) = killed_at(kills + 1) {
         kills += 1;
         for home in homes {
             let sqlite = own(&home);
