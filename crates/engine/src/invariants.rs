@@ -84,41 +84,42 @@ impl Session {
     /// Checks every invariant that a state alone can break, as it must hold between two batches. It looks at the whole
     /// history: it is for debug builds, the simulator and `limulus doctor`.
     pub fn check(&self) -> Result<(), InvariantViolation> {
-        if let Some(run) = &self.run_in_transition {
+        if let Some(run) = &self.conversation.run_in_transition {
             return Err(InvariantViolation::Lane { run: run.id });
         }
         self.check_keys()?;
         self.check_messages()?;
         self.check_end()?;
-        let ended = self.processes.iter().filter(|process| process.is_ended()).count();
+        let ended = self.account.processes.iter().filter(|process| process.is_ended()).count();
         if ended > ENDED_PROCESSES {
             return Err(InvariantViolation::EndedProcesses { count: ended });
         }
         self.check_erasure()?;
         let Some(run) = self.run() else { return Ok(()) };
         if matches!(run.phase, Phase::Preparing { stage: PrepareStage::Sent(_) } | Phase::Streaming(_)) {
-            self.transcript.check().map_err(InvariantViolation::Pairing)?;
+            self.conversation.transcript.check().map_err(InvariantViolation::Pairing)?;
         }
         check_calls(run)?;
         check_cooldowns(run)
     }
 
     fn check_keys(&self) -> Result<(), InvariantViolation> {
-        let leads = |key: &String, id: &MessageId| self.messages.get(id).is_some_and(|m| m.key.as_ref() == Some(key));
-        let lost = self.keys.iter().find(|(key, id)| !leads(key, id));
+        let leads =
+            |key: &String, id: &MessageId| self.account.messages.get(id).is_some_and(|m| m.key.as_ref() == Some(key));
+        let lost = self.account.keys.iter().find(|(key, id)| !leads(key, id));
         lost.map_or(Ok(()), |(key, _)| Err(InvariantViolation::Key { key: key.clone() }))
     }
 
     /// accepted = ended + in the run + waiting + settled: each leg is in one place.
     fn check_messages(&self) -> Result<(), InvariantViolation> {
         let mut queued: BTreeMap<(MessageId, bool), usize> = BTreeMap::new();
-        for waiting in &self.queue {
+        for waiting in &self.conversation.queue {
             *queued.entry((waiting.message, waiting.is_extra())).or_default() += 1;
         }
-        if let Some((message, _)) = queued.keys().find(|(message, _)| !self.messages.contains_key(message)) {
+        if let Some((message, _)) = queued.keys().find(|(message, _)| !self.account.messages.contains_key(message)) {
             return Err(InvariantViolation::Unaccepted { message: *message });
         }
-        for (id, message) in &self.messages {
+        for (id, message) in &self.account.messages {
             for (leg, state) in legs(message) {
                 let waits = queued.get(&(*id, leg == Leg::Steer)).copied().unwrap_or_default();
                 self.check_leg(*id, leg, state, waits)?;
@@ -154,23 +155,23 @@ impl Session {
 
     /// Nothing of the old conversation is read while its erasure is owed: no item, no note of a dropped message, no run.
     fn check_erasure(&self) -> Result<(), InvariantViolation> {
-        let Some(erasure) = &self.erasure else { return Ok(()) };
+        let Some(erasure) = &self.account.erasure else { return Ok(()) };
         let until = erasure.until;
-        let is_old = |seq: &Seq| erasure.branch == self.branch && *seq <= until;
-        let reads = self.transcript.seqs().iter().any(is_old);
+        let is_old = |seq: &Seq| erasure.branch == self.account.branch && *seq <= until;
+        let reads = self.conversation.transcript.seqs().iter().any(is_old);
         let runs = self.run().is_some_and(|run| is_old(&run.first_seq));
         if reads || runs { Err(InvariantViolation::Erasure { until }) } else { Ok(()) }
     }
 
     /// Nothing waits for a session that has ended, and nothing of it runs.
     fn check_end(&self) -> Result<(), InvariantViolation> {
-        if self.lifecycle != Lifecycle::Terminated {
+        if self.conversation.lifecycle != Lifecycle::Terminated {
             return Ok(());
         }
-        if !self.queue.is_empty() {
-            return Err(InvariantViolation::EndedQueue { count: self.queue.len() });
+        if !self.conversation.queue.is_empty() {
+            return Err(InvariantViolation::EndedQueue { count: self.conversation.queue.len() });
         }
-        let running = self.processes.iter().find(|process| process.state == ProcessState::Running);
+        let running = self.account.processes.iter().find(|process| process.state == ProcessState::Running);
         running.map_or(Ok(()), |process| Err(InvariantViolation::Process { process: process.effect }))
     }
 }
@@ -246,7 +247,7 @@ mod tests {
             branch: BranchId(id),
         };
         let mut session = Session::created(&created, Timestamp(1));
-        session.lifecycle = Lifecycle::Ready;
+        session.conversation.lifecycle = Lifecycle::Ready;
         accept(&mut session, ONE, QueueMode::Followup, QueuePlace::Back);
         let started = RunStarted { run: ONE.into(), inputs: vec![ONE], settings: Hash::of(b"settings") };
         session.apply(&started.into(), Timestamp(3));
@@ -292,8 +293,10 @@ mod tests {
     #[test]
     fn a1_a_run_is_in_the_lifecycle() {
         let in_transition = |session: &mut Session| {
-            let Lifecycle::Active(run) = std::mem::replace(&mut session.lifecycle, Lifecycle::Idle) else { panic!() };
-            session.run_in_transition = Some(run);
+            let Lifecycle::Active(run) = std::mem::replace(&mut session.conversation.lifecycle, Lifecycle::Idle) else {
+                panic!()
+            };
+            session.conversation.run_in_transition = Some(run);
         };
         assert_eq!(broken(in_transition), "INV-A1");
     }
@@ -301,22 +304,26 @@ mod tests {
     #[test]
     fn a3_a_key_leads_to_its_message() {
         let another = |session: &mut Session| {
-            session.keys.insert("another".into(), ONE);
+            session.account.keys.insert("another".into(), ONE);
         };
         assert_eq!(broken(another), "INV-A3");
     }
 
     #[test]
     fn a6_a_leg_is_in_one_place() {
-        assert_eq!(broken(|session| drop(session.queue.pop_back())), "INV-A6", "its followup is lost");
-        assert_eq!(broken(|session| drop(session.queue.pop_front())), "INV-A6", "its steer is lost");
-        let twice = |session: &mut Session| session.queue.push_back(session.queue[0].clone());
+        assert_eq!(broken(|session| drop(session.conversation.queue.pop_back())), "INV-A6", "its followup is lost");
+        assert_eq!(broken(|session| drop(session.conversation.queue.pop_front())), "INV-A6", "its steer is lost");
+        let twice = |session: &mut Session| session.conversation.queue.push_back(session.conversation.queue[0].clone());
         assert_eq!(broken(twice), "INV-A6", "it waits twice");
         assert_eq!(broken(|session| run(session).inputs.clear()), "INV-A6", "it started and no run has it");
-        assert_eq!(broken(|session| drop(session.messages.remove(&TWO))), "INV-A3", "it was accepted with a key");
+        assert_eq!(
+            broken(|session| drop(session.account.messages.remove(&TWO))),
+            "INV-A3",
+            "it was accepted with a key"
+        );
         let unaccepted = |session: &mut Session| {
-            session.keys.clear();
-            session.messages.remove(&TWO);
+            session.account.keys.clear();
+            session.account.messages.remove(&TWO);
         };
         assert_eq!(broken(unaccepted), "INV-A6", "nobody accepted it");
     }
@@ -324,9 +331,9 @@ mod tests {
     #[test]
     fn a6_nothing_waits_for_a_session_that_has_ended() {
         let ended = |session: &mut Session| {
-            session.lifecycle = Lifecycle::Terminated;
-            session.messages.remove(&ONE);
-            session.keys.retain(|_, message| *message == TWO);
+            session.conversation.lifecycle = Lifecycle::Terminated;
+            session.account.messages.remove(&ONE);
+            session.account.keys.retain(|_, message| *message == TWO);
         };
         assert_eq!(broken(ended), "INV-A6");
     }
@@ -340,10 +347,11 @@ mod tests {
                 is_error: false,
                 attachments: vec![],
             };
-            let head = session.head;
-            session.transcript.push(result, head);
+            let head = session.account.head;
+            session.conversation.transcript.push(result, head);
             let request = session.run().unwrap().effect(crate::ids::EffectKind::Request, 1, 1);
-            let sent = Sent { request, epoch: session.epoch, at: Timestamp(4), items: 1, tokens: 1, reserved: None };
+            let sent =
+                Sent { request, epoch: session.account.epoch, at: Timestamp(4), items: 1, tokens: 1, reserved: None };
             run(session).phase = Phase::Preparing { stage: PrepareStage::Sent(sent) };
         };
         assert_eq!(broken(unpaired), "INV-D4");
@@ -366,14 +374,15 @@ mod tests {
     #[test]
     fn d7_nothing_runs_in_a_session_that_has_ended() {
         let ended = |session: &mut Session| {
-            session.processes = vec![process(session, ProcessState::Running)];
-            (session.queue, session.messages, session.keys) = ([].into(), [].into(), [].into());
-            session.lifecycle = Lifecycle::Terminated;
+            session.account.processes = vec![process(session, ProcessState::Running)];
+            (session.conversation.queue, session.account.messages, session.account.keys) =
+                ([].into(), [].into(), [].into());
+            session.conversation.lifecycle = Lifecycle::Terminated;
         };
         assert_eq!(broken(ended), "INV-D7");
         let ending = |session: &mut Session| {
             ended(session);
-            session.processes[0].state = ProcessState::Ending { why: ProcessCause::Session };
+            session.account.processes[0].state = ProcessState::Ending { why: ProcessCause::Session };
         };
         let mut session = good();
         ending(&mut session);
@@ -385,7 +394,7 @@ mod tests {
         let many = |session: &mut Session| {
             let outcome = crate::event::CallOutcome::Done;
             let ended = process(session, ProcessState::Ended { outcome, how: "exit 0".into(), at: Timestamp(5) });
-            session.processes = vec![ended; ENDED_PROCESSES + 1];
+            session.account.processes = vec![ended; ENDED_PROCESSES + 1];
         };
         assert_eq!(broken(many), "INV-D8");
     }
@@ -393,14 +402,23 @@ mod tests {
     #[test]
     fn d10_what_is_to_be_erased_is_not_read() {
         let owed = |session: &mut Session, until: Seq| {
-            let effect =
-                EffectId { run: RunId(session.id.0), kind: crate::ids::EffectKind::Erase, ordinal: 1, try_no: 1 };
-            session.erasure = Some(crate::state::Erasure { effect, branch: session.branch, until, failed: None });
+            let effect = EffectId {
+                run: RunId(session.account.id.0),
+                kind: crate::ids::EffectKind::Erase,
+                ordinal: 1,
+                try_no: 1,
+            };
+            session.account.erasure =
+                Some(crate::state::Erasure { effect, branch: session.account.branch, until, failed: None });
         };
         let mut session = good();
         owed(&mut session, Seq(1));
         assert_eq!(session.check(), Ok(()), "the run began behind it");
-        assert_eq!(broken(|session| owed(session, session.head)), "INV-D10", "the run reads what is to be erased");
+        assert_eq!(
+            broken(|session| owed(session, session.account.head)),
+            "INV-D10",
+            "the run reads what is to be erased"
+        );
     }
 
     #[test]

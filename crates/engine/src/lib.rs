@@ -57,11 +57,11 @@ pub use settings::{
     ToolSpec,
 };
 pub use state::{
-    Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Cooling, Counted, Counters, Ending,
-    Erasure, FailedErasure, Flags, Flush, History, InvalidSnapshot, Item, ItemAt, ItemCall, LegState, Lifecycle,
-    Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState, QueueWatch,
-    Queued, RecoveryAttempt, Repeat, Repeats, Resources, Run, RunClock, STATE_VERSION, Sent, Session, Stage, Step,
-    Stream, SummaryRequest, Transcript, Undo, Unpaired, WrapUp,
+    Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Conversation, Cooling, Counted,
+    Counters, Ending, Erasure, FailedErasure, Flags, Flush, History, InvalidSnapshot, Item, ItemAt, ItemCall, LegState,
+    Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState,
+    QueueWatch, Queued, RecoveryAttempt, Repeat, Repeats, Resources, Run, RunClock, STATE_VERSION, Sent, Session,
+    SessionAccount, Stage, Step, Stream, SummaryRequest, Transcript, Undo, Unpaired, WrapUp,
 };
 pub use tables::budget::{
     Allowance, AtLimit, Budget, Charged, Limit, Reserve, Reserves, Resource, Scope, ScopeBudget, Spent,

@@ -118,13 +118,13 @@ impl Touched {
 
     fn asked(&mut self, session: &Session, e: &CallAsked, at: Timestamp) {
         let (call, question) = (e.call, e.question.clone());
-        self.approvals.push(ApprovalRow { call, session: session.id, question, asked_at: at, allowed: None });
+        self.approvals.push(ApprovalRow { call, session: session.account.id, question, asked_at: at, allowed: None });
     }
 
     fn answered(&mut self, session: &Session, call: CallId, allow: bool) {
         self.approvals.push(ApprovalRow {
             call,
-            session: session.id,
+            session: session.account.id,
             question: String::new(),
             asked_at: Timestamp(0),
             allowed: Some(allow),
@@ -156,13 +156,13 @@ impl Touched {
 fn steered(session: &Session) -> impl Iterator<Item = MessageId> {
     let inputs = session.run().map(|run| (run.id, &run.inputs)).into_iter();
     inputs.flat_map(|(run, inputs)| inputs.iter().map(move |input| (run, *input))).filter_map(|(run, input)| {
-        let message = session.messages.get(&input)?;
+        let message = session.account.messages.get(&input)?;
         (message.leg(message.leg_in(input, run)).state == ReceiptState::Steered).then_some(input)
     })
 }
 
 fn session_row(session: &Session) -> SessionRow {
-    let trouble = match &session.lifecycle {
+    let trouble = match &session.conversation.lifecycle {
         Lifecycle::Error { failure, remedy, .. } => Some(format!("{failure}; repair it with `{remedy}`")),
         Lifecycle::Initializing
         | Lifecycle::Ready
@@ -176,25 +176,27 @@ fn session_row(session: &Session) -> SessionRow {
     };
     let recovers = session.is_recovering() || session.next_recovery().is_some();
     let goes_on = session.is_active() || session.head().is_some() || recovers;
-    let ends = session.processes.iter().any(Process::is_ending);
-    let owes = session.undo.is_some() || session.erasure.is_some() || !session.pending_reports.is_empty();
+    let ends = session.account.processes.iter().any(Process::is_ending);
+    let owes = session.account.undo.is_some()
+        || session.account.erasure.is_some()
+        || !session.account.pending_reports.is_empty();
     SessionRow {
-        session: session.id,
-        key: session.key.clone(),
-        agent: session.agent.clone(),
-        branch: session.branch,
-        created_at: session.created_at,
-        last_activity: session.last_activity,
-        lifecycle: session.lifecycle.kind(),
+        session: session.account.id,
+        key: session.account.key.clone(),
+        agent: session.account.agent.clone(),
+        branch: session.account.branch,
+        created_at: session.account.created_at,
+        last_activity: session.account.last_activity,
+        lifecycle: session.conversation.lifecycle.kind(),
         run_state: session.run_state(),
         run: session.run().map(|run| run.id),
-        queued: session.queue.iter().filter(|queued| !queued.is_extra()).count() as u32,
+        queued: session.conversation.queue.iter().filter(|queued| !queued.is_extra()).count() as u32,
         unfinished: goes_on || ends || owes,
         trouble,
-        totals: Some(SessionTotals { spent: session.spent, allowance: session.allowance }),
-        title: session.title,
-        visibility: session.visibility,
-        begun_at: session.begun_at,
+        totals: Some(SessionTotals { spent: session.account.spent, allowance: session.account.allowance }),
+        title: session.conversation.title,
+        visibility: session.account.visibility,
+        begun_at: session.conversation.begun_at,
     }
 }
 
@@ -202,8 +204,8 @@ fn run_row(session: &Session, run: &Run, settings: Option<&Settings>, spent: &Sp
     let candidate = settings.and_then(|settings| settings.candidates.get(run.counts.candidates.candidate as usize));
     RunRow {
         run: run.id,
-        session: session.id,
-        branch: session.branch,
+        session: session.account.id,
+        branch: session.account.branch,
         state: session.run_state(),
         outcome: None,
         started_at: run.started_at,
@@ -223,10 +225,10 @@ fn run_row(session: &Session, run: &Run, settings: Option<&Settings>, spent: &Sp
 }
 
 fn receipt_row(session: &Session, id: MessageId) -> Option<ReceiptRow> {
-    let message = session.messages.get(&id)?;
+    let message = session.account.messages.get(&id)?;
     Some(ReceiptRow {
         message: id,
-        session: session.id,
+        session: session.account.id,
         key: message.key.clone(),
         body: message.body,
         mode: message.mode,

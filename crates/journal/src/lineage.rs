@@ -30,8 +30,8 @@ impl Snapshot {
         let Self { branch, seq, .. } = *self;
         let damaged = |detail: String| Error::DamagedSnapshot { branch, seq, detail };
         match Session::from_snapshot(&self.content).map_err(|error| damaged(error.to_string()))? {
-            Some(session) if (session.branch, session.head) != (branch, seq) => {
-                Err(damaged(format!("it is the state of {}@{}", session.branch, session.head)))
+            Some(session) if (session.account.branch, session.account.head) != (branch, seq) => {
+                Err(damaged(format!("it is the state of {}@{}", session.account.branch, session.account.head)))
             }
             session => Ok(session),
         }
@@ -65,7 +65,7 @@ impl Unsaved {
         }
         let content = session.to_snapshot();
         *self = Self { entries: 0, bytes: content.len() as u64 };
-        Some(Snapshot::new(session.branch, session.head, content))
+        Some(Snapshot::new(session.account.branch, session.account.head, content))
     }
 }
 
@@ -170,8 +170,8 @@ fn state<R: Read + ?Sized>(read: &R, branch: BranchId, seq: Seq) -> Result<Optio
 
 /// The entries that follow a snapshot in its branch.
 pub(crate) fn after<R: Read + ?Sized>(read: &R, start: Start, until: Seq) -> Result<Past, Error> {
-    let branch = start.session.branch;
-    let entries = read.range(branch, Seq(start.session.head.0 + 1), until)?;
+    let branch = start.session.account.branch;
+    let entries = read.range(branch, Seq(start.session.account.head.0 + 1), until)?;
     Ok((Some(start), vec![Segment { branch, entries }]))
 }
 

@@ -182,7 +182,7 @@ fn is_over(row: &Views) -> bool {
 /// The rows that a state implies by itself: the receipt of each message, and what is in progress.
 fn known(session: &Session) -> Touched {
     let mut touched = Touched::default();
-    for (id, message) in &session.messages {
+    for (id, message) in &session.account.messages {
         let settled = MessageSettled {
             message: *id,
             state: message.state,
@@ -200,7 +200,7 @@ fn step(session: &mut Option<Session>, settings: Option<&Settings>, branch: Bran
     let mut touched = Touched::default();
     match (session, &entry.event) {
         (Some(session), event) => {
-            if session.branch != branch {
+            if session.account.branch != branch {
                 session.enter(branch);
             }
             touched.note(session, settings, event, entry.at);

@@ -58,15 +58,15 @@ impl BudgetHandle {
         let mut inside = self.lock();
         let Some(budget_pool) = inside.as_mut() else { return };
         for row in batch.views.runs.iter().filter(|row| row.outcome.is_some()) {
-            budget_pool.saw(row.run, &session.agent, row.spent(), false, now);
+            budget_pool.saw(row.run, &session.account.agent, row.spent(), false, now);
         }
         if let Some(run) = session.run() {
             // The reservation for a summary is the grant, until the summary exists.
             let is_compacting = matches!(run.phase, Phase::Compacting(Some(_)));
             let Charged { spent, reserved } = run.charged(now);
-            budget_pool.saw(run.id, &session.agent, spent, true, now);
+            budget_pool.saw(run.id, &session.account.agent, spent, true, now);
             if run.budget.asked.is_none() && !is_compacting {
-                budget_pool.sent(run.id, &session.agent, reserved);
+                budget_pool.sent(run.id, &session.account.agent, reserved);
             }
             if !is_at_work(session.run_state()) {
                 budget_pool.rests(run.id);

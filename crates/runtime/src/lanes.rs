@@ -210,7 +210,7 @@ pub(crate) struct Of<'a> {
 
 impl<'a> From<&'a Session> for Of<'a> {
     fn from(session: &'a Session) -> Self {
-        Self { session: &session.key, agent: &session.agent }
+        Self { session: &session.account.key, agent: &session.account.agent }
     }
 }
 

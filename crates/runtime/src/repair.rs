@@ -40,7 +40,8 @@ pub fn hold(journal: &dyn Journal, key: &str, branch: BranchId, reason: &str) ->
 /// Whether a session's row in the lists contradicts its entries: entries that it counted were lost.
 pub fn is_behind(journal: &dyn Journal, row: &SessionRow) -> Result<bool, Error> {
     let machine = fold(journal, &row.key, journal.line(row.branch)?.into())?;
-    let state = |session: &Session| (session.run_state(), session.lifecycle.kind(), session.last_activity);
+    let state =
+        |session: &Session| (session.run_state(), session.conversation.lifecycle.kind(), session.account.last_activity);
     Ok(machine.session().map(state) != Some((row.run_state, row.lifecycle, row.last_activity)))
 }
 
@@ -52,7 +53,8 @@ const ROUNDS: usize = 8;
 
 fn escalate(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) -> Result<HeldSession, Refusal> {
     let clock = Clock::new();
-    let queue = |session: &Session| session.queue.iter().map(|queued| queued.message).collect::<Vec<MessageId>>();
+    let queue =
+        |session: &Session| session.conversation.queue.iter().map(|queued| queued.message).collect::<Vec<MessageId>>();
     let waiting = machine.session().map(queue).unwrap_or_default();
     for message in &waiting {
         machine.handle(Command::Cancel { message: *message, leg: None }.into(), clock.moment())?;

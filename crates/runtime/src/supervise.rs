@@ -102,7 +102,7 @@ async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
     let first = match recovered.machine.session() {
         None => vec![create(&name.key, &name.agent), opened],
         // The session was idle when its actor left it, so nothing has to be looked up.
-        Some(session) if session.epoch == shared.journal.epoch() && recovered.machine.is_idle() => vec![],
+        Some(session) if session.account.epoch == shared.journal.epoch() && recovered.machine.is_idle() => vec![],
         Some(_) => vec![opened],
     };
     Ok((Box::new(recovered), first))

@@ -77,7 +77,7 @@ fn session_of(world: &World) -> Session {
 }
 
 fn run_of(session: &mut Session) -> &mut Run {
-    match &mut session.lifecycle {
+    match &mut session.conversation.lifecycle {
         Lifecycle::Active(run) => run,
         other => unreachable!("{other:?} has no run in progress"),
     }
@@ -99,7 +99,7 @@ fn a_message_nobody_knows_of() -> Checked {
     let mut world = begin();
     world.settle().unwrap();
     let mut session = session_of(&world);
-    session.messages.get_mut(&message_id(0)).unwrap().state = ReceiptState::Queued;
+    session.account.messages.get_mut(&message_id(0)).unwrap().state = ReceiptState::Queued;
     always::check(&process_with(session, world.outside()), world.outside())
 }
 
@@ -107,7 +107,7 @@ fn a_key_of_another_message() -> Checked {
     let mut world = begin();
     world.settle().unwrap();
     let mut session = session_of(&world);
-    session.keys.insert("a key that nobody sent".to_owned(), message_id(0));
+    session.account.keys.insert("a key that nobody sent".to_owned(), message_id(0));
     always::check(&process_with(session, world.outside()), world.outside())
 }
 
@@ -156,8 +156,8 @@ fn a_snapshot_of_another_state() -> Checked {
     let mut world = begin();
     world.settle().unwrap();
     let mut session = session_of(&world);
-    session.keys.clear();
-    let snapshot = Snapshot::new(session.branch, session.head, session.to_snapshot());
+    session.account.keys.clear();
+    let snapshot = Snapshot::new(session.account.branch, session.account.head, session.to_snapshot());
     world.parts().1.disk.keep_snapshot(snapshot).unwrap();
     world.crashed(Form::Process).map(drop)
 }
@@ -189,10 +189,11 @@ fn text_that_leaves_a_gap() -> Checked {
 /// Sends a request at a place where the conversation holds results.
 fn send(change: impl FnOnce(&mut EffectId, &mut u32, &[Item])) -> Checked {
     let has_result = |item: &Item| matches!(item, Item::Result { .. });
-    let mut world =
-        world_when(|world| world.session().is_some_and(|session| session.transcript.items().iter().any(has_result)));
+    let mut world = world_when(|world| {
+        world.session().is_some_and(|session| session.conversation.transcript.items().iter().any(has_result))
+    });
     let session = session_of(&world);
-    let items = session.transcript.items();
+    let items = session.conversation.transcript.items();
     let run = session.run().unwrap();
     let (mut id, mut count) = (run.effect(EffectKind::Request, 9, 1), items.len() as u32);
     change(&mut id, &mut count, items);
@@ -207,7 +208,7 @@ fn a_request_without_a_result() -> Checked {
 
 fn a_message_that_is_sent_twice() -> Checked {
     let session = session_of(&world_in("tool_exec"));
-    let items = session.transcript.items();
+    let items = session.conversation.transcript.items();
     let id = session.run().unwrap().effect(EffectKind::Request, 9, 1);
     each_message_once(id, &[items[0].clone(), items[0].clone()])
 }
@@ -216,7 +217,7 @@ fn a_state_that_knows_of_less() -> Checked {
     let mut world = begin();
     world.settle().unwrap();
     let mut session = session_of(&world);
-    session.spent.tokens -= 1;
+    session.account.spent.tokens -= 1;
     spending::is_as_the_state_says(&session, &world.outside().disk.entries().unwrap())
 }
 
@@ -244,9 +245,9 @@ fn a_command_that_outlives_its_run() -> Checked {
 }
 
 fn a_running_process_that_is_reported_as_ended() -> Checked {
-    let held = |world: &World| world.session().is_some_and(|session| !session.processes.is_empty());
+    let held = |world: &World| world.session().is_some_and(|session| !session.account.processes.is_empty());
     let mut world = world_when(held);
-    let effect = session_of(&world).processes[0].effect(EffectKind::HoldProcess);
+    let effect = session_of(&world).account.processes[0].effect(EffectKind::HoldProcess);
     let (process, outside) = world.parts();
     for command in outside.tools.commands.values_mut() {
         (command.record, command.ends) = (Running::Running { pieces: 1 }, Ends::Hangs);

@@ -40,12 +40,12 @@ impl AuditState {
     };
 
     fn of(session: &Session) -> Self {
-        let left = if session.closed { Left::InOrder } else { Left::Not };
+        let left = if session.account.closed { Left::InOrder } else { Left::Not };
         Self {
             run_state: session.run_state(),
-            lifecycle: session.lifecycle.kind(),
+            lifecycle: session.conversation.lifecycle.kind(),
             run: session.run().map(|run| run.id),
-            owner: (session.epoch, left),
+            owner: (session.account.epoch, left),
         }
     }
 }

@@ -39,7 +39,7 @@ pub fn background(
         // One unreadable session must not hide the others.
         let Ok(session) = fold_branch(read, row) else { continue };
         // A call that its run waits for is none of them.
-        for process in session.processes.iter().filter(|process| running.contains(&process.effect)) {
+        for process in session.account.processes.iter().filter(|process| running.contains(&process.effect)) {
             commands.push(BackgroundCommand {
                 session: row.key.clone(),
                 id: process.name(),

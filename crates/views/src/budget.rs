@@ -72,8 +72,8 @@ fn budgets(
     session: &Session,
     configured: &Budget,
 ) -> Result<Vec<ScopeBudget>, Error> {
-    let own = session.budgets(configured, session.last_activity);
-    Ok(own.into_iter().chain(pool.budgets(read, &session.agent, configured)?).collect())
+    let own = session.budgets(configured, session.account.last_activity);
+    Ok(own.into_iter().chain(pool.budgets(read, &session.account.agent, configured)?).collect())
 }
 
 /// The limits of the agent of this key, of a day and of the home.
@@ -126,9 +126,9 @@ fn pool(read: &dyn Read) -> Result<BudgetPool, Error> {
     for row in read.sessions()?.into_iter().filter(|row| row.run.is_some()) {
         let Ok(session) = fold_branch(read, &row) else { continue };
         if let Some(run) = session.run() {
-            let Charged { spent, reserved } = run.charged(session.last_activity);
-            pool.saw(run.id, &session.agent, spent, true, now);
-            pool.sent(run.id, &session.agent, reserved);
+            let Charged { spent, reserved } = run.charged(session.account.last_activity);
+            pool.saw(run.id, &session.account.agent, spent, true, now);
+            pool.sent(run.id, &session.account.agent, reserved);
         }
     }
     Ok(pool)

@@ -28,7 +28,7 @@ pub fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
         line,
         |session, entry| match &entry.event {
             Event::Compacted(e) => {
-                let items = session.transcript.before(e.kept_from);
+                let items = session.conversation.transcript.before(e.kept_from);
                 all.insert(e.compaction, items);
             }
             Event::Reset(_) | Event::SessionLabelled(SessionLabelled { visibility: Some(Visibility::Deleted), .. }) => {
@@ -39,7 +39,7 @@ pub fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
         |_| {},
     )?;
     // A later summary may have been undone: then the earlier one is current again.
-    let in_force = session.transcript.compaction();
+    let in_force = session.conversation.transcript.compaction();
     Ok(in_force.and_then(|compaction| Some(Dropped { compaction, items: all.remove(&compaction)? })))
 }
 
@@ -67,7 +67,7 @@ pub fn context(
     let candidate = candidate(&session, settings.as_ref().map(|(_, settings)| settings));
     let known = settings.as_ref().and_then(|(_, settings)| Some((settings.candidate(candidate)?, settings)));
     let window = known.map(|(candidate, settings)| Window::of(candidate, &settings.compaction));
-    let transcript = &session.transcript;
+    let transcript = &session.conversation.transcript;
     let tokens = settings.as_ref().map_or(transcript.tokens(), |(hash, settings)| {
         transcript.request_tokens((*hash, settings), candidate, prompt.as_ref())
     });
@@ -101,7 +101,7 @@ pub fn context(
 /// The index of the model candidate that is asked next, as far as it is known.
 fn candidate(session: &Session, settings: Option<&Settings>) -> u32 {
     let in_use = session.run().map(|run| run.counts.candidates.candidate);
-    let counted = session.transcript.counted().map(|counted| counted.candidate);
+    let counted = session.conversation.transcript.counted().map(|counted| counted.candidate);
     let is_there = |at: &u32| settings.is_some_and(|settings| settings.candidate(*at).is_some());
     in_use.or(counted).filter(is_there).unwrap_or_default()
 }

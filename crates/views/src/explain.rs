@@ -60,7 +60,7 @@ fn under_way(
     // Times are kept only by an owner.
     let limits = settings.map(|settings| settings.limits).filter(|_| owned == Owned::Yes);
     let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().min());
-    let requests = source.read.approvals(Some(session.id))?;
+    let requests = source.read.approvals(Some(session.account.id))?;
     let limit = budget::awaited(source.read, &budget::SharedPool::default(), session)?;
     let waits = match source.lane_wait(run.id) {
         Some(wait) => format!("{}: queued behind {}", wait.place(), wait.behind_whom()),
@@ -104,12 +104,12 @@ fn way(what: &str, command: String) -> Way {
 }
 
 fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
-    let (id, key) = (run.id, &session.key);
+    let (id, key) = (run.id, &session.account.key);
     let abort = way("abort it", format!("limulus runs abort {id}"));
     let watch = way("watch it", format!("limulus runs watch {id}"));
     let needs_budget = matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
     let raise = needs_budget.then(|| way("see its budget and how to raise it", format!("limulus budget show {key}")));
-    match (&session.lifecycle, owned) {
+    match (&session.conversation.lifecycle, owned) {
         (Lifecycle::Suspended(_), _) => vec![
             way("let it continue", format!("limulus runs resume {id}")),
             way("end it as interrupted", format!("limulus runs resume {id} --drop")),
@@ -160,7 +160,7 @@ fn queued(source: &Source<'_>, found: &FoundRun, session: &Session, owned: Owned
         _ => waits_for(session, &[], None, owned),
     };
     let cancel = way("withdraw it", format!("limulus queue cancel {}", found.run));
-    let up = (owned == Owned::No).then(|| way("resume it", format!("limulus resume {}", session.key)));
+    let up = (owned == Owned::No).then(|| way("resume it", format!("limulus resume {}", session.account.key)));
     let can = up.into_iter().chain([cancel]).collect();
     Ok(Explained { waits_for: Some(waits), ..bare(found, "queued".to_owned(), since, can) })
 }

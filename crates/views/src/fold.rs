@@ -71,12 +71,12 @@ pub(crate) fn walk(
         if matches!(entry.event, Event::Forked(_)) {
             session.enter(branch);
         }
-        let expected = Seq(session.head.0 + 1);
+        let expected = Seq(session.account.head.0 + 1);
         if entry.seq != expected {
             return Err(RecoverError::Gap { expected, found: entry.seq });
         }
         let (from, run) = ended.before(Some(&entry.event), session.run_state(), session.run().map(|run| run.id));
-        let owner = (session.epoch, if session.closed { Left::InOrder } else { Left::Not });
+        let owner = (session.account.epoch, if session.account.closed { Left::InOrder } else { Left::Not });
         before(session, entry);
         session.apply(&entry.event, entry.at);
         let to = if matches!(entry.event, Event::RunEnded(_)) { RunState::Completed } else { session.run_state() };
@@ -101,5 +101,5 @@ fn begin(entry: &Entry, visit: &mut impl FnMut(&Transition<'_>)) -> Result<Sessi
 
 /// The entry up to which earlier ones were removed, where the lineage begins, as `BRANCH@SEQ`.
 pub(crate) fn removed_to(line: &StoredLineage) -> Option<String> {
-    line.start.as_ref().map(|start| format!("{}@{}", start.session.branch, start.session.head))
+    line.start.as_ref().map(|start| format!("{}@{}", start.session.account.branch, start.session.account.head))
 }

@@ -92,7 +92,7 @@ pub fn project(
     Ok(RunStory {
         removed_to,
         last_outcome: last_outcome(source.read, found.session.session)?,
-        can_abort: is_current && session.flags().can_abort(session.lifecycle.kind()),
+        can_abort: is_current && session.flags().can_abort(session.conversation.lifecycle.kind()),
         resources: beside.of_run(found, &session)?,
         ..gathered.finish(&session, texts)?
     })
@@ -190,7 +190,7 @@ impl Gathered {
         }
         let text = self.answer.iter().map(texts).collect::<Result<String, _>>()?;
         let steps = self.steps.into_iter().map(|step| step.read(texts)).collect::<Result<Vec<_>, _>>()?;
-        let first = session.messages.get(&self.summary.run.into());
+        let first = session.account.messages.get(&self.summary.run.into());
         let (origin, reply_to) = first.map(super::session::addresses).unwrap_or_default();
         let (open_request, open_text) = open.unzip();
         let (summary, open_text) = (self.summary, open_text.unwrap_or_default());

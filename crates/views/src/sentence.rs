@@ -39,7 +39,7 @@ impl<'a> Narrator<'a> {
 
     /// Learns the names of the calls in a state.
     pub(crate) fn learn(&mut self, session: &Session) {
-        for item in session.transcript.items() {
+        for item in session.conversation.transcript.items() {
             if let Item::Assistant { calls, .. } = item {
                 self.tools.extend(calls.iter().map(|call| (call.id, call.tool.clone())));
             }

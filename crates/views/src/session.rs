@@ -81,7 +81,7 @@ fn processes(session: &Session, calls: &Path, texts: Texts<'_>) -> Result<Vec<Pr
             until: process.until,
         })
     };
-    session.processes.iter().map(story).collect()
+    session.account.processes.iter().map(story).collect()
 }
 
 /// A session with its conversation (at most the last `items` items), its processes and its run.
@@ -98,7 +98,7 @@ pub fn show(source: &Source<'_>, row: &SessionRow, limit: Option<usize>, texts: 
     let label = label(&beside, row, run.as_ref().and_then(|found| found.row.as_ref()))?;
     let run = run.map(|found| run::project(&beside, &found, &line, texts)).transpose()?;
     let mut shown = summary(&beside, row, (session.flags(), resources), (queue, label), run)?;
-    (shown.lifecycle, shown.run_state) = (session.lifecycle.kind(), session.run_state());
+    (shown.lifecycle, shown.run_state) = (session.conversation.lifecycle.kind(), session.run_state());
     (shown.removed_to, shown.transcript) = (removed_to(&line), Some(transcript));
     shown.next_recovery = session.next_recovery().map(Into::into);
     shown.processes = Some(processes(&session, &source.home.join("calls"), texts)?);
@@ -110,7 +110,7 @@ pub fn show_whole(source: &Source<'_>, row: &SessionRow, texts: Texts<'_>) -> Re
     let mut shown = show(source, row, Some(0), texts)?;
     let mut said: Vec<(Seq, Item)> = vec![];
     fold(&source.read.history(row.branch)?, |transition| {
-        let (seq, transcript) = (transition.entry.seq, &transition.session.transcript);
+        let (seq, transcript) = (transition.entry.seq, &transition.session.conversation.transcript);
         if transcript.items().is_empty() {
             return said.clear();
         }
@@ -166,7 +166,7 @@ fn queue(read: &dyn Read, row: &SessionRow, session: &Session) -> Result<Vec<(Qu
     let shown = queued.map(|receipt| {
         let engine::ReceiptRow { message, run, key, mode, accepted_at, body, .. } = receipt;
         let (queue_state, steer_state) = (session.queue_state(message), session.steer_state(message));
-        let (origin, reply_to) = session.messages.get(&message).map(addresses).unwrap_or_default();
+        let (origin, reply_to) = session.account.messages.get(&message).map(addresses).unwrap_or_default();
         (QueuedSummary { message, run, key, mode, queue_state, steer_state, accepted_at, origin, reply_to }, body)
     });
     Ok(shown.collect())
@@ -184,9 +184,9 @@ fn transcript(
     texts: Texts<'_>,
 ) -> Result<(Session, Vec<ItemStory>), Error> {
     let session = fold(line, |_| {})?;
-    let items = session.transcript.items();
+    let items = session.conversation.transcript.items();
     let left_out = limit.map_or(0, |limit| items.len().saturating_sub(limit));
-    let items = items.iter().zip(session.transcript.seqs()).skip(left_out);
+    let items = items.iter().zip(session.conversation.transcript.seqs()).skip(left_out);
     let items = items.map(|(item, seq)| item_story(item, Some(*seq), texts)).collect::<Result<Vec<_>, _>>()?;
     Ok((session, items))
 }

@@ -67,7 +67,7 @@ fn inputs(run: RunId, line: &StoredLineage) -> Vec<MessageId> {
 
 /// The stage of the run in the state at which the entries start.
 fn stage(run: RunId, session: &Session) -> Stage {
-    match session.messages.get(&run.into()).map(|message| message.state) {
+    match session.account.messages.get(&run.into()).map(|message| message.state) {
         None => Stage::Before,
         Some(ReceiptState::Ended) => Stage::Ended,
         Some(_) => Stage::Accepted,

@@ -15,7 +15,7 @@ pub enum Owned {
 
 /// What the session waits for. `requests` are its open approval requests; `limit` is the one that its run waits for.
 pub fn waits_for(session: &Session, requests: &[ApprovalRow], limit: Option<&Limit>, owned: Owned) -> String {
-    match (&session.lifecycle, owned) {
+    match (&session.conversation.lifecycle, owned) {
         (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; repair it with `{remedy}`"),
         (Lifecycle::Suspended(run), _) => paused(run),
         (Lifecycle::Recovering { run: Some(run) }, Owned::Yes) => {
@@ -25,27 +25,29 @@ pub fn waits_for(session: &Session, requests: &[ApprovalRow], limit: Option<&Lim
             let then = session.run().filter(|_| waits_until(session).is_some() || limit.is_some());
             let then =
                 then.map(|run| format!("; it waits for {}", run_waits_for(run, requests, limit))).unwrap_or_default();
-            format!("an owner: `limulus resume {}` continues it{then}", session.key)
+            format!("an owner: `limulus resume {}` continues it{then}", session.account.key)
         }
         (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, requests, limit),
         (Lifecycle::Recovering { run: None }, Owned::Yes) => "to be repaired".to_owned(),
         (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if ends_processes(session) => match owned {
             Owned::Yes => "its background processes to end".to_owned(),
-            Owned::No => format!("an owner: `limulus resume {}` ends its background processes", session.key),
+            Owned::No => format!("an owner: `limulus resume {}` ends its background processes", session.account.key),
         },
-        (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if session.undo.is_some() => match owned {
-            Owned::Yes => "an undo of files to end".to_owned(),
-            Owned::No => format!("an owner: `limulus resume {}` completes an undo of files", session.key),
-        },
+        (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if session.account.undo.is_some() => {
+            match owned {
+                Owned::Yes => "an undo of files to end".to_owned(),
+                Owned::No => format!("an owner: `limulus resume {}` completes an undo of files", session.account.key),
+            }
+        }
         (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if owes_erasure(session) => {
             erasure(session, owned)
         }
         (Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) => {
-            match (session.queue.len(), owned) {
+            match (session.conversation.queue.len(), owned) {
                 (0, _) => "a message".to_owned(),
                 (queued, Owned::Yes) => format!("a free slot in its lane ({queued} queued)"),
                 (queued, Owned::No) => {
-                    format!("an owner: `limulus resume {}` starts what is queued ({queued})", session.key)
+                    format!("an owner: `limulus resume {}` starts what is queued ({queued})", session.account.key)
                 }
             }
         }
@@ -54,14 +56,14 @@ pub fn waits_for(session: &Session, requests: &[ApprovalRow], limit: Option<&Lim
 
 /// Whether the erasure of a deleted conversation is what comes next: after a failed one, messages go first.
 fn owes_erasure(session: &Session) -> bool {
-    session.erasure.is_some() && (session.queue.is_empty() || session.failed_erasure().is_none())
+    session.account.erasure.is_some() && (session.conversation.queue.is_empty() || session.failed_erasure().is_none())
 }
 
 /// What the erasure of a deleted conversation waits for.
 fn erasure(session: &Session, owned: Owned) -> String {
-    let failed = session.erasure.as_ref().and_then(|erasure| erasure.failed.as_ref());
+    let failed = session.account.erasure.as_ref().and_then(|erasure| erasure.failed.as_ref());
     let failed = failed.map(|failed| format!("; it failed: {}", failed.why)).unwrap_or_default();
-    let key = &session.key;
+    let key = &session.account.key;
     match owned {
         Owned::Yes if session.due_erasure().is_some() => "its deleted conversation to be erased".to_owned(),
         Owned::Yes => format!("another attempt to erase its deleted conversation{failed}"),
@@ -70,7 +72,7 @@ fn erasure(session: &Session, owned: Owned) -> String {
 }
 
 fn ends_processes(session: &Session) -> bool {
-    session.processes.iter().any(Process::is_ending)
+    session.account.processes.iter().any(Process::is_ending)
 }
 
 /// Why a paused run is paused.
@@ -126,7 +128,7 @@ fn run_waits_for(run: &Run, requests: &[ApprovalRow], limit: Option<&Limit>) -> 
 /// Until when the session waits; `None` if no time is known. It is the same with and without an owner.
 pub fn waits_until(session: &Session) -> Option<Timestamp> {
     let run = session.run().filter(|run| run.ending.is_none())?;
-    match (&session.lifecycle, &run.phase) {
+    match (&session.conversation.lifecycle, &run.phase) {
         (Lifecycle::Active(_), Phase::Awaiting { on: WaitFor::Approval, .. }) => None,
         (Lifecycle::Active(_), Phase::Awaiting { until, .. }) => *until,
         (Lifecycle::Active(_), Phase::Retry { until }) => Some(*until),

@@ -11,7 +11,7 @@ import uuid
 from blake3 import blake3
 from zstandard import ZstdCompressionDict, ZstdDecompressor, ZstdError, get_frame_parameters
 
-APPLICATION_ID, FORMATS, EVENT_VERSION, SNAPSHOT_VERSION = 0x4C494D55, (1, 2), 1, 12
+APPLICATION_ID, FORMATS, EVENT_VERSION, SNAPSHOT_VERSIONS = 0x4C494D55, (1, 2), 1, (12, 13)
 # The lengths of a stored chain: its beginning, or the whole.
 CHAIN_BYTES = (4, 32)
 MAGIC, DICTIONARY = b"\x28\xb5\x2f\xfd", b"\x37\xa4\x30\xec"
@@ -240,7 +240,11 @@ class Home:
         if digest(data) != row["state_hash"]:
             raise Damage("it does not match its state_hash")
         state = json.loads(data)
-        return state["session"] if state.get("version") == SNAPSHOT_VERSION else None
+        if state.get("version") not in SNAPSHOT_VERSIONS:
+            return None
+        session = state["session"]
+        # In version 12 the fields of both halves stand side by side.
+        return session if state["version"] == 12 else {**session["account"], **session["conversation"]}
 
     def body(self, hash_):
         """The bytes of a body; None if its content was erased."""

@@ -73,6 +73,6 @@ fn is_over(row: &SessionRow) -> bool {
 fn unended(read: &dyn Read, row: &SessionRow) -> Result<Vec<String>, CliError> {
     let session = fold_branch(read, row)?;
     let is_unended = |state: &ProcessState| matches!(state, ProcessState::Ended { outcome: CallOutcome::Unended, .. });
-    let unended = session.processes.iter().filter(|process| is_unended(&process.state));
+    let unended = session.account.processes.iter().filter(|process| is_unended(&process.state));
     Ok(unended.map(engine::Process::name).collect())
 }

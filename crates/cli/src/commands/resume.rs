@@ -188,7 +188,9 @@ async fn resume(
 fn why(read: &dyn Read, key: &str) -> String {
     let row = read.session(key).ok().flatten();
     let session = row.and_then(|row| fold_branch(read, &row).ok());
-    let Some(Lifecycle::Error { failure, .. }) = session.map(|session| session.lifecycle) else { return String::new() };
+    let Some(Lifecycle::Error { failure, .. }) = session.map(|session| session.conversation.lifecycle) else {
+        return String::new();
+    };
     format!(": {failure}")
 }
 

@@ -58,9 +58,12 @@ pub(crate) fn r17_the_state_at_any_point_is_the_same_bytes_whenever_it_is_asked_
         assert_eq!(&state(&home, at), before, "the state after entry {at} is what it was");
     }
     let last: Value = serde_json::from_str(&states[states.len() - 1]).expect("a state is JSON");
-    assert_eq!((&last["session"]["head"], &last["session"]["lifecycle"]), (&entries.into(), &"idle".into()));
+    assert_eq!(
+        (&last["session"]["account"]["head"], &last["session"]["conversation"]["lifecycle"]),
+        (&entries.into(), &"idle".into())
+    );
     let first: Value = serde_json::from_str(&states[0]).expect("a state is JSON");
-    assert_eq!(first["session"]["lifecycle"], "initializing");
+    assert_eq!(first["session"]["conversation"]["lifecycle"], "initializing");
     let hashes: Vec<Value> = audit(&home, &["--verify"]);
     let after: Value = serde_json::from_str(&state(&home, hashes.len() as u64 - 1)).expect("a state is JSON");
     assert_eq!(after["state_hash"], hashes[hashes.len() - 1]["verified"]["state_hash"], "one state, one hash");

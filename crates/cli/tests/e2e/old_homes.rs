@@ -80,3 +80,38 @@ fn r10_r17_a_home_of_an_older_version_shows_the_same_and_continues() {
         home.run(&["doctor"]).expect_code(0);
     }
 }
+
+/// R17: a branch whose beginning was removed starts from a state of the version before, and shows what it showed.
+#[test]
+fn r17_a_home_without_its_beginning_starts_from_a_state_of_an_older_version() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/homes/0.3-format-2");
+    let home = copy(&folder);
+    let expected = fs::read_to_string(folder.join("expected.json")).expect("what it said");
+    let expected: Value = serde_json::from_str(&expected).expect("JSON");
+    let database = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
+    let sql = "SELECT s.seq, b.uuid FROM snapshots s JOIN branches b ON b.id = s.branch";
+    let (seq, branch): (i64, Vec<u8>) =
+        database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("its snapshot");
+    drop(database);
+    let branch = engine::BranchId(uuid::Uuid::from_slice(&branch).expect("an id"));
+    let seq = engine::Seq(seq as u64);
+    let state = journal::Read::snapshot(&journal::Reader::open(&home.path()).expect("a home"), branch, seq);
+    let content = state.expect("it is readable").expect("it is there").content;
+    assert!(content.starts_with(b"{\"version\":12,"), "it is of the version before");
+    let owner = journal::Sqlite::own(&home.path()).expect("no owner");
+    assert!(owner.anchor(branch, seq).expect("a snapshot is there") > 0);
+    drop(owner);
+    let (key, said) = expected["sessions"].as_object().expect("its sessions").iter().next().expect("one");
+    let shown = home.json(&["sessions", "show", key]);
+    for field in ["lifecycle", "queue", "processes"] {
+        assert_eq!(shown[field], said[field], "{field}");
+    }
+    let texts = |of: &Value| {
+        let items = of["transcript"].as_array().expect("items").clone();
+        items.iter().map(|item| item["text"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&shown), texts(said));
+    home.run(&["doctor"]).expect_code(0);
+    home.assert_usable(key);
+    home.run(&["doctor"]).expect_code(0);
+}

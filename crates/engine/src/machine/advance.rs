@@ -27,11 +27,11 @@ impl Machine {
 
     /// Takes one step. Returns whether another may follow.
     fn step_once(&mut self, moment: Moment) -> bool {
-        let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return false };
+        let Some(session) = self.session.as_ref().filter(|session| !session.account.closed) else { return false };
         if session.is_recovering() {
             return self.advance_recovery(moment);
         }
-        let Lifecycle::Active(run) = &session.lifecycle else {
+        let Lifecycle::Active(run) = &session.conversation.lifecycle else {
             self.advance_queue(moment);
             return false;
         };
@@ -213,7 +213,7 @@ impl Machine {
 
     /// Records the cooldowns that the ledger reports, except for those that the run knows already.
     pub(super) fn learn_cooldowns(&mut self, cooling: &[CooldownSet], moment: Moment) {
-        let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
+        let run = self.session.as_ref().filter(|session| !session.account.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
         let counters = &run.counts.candidates;
         let unknown: Vec<CooldownSet> = cooling.iter().filter(|cooled| !counters.knows(cooled)).copied().collect();
@@ -226,7 +226,7 @@ impl Machine {
 
     /// Clears the cooldowns of these candidates, and ends a wait for any of them. Later failures stay.
     pub(super) fn lift_cooldowns(&mut self, cleared: &[CooldownLifted], moment: Moment) {
-        let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
+        let run = self.session.as_ref().filter(|session| !session.account.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
         let counters = &run.counts.candidates;
         let gone: Vec<u32> =
@@ -267,7 +267,7 @@ impl Machine {
     /// Every timer that is due, soonest first.
     pub(super) fn expire(&mut self, moment: Moment) {
         while self.fault.is_none() {
-            let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return };
+            let Some(session) = self.session.as_ref().filter(|session| !session.account.closed) else { return };
             let due = self.timers(session).into_iter().filter(|(at, _)| *at <= moment.now).min();
             let Some((_, timer)) = due else { return };
             self.expire_one(timer, moment);

@@ -212,7 +212,7 @@ impl Machine {
         let before = match (scope, session.run()) {
             (Scope::Run, Some(run)) => run.budget.allowance,
             (Scope::Run, None) => return Err(state_refusal(session, "there is no run under way")),
-            (Scope::Session, _) => session.allowance,
+            (Scope::Session, _) => session.account.allowance,
             (Scope::Agent | Scope::Day | Scope::Home | Scope::Process, _) => {
                 let reason = "budgets of an agent, a day or the home are set for the home, not for a session";
                 return Err(state_refusal(session, reason));

@@ -53,7 +53,7 @@ impl Machine {
         }
         let Some(session) = &self.session else { return };
         let Some(run) = session.run() else { return };
-        let epoch = session.epoch;
+        let epoch = session.account.epoch;
         let calls = &run.step.calls;
         if !unpaid.is_empty() && !calls.iter().any(|call| call.stage == Stage::Ready) {
             return;
@@ -157,7 +157,7 @@ impl Machine {
 
     /// A command that outlived its runtime belongs to this owner now.
     fn reopen(&mut self, id: CallId, moment: Moment) {
-        let Some(epoch) = self.session.as_ref().map(|session| session.epoch) else { return };
+        let Some(epoch) = self.session.as_ref().map(|session| session.account.epoch) else { return };
         let Some(call) = self.call(id) else { return };
         let (effect, class) = (call.effect(EffectKind::RunCall), call.class);
         self.emit(CallStarted { call: id, effect, epoch, class }, moment.now);

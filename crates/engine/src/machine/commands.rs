@@ -72,9 +72,9 @@ impl Machine {
             return Err(not_under_way(run));
         };
         let (ending, request) = (current.ending.is_some(), current.sent().map(|sent| sent.request));
-        match session.lifecycle {
+        match session.conversation.lifecycle {
             Lifecycle::Error { .. } => {
-                let key = &session.key;
+                let key = &session.account.key;
                 let reason = format!("a human is needed first: `limulus resume {key} --force`, then abort");
                 return Err(state_refusal(session, &reason));
             }
@@ -97,7 +97,7 @@ impl Machine {
 
     fn pause(&mut self, run: Option<RunId>, freeze: bool, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.under_way(run)?;
-        let run = match &session.lifecycle {
+        let run = match &session.conversation.lifecycle {
             Lifecycle::Active(run) => run,
             Lifecycle::Suspended(run) => {
                 let reason = format!("it is paused already; `limulus runs resume {}` resumes it", run.id);
@@ -120,7 +120,7 @@ impl Machine {
 
     fn resume(&mut self, run: Option<RunId>, drop: bool, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.under_way(run)?;
-        if !matches!(session.lifecycle, Lifecycle::Suspended(_)) {
+        if !matches!(session.conversation.lifecycle, Lifecycle::Suspended(_)) {
             return Err(state_refusal(session, "it is not paused"));
         }
         self.emit(Resumed {}, moment.now);
@@ -151,7 +151,7 @@ impl Machine {
         moment: Moment,
     ) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        if matches!(session.lifecycle, Lifecycle::Error { .. }) {
+        if matches!(session.conversation.lifecycle, Lifecycle::Error { .. }) {
             return Err(state_refusal(session, "its run needs a human; `limulus resume KEY --force` resumes it"));
         }
         if session.is_recovering() {
@@ -176,7 +176,7 @@ impl Machine {
     /// Starts a new conversation: at once, or when the active run has ended.
     fn reset(&mut self, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        match &session.lifecycle {
+        match &session.conversation.lifecycle {
             Lifecycle::Terminated => {
                 return Err(state_refusal(session, "it was terminated; use another session key"));
             }
@@ -199,8 +199,9 @@ impl Machine {
     /// Changes one setting of the session; all of them are recorded.
     fn override_one(&mut self, change: Override, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        let (thinking, verbose, queue_mode) = (session.thinking, session.verbose, session.queue_mode);
-        let (model, interrupt) = (session.model.clone(), session.interrupt);
+        let (thinking, verbose, queue_mode) =
+            (session.account.thinking, session.account.verbose, session.account.queue_mode);
+        let (model, interrupt) = (session.account.model.clone(), session.account.interrupt);
         let set = OverrideSet { model, thinking, verbose, queue_mode, interrupt };
         let set = match change {
             Override::Model(model) => OverrideSet { model, ..set },
@@ -215,7 +216,9 @@ impl Machine {
 
     fn terminate(&mut self, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        if matches!(session.lifecycle, Lifecycle::Terminated) || session.is_active() && session.is_terminating() {
+        if matches!(session.conversation.lifecycle, Lifecycle::Terminated)
+            || session.is_active() && session.is_terminating()
+        {
             return Ok(Acknowledgement::Done);
         }
         self.clear(moment);
@@ -225,9 +228,10 @@ impl Machine {
 
     fn terminate_idle(&mut self, before: Timestamp, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        let rests =
-            matches!(session.lifecycle, Lifecycle::Idle) && session.queue.is_empty() && session.processes.is_empty();
-        if !rests || session.last_activity >= before {
+        let rests = matches!(session.conversation.lifecycle, Lifecycle::Idle)
+            && session.conversation.queue.is_empty()
+            && session.account.processes.is_empty();
+        if !rests || session.account.last_activity >= before {
             return Err(state_refusal(session, "it is active, or was active recently"));
         }
         self.change_lifecycle(LifecycleKind::Terminated, LifecycleCause::IdleTimeout, moment);
@@ -239,7 +243,7 @@ impl Machine {
         let Some(session) = self.session.as_ref().filter(|session| session.run().is_some()) else {
             return self.end_session(moment);
         };
-        match session.lifecycle {
+        match session.conversation.lifecycle {
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
             Lifecycle::Error { .. } => {
                 self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
@@ -258,7 +262,7 @@ impl Machine {
     }
 
     pub(super) fn change_lifecycle(&mut self, to: LifecycleKind, cause: LifecycleCause, moment: Moment) {
-        let Some(from) = self.session.as_ref().map(|session| session.lifecycle.kind()) else { return };
+        let Some(from) = self.session.as_ref().map(|session| session.conversation.lifecycle.kind()) else { return };
         self.emit(LifecycleChanged::by(cause, from, to), moment.now);
     }
 }
@@ -280,5 +284,5 @@ pub(super) fn no_session() -> Refusal {
 }
 
 pub(super) fn state_refusal(session: &Session, reason: &str) -> Refusal {
-    Refusal::State { state: session.lifecycle.kind().name().to_owned(), reason: reason.to_owned() }
+    Refusal::State { state: session.conversation.lifecycle.kind().name().to_owned(), reason: reason.to_owned() }
 }

@@ -77,7 +77,8 @@ impl Machine {
             CompactionCause::Again
         };
         // The request to write down what must not be lost is sent first, if there is space for it.
-        let is_asked = self.session.as_ref().is_some_and(|session| session.transcript.flush() == Flush::Asked);
+        let is_asked =
+            self.session.as_ref().is_some_and(|session| session.conversation.transcript.flush() == Flush::Asked);
         (self.request_tokens(candidate) > if is_asked { most } else { threshold }).then_some(cause)
     }
 
@@ -87,7 +88,7 @@ impl Machine {
         let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return false };
         let Some(Window { flush: Some(from), most, .. }) = self.window(candidate) else { return false };
         let compaction = &run.counts.candidates.compaction;
-        let is_first = session.transcript.flush() == Flush::Not
+        let is_first = session.conversation.transcript.flush() == Flush::Not
             && (compaction.compaction_step, compaction.history) == <_>::default();
         let tokens = self.request_tokens(candidate);
         let may_call = !matches!(run.budget.wrap_up, WrapUp::Closing | WrapUp::Closed);
@@ -102,7 +103,7 @@ impl Machine {
     fn plan(&self, candidate: u32) -> Option<Plan> {
         let session = self.session.as_ref()?;
         let run = session.run()?;
-        let (compaction, transcript) = (&run.counts.candidates.compaction, &session.transcript);
+        let (compaction, transcript) = (&run.counts.candidates.compaction, &session.conversation.transcript);
         let keep = compaction.keep(self.window(candidate)?);
         let mut ways =
             CompactionStep::ALL.into_iter().filter(|compaction_step| *compaction_step >= compaction.compaction_step);
@@ -114,7 +115,7 @@ impl Machine {
     /// A summary on the user's request: of at least two thirds.
     fn plan_of_request(&self, candidate: u32) -> Option<Plan> {
         let session = self.session.as_ref()?;
-        let transcript = &session.transcript;
+        let transcript = &session.conversation.transcript;
         let keep = self.window(candidate)?.keep.min(transcript.tokens() / 3);
         Some((
             CompactionStep::Summarise,
@@ -267,16 +268,16 @@ impl Machine {
     /// The effect of a summary: from where messages are kept, which earlier ones, and the tokens before and after.
     fn replaced(&self, cut: usize, summary: &Content) -> Option<(Seq, Vec<MessageId>, u64, u64)> {
         let session = self.session.as_ref()?;
-        let transcript = &session.transcript;
+        let transcript = &session.conversation.transcript;
         let pinned = transcript.pinned(cut, &session.run()?.inputs);
-        let kept_from = transcript.kept_from(cut, Seq(session.head.0 + 1));
+        let kept_from = transcript.kept_from(cut, Seq(session.account.head.0 + 1));
         let before = transcript.tokens();
         let after = before - transcript.dropped(cut, &pinned) + summary.body.tokens + MESSAGE_TOKENS;
         Some((kept_from, pinned, before, after))
     }
 
     fn results_truncated(&mut self, effect: EffectId, results: Vec<(CallId, Content)>, moment: Moment) {
-        let Some(transcript) = self.session.as_ref().map(|session| &session.transcript) else { return };
+        let Some(transcript) = self.session.as_ref().map(|session| &session.conversation.transcript) else { return };
         let long: Vec<_> = transcript.items().iter().filter_map(Item::long_result).collect();
         let gain = |(call, cut): &(CallId, Content)| {
             let (_, whole) = long.iter().find(|(of, _)| of == call)?;
@@ -302,14 +303,16 @@ impl Machine {
         moment: Moment,
     ) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        match &session.lifecycle {
+        match &session.conversation.lifecycle {
             Lifecycle::Active(run) | Lifecycle::Suspended(run) if run.ending.is_none() => {
                 let focus = (!focus.bytes.is_empty()).then(|| self.keep(focus));
                 self.emit(CompactionAsked { focus }, moment.now);
                 self.advance(moment);
                 Ok(Acknowledgement::Done)
             }
-            Lifecycle::Ready | Lifecycle::Idle if session.queue.is_empty() && !has_history(&session.transcript) => {
+            Lifecycle::Ready | Lifecycle::Idle
+                if session.conversation.queue.is_empty() && !has_history(&session.conversation.transcript) =>
+            {
                 Err(state_refusal(session, NOTHING_TO_SUMMARISE))
             }
             Lifecycle::Active(_)
@@ -342,7 +345,7 @@ impl Machine {
         if session.run().is_some() {
             return Err(state_refusal(session, "its run must have ended first; `limulus runs wait`"));
         }
-        if session.transcript.compaction() != Some(compaction) || restored.is_empty() {
+        if session.conversation.transcript.compaction() != Some(compaction) || restored.is_empty() {
             return Err(state_refusal(session, "there is no compaction to undo"));
         }
         self.emit(Uncompacted { compaction, restored }, moment.now);

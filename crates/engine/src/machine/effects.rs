@@ -14,9 +14,9 @@ use crate::state::{
 impl Machine {
     /// All wanted effects, each with a stable id.
     pub(super) fn wanted(&self) -> Vec<Effect> {
-        let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return vec![] };
+        let Some(session) = self.session.as_ref().filter(|session| !session.account.closed) else { return vec![] };
         let mut wanted: Vec<Effect> = session.next_up().map(|head| Effect::lane(head.message)).into_iter().collect();
-        match &session.lifecycle {
+        match &session.conversation.lifecycle {
             Lifecycle::Active(run) => {
                 wanted.extend(request(session, run));
                 wanted.extend(calls(session, run, !run.waits_for_lane()));
@@ -33,10 +33,10 @@ impl Machine {
             | Lifecycle::Recovering { run: None }
             | Lifecycle::Terminated => {}
         }
-        wanted.extend(session.processes.iter().filter_map(process));
-        wanted.extend(session.undo.map(|undo| Effect::Undo { id: undo.effect, plan: undo.plan }));
+        wanted.extend(session.account.processes.iter().filter_map(process));
+        wanted.extend(session.account.undo.map(|undo| Effect::Undo { id: undo.effect, plan: undo.plan }));
         wanted.extend(erasure(session));
-        wanted.extend(session.pending_reports.iter().cloned().map(Effect::report));
+        wanted.extend(session.account.pending_reports.iter().cloned().map(Effect::report));
         wanted
     }
 
@@ -78,7 +78,7 @@ impl Machine {
     pub(super) fn wants(&self, effect: EffectId) -> bool {
         let is_it = |phase: &Phase| matches!(phase, Phase::Streaming(stream) if stream.sent.request == effect);
         let streaming = self.phase().is_some_and(is_it);
-        let active = self.session.as_ref().is_some_and(|session| session.is_active() && !session.closed);
+        let active = self.session.as_ref().is_some_and(|session| session.is_active() && !session.account.closed);
         active && streaming || self.wanted().iter().any(|wanted| wanted.id() == effect)
     }
 }
@@ -112,7 +112,7 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
         | Phase::Error { .. }
         | Phase::Retry { .. } => return None,
     };
-    let prompt = run.prompt.filter(|_| sent.epoch == session.epoch)?;
+    let prompt = run.prompt.filter(|_| sent.epoch == session.account.epoch)?;
     let Counters { candidate, lowered: thinking, .. } = run.counts.candidates;
     Some(Effect::Request { id: sent.request, candidate, thinking, prompt, items: sent.items })
 }
@@ -144,7 +144,7 @@ fn erasure(session: &Session) -> Option<Effect> {
 /// The calls that are frozen while the run is paused.
 fn frozen<'a>(session: &'a Session, run: &'a Run) -> impl Iterator<Item = Effect> + 'a {
     let freezes = run.pause.is_some_and(|pause| pause.freeze);
-    let started = |call: &&Call| matches!(call.stage, Stage::Started { epoch } if epoch == session.epoch);
+    let started = |call: &&Call| matches!(call.stage, Stage::Started { epoch } if epoch == session.account.epoch);
     let started = move |call: &&Call| freezes && started(call);
     run.step.calls.iter().filter(started).map(|call| Effect::FreezeCall {
         id: call.effect(EffectKind::FreezeCall),
@@ -163,7 +163,9 @@ fn calls(session: &Session, run: &Run, active: bool) -> Vec<Effect> {
             Stage::Guarding if active && has_turn(calls, at) => {
                 Some(Effect::CheckCall { id: call.effect(EffectKind::CheckCall), call: id })
             }
-            Stage::Started { epoch } if *epoch == session.epoch => Some(Effect::RunCall { id: started, call: id }),
+            Stage::Started { epoch } if *epoch == session.account.epoch => {
+                Some(Effect::RunCall { id: started, call: id })
+            }
             Stage::Ending { why } => {
                 Some(Effect::EndCall { id: call.effect(EffectKind::EndCall), call: id, started, why: *why })
             }

@@ -81,11 +81,11 @@ impl Machine {
         let stop_reason = run.step.stop_reason.or(part).filter(|_| outcome == Outcome::Completed);
         let (run, text, usage) = (run.id, run.step.segments.clone(), run.usage);
         self.miss_steers(moment);
-        let head = self.session.as_ref().map(|session| session.head);
+        let head = self.session.as_ref().map(|session| session.account.head);
         let checkpoint = head.filter(|_| outcome == Outcome::Interrupted);
         let compacted = self.phase().is_some_and(|phase| matches!(phase, Phase::Compacting(_)));
         let compacted = compacted && outcome == Outcome::Completed;
-        let verbose = self.session.as_ref().is_some_and(|session| session.verbose == Some(true));
+        let verbose = self.session.as_ref().is_some_and(|session| session.account.verbose == Some(true));
         let ended = RunEnded { run, outcome, failure, text, usage, checkpoint, stop_reason, compacted, verbose };
         self.emit(ended.clone(), moment.now);
         if mutant!(TerminalTwice) {

@@ -14,21 +14,22 @@ impl Machine {
     /// not begun again; one that failed is.
     pub(super) fn delete(&mut self, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        let key = &session.key;
-        let rests = matches!(session.lifecycle, Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated);
+        let key = &session.account.key;
+        let rests =
+            matches!(session.conversation.lifecycle, Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated);
         let reason = if !rests {
             format!("a run of it is unfinished; wait for its end, or `limulus runs abort --session {key}` ends it")
-        } else if !session.queue.is_empty() {
+        } else if !session.conversation.queue.is_empty() {
             format!("a message waits in it; `limulus queue clear {key}` cancels it")
-        } else if !session.processes.iter().all(Process::is_ended) {
+        } else if !session.account.processes.iter().all(Process::is_ended) {
             format!("a command of it runs in the background; `limulus sessions show {key}` shows it")
-        } else if session.undo.is_some() {
+        } else if session.account.undo.is_some() {
             "its files are being restored; try again in a moment".to_owned()
         } else if session.due_erasure().is_some() {
             return Ok(Acknowledgement::Done);
         } else {
-            let ordinal = session.erasures + 1;
-            let erasure = EffectId { run: RunId(session.id.0), kind: EffectKind::Erase, ordinal, try_no: 1 };
+            let ordinal = session.account.erasures + 1;
+            let erasure = EffectId { run: RunId(session.account.id.0), kind: EffectKind::Erase, ordinal, try_no: 1 };
             let deleted =
                 SessionLabelled { title: None, visibility: Some(Visibility::Deleted), erasure: Some(erasure) };
             self.emit(deleted, moment.now);

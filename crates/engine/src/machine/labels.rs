@@ -16,7 +16,7 @@ impl Machine {
         moment: Moment,
     ) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        if session.visibility == Visibility::Deleted {
+        if session.account.visibility == Visibility::Deleted {
             return Err(state_refusal(session, "its conversation was deleted; the next message begins a new one"));
         }
         let title = title.map(|title| self.keep(title));

@@ -122,8 +122,10 @@ impl Machine {
     /// Whether nothing happens to the session until a command arrives: no run is active, paused or recovered, no effect is wanted,
     /// no timer is armed. A machine that is rebuilt from its journal then equals this one.
     pub fn is_idle(&self) -> bool {
-        let rests = |session: &Session| match session.lifecycle {
-            Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Error { .. } | Lifecycle::Terminated => !session.closed,
+        let rests = |session: &Session| match session.conversation.lifecycle {
+            Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Error { .. } | Lifecycle::Terminated => {
+                !session.account.closed
+            }
             Lifecycle::Initializing | Lifecycle::Active(_) | Lifecycle::Suspended(_) | Lifecycle::Recovering { .. } => {
                 false
             }
@@ -175,7 +177,7 @@ impl Decide for Machine {
 
     fn deadline(&self) -> Option<Timestamp> {
         let session = self.session.as_ref()?;
-        if session.closed {
+        if session.account.closed {
             return None;
         }
         self.timers(session).into_iter().map(|(at, _)| at).min()
@@ -207,7 +209,13 @@ impl Decide for Machine {
             debug_assert_eq!(session.check().err().filter(|_| self.fault.is_none()), None);
             open.touched.rows(session, self.settings.as_deref(), &mut self.recorded_row)
         };
-        Some(Batch { session: session.id, branch: session.branch, records: open.records, bodies: open.bodies, views })
+        Some(Batch {
+            session: session.account.id,
+            branch: session.account.branch,
+            records: open.records,
+            bodies: open.bodies,
+            views,
+        })
     }
 }
 
@@ -240,7 +248,8 @@ impl Machine {
     fn emit(&mut self, event: impl Into<Event>, at: Timestamp) {
         let event = event.into();
         let Some(session) = self.session.as_mut().filter(|_| self.fault.is_none()) else { return };
-        let (from, life, waited) = (session.run_state(), session.lifecycle.kind(), session.waits_outside());
+        let (from, life, waited) =
+            (session.run_state(), session.conversation.lifecycle.kind(), session.waits_outside());
         self.open.touched.note(session, self.settings.as_deref(), &event, at);
         session.apply(&event, at);
         let to = if matches!(event, Event::RunEnded(_)) { RunState::Completed } else { session.run_state() };
@@ -248,7 +257,7 @@ impl Machine {
         if !edge_allowed(&event, trigger, from, to) {
             return self.broken(IllegalEdge { from: from.name(), event: event.kind(), to: to.name() });
         }
-        let changed = session.lifecycle.kind();
+        let changed = session.conversation.lifecycle.kind();
         if (session.run_state(), changed) != (from, life) {
             self.open.passed.push((session.run_state(), changed, session.flags()));
         }
@@ -295,7 +304,7 @@ impl Machine {
             return;
         }
         let seq = match (&self.session, event.progress()) {
-            (Some(session), None) => Some(session.head),
+            (Some(session), None) => Some(session.account.head),
             _ => None,
         };
         self.open.records.push(Record { seq, at, event });

@@ -30,7 +30,9 @@ impl Machine {
 
     /// What was in flight becomes what must be looked up or sent again. Returns whether the run may continue.
     fn take_over(&mut self, epoch: Epoch, moment: Moment) -> bool {
-        let Some(last_activity) = self.session.as_ref().map(|session| session.last_activity) else { return false };
+        let Some(last_activity) = self.session.as_ref().map(|session| session.account.last_activity) else {
+            return false;
+        };
         self.emit(Opened { epoch, last_activity }, moment.now);
         self.interrupt_stream(InterruptCause::Crash, moment);
         self.lose_calls(moment);

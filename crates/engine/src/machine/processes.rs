@@ -34,7 +34,7 @@ impl Machine {
         self.emit(ProcessEnded { process, outcome, how }, moment.now);
         let Some(session) = &self.session else { return };
         let mut ended: Vec<_> =
-            session.processes.iter().filter_map(|process| Some((ended_at(process)?, process))).collect();
+            session.account.processes.iter().filter_map(|process| Some((ended_at(process)?, process))).collect();
         ended.sort_by_key(|(at, _)| *at);
         let many = ended.len().saturating_sub(ENDED_PROCESSES);
         let oldest: Vec<EffectId> = ended[..many].iter().map(|(_, process)| process.effect).collect();
@@ -50,7 +50,7 @@ impl Machine {
 
     /// Ends all running processes.
     pub(super) fn end_processes(&mut self, moment: Moment) {
-        let processes = self.session.as_ref().map(|session: &Session| &session.processes).into_iter().flatten();
+        let processes = self.session.as_ref().map(|session: &Session| &session.account.processes).into_iter().flatten();
         let running = processes.filter(|process| process.state == ProcessState::Running);
         let running: Vec<EffectId> = running.map(|process| process.effect).collect();
         for process in running {

@@ -65,7 +65,7 @@ impl Machine {
         for LineageSegment { branch, entries } in line.segments {
             for record in entries {
                 machine.enter(branch, &record.event)?;
-                let expected = Seq(machine.session.as_ref().map_or(0, |session| session.head.0) + 1);
+                let expected = Seq(machine.session.as_ref().map_or(0, |session| session.account.head.0) + 1);
                 match record.seq {
                     None => machine.apply(&record.event, record.at),
                     Some(seq) if seq == expected => machine.fold(&record)?,
@@ -84,8 +84,10 @@ impl Machine {
 
     /// Continues in the branch of the next entry; a new branch must begin exactly here.
     fn enter(&mut self, branch: BranchId, next: &Event) -> Result<(), RecoverError> {
-        let Some(session) = self.session.as_mut().filter(|session| session.branch != branch) else { return Ok(()) };
-        if !matches!(next, Event::Forked(e) if (e.parent, e.at) == (session.branch, session.head)) {
+        let Some(session) = self.session.as_mut().filter(|session| session.account.branch != branch) else {
+            return Ok(());
+        };
+        if !matches!(next, Event::Forked(e) if (e.parent, e.at) == (session.account.branch, session.account.head)) {
             return Err(RecoverError::Fork { branch });
         }
         session.enter(branch);
@@ -107,7 +109,7 @@ impl Machine {
         let taken = record.event.trigger().filter(|_| from != RunState::Idle);
         match taken {
             Some(trigger) if !transitions::allowed(from, trigger, to) => {
-                Err(RecoverError::Edge { seq: session.head, event: record.event.kind(), from, to })
+                Err(RecoverError::Edge { seq: session.account.head, event: record.event.kind(), from, to })
             }
             _ => Ok(()),
         }

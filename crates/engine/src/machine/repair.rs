@@ -15,7 +15,7 @@ use crate::tables::limits::RECOVERIES_MS;
 impl Machine {
     pub(super) fn recover_lifecycle(&mut self, force: bool, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        match &session.lifecycle {
+        match &session.conversation.lifecycle {
             // The repair is under way already.
             Lifecycle::Recovering { .. } if force => Ok(Acknowledgement::Done),
             Lifecycle::Error { .. } if force => {
@@ -73,7 +73,7 @@ impl Machine {
     /// The run cannot continue and is held. A session without a run is not affected.
     pub(super) fn escalate(&mut self, failure: Failure, repair: RepairPolicy, moment: Moment) {
         let Some(session) = &self.session else { return };
-        match session.lifecycle {
+        match session.conversation.lifecycle {
             Lifecycle::Active(_) => {}
             // A run is held from `active` only: there it is again, with nothing done.
             Lifecycle::Recovering { .. } => self.end_recovery(moment),
@@ -91,7 +91,7 @@ impl Machine {
             | Lifecycle::Terminated => return,
         }
         let Some(session) = self.session.as_ref().filter(|session| session.is_active()) else { return };
-        let remedy = format!("limulus resume {} --force", session.key);
+        let remedy = format!("limulus resume {} --force", session.account.key);
         self.interrupt_stream(InterruptCause::Crash, moment);
         let next = self.next_attempt(repair, moment);
         let (from, to) = (LifecycleKind::Active, LifecycleKind::Error);

@@ -156,8 +156,8 @@ impl Machine {
 
     /// The owner shuts down in order: an open stream is interrupted and sealed, commands are left to their supervisors.
     fn closing(&mut self, moment: Moment) {
-        let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return };
-        let epoch = session.epoch;
+        let Some(session) = self.session.as_ref().filter(|session| !session.account.closed) else { return };
+        let epoch = session.account.epoch;
         self.interrupt_stream(InterruptCause::Shutdown, moment);
         self.emit(Closed { epoch }, moment.now);
     }

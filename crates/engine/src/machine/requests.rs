@@ -20,7 +20,7 @@ impl Machine {
     /// Sends the request that the transcript stands for now: the same request is a new try, another one a new number.
     pub(super) fn send_request(&mut self, moment: Moment) {
         let Some(session) = &self.session else { return };
-        if let Err(unpaired) = session.transcript.check_new() {
+        if let Err(unpaired) = session.conversation.transcript.check_new() {
             let message = format!("the history is not valid, so it was not sent: {unpaired}; this is a bug in limulus");
             let failure = Failure::new(FailureClass::Refused, message);
             return self.emit(Failed { request: None, failure, text: None }, moment.now);
@@ -42,14 +42,14 @@ impl Machine {
         let tokens = self.request_tokens(candidate);
         let Some(session) = &self.session else { return };
         let Some(run) = session.run() else { return };
-        let items = session.transcript.items().len() as u32;
+        let items = session.conversation.transcript.items().len() as u32;
         let (ordinal, try_no, _) = run.counts.request;
         let request = if self.is_sent_again() {
             run.effect(EffectKind::Request, ordinal, try_no + 1)
         } else {
             run.effect(EffectKind::Request, ordinal + 1, 1)
         };
-        let (epoch, probe) = (session.epoch, run.counts.candidates.is_probe(candidate));
+        let (epoch, probe) = (session.account.epoch, run.counts.candidates.is_probe(candidate));
         let reserved = self.reserved(candidate, tokens, moment).filter(|_| !mutant!(BudgetNotReserved));
         self.emit(RequestSent { request, epoch, candidate, items, tokens, probe, reserved }, moment.now);
     }
@@ -58,7 +58,7 @@ impl Machine {
     pub(super) fn is_sent_again(&self) -> bool {
         let Some(session) = &self.session else { return false };
         let (ordinal, _, sent_items) = session.run().map_or((0, 0, 0), |run| run.counts.request);
-        ordinal > 0 && sent_items == session.transcript.items().len() as u32
+        ordinal > 0 && sent_items == session.conversation.transcript.items().len() as u32
     }
 
     /// Whether the next request asks for the rest of an answer.
@@ -92,7 +92,7 @@ impl Machine {
 
     /// Resends a request that was in flight when its process died or the run was paused, and that had no byte yet.
     pub(super) fn send_again(&mut self, moment: Moment) {
-        let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
+        let run = self.session.as_ref().filter(|session| !session.account.closed).and_then(Session::run);
         let run = run.filter(|run| run.ending.is_none());
         if run.is_some_and(|run| matches!(run.phase, Phase::Compacting(Some(_)))) {
             return self.check_summary(moment);

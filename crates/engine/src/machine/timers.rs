@@ -11,7 +11,7 @@ use crate::tables::timers::Timer;
 pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>) -> Vec<(Timestamp, Timer)> {
     let gathered = session.gathering_until().map(|at| (at, Timer::GroupDue));
     let mut armed: Vec<_> = process_times(session).chain(gathered).collect();
-    match &session.lifecycle {
+    match &session.conversation.lifecycle {
         Lifecycle::Active(run) => {
             let own = run_time(run, limits, ending_from).into_iter().chain(stall_time(session, run, limits));
             let phase = own.chain(phase_times(run, limits));
@@ -32,7 +32,7 @@ pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>)
 }
 
 fn process_times(session: &Session) -> impl Iterator<Item = (Timestamp, Timer)> + '_ {
-    let running = session.processes.iter().filter(|process| process.state == ProcessState::Running);
+    let running = session.account.processes.iter().filter(|process| process.state == ProcessState::Running);
     running.map(|process| (process.until, Timer::ProcessLimit(process.effect)))
 }
 
@@ -53,7 +53,7 @@ fn run_time(run: &Run, limits: &Limits, ending_from: Option<Timestamp>) -> Optio
 /// waits, its clock stands still.
 fn stall_time(session: &Session, run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
     let (since, stall_ms) = run.clock.since.filter(|_| run.ending.is_none()).zip(limits.stall_ms)?;
-    let quiet = since.max(session.last_activity).plus(stall_ms);
+    let quiet = since.max(session.account.last_activity).plus(stall_ms);
     // A call that asked for more time has it, even if it says nothing.
     let asked = started(run).filter(|call| call.timeout_ms.is_some()).filter_map(|call| call.limit_at(limits));
     Some((asked.fold(quiet, Timestamp::max), Timer::Stall))

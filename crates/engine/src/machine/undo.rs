@@ -19,18 +19,19 @@ impl Machine {
         moment: Moment,
     ) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        if session.undo.is_some() {
+        if session.account.undo.is_some() {
             return Err(state_refusal(session, "its files are being restored already; try again in a moment"));
         }
         if session.due_erasure().is_some() {
             return Err(state_refusal(session, "its conversation is being erased; the next message begins a new one"));
         }
-        let rests = matches!(session.lifecycle, Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated);
+        let rests =
+            matches!(session.conversation.lifecycle, Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated);
         if !rests || session.head().is_some() {
             let reason = "a run of it is unfinished; wait for its end, or `limulus runs abort` it";
             return Err(state_refusal(session, reason));
         }
-        let undo = EffectId { run, kind: EffectKind::Undo, ordinal: session.undos + 1, try_no: 1 };
+        let undo = EffectId { run, kind: EffectKind::Undo, ordinal: session.account.undos + 1, try_no: 1 };
         let plan = self.keep(plan);
         self.emit(UndoStarted { undo, run, redo, plan }, moment.now);
         Ok(Acknowledgement::Done)

@@ -28,9 +28,9 @@ impl Session {
             let reserve = configured.reserves.run;
             ScopeBudget { scope: Scope::Run, allowance, reserve, charged: run.charged(at) }
         });
-        let before = Charged { spent: self.spent, reserved: Spent::default() };
+        let before = Charged { spent: self.account.spent, reserved: Spent::default() };
         let charged = of_run.map_or(before, |of_run| before.and(&of_run.charged));
-        let allowance = self.allowance.or(configured.session);
+        let allowance = self.account.allowance.or(configured.session);
         let reserve = configured.reserves.session;
         of_run.into_iter().chain([ScopeBudget { scope: Scope::Session, allowance, reserve, charged }]).collect()
     }

@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::session::Session;
+use super::conversation::Conversation;
+use super::session::{Lifecycle, Session};
 use crate::event::{ErasureEnded, SessionLabelled, Visibility};
 use crate::ids::{BranchId, EffectId, Epoch, Seq, Timestamp};
 
@@ -32,41 +33,48 @@ pub struct FailedErasure {
 impl Session {
     /// The erasure that this owner is to carry out: it waits for no other attempt.
     pub fn due_erasure(&self) -> Option<&Erasure> {
-        let failed_here = |erasure: &Erasure| erasure.failed.as_ref().is_some_and(|failed| failed.epoch == self.epoch);
-        self.erasure.as_ref().filter(|erasure| !failed_here(erasure))
+        let failed_here =
+            |erasure: &Erasure| erasure.failed.as_ref().is_some_and(|failed| failed.epoch == self.account.epoch);
+        self.account.erasure.as_ref().filter(|erasure| !failed_here(erasure))
     }
 
     /// Why the last attempt of this owner to erase a deleted conversation failed.
     pub fn failed_erasure(&self) -> Option<&str> {
-        let failed = self.erasure.as_ref()?.failed.as_ref()?;
-        (failed.epoch == self.epoch).then_some(failed.why.as_str())
+        let failed = self.account.erasure.as_ref()?.failed.as_ref()?;
+        (failed.epoch == self.account.epoch).then_some(failed.why.as_str())
+    }
+
+    /// Another conversation takes the place of the one that is deleted; the account goes on.
+    fn begin_conversation(&mut self, at: Timestamp) {
+        let next = Conversation::new(Lifecycle::Initializing);
+        let deleted = std::mem::replace(&mut self.conversation, next);
+        self.conversation = deleted.after_deletion(at);
     }
 
     /// Of a deleted conversation nothing is left that names its content but receipts and the entries themselves.
     pub(super) fn session_labelled(&mut self, e: &SessionLabelled, at: Timestamp) {
         if let Some(title) = e.title {
-            self.title = Some(title).filter(|title| title.bytes > 0);
+            self.conversation.title = Some(title).filter(|title| title.bytes > 0);
         }
-        self.visibility = e.visibility.unwrap_or(self.visibility);
+        self.account.visibility = e.visibility.unwrap_or(self.account.visibility);
         if e.visibility == Some(Visibility::Deleted) {
-            self.transcript.reset();
-            self.dropped.clear();
-            (self.title, self.begun_at) = (None, Some(at));
+            self.begin_conversation(at);
         }
         // An earlier erasure that failed is a part of this one.
         if let Some(effect) = e.erasure {
-            self.erasures = self.erasures.max(effect.ordinal);
-            self.erasure = Some(Erasure { effect, branch: self.branch, until: self.head, failed: None });
+            self.account.erasures = self.account.erasures.max(effect.ordinal);
+            self.account.erasure =
+                Some(Erasure { effect, branch: self.account.branch, until: self.account.head, failed: None });
         }
     }
 
     pub(super) fn erasure_ended(&mut self, e: &ErasureEnded) {
-        let epoch = self.epoch;
-        match (&mut self.erasure, &e.failure) {
+        let epoch = self.account.epoch;
+        match (&mut self.account.erasure, &e.failure) {
             (Some(erasure), Some(why)) if erasure.effect == e.erasure => {
                 erasure.failed = Some(FailedErasure { epoch, why: why.clone() });
             }
-            (Some(erasure), None) if erasure.effect == e.erasure => self.erasure = None,
+            (Some(erasure), None) if erasure.effect == e.erasure => self.account.erasure = None,
             (Some(_) | None, _) => {}
         }
     }

@@ -46,12 +46,12 @@ impl Flags {
 impl Session {
     /// The flags of this state.
     pub fn flags(&self) -> Flags {
-        let trouble = matches!(self.lifecycle, Lifecycle::Error { .. });
+        let trouble = matches!(self.conversation.lifecycle, Lifecycle::Error { .. });
         let run = self.run();
         let failing = run.is_some_and(|run| matches!(run.phase, Phase::Error { .. } | Phase::Retry { .. }));
         let lost = run.is_some_and(|run| run.step.calls.iter().any(|call| call.stage == Stage::Lost));
         let without_run = Flags { has_error: trouble || failing, needs_recovery: trouble || lost, ..Flags::default() };
-        match &self.lifecycle {
+        match &self.conversation.lifecycle {
             Lifecycle::Active(run) => active(run, without_run),
             Lifecycle::Ready | Lifecycle::Idle => Flags { is_waiting: self.head().is_some(), ..without_run },
             Lifecycle::Initializing

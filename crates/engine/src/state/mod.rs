@@ -1,10 +1,12 @@
 //! What a session is at one point of its journal. Plain data: `apply` folds events into it, everything else only reads.
 
+mod account;
 mod apply;
 mod blocks;
 mod budgets;
 mod call;
 mod compaction;
+mod conversation;
 mod counters;
 mod erasure;
 mod flags;
@@ -20,9 +22,11 @@ mod snapshot;
 mod transcript;
 mod undo;
 
+pub use account::SessionAccount;
 pub use blocks::{Block, BlockList, BlockOf, Blocks};
 pub use call::{Call, Stage};
 pub use compaction::{CompactionProgress, Flush, History};
+pub use conversation::Conversation;
 pub use counters::{Cooling, Counters};
 pub use erasure::{Erasure, FailedErasure};
 pub use flags::Flags;
@@ -40,3 +44,8 @@ pub use session::{Lifecycle, RecoveryAttempt, Session};
 pub use snapshot::{InvalidSnapshot, STATE_VERSION};
 pub use transcript::{Counted, Item, ItemAt, ItemCall, Transcript, Unpaired};
 pub use undo::Undo;
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}

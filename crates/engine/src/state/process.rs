@@ -84,7 +84,7 @@ impl Process {
 impl Session {
     /// The process that this effect started, as long as it is listed.
     pub fn process(&self, effect: EffectId) -> Option<&Process> {
-        self.processes.iter().find(|process| process.effect == effect)
+        self.account.processes.iter().find(|process| process.effect == effect)
     }
 
     pub(super) fn process_adopted(&mut self, e: &ProcessAdopted) {
@@ -93,11 +93,11 @@ impl Session {
             effect: e.process,
             call: e.call,
             arguments: call.arguments,
-            started_at: call.started_at.unwrap_or(self.last_activity),
+            started_at: call.started_at.unwrap_or(self.account.last_activity),
             until: e.until,
             state: ProcessState::Running,
         };
-        self.processes.push(process);
+        self.account.processes.push(process);
     }
 
     pub(super) fn process_ending(&mut self, e: &ProcessEnding) {
@@ -110,7 +110,7 @@ impl Session {
 
     fn change_process(&mut self, effect: EffectId, state: ProcessState) {
         let open = |process: &&mut Process| process.effect == effect && !process.is_ended();
-        if let Some(process) = self.processes.iter_mut().find(open) {
+        if let Some(process) = self.account.processes.iter_mut().find(open) {
             process.state = state;
         }
     }

@@ -140,8 +140,9 @@ impl Message {
 impl Session {
     /// The next run's start, whether it may start yet or not; none while a run is unfinished.
     pub fn head(&self) -> Option<&Queued> {
-        let is_free = matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.run_in_transition.is_none();
-        self.queue.iter().find(|queued| is_free && !queued.is_extra())
+        let is_free = matches!(self.conversation.lifecycle, Lifecycle::Ready | Lifecycle::Idle)
+            && self.conversation.run_in_transition.is_none();
+        self.conversation.queue.iter().find(|queued| is_free && !queued.is_extra())
     }
 
     /// The message that starts the next run, when one can start; none while files are restored or a conversation is erased.
@@ -158,7 +159,7 @@ impl Session {
 
     /// Whether this run is unfinished, or belongs to a waiting message.
     pub fn knows_run(&self, run: RunId) -> bool {
-        let queued = self.queue.iter().any(|queued| RunId::from(queued.message) == run);
+        let queued = self.conversation.queue.iter().any(|queued| RunId::from(queued.message) == run);
         queued || self.run().is_some_and(|known| known.id == run)
     }
 
@@ -169,14 +170,15 @@ impl Session {
         let early = mutant!(SteerEarly);
         let joins = |queued: &&Queued| early && queued.leg == Leg::Steer && queued.message != head.message;
         let in_group = |queued: &&Queued| queued.leg == Leg::Collect && group.contains(&queued.message);
-        let taken = self.queue.iter().filter(|queued| *queued == head || joins(queued) || in_group(queued));
+        let taken =
+            self.conversation.queue.iter().filter(|queued| *queued == head || joins(queued) || in_group(queued));
         taken.map(|queued| queued.message).collect()
     }
 
     /// The messages of the group at the head, if one is there: complete, or as far as it has come.
     pub(crate) fn group(&self) -> Vec<MessageId> {
         let Some(head) = self.head().filter(|head| head.leg == Leg::Collect) else { return vec![] };
-        let others = self.queue.iter().filter(|queued| queued.leg != Leg::Steer);
+        let others = self.conversation.queue.iter().filter(|queued| queued.leg != Leg::Steer);
         let across = mutant!(GroupAcross);
         let group = others.filter(|queued| !across || queued.leg == Leg::Collect);
         let group = group.take_while(|queued| queued.leg == Leg::Collect && queued.is_gathered == head.is_gathered);
@@ -188,22 +190,24 @@ impl Session {
     pub fn gathering_until(&self) -> Option<Timestamp> {
         let head = self.head().filter(|head| head.leg == Leg::Collect && !head.is_gathered)?;
         let group = self.group();
-        let last = self.queue.iter().rfind(|queued| group.contains(&queued.message)).unwrap_or(head);
-        let behind = self.queue.iter().find(|queued| !group.contains(&queued.message));
+        let last = self.conversation.queue.iter().rfind(|queued| group.contains(&queued.message)).unwrap_or(head);
+        let behind = self.conversation.queue.iter().find(|queued| !group.contains(&queued.message));
         let due = last.accepted_at.plus(last.debounce_ms);
         Some(behind.map_or(due, |behind| due.min(behind.accepted_at)))
     }
 
     /// The legs that wait to join the active run, in order.
     pub(crate) fn steers(&self) -> impl Iterator<Item = &Queued> {
-        self.queue.iter().filter(|queued| queued.leg == Leg::Steer)
+        self.conversation.queue.iter().filter(|queued| queued.leg == Leg::Steer)
     }
 
     /// The estimated tokens of the next request of the active run to this candidate, with the steers that join it.
     pub fn request_tokens(&self, settings: &Settings, candidate: u32) -> u64 {
         let Some(run) = self.run() else { return 0 };
-        let known = self.transcript.request_tokens((run.settings, settings), candidate, run.prompt.as_ref());
-        let item = |queued: &Queued| Some(self.messages.get(&queued.message)?.item(queued.message, true, vec![]));
+        let known =
+            self.conversation.transcript.request_tokens((run.settings, settings), candidate, run.prompt.as_ref());
+        let item =
+            |queued: &Queued| Some(self.account.messages.get(&queued.message)?.item(queued.message, true, vec![]));
         let steers = self.steers().filter_map(item).map(|item| item.tokens()).sum();
         known.saturating_add(settings.rated(candidate, steers))
     }

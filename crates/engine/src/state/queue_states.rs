@@ -37,13 +37,13 @@ named! {
 impl Session {
     /// What a message shows; none if it was withdrawn, dropped, or does not exist.
     pub fn queue_state(&self, id: MessageId) -> Option<QueueState> {
-        let message = self.messages.get(&id)?;
+        let message = self.account.messages.get(&id)?;
         self.leg_shows(id, message, Leg::Followup)
     }
 
     /// What its other leg shows, if it has two.
     pub fn steer_state(&self, id: MessageId) -> Option<QueueState> {
-        let message = self.messages.get(&id)?;
+        let message = self.account.messages.get(&id)?;
         message.steer.and_then(|_| self.leg_shows(id, message, Leg::Steer))
     }
 
@@ -53,7 +53,7 @@ impl Session {
         if is_extra && message.leg(leg).is_taken_over(id) {
             return self.leg_shows(id, message, Leg::Followup);
         }
-        let waits = self.queue.iter().find(|queued| queued.message == id && queued.is_extra() == is_extra);
+        let waits = self.conversation.queue.iter().find(|queued| queued.message == id && queued.is_extra() == is_extra);
         let steers = message.mode == QueueMode::Steer && run != id.into() || is_extra;
         match state {
             ReceiptState::Queued => waits.map(|queued| match queued.leg {
@@ -78,7 +78,7 @@ impl Session {
 
     /// What a steer shows that waits.
     fn steer_waits(&self) -> QueueState {
-        match &self.lifecycle {
+        match &self.conversation.lifecycle {
             Lifecycle::Active(run) if run.ending.is_some() => QueueState::Interrupted,
             Lifecycle::Active(run) => match &run.phase {
                 Phase::Preparing { stage: PrepareStage::Gathering | PrepareStage::Reserving }

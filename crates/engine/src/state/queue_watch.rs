@@ -39,13 +39,14 @@ impl QueueWatch {
     pub fn at_rest() -> Self {
         let (session, branch) = (SessionId(uuid::Uuid::nil()), BranchId(uuid::Uuid::nil()));
         let created = Created { session, key: String::new(), agent: String::new(), branch };
-        let session = Session { lifecycle: Lifecycle::Idle, ..Session::created(&created, Timestamp(0)) };
+        let mut session = Session::created(&created, Timestamp(0));
+        session.conversation.lifecycle = Lifecycle::Idle;
         Self { session, open: BTreeMap::new() }
     }
 
     /// Follows this session.
     pub fn of(session: Session) -> Self {
-        let waits = session.queue.iter().map(|queued| queued.message);
+        let waits = session.conversation.queue.iter().map(|queued| queued.message);
         let runs = session.run().map(|run| run.inputs.clone()).unwrap_or_default();
         let open = waits.chain(runs).map(|id| (id, (session.queue_state(id), session.steer_state(id))));
         let open = open.filter(|(_, shown)| !is_over(*shown)).collect();
@@ -68,7 +69,7 @@ impl QueueWatch {
             let now = (self.session.queue_state(*id), self.session.steer_state(*id));
             let (queue_state, steer_state) = (now.0.filter(|_| now.0 != before.0), now.1.filter(|_| now.1 != before.1));
             *before = now;
-            let Some(message) = self.session.messages.get(id) else { continue };
+            let Some(message) = self.session.account.messages.get(id) else { continue };
             if queue_state.is_some() || steer_state.is_some() {
                 changes.push(MessageShows { message: *id, mode: message.mode, queue_state, steer_state });
             }
@@ -80,20 +81,20 @@ impl QueueWatch {
 
     /// Whether nothing waits and no run is active.
     pub fn is_idle(&self) -> bool {
-        let rests = matches!(self.session.lifecycle, Lifecycle::Ready | Lifecycle::Idle);
-        rests && self.open.is_empty() && self.session.run_in_transition.is_none()
+        let rests = matches!(self.session.conversation.lifecycle, Lifecycle::Ready | Lifecycle::Idle);
+        rests && self.open.is_empty() && self.session.conversation.run_in_transition.is_none()
     }
 
     /// What shows nothing is not kept.
     fn forget(&mut self) {
         let Self { session, open } = self;
-        if session.messages.len() > open.len() {
-            session.messages.retain(|id, _| open.contains_key(id));
+        if session.account.messages.len() > open.len() {
+            session.account.messages.retain(|id, _| open.contains_key(id));
         }
-        session.transcript = Transcript::default();
-        session.keys.clear();
-        session.dropped.clear();
-        session.processes.clear();
+        session.conversation.transcript = Transcript::default();
+        session.account.keys.clear();
+        session.conversation.dropped.clear();
+        session.account.processes.clear();
     }
 }
 

@@ -44,15 +44,15 @@ impl Session {
     /// The resources of the session. `configured` holds the limits of its active, else its last, run.
     pub fn resources(&self, configured: &Budget) -> Resources {
         let run = self.run();
-        let spent = run.map_or(self.spent, |run| self.spent.and(&run.taken()));
+        let spent = run.map_or(self.account.spent, |run| self.account.spent.and(&run.taken()));
         let resources = Resources {
             memory_limit: configured.memory,
             session_bytes: spent.bytes,
-            created_at: self.created_at,
+            created_at: self.account.created_at,
             started_at: run.map(|run| run.started_at),
-            last_activity_at: self.last_activity,
+            last_activity_at: self.account.last_activity,
             ..Resources::default()
         };
-        resources.with_tokens(&spent, &self.allowance.or(configured.session), &configured.reserves.session)
+        resources.with_tokens(&spent, &self.account.allowance.or(configured.session), &configured.reserves.session)
     }
 }

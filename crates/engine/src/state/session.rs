@@ -1,104 +1,24 @@
 //! A session: one conversation with an agent, one lane, one current branch.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use serde::{Deserialize, Serialize};
 
-use super::erasure::Erasure;
-use super::process::Process;
-use super::queue::{Message, Queued};
+use super::account::SessionAccount;
+use super::conversation::Conversation;
 use super::run::Run;
-use super::transcript::{Item, Transcript};
-use super::undo::Undo;
-use crate::body::Body;
-use crate::event::{QueueMode, StopReason, Visibility};
+use super::transcript::Item;
+use crate::event::StopReason;
 use crate::failure::Failure;
-use crate::ids::{BranchId, Epoch, MessageId, Seq, SessionId, Timestamp};
-use crate::ledger::FailureReport;
-use crate::queue::Interrupt;
-use crate::settings::Thinking;
-use crate::tables::budget::{Allowance, Spent};
+use crate::ids::Timestamp;
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
 
-/// The state of a session.
+/// The state of a session, in two halves: what only goes forward, and what may be taken back or begin anew.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Session {
-    pub id: SessionId,
-    /// Its key, `agent:AGENT:NAME`.
-    pub key: String,
-    pub agent: String,
-    pub branch: BranchId,
-    /// The last entry of the current branch.
-    pub head: Seq,
-    pub created_at: Timestamp,
-    /// The time of the last event; the opening and closing of an idle session do not count.
-    pub last_activity: Timestamp,
-    /// Its lifecycle, with the run in it.
-    pub lifecycle: Lifecycle,
-    /// The run between two lifecycle edges of one batch; `None` after the batch.
-    #[serde(rename = "held")]
-    pub(crate) run_in_transition: Option<Box<Run>>,
-    /// The waiting legs, in order. A message with two legs is in it twice.
-    pub queue: VecDeque<Queued>,
-    /// Every message ever accepted.
-    pub messages: BTreeMap<MessageId, Message>,
-    /// The idempotency keys of the senders.
-    pub keys: BTreeMap<String, MessageId>,
-    /// Dropped messages that the next run receives in short.
-    pub dropped: Vec<Body>,
-    pub transcript: Transcript,
-    /// Failure reports that the ledger has not confirmed yet, in order.
-    #[serde(rename = "owed")]
-    pub pending_reports: Vec<FailureReport>,
-    /// Commands in the background, oldest first.
-    pub processes: Vec<Process>,
-    /// The undo that is under way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub undo: Option<Undo>,
-    /// How many there were.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub undos: u32,
-    /// The erasure that is owed after its last conversation was deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub erasure: Option<Erasure>,
-    /// How many conversations were to be erased.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub erasures: u32,
-    /// The title that somebody gave it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<Body>,
-    /// Where it is shown.
-    #[serde(default, skip_serializing_if = "Visibility::is_listed")]
-    pub visibility: Visibility,
-    /// When its last conversation was deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub begun_at: Option<Timestamp>,
-    /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.
-    pub model: Option<String>,
-    /// The thinking level of its next runs; none = the agent's.
-    pub thinking: Option<Thinking>,
-    /// Whether its runs are shown in detail; none = the agent's setting.
-    pub verbose: Option<bool>,
-    /// The queue mode of messages without one; none = the agent's.
-    pub queue_mode: Option<QueueMode>,
-    /// What an interrupt does with the active run; none = as configured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interrupt: Option<Interrupt>,
-    /// What its ended runs have spent, with the bytes that belong to no run.
-    pub spent: Spent,
-    /// The limits that were set for all of its runs together, in place of the configured ones.
-    pub allowance: Allowance,
-    /// The owner that last opened it.
-    pub epoch: Epoch,
-    /// Whether that owner shut down in order.
-    pub closed: bool,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
+    /// Who it is, and everything that happened to the world because of it: never rewound.
+    pub account: SessionAccount,
+    /// What was said in it, and what is being said.
+    pub conversation: Conversation,
 }
 
 /// The lifecycle of a session.
@@ -180,23 +100,23 @@ impl Lifecycle {
 impl Session {
     /// The unfinished run: active, paused, or waiting for a repair.
     pub fn run(&self) -> Option<&Run> {
-        self.lifecycle.run().or(self.run_in_transition.as_deref())
+        self.conversation.lifecycle.run().or(self.conversation.run_in_transition.as_deref())
     }
 
     /// Whether the request that is out, or next, asks for the rest of an answer that was cut: nothing came behind it.
     pub fn continues(&self) -> bool {
-        let is_last = matches!(self.transcript.items().last(), Some(Item::Assistant { .. }));
+        let is_last = matches!(self.conversation.transcript.items().last(), Some(Item::Assistant { .. }));
         let is_cut = |run: &Run| run.has_part() && run.step.stop_reason == Some(StopReason::Length);
         is_last && self.run().is_some_and(is_cut)
     }
 
     pub(crate) fn run_mut(&mut self) -> Option<&mut Run> {
-        self.lifecycle.run_mut().or(self.run_in_transition.as_deref_mut())
+        self.conversation.lifecycle.run_mut().or(self.conversation.run_in_transition.as_deref_mut())
     }
 
     /// Whether a run is active; a paused one is not.
     pub fn is_active(&self) -> bool {
-        matches!(self.lifecycle, Lifecycle::Active(_))
+        matches!(self.conversation.lifecycle, Lifecycle::Active(_))
     }
 
     /// Whether a run is active whose outcome is not decided.
@@ -216,7 +136,7 @@ impl Session {
 
     /// Whether it repairs itself or will do so (`runs.recover`), with no human.
     pub fn recovers_by_itself(&self) -> bool {
-        match &self.lifecycle {
+        match &self.conversation.lifecycle {
             Lifecycle::Error { next, .. } => next.is_some(),
             Lifecycle::Recovering { run } => run.as_ref().is_some_and(|run| run.counts.recoveries > 0),
             Lifecycle::Initializing
@@ -235,23 +155,23 @@ impl Session {
 
     /// Whether a repair of it is under way.
     pub fn is_recovering(&self) -> bool {
-        matches!(self.lifecycle, Lifecycle::Recovering { .. })
+        matches!(self.conversation.lifecycle, Lifecycle::Recovering { .. })
     }
 
     /// The next attempt that a held session makes by itself.
     pub fn next_recovery(&self) -> Option<RecoveryAttempt> {
-        if let Lifecycle::Error { next, .. } = self.lifecycle { next } else { None }
+        if let Lifecycle::Error { next, .. } = self.conversation.lifecycle { next } else { None }
     }
 
     /// Whether nothing runs and nothing waits: the next message starts its run at once.
     pub fn is_idle(&self) -> bool {
-        let rests = matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle);
-        rests && self.queue.is_empty() && self.may_begin_run()
+        let rests = matches!(self.conversation.lifecycle, Lifecycle::Ready | Lifecycle::Idle);
+        rests && self.conversation.queue.is_empty() && self.may_begin_run()
     }
 
     /// Whether nothing is under way that a run must wait for: files that are restored, a conversation that is erased.
     pub fn may_begin_run(&self) -> bool {
-        self.undo.is_none() && self.due_erasure().is_none()
+        self.account.undo.is_none() && self.due_erasure().is_none()
     }
 
     /// Whether it terminates with the run in it: nothing more is accepted.
@@ -261,7 +181,7 @@ impl Session {
 
     /// The explicit run state of R01.
     pub fn run_state(&self) -> RunState {
-        match &self.lifecycle {
+        match &self.conversation.lifecycle {
             Lifecycle::Active(run) => run.state(),
             Lifecycle::Suspended(_) => RunState::Paused,
             Lifecycle::Error { run: Some(_), .. } | Lifecycle::Recovering { run: Some(_) } => RunState::Error,
@@ -271,7 +191,7 @@ impl Session {
             | Lifecycle::Terminated
             | Lifecycle::Error { run: None, .. }
             | Lifecycle::Recovering { run: None } => {
-                self.run_in_transition.as_ref().map_or(RunState::Idle, |run| run.state())
+                self.conversation.run_in_transition.as_ref().map_or(RunState::Idle, |run| run.state())
             }
         }
     }

@@ -8,7 +8,10 @@ use super::session::Session;
 /// The version of the state's form. A snapshot of another version counts as absent, and the fold begins further back. It
 /// changes with every field of it, except one that is left out at its default: older snapshots hold that default, and a
 /// branch whose beginning was removed has nothing else to start from.
-pub const STATE_VERSION: u32 = 12;
+pub const STATE_VERSION: u32 = 13;
+
+/// The version before it, in which the fields of both halves stood side by side.
+const FLAT_VERSION: u32 = 12;
 
 /// Entries between two snapshots at least. Fewer are folded faster than a state is read back.
 const ENTRIES: u64 = 256;
@@ -37,8 +40,8 @@ struct Write<'a> {
 }
 
 #[derive(Deserialize)]
-struct Read {
-    session: Session,
+struct Read<T> {
+    session: T,
 }
 
 impl Session {
@@ -52,11 +55,19 @@ impl Session {
     pub fn from_snapshot(bytes: &[u8]) -> Result<Option<Self>, InvalidSnapshot> {
         let invalid = |error: serde_json::Error| InvalidSnapshot { error: error.to_string() };
         let Version { version } = serde_json::from_slice(bytes).map_err(invalid)?;
-        if version != STATE_VERSION {
-            return Ok(None);
-        }
-        let Read { session } = serde_json::from_slice(bytes).map_err(invalid)?;
+        let session = match version {
+            STATE_VERSION => serde_json::from_slice::<Read<Self>>(bytes).map_err(invalid)?.session,
+            FLAT_VERSION => Self::from_flat(bytes).map_err(invalid)?,
+            _ => return Ok(None),
+        };
         Ok(Some(session))
+    }
+
+    /// Each half takes its own fields out of the same object.
+    fn from_flat(bytes: &[u8]) -> serde_json::Result<Self> {
+        let Read { session: account } = serde_json::from_slice(bytes)?;
+        let Read { session: conversation } = serde_json::from_slice(bytes)?;
+        Ok(Self { account, conversation })
     }
 
     /// Whether the state holds progress that no entry has sealed, which the entries alone would not give back.
@@ -99,17 +110,27 @@ mod tests {
     fn r17_the_form_of_the_state_has_this_version() {
         let id = "00000000-0000-0000-0000-000000000007";
         let form = format!(
-            r#"{{"version":12,"session":{{"id":"{id}","key":"agent:main:main","agent":"main","branch":"{id}","head":1,"created_at":1,"last_activity":1,"lifecycle":"initializing","held":null,"queue":[],"messages":{{}},"keys":{{}},"dropped":[],"transcript":{{"items":[],"seqs":[],"tokens":0,"sent":0,"sent_tokens":0,"counted":null,"resets":0,"flush":"not"}},"owed":[],"processes":[],"model":null,"thinking":null,"verbose":null,"queue_mode":null,"spent":{{}},"allowance":{{}},"epoch":0,"closed":true}}}}"#
+            r#"{{"version":13,"session":{{"account":{{"id":"{id}","key":"agent:main:main","agent":"main","branch":"{id}","head":1,"created_at":1,"last_activity":1,"messages":{{}},"keys":{{}},"owed":[],"processes":[],"model":null,"thinking":null,"verbose":null,"queue_mode":null,"spent":{{}},"allowance":{{}},"epoch":0,"closed":true}},"conversation":{{"lifecycle":"initializing","held":null,"queue":[],"dropped":[],"transcript":{{"items":[],"seqs":[],"tokens":0,"sent":0,"sent_tokens":0,"counted":null,"resets":0,"flush":"not"}}}}}}}}"#
         );
         assert_eq!(String::from_utf8(session().to_snapshot()).unwrap(), form);
         assert_eq!(Session::from_snapshot(form.as_bytes()), Ok(Some(session())));
     }
 
+    /// A branch whose beginning was removed has nothing else to start from.
+    #[test]
+    fn r17_a_state_of_the_version_before_the_two_halves_is_read() {
+        let id = "00000000-0000-0000-0000-000000000007";
+        let flat = format!(
+            r#"{{"version":12,"session":{{"id":"{id}","key":"agent:main:main","agent":"main","branch":"{id}","head":1,"created_at":1,"last_activity":1,"lifecycle":"initializing","held":null,"queue":[],"messages":{{}},"keys":{{}},"dropped":[],"transcript":{{"items":[],"seqs":[],"tokens":0,"sent":0,"sent_tokens":0,"counted":null,"resets":0,"flush":"not"}},"owed":[],"processes":[],"model":null,"thinking":null,"verbose":null,"queue_mode":null,"spent":{{}},"allowance":{{}},"epoch":0,"closed":true}}}}"#
+        );
+        assert_eq!(Session::from_snapshot(flat.as_bytes()), Ok(Some(session())));
+    }
+
     #[test]
     fn r11_a_state_of_another_version_counts_as_absent_and_what_is_none_is_an_error() {
-        let newer = br#"{"version":13,"session":{"unheard":"of"}}"#;
+        let newer = br#"{"version":14,"session":{"unheard":"of"}}"#;
         assert_eq!(Session::from_snapshot(newer), Ok(None));
-        for bytes in [&b"{}"[..], b"", b"{\"version\":12}", b"{\"version\":12,\"session\":{\"id\":7}}"] {
+        for bytes in [&b"{}"[..], b"", b"{\"version\":13}", b"{\"version\":12,\"session\":{\"id\":7}}"] {
             assert!(Session::from_snapshot(bytes).is_err(), "{}", String::from_utf8_lossy(bytes));
         }
     }

@@ -18,7 +18,7 @@ pub struct Undo {
 
 impl Session {
     pub(super) fn undo_started(&mut self, e: &UndoStarted) {
-        self.undos = self.undos.max(e.undo.ordinal);
-        self.undo = Some(Undo { effect: e.undo, plan: e.plan });
+        self.account.undos = self.account.undos.max(e.undo.ordinal);
+        self.account.undo = Some(Undo { effect: e.undo, plan: e.plan });
     }
 }

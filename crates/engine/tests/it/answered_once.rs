@@ -102,7 +102,7 @@ fn send(world: &mut World, point: Point, message: &str, then: Then) {
 /// How many answers were given to a message: where its text is in the conversation, and a whole answer was given to a
 /// request that holds it, before the next time that its text is there.
 fn answers(world: &World, message: MessageId) -> usize {
-    let items = world.session().transcript.items();
+    let items = world.session().conversation.transcript.items();
     let is_it = |item: &Item| matches!(item, Item::User { message: id, .. } if *id == message);
     let mut answered = 0;
     for (at, _) in items.iter().enumerate().filter(|(_, item)| is_it(item)) {
@@ -126,7 +126,7 @@ fn check(mode: QueueMode, point: Point, then: Then, settings: &[&str]) {
     come_to_rest(&mut world);
     let what = format!("{mode:?} at {point:?}, {then:?}, {settings:?}");
     let session = world.session();
-    let receipt = &session.messages[&SENT];
+    let receipt = &session.account.messages[&SENT];
     assert_eq!(receipt.state, ReceiptState::Ended, "{what}");
     let steer = receipt.steer.map(|steer| steer.run);
     assert!(receipt.steer.is_none_or(|steer| steer.state == ReceiptState::Ended), "{what}: {receipt:?}");
@@ -135,7 +135,11 @@ fn check(mode: QueueMode, point: Point, then: Then, settings: &[&str]) {
     // Two legs of one message in the same run are in the conversation once.
     let legs = 1 + usize::from(steer.is_some_and(|steer| steer != receipt.run));
     let said = |item: &&Item| matches!(item, Item::User { message, .. } if *message == SENT);
-    assert_eq!(session.transcript.items().iter().filter(said).count(), legs, "{what}: how often it was said");
+    assert_eq!(
+        session.conversation.transcript.items().iter().filter(said).count(),
+        legs,
+        "{what}: how often it was said"
+    );
     assert_eq!(answers(&world, SENT), legs, "{what}: how often it was answered");
     let accepted = |event: &Event| matches!(event, Event::MessageAccepted(e) if e.message == SENT);
     assert_eq!(world.journal.iter().filter(|record| accepted(&record.event)).count(), 1, "{what}");
@@ -201,7 +205,7 @@ fn r32_the_points_are_where_they_say() {
     ] {
         let world = reach(point, &[], "message \"and this\" mode=followup id=2");
         assert_eq!((world.session().run_state().name(), stages(&world)), (state, calls.to_vec()), "{point:?}");
-        assert!(world.session().queue.is_empty(), "{point:?}: it is not decided on yet");
+        assert!(world.session().conversation.queue.is_empty(), "{point:?}: it is not decided on yet");
         let is_out = world
             .session()
             .run()

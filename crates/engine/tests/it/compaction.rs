@@ -129,7 +129,7 @@ fn kinds(world: &World) -> Vec<&'static str> {
         Item::Assistant { .. } => "assistant",
         Item::Result { .. } => "result",
     };
-    world.session().transcript.items().iter().map(kind).collect()
+    world.session().conversation.transcript.items().iter().map(kind).collect()
 }
 
 const OLD: &[&str] = &["user", "assistant", "result", "assistant", "result"];
@@ -150,7 +150,7 @@ fn r14_the_old_history_is_in_force_or_the_new_one() {
             come_to_rest(&mut world);
             let ended: Vec<Outcome> = outcomes(&world);
             assert_eq!(ended, [Outcome::Completed], "{point:?} {then:?}");
-            assert_eq!(world.session().transcript.check(), Ok(()));
+            assert_eq!(world.session().conversation.transcript.check(), Ok(()));
             let compacted = world.journal.iter().filter(|record| matches!(record.event, Event::Compacted(_))).count();
             // If the long result was not recorded, the call has another result.
             let begun = point != Point::Running && (point, then) != (Point::Begins, Then::Lost);
@@ -185,7 +185,7 @@ fn r32_r44_a_message_at_any_point_of_a_compaction_is_answered_once() {
 }
 
 fn answered_once(world: &World, mode: QueueMode, what: &str) {
-    let receipt = &world.session().messages[&SENT];
+    let receipt = &world.session().account.messages[&SENT];
     assert_eq!(receipt.state, ReceiptState::Ended, "{what}");
     assert_eq!(ends_of(world, SENT, Leg::Followup), 1, "{what}: how often it ended");
     assert!(receipt.steer.is_none() || ends_of(world, SENT, Leg::Steer) == 1, "{what}: how often its steer ended");

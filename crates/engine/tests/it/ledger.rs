@@ -184,7 +184,7 @@ impl Home {
     /// Checks that each reported failure is in the ledger, and that no report is pending.
     fn check_reported(&self) {
         for world in &self.sessions {
-            assert_eq!(world.session().pending_reports, []);
+            assert_eq!(world.session().account.pending_reports, []);
             for record in &world.journal {
                 let Event::CandidateCooldownSet(cooled) = &record.event else { continue };
                 let Some(request) = cooled.request else { continue };
@@ -214,7 +214,7 @@ fn r50_what_one_session_learns_is_reported_and_kept_whatever_happens() {
             }
             home.check_asked();
         }
-        while home.sessions.iter().any(|world| !world.session().pending_reports.is_empty()) {
+        while home.sessions.iter().any(|world| !world.session().account.pending_reports.is_empty()) {
             for at in 0..3 {
                 home.step(at, &mut chance);
             }

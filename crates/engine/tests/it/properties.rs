@@ -408,7 +408,7 @@ fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> 
 }
 
 fn truncated_results(world: &World) -> CompactionResult {
-    let items = world.session().transcript.items().iter();
+    let items = world.session().conversation.transcript.items().iter();
     let results = items.filter_map(Item::long_result).map(|(call, _)| (call, text(BodyKind::Output, "cut")));
     CompactionResult::Results(results.collect())
 }
@@ -570,7 +570,7 @@ fn offer_control(world: &mut World, control: Control) {
             world.offer(Report::OpenedToWait { epoch: Epoch(world.epoch) });
         }
         Control::Turn => {
-            if world.session().closed {
+            if world.session().account.closed {
                 world.offer(Report::Opened { epoch: Epoch(world.epoch), cooling: vec![] });
             }
         }
@@ -682,10 +682,10 @@ fn play(case: &Case) -> World {
 /// One step towards the end: a human answers, repairs and resumes; running effects succeed.
 fn help(world: &mut World) {
     let session = world.session();
-    if session.closed {
+    if session.account.closed {
         return world.crash_and_open();
     }
-    match &session.lifecycle {
+    match &session.conversation.lifecycle {
         Lifecycle::Suspended(_) => return world.step(Command::Resume { run: None, drop: false }),
         Lifecycle::Error { .. } => return world.step(Command::Recover { force: true }),
         _ => {}
@@ -733,8 +733,8 @@ proptest! {
     fn r11_when_faults_stop_every_accepted_run_ends(case in case()) {
         let mut world = play(&case);
         let done = |world: &World| {
-            matches!(world.session().lifecycle, Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated)
-                && world.session().queue.is_empty()
+            matches!(world.session().conversation.lifecycle, Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated)
+                && world.session().conversation.queue.is_empty()
         };
         // Enough for each queued run, and for each call of the unfinished one.
         let most = 64 * (QUEUE_CAP as usize + 1);
@@ -744,7 +744,7 @@ proptest! {
             }
             help(&mut world);
         }
-        prop_assert!(done(&world), "stuck: {:?}", world.session().lifecycle);
+        prop_assert!(done(&world), "stuck: {:?}", world.session().conversation.lifecycle);
     }
 
     /// The same inputs give the same journal.

@@ -93,7 +93,7 @@ fn r31_every_state_that_a_session_can_be_in_has_its_cell() {
 fn r31_states_of_later_versions_have_their_cells() {
     let mut session = run(BEGUN).session().clone();
     let mut check = |phase: Phase, expected: Cell| {
-        let Lifecycle::Active(run) = &mut session.lifecycle else { panic!("a run is under way") };
+        let Lifecycle::Active(run) = &mut session.conversation.lifecycle else { panic!("a run is under way") };
         run.phase = phase;
         assert_eq!(Cell::of(&session), expected);
     };
@@ -105,7 +105,7 @@ fn r31_states_of_later_versions_have_their_cells() {
     check(Phase::Compacting(None), Cell::Deciding);
     let mut session = run(BEGUN).session().clone();
     for lifecycle in [Lifecycle::Initializing, Lifecycle::Recovering { run: None }] {
-        session.lifecycle = lifecycle;
+        session.conversation.lifecycle = lifecycle;
         assert_eq!(Cell::of(&session), Cell::Settling);
     }
 }
@@ -165,16 +165,16 @@ const MESSAGE: MessageId = MessageId(Uuid::from_u128(2));
 fn later_states() -> Vec<(&'static str, Session)> {
     let with = |script: &str, phase: Phase| {
         let mut session = run(script).session().clone();
-        let Lifecycle::Active(run) = &mut session.lifecycle else { panic!("a run is under way") };
+        let Lifecycle::Active(run) = &mut session.conversation.lifecycle else { panic!("a run is under way") };
         run.phase = phase;
         session
     };
     let awaiting = |on, until| Phase::Awaiting { on, until };
     let asked = format!("{BEGUN}{ASKED}");
     let mut budget = with(BEGUN, awaiting(WaitFor::Budget, None));
-    budget.allowance = Allowance { tokens: Some(1), ..Allowance::default() };
+    budget.account.allowance = Allowance { tokens: Some(1), ..Allowance::default() };
     let mut initializing = run("create\nopen 1").session().clone();
-    initializing.lifecycle = Lifecycle::Initializing;
+    initializing.conversation.lifecycle = Lifecycle::Initializing;
     let recovering = run(&format!("{BEGUN}{STARTED}escalated \"x\"\nrecover force")).session().clone();
     let effect =
         EffectId { run: MessageId(Uuid::from_u128(1)).into(), kind: EffectKind::Compact, ordinal: 1, try_no: 1 };
@@ -230,7 +230,8 @@ fn recorded(machine: &mut Machine) -> String {
 }
 
 fn waits(session: &Session) -> String {
-    let legs: Vec<String> = session.queue.iter().map(|queued| format!("{:?}", queued.leg).to_lowercase()).collect();
+    let legs: Vec<String> =
+        session.conversation.queue.iter().map(|queued| format!("{:?}", queued.leg).to_lowercase()).collect();
     if legs.is_empty() { "nothing".into() } else { legs.join(" ") }
 }
 
@@ -252,7 +253,7 @@ fn r31_what_messages_do_in_states_of_later_versions() {
             assert_eq!(machine.fault(), None, "{state}: {name}");
             let recorded = recorded(&mut machine);
             let session = machine.session().expect("it is there");
-            let does = format!("{} {}", session.lifecycle.kind(), session.run_state());
+            let does = format!("{} {}", session.conversation.lifecycle.kind(), session.run_state());
             actual.push(format!("{state} | {name} | {recorded} | {does} | {}", waits(session)));
         }
     }
@@ -294,7 +295,7 @@ fn r31_messages_wait_until_a_session_is_ready() {
             let mut machine = machine(session.clone());
             offer(&mut machine, mode, Interrupt::Replace);
             assert_eq!((machine.effects(), machine.deadline()), (vec![], None), "{name}: {mode:?}");
-            let from = machine.session().expect("it is there").lifecycle.kind();
+            let from = machine.session().expect("it is there").conversation.lifecycle.kind();
             let (to, cause) = (LifecycleKind::Ready, LifecycleCause::Recovered);
             machine.apply(&LifecycleChanged::by(cause, from, to).into(), NOW.now);
             if mode == QueueMode::Collect {

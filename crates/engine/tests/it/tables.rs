@@ -411,7 +411,7 @@ fn r21_an_abort_is_accepted_while_a_run_is_active_and_not_ending_or_suspended() 
     let can = |rest: &str| {
         let world = run(&format!("{BEGUN}{rest}"));
         let session = world.session();
-        session.flags().can_abort(session.lifecycle.kind())
+        session.flags().can_abort(session.conversation.lifecycle.kind())
     };
     assert_eq!([can(""), can("first-byte"), can(ASKED), can("pause")], [true; 4]);
     assert_eq!([can("say text \"a\"\nend"), can(&format!("{STARTED}abort")), can("escalated \"x\"")], [false; 3]);
@@ -435,9 +435,15 @@ fn r21_the_resources_of_a_session_are_those_of_its_runs_and_its_limits() {
     let session = world.session();
     let resources = session.resources(&budget);
     assert_eq!((resources.token_limit, resources.token_reserved, resources.memory_limit), (Some(10_000), 500, Some(7)));
-    assert_eq!((resources.token_usage, resources.session_bytes), (session.spent.tokens, session.spent.bytes));
+    assert_eq!(
+        (resources.token_usage, resources.session_bytes),
+        (session.account.spent.tokens, session.account.spent.bytes)
+    );
     assert!(resources.token_usage > 0 && resources.session_bytes > 0);
-    assert_eq!((resources.created_at, resources.last_activity_at), (session.created_at, session.last_activity));
+    assert_eq!(
+        (resources.created_at, resources.last_activity_at),
+        (session.account.created_at, session.account.last_activity)
+    );
     assert_eq!((resources.started_at, resources.memory_usage), (None, None), "its row and its owner know them");
     // While a run is active, its reservation counts.
     let active = run(BEGUN);
@@ -515,7 +521,7 @@ fn r11_each_timer_is_armed_when_it_should_be_also_by_a_restart() {
     let own = STARTED.replace("allow", "allow timeout=3600000");
     after(&own, &[deadline, (60 * MINUTE, limit)]);
     let held = format!("{STARTED}ended 0 background \"it runs\"\n");
-    let process = run(&format!("{BEGUN}{held}")).session().processes[0].effect;
+    let process = run(&format!("{BEGUN}{held}")).session().account.processes[0].effect;
     let a_day = (PROCESS_MS as i64, Timer::ProcessLimit(process));
     after(&format!("{held}pause\n"), &[a_day]);
     after(&format!("{held}abort\n"), &[a_day]);

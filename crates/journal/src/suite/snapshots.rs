@@ -25,7 +25,7 @@ fn state(script: &Script, line: &StoredLineage) -> Session {
         match &mut session {
             None => session = Some(Session::created(&created, entry.at)),
             Some(session) => {
-                if session.branch != branch {
+                if session.account.branch != branch {
                     session.enter(branch);
                 }
                 session.apply(&entry.event, entry.at);
@@ -36,7 +36,7 @@ fn state(script: &Script, line: &StoredLineage) -> Session {
 }
 
 fn keep(store: &Store, session: &Session) {
-    store.journal().keep_snapshot(Snapshot::new(session.branch, session.head, session.to_snapshot()));
+    store.journal().keep_snapshot(Snapshot::new(session.account.branch, session.account.head, session.to_snapshot()));
 }
 
 fn seqs(line: &StoredLineage) -> Vec<(BranchId, u64)> {
@@ -51,7 +51,7 @@ fn filled(store: &Store) -> (Script, Session) {
     events.retain(|event| event.progress().is_none());
     store.append(script.batch(events, bodies)).unwrap();
     let session = state(&script, &store.journal().history(script.branch).unwrap());
-    assert_eq!(session.head, Seq(script.seq));
+    assert_eq!(session.account.head, Seq(script.seq));
     (script, session)
 }
 
@@ -59,25 +59,25 @@ fn r11_a_line_starts_at_the_newest_snapshot(store: &mut Store) {
     let (mut script, session) = filled(store);
     let branch = script.branch;
     assert_eq!(store.journal().snapshots(branch).unwrap(), []);
-    assert_eq!(store.journal().snapshot(branch, session.head).unwrap(), None);
+    assert_eq!(store.journal().snapshot(branch, session.account.head).unwrap(), None);
     keep(store, &session);
     store.append(script.batch(vec![retracted(1), retracted(2)], vec![])).unwrap();
     store.reopen();
 
-    let kept = Snapshot::new(branch, session.head, session.to_snapshot());
-    assert_eq!(store.journal().snapshot(branch, session.head).unwrap(), Some(kept.clone()));
+    let kept = Snapshot::new(branch, session.account.head, session.to_snapshot());
+    assert_eq!(store.journal().snapshot(branch, session.account.head).unwrap(), Some(kept.clone()));
     let line = store.journal().line(branch).unwrap();
     let start = line.start.as_ref().unwrap();
     assert_eq!((&start.session, start.bytes), (&session, kept.content.len() as u64));
-    assert_eq!(seqs(&line), [(branch, session.head.0 + 1), (branch, session.head.0 + 2)]);
+    assert_eq!(seqs(&line), [(branch, session.account.head.0 + 1), (branch, session.account.head.0 + 2)]);
 
     let newer = state(&script, &line);
     keep(store, &newer);
     store.append(script.batch(vec![retracted(3)], vec![])).unwrap();
-    assert_eq!(store.journal().snapshots(branch).unwrap(), [newer.head], "only the newest is kept");
+    assert_eq!(store.journal().snapshots(branch).unwrap(), [newer.account.head], "only the newest is kept");
     let line = store.journal().line(branch).unwrap();
     assert_eq!(line.start.as_ref().map(|start| &start.session), Some(&newer));
-    assert_eq!(seqs(&line), [(branch, newer.head.0 + 1)]);
+    assert_eq!(seqs(&line), [(branch, newer.account.head.0 + 1)]);
     assert_eq!(store.journal().history(branch).unwrap().start, None);
 }
 
@@ -96,7 +96,7 @@ fn r11_the_fold_from_a_snapshot_is_the_fold_of_everything(store: &mut Store) {
 fn r11_a_snapshot_of_an_entry_that_is_not_there_is_left_out(store: &mut Store) {
     let (mut script, session) = filled(store);
     let content = session.to_snapshot();
-    for (branch, seq) in [(script.branch, session.head.0 + 1), (BranchId(id(5)), session.head.0)] {
+    for (branch, seq) in [(script.branch, session.account.head.0 + 1), (BranchId(id(5)), session.account.head.0)] {
         store.journal().keep_snapshot(Snapshot::new(branch, Seq(seq), content.clone()));
     }
     store.append(script.batch(vec![retracted(1)], vec![])).unwrap();
@@ -107,9 +107,9 @@ fn r11_a_snapshot_of_an_entry_that_is_not_there_is_left_out(store: &mut Store) {
 fn r11_a_snapshot_of_another_version_counts_as_absent(store: &mut Store) {
     let (mut script, session) = filled(store);
     let newer = br#"{"version":900,"session":{}}"#;
-    store.journal().keep_snapshot(Snapshot::new(script.branch, session.head, &newer[..]));
+    store.journal().keep_snapshot(Snapshot::new(script.branch, session.account.head, &newer[..]));
     store.append(script.batch(vec![retracted(1)], vec![])).unwrap();
-    assert_eq!(store.journal().snapshots(script.branch).unwrap(), [session.head]);
+    assert_eq!(store.journal().snapshots(script.branch).unwrap(), [session.account.head]);
     let line = store.journal().line(script.branch).unwrap();
     assert_eq!((line.start.is_none(), line.entries().count() as u64), (true, script.seq));
 }
@@ -117,14 +117,14 @@ fn r11_a_snapshot_of_another_version_counts_as_absent(store: &mut Store) {
 fn r11_a_snapshot_that_does_not_decode_is_an_error(store: &mut Store) {
     let (mut script, session) = filled(store);
     let mut strange = session.clone();
-    strange.head = Seq(3);
+    strange.account.head = Seq(3);
     let strange = strange.to_snapshot();
     for content in [b"{}".to_vec(), strange] {
-        store.journal().keep_snapshot(Snapshot::new(script.branch, session.head, content));
+        store.journal().keep_snapshot(Snapshot::new(script.branch, session.account.head, content));
         store.append(script.batch(vec![retracted(1)], vec![])).unwrap();
         let error = store.journal().line(script.branch).unwrap_err();
         let Error::DamagedSnapshot { branch, seq, .. } = &error else { panic!("{error}") };
-        assert_eq!((*branch, *seq), (script.branch, session.head));
+        assert_eq!((*branch, *seq), (script.branch, session.account.head));
     }
     assert_eq!(store.journal().history(script.branch).unwrap().entries().count() as u64, script.seq);
 }
@@ -149,18 +149,18 @@ fn r17_the_line_of_a_fork_begins_in_its_parent(store: &mut Store) {
     assert_eq!(seqs(&line), wanted);
     assert_eq!(line, store.journal().history(child.branch).unwrap());
     let forked = state(&script, &line);
-    assert_eq!((forked.branch, forked.head), (child.branch, Seq(2)));
-    assert_eq!(forked.messages.len(), 1, "what was before the fork belongs to the session");
+    assert_eq!((forked.account.branch, forked.account.head), (child.branch, Seq(2)));
+    assert_eq!(forked.account.messages.len(), 1, "what was before the fork belongs to the session");
 }
 
 fn r17_the_line_of_a_fork_starts_at_a_snapshot_before_the_fork_only(store: &mut Store) {
     let (mut script, session) = filled(store);
     keep(store, &session);
     store.append(script.batch(vec![retracted(1), retracted(2)], vec![])).unwrap();
-    let child = fork(store, &script, Seq(session.head.0 + 1));
+    let child = fork(store, &script, Seq(session.account.head.0 + 1));
     let line = store.journal().line(child.branch).unwrap();
     assert_eq!(line.start.as_ref().map(|start| &start.session), Some(&session));
-    assert_eq!(seqs(&line), [(script.branch, session.head.0 + 1), (child.branch, 1), (child.branch, 2)]);
+    assert_eq!(seqs(&line), [(script.branch, session.account.head.0 + 1), (child.branch, 1), (child.branch, 2)]);
 
     let whole = state(&script, &line);
     keep(store, &whole);

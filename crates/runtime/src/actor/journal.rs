@@ -89,7 +89,7 @@ impl Actor<'_> {
                 self.journal.position = position;
                 if !std::mem::replace(&mut self.journal.is_opened, true) {
                     crashpoint::hit("opening");
-                    self.shared.clear_disk_full(self.pump.session().map_or("", |session| &session.key));
+                    self.shared.clear_disk_full(self.pump.session().map_or("", |session| &session.account.key));
                 }
                 crashpoint::hit("recorded");
                 self.pump.committed(self.shared.clock.now());
@@ -103,7 +103,7 @@ impl Actor<'_> {
         let is_full = matches!(error, journal::Error::Full { .. });
         if let Some(session) = self.pump.session().filter(|_| is_full) {
             // The subscribers are notified before the callers, so that they know the reason.
-            self.shared.record_disk_full(&session.key, &error, self.shared.clock.now());
+            self.shared.record_disk_full(&session.account.key, &error, self.shared.clock.now());
         }
         self.pump.failed(&error.to_string());
         while let Some(todo) = self.pump.poll() {

@@ -44,9 +44,9 @@ impl Actor<'_> {
         if self.lane.granted.is_some() || !session.is_none_or(Session::is_idle) {
             return None;
         }
-        let agent = session.map_or(self.agent, |session| &session.agent).to_owned();
-        let model = session.and_then(|session| session.model.clone());
-        let thinking = session.and_then(|session| session.thinking);
+        let agent = session.map_or(self.agent, |session| &session.account.agent).to_owned();
+        let model = session.and_then(|session| session.account.model.clone());
+        let thinking = session.and_then(|session| session.account.thinking);
         let request = SettingsRequest { agent, model, thinking, overrides: overrides.clone() };
         let report = home::enter_free(self.shared, request, *message, self.present.key())?;
         self.lane.granted = Some(RunId::from(*message));

@@ -29,12 +29,12 @@ impl Actor<'_> {
         }
         self.shared.budget_pool.saw(session, &batch, self.shared.clock.now());
         self.shared.publish(Published {
-            session: session.id,
-            key: session.key.as_str().into(),
+            session: session.account.id,
+            key: session.account.key.as_str().into(),
             batch,
             epoch: self.journal.epoch,
             position: self.journal.position,
-            lifecycle: session.lifecycle.kind(),
+            lifecycle: session.conversation.lifecycle.kind(),
             run_state: session.run_state(),
             flags: session.flags(),
             passed: self.pump.machine().passed().to_vec(),
@@ -49,7 +49,7 @@ impl Actor<'_> {
         match event {
             Event::RunEnded(ended) => {
                 self.shared.lanes.leave(ended.run);
-                self.shared.conversations.put(session.branch, std::mem::take(&mut self.effects.conversation));
+                self.shared.conversations.put(session.account.branch, std::mem::take(&mut self.effects.conversation));
             }
             // A background process keeps its record.
             Event::CallSettled(e) if e.effect.is_some_and(|effect| session.process(effect).is_some()) => {}
@@ -62,7 +62,7 @@ impl Actor<'_> {
 
     /// Sends each open approval request to the approver once; without an approver the answer is no.
     fn ask(&mut self) {
-        let Some(session) = self.pump.session().filter(|session| session.is_active() && !session.closed) else {
+        let Some(session) = self.pump.session().filter(|session| session.is_active() && !session.account.closed) else {
             return;
         };
         let mut answers = vec![];
@@ -70,7 +70,7 @@ impl Actor<'_> {
         {
             let Some(fingerprint) = call.fingerprint.filter(|_| self.asked.insert(call.id)) else { continue };
             let text = call.question.clone().unwrap_or_default();
-            let request = ApprovalRequest { key: session.key.clone(), call: call.id, fingerprint, text };
+            let request = ApprovalRequest { key: session.account.key.clone(), call: call.id, fingerprint, text };
             answers.extend(self.shared.ask(request));
         }
         for answer in answers {

@@ -28,9 +28,14 @@ pub(crate) struct SettingsRequest {
 
 impl SettingsRequest {
     pub(super) fn new(session: &Session, message: MessageId) -> Self {
-        let queued = session.queue.iter().find(|queued| queued.message == message);
+        let queued = session.conversation.queue.iter().find(|queued| queued.message == message);
         let overrides = queued.map(|queued| queued.overrides.clone()).unwrap_or_default();
-        Self { agent: session.agent.clone(), model: session.model.clone(), thinking: session.thinking, overrides }
+        Self {
+            agent: session.account.agent.clone(),
+            model: session.account.model.clone(),
+            thinking: session.account.thinking,
+            overrides,
+        }
     }
 }
 

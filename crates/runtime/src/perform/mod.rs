@@ -138,7 +138,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             spawn(reporter.clone(), home::report(shared, failure_report.clone(), reporter))
         }
         Effect::Erase { branch, until, .. } => {
-            let of = DeletedConversation { session: job.session.id, branch: *branch, until: *until };
+            let of = DeletedConversation { session: job.session.account.id, branch: *branch, until: *until };
             spawn(reporter.clone(), erase::perform(shared, of, reporter))
         }
         Effect::Undo { plan, .. } => spawn(reporter.clone(), undo::perform(shared, *plan, reporter)),
@@ -194,7 +194,7 @@ fn lane(shared: Arc<Shared>, job: &mut Job<'_>, message: MessageId, reporter: Re
 
 /// What a request asks of the budgets. If memory is short, what is cached of conversations goes first.
 fn budget_request(shared: &Shared, job: &mut Job<'_>, (run, expected, closing): (RunId, Spent, bool)) -> BudgetRequest {
-    let agent = job.session.agent.clone();
+    let agent = job.session.account.agent.clone();
     if shared.is_tight(&agent) {
         *job.conversation = Conversation::default();
         shared.conversations.clear();
@@ -219,11 +219,11 @@ fn settings(job: &Job<'_>) -> Arc<Settings> {
 fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Result<request::Order, journal::Error> {
     let store = job.shared.journal.as_ref();
     let settings = settings(job);
-    job.conversation.resume_from(|| job.shared.conversations.take(job.session.branch));
+    job.conversation.resume_from(|| job.shared.conversations.take(job.session.account.branch));
     let head = job.conversation.head(prompt, &settings, &job.shared.latest, store)?;
     let (system, tools) = (head.system.clone(), head.tools.clone());
     let mark = job.shared.resolver.mark();
-    let transcript = &job.session.transcript;
+    let transcript = &job.session.conversation.transcript;
     let left_out = transcript.left_out(settings.history_turns, items);
     let messages = job.conversation.render(transcript, (items, left_out), &mark, store)?;
     let candidate = settings.candidates[candidate as usize].clone();
@@ -246,8 +246,8 @@ fn compaction(
     let own = &settings.compaction.by;
     let candidate = own.clone().unwrap_or_else(|| settings.candidates[candidate as usize].clone());
     let focus = focus.map(|focus| job.conversation.text(focus, job.shared.journal.as_ref())).transpose()?;
-    let (transcript, focus) = (job.session.transcript.clone(), focus.map(|focus| focus.to_string()));
-    let agent = job.session.agent.clone();
+    let (transcript, focus) = (job.session.conversation.transcript.clone(), focus.map(|focus| focus.to_string()));
+    let agent = job.session.account.agent.clone();
     let request = |run: &Run| BudgetRequest { run: run.id, agent, expected: run.summary_out(), closing: false };
     let is_shared = settings.budget.is_shared() || job.shared.ledger.is_limited();
     let grant = job.session.run().filter(|_| is_shared).map(request);
@@ -257,12 +257,12 @@ fn compaction(
 
 /// The cache key: the same for every request of a session, and it reveals nothing.
 fn cache_key(session: &Session) -> Arc<str> {
-    Hash::of(session.id.0.as_bytes()).to_string().into()
+    Hash::of(session.account.id.0.as_bytes()).to_string().into()
 }
 
 /// The background processes of the session, for the tool that manages them.
 fn processes(job: &Job<'_>) -> Result<Vec<tools::HeldProcess>, journal::Error> {
-    let listed = job.session.processes.iter().map(|process| {
+    let listed = job.session.account.processes.iter().map(|process| {
         let arguments = job.conversation.text(&process.arguments, job.shared.journal.as_ref())?;
         let ended = match &process.state {
             ProcessState::Ended { how, .. } => Some(how.clone()),

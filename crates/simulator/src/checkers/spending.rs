@@ -69,7 +69,7 @@ pub fn is_as_the_state_says(session: &Session, entries: &[Entry]) -> Result<(), 
         account.add(&entry.event);
     }
     let of_run = session.run().map_or_else(Spent::default, |run| run.budget.spent);
-    let says = [session.spent.tokens + of_run.tokens, session.spent.calls + of_run.calls];
+    let says = [session.account.spent.tokens + of_run.tokens, session.account.spent.calls + of_run.calls];
     let are = [0, 1].map(|at| account.before[at] + account.run[at]);
     Invariant::Budget
         .holds(says == are, || format!("the state says that {says:?} tokens and calls were spent, not {are:?}"))

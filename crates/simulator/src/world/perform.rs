@@ -81,7 +81,7 @@ impl Performer {
             }
             Effect::Reserve { id, .. } => Some(Self::Known([Report::Reserved { effect: *id, near: None }].into())),
             Effect::Request { id, candidate, thinking, items, .. } => {
-                let items = session.transcript.items().get(..*items as usize).unwrap_or_default();
+                let items = session.conversation.transcript.items().get(..*items as usize).unwrap_or_default();
                 let asking = Asking { request: *id, candidate: *candidate, thinking: *thinking, items };
                 Some(request(asking, outside)?)
             }
@@ -219,7 +219,7 @@ fn request(asking: Asking<'_>, outside: &mut Outside) -> Result<Performer, Viola
 
 /// Summarises these items; a provider accepts them without checking for pairs.
 fn compact(id: EffectId, items: u32, outside: &mut Outside, session: &Session) -> Result<Performer, Violation> {
-    let items = session.transcript.items().get(..items as usize).unwrap_or_default();
+    let items = session.conversation.transcript.items().get(..items as usize).unwrap_or_default();
     let report = outside.model.summarise(id, items, &outside.plan, outside.disk.journal())?;
     Ok(Performer::Known([report].into()))
 }

@@ -169,7 +169,7 @@ impl Process {
     pub fn over(&self, outside: &Outside) -> Option<Over> {
         match self.end? {
             End::Leaving => {
-                let closed = self.session().is_none_or(|session| session.closed);
+                let closed = self.session().is_none_or(|session| session.account.closed);
                 (closed && self.is_idle()).then_some(Over::Closed)
             }
             End::Failed => Some(Over::Failed),

@@ -226,9 +226,9 @@ pub(super) fn idle(store: &dyn Read, row: &SessionRow) -> StateLine {
 
 /// The state of a session as it is in the journal.
 pub(super) fn current(store: &dyn Read, session: &Session) -> StateLine {
-    let rows = store.runs_before(Some(session.id), None, ROWS).unwrap_or_default();
+    let rows = store.runs_before(Some(session.account.id), None, ROWS).unwrap_or_default();
     let budget = rows.last().and_then(|run| budget_of(store, run).ok()).unwrap_or_default();
-    let now = (session.run_state(), session.lifecycle.kind(), session.flags());
+    let now = (session.run_state(), session.conversation.lifecycle.kind(), session.flags());
     changed(now, LastRun::of(last_ended(&rows, None)), session.resources(&budget))
 }
 

@@ -105,7 +105,7 @@ impl Missed {
         let store = source.store;
         let machine = recovered(store, source.batch.branch);
         if let Some(session) = machine.as_ref().and_then(Machine::session) {
-            let at = last.unwrap_or(session.last_activity);
+            let at = last.unwrap_or(session.account.last_activity);
             lines.push(self.projection.line(source, at, Stream::State(current(store, session))));
             let spends = session.run().filter(|run| run.usage != Usage::default());
             // Without a row, the usage is reported with the next request.

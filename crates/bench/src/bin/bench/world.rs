@@ -72,7 +72,7 @@ impl World {
     }
 
     fn items(&self) -> usize {
-        self.pump.session().map_or(0, |session| session.transcript.items().len())
+        self.pump.session().map_or(0, |session| session.conversation.transcript.items().len())
     }
 
     fn id(&mut self) -> Uuid {

@@ -46,7 +46,7 @@ pub(super) fn note(report: &mut CheckReport, globals: &Globals) {
 fn owed(read: &dyn Read) -> Result<Vec<String>, CliError> {
     let mut notes = vec![];
     for row in read.unfinished()? {
-        let Some(erasure) = fold_branch(read, &row)?.erasure else { continue };
+        let Some(erasure) = fold_branch(read, &row)?.account.erasure else { continue };
         let why = erasure.failed.map(|failed| format!(" ({})", failed.why)).unwrap_or_default();
         let key = &row.key;
         notes.push(format!("a conversation of {key} is deleted and not erased{why}; `limulus resume {key}` erases it"));
@@ -87,7 +87,7 @@ fn orphans(read: &dyn Read, globals: &Globals) -> Result<Orphans, CliError> {
     let unfinished: BTreeSet<RunId> = rows.iter().filter_map(|row| row.run).collect();
     let mut processes = BTreeSet::new();
     for row in &rows {
-        processes.extend(fold_branch(read, row)?.processes.into_iter().map(|process| process.effect));
+        processes.extend(fold_branch(read, row)?.account.processes.into_iter().map(|process| process.effect));
     }
     let is_open = |call: EffectId| unfinished.contains(&call.run) || processes.contains(&call);
     let mut still = tools::orphans(&calls, &is_open).map_err(|error| unreadable(&error))?;

@@ -23,7 +23,7 @@ fn branch_of(journal: &dyn journal::Read, key: &str) -> BranchId {
 pub(crate) fn keep_snapshot(home: &Path, key: &str, at: Seq) {
     let state = state_at(home, key, at);
     let journal = Sqlite::own(home).expect("nobody owns it");
-    journal.keep_snapshot(Snapshot::new(state.branch, at, state.to_snapshot()));
+    journal.keep_snapshot(Snapshot::new(state.account.branch, at, state.to_snapshot()));
 }
 
 /// Removes the entries of a session before this one; gives its branch.

@@ -36,12 +36,12 @@ impl Machine {
 
 /// The waiting messages, each once.
 fn waiting(session: &Session) -> usize {
-    session.queue.iter().filter(|queued| !queued.is_extra()).count()
+    session.conversation.queue.iter().filter(|queued| !queued.is_extra()).count()
 }
 
 /// The message that has waited longest; an interrupt is dropped last.
 fn oldest(session: &Session) -> Option<MessageId> {
-    let waits = || session.queue.iter().filter(|queued| !queued.is_extra());
+    let waits = || session.conversation.queue.iter().filter(|queued| !queued.is_extra());
     let oldest = waits().find(|queued| queued.mode != QueueMode::Interrupt).or_else(|| waits().next());
     oldest.map(|queued| queued.message)
 }

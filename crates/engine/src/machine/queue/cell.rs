@@ -7,9 +7,9 @@ use crate::tables::routing::Cell;
 impl Cell {
     /// The cell of this session.
     pub fn of(session: &Session) -> Self {
-        match &session.lifecycle {
+        match &session.conversation.lifecycle {
             _ if session.is_terminating() => Self::Terminated,
-            Lifecycle::Ready | Lifecycle::Idle if session.queue.is_empty() => Self::Idle,
+            Lifecycle::Ready | Lifecycle::Idle if session.conversation.queue.is_empty() => Self::Idle,
             Lifecycle::Ready | Lifecycle::Idle => Self::Head,
             Lifecycle::Active(run) => Self::of_run(run),
             Lifecycle::Suspended(_) => Self::Suspended,

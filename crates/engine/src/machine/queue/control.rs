@@ -14,7 +14,11 @@ impl Machine {
         moment: Moment,
     ) -> Result<Acknowledgement, Refusal> {
         let waits = self.session.as_ref().is_some_and(|session| {
-            session.queue.iter().any(|queued| queued.message == message && leg.is_none_or(|leg| leg == queued.leg))
+            session
+                .conversation
+                .queue
+                .iter()
+                .any(|queued| queued.message == message && leg.is_none_or(|leg| leg == queued.leg))
         });
         if !waits {
             return Err(Refusal::NotFound {
@@ -31,7 +35,7 @@ impl Machine {
 
     /// Withdraws all waiting messages.
     pub(in crate::machine) fn clear(&mut self, moment: Moment) {
-        while let Some(queued) = self.session.as_ref().and_then(|session| session.queue.front()) {
+        while let Some(queued) = self.session.as_ref().and_then(|session| session.conversation.queue.front()) {
             let message = queued.message;
             let settled =
                 MessageSettled { message, state: ReceiptState::Cancelled, run: None, leg: None, in_next_run: false };

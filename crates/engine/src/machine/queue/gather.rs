@@ -37,7 +37,7 @@ impl Machine {
     /// Steers that wait for a run that no message can start.
     fn cancel_orphans(&mut self, moment: Moment) {
         let Some(session) = &self.session else { return };
-        let rests = matches!(session.lifecycle, Lifecycle::Ready | Lifecycle::Idle);
+        let rests = matches!(session.conversation.lifecycle, Lifecycle::Ready | Lifecycle::Idle);
         if !rests || session.head().is_some() {
             return;
         }

@@ -35,8 +35,9 @@ impl Machine {
     /// The notice for calls that do not run for this cause: it names a message only if one is the cause.
     pub(in crate::machine) fn not_run(&self, cause: InterruptCause) -> &'static str {
         let session = self.session.as_ref();
-        let interrupts =
-            session.and_then(|session| session.queue.front()).is_some_and(|front| front.mode == QueueMode::Interrupt);
+        let interrupts = session
+            .and_then(|session| session.conversation.queue.front())
+            .is_some_and(|front| front.mode == QueueMode::Interrupt);
         let aborted = session.and_then(|session| session.run()).and_then(|run| run.ending);
         let aborted = aborted.is_some_and(|ending| ending.outcome != Outcome::Interrupted);
         match cause {

@@ -37,13 +37,13 @@ impl Machine {
         let Offered { message, content, mode, queue, key, overrides, attachments, options } = offered;
         let Some(session) = &self.session else { return Err(no_session()) };
         let key_of = key.as_ref().filter(|_| !mutant!(KeyForgotten));
-        let known = key_of.and_then(|key| session.keys.get(key)).copied();
-        if let Some(earlier) = known.or_else(|| session.messages.contains_key(&message).then_some(message)) {
+        let known = key_of.and_then(|key| session.account.keys.get(key)).copied();
+        if let Some(earlier) = known.or_else(|| session.account.messages.contains_key(&message).then_some(message)) {
             return repeated(session, earlier, (&content, &attachments), key.as_deref());
         }
         check_size(session, &content)?;
         options.check().map_err(|what| state_refusal(session, &what))?;
-        let session_mode = session.queue_mode.filter(|_| !mutant!(ModeIgnored));
+        let session_mode = session.account.queue_mode.filter(|_| !mutant!(ModeIgnored));
         let (mode, mode_by) = match (mode, session_mode) {
             (Some(mode), _) => (mode, ModeSource::Message),
             (None, Some(mode)) => (mode, ModeSource::Session),
@@ -89,7 +89,9 @@ impl Machine {
     /// Whether the conversation is stale: nothing is active or waits, and it was idle too long.
     fn is_stale(&self, queue: &QueueSettings) -> bool {
         let (Some(session), Some(before)) = (&self.session, queue.stale_before) else { return false };
-        session.is_idle() && session.last_activity < before && !session.transcript.items().is_empty()
+        session.is_idle()
+            && session.account.last_activity < before
+            && !session.conversation.transcript.items().is_empty()
     }
 
     /// The run that ends as interrupted for a message that goes this way.
@@ -101,7 +103,7 @@ impl Machine {
 
     /// What an interrupt does: the first of the message's, the session's and the default one that is set.
     fn interrupt_of(&self, queue: &QueueSettings) -> Interrupt {
-        let of_session = self.session.as_ref().and_then(|session| session.interrupt);
+        let of_session = self.session.as_ref().and_then(|session| session.account.interrupt);
         queue.message_interrupt.or(of_session).unwrap_or(queue.interrupt)
     }
 
@@ -161,7 +163,7 @@ fn repeated(
     key: Option<&str>,
 ) -> Result<Acknowledgement, Refusal> {
     let receipt = receipt(session, earlier);
-    let same = session.messages.get(&earlier).is_some_and(|message| {
+    let same = session.account.messages.get(&earlier).is_some_and(|message| {
         let files = message.attachments.iter().map(|attachment| attachment.body.hash);
         message.body.hash == content.body.hash && files.eq(attached.iter().map(|attached| attached.content.body.hash))
     });
@@ -173,8 +175,8 @@ fn repeated(
 }
 
 fn receipt(session: &Session, message: MessageId) -> Receipt {
-    let known = session.messages.get(&message);
-    let mut waiting = session.queue.iter().filter(|queued| !queued.is_extra());
+    let known = session.account.messages.get(&message);
+    let mut waiting = session.conversation.queue.iter().filter(|queued| !queued.is_extra());
     let ahead = waiting.position(|queued| queued.message == message);
     Receipt {
         message,
@@ -186,8 +188,8 @@ fn receipt(session: &Session, message: MessageId) -> Receipt {
         steer: known.and_then(|known| known.steer),
         ahead: ahead.map(|at| at as u32 + 1),
         until: ahead.and_then(|_| waits_until(session)),
-        accepted_at: known.map_or(session.last_activity, |known| known.accepted_at),
-        verbose: session.verbose == Some(true),
+        accepted_at: known.map_or(session.account.last_activity, |known| known.accepted_at),
+        verbose: session.account.verbose == Some(true),
     }
 }
 

@@ -83,7 +83,7 @@ impl Machine {
 
 /// How a leg ends that no run takes: in the run of the other leg, or with that leg if it no longer waits.
 pub(super) fn missed(session: &Session, message: MessageId) -> MessageSettled {
-    let other = session.queue.iter().any(|queued| queued.message == message && !queued.is_extra());
+    let other = session.conversation.queue.iter().any(|queued| queued.message == message && !queued.is_extra());
     let (state, run) =
         if other { (ReceiptState::Merged, Some(message.into())) } else { (ReceiptState::Cancelled, None) };
     MessageSettled { message, state, run, leg: Some(Leg::Steer), in_next_run: false }

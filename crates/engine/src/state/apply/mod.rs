@@ -4,88 +4,56 @@
 mod queue;
 mod run;
 
+use super::account::SessionAccount;
 use super::call::{Call, Stage};
+use super::conversation::Conversation;
 use super::run::{Phase, PrepareStage, Run, Sent};
 use super::session::{Lifecycle, RecoveryAttempt, Session};
-use super::transcript::{Item, ItemCall, Transcript};
+use super::transcript::{Item, ItemCall};
 use crate::event::{
     BudgetSet, CallOutcome, CallSettled, CandidateCooldownSet, Compacted, Created, Event, LifecycleChanged,
     MessageSealed, Next, Note, Noted, Opened, OverrideSet, Paused, RequestOpened, RequestSent, ResultsTruncated,
-    Visibility,
 };
 use crate::failure::{Failure, FailureClass};
-use crate::ids::{BranchId, Epoch, Seq, Timestamp};
+use crate::ids::{BranchId, Seq, Timestamp};
 use crate::ledger::FailureReport;
 use crate::mutant;
 use crate::state::counters::Cooling;
-use crate::tables::budget::{Allowance, Scope, Spent};
+use crate::tables::budget::{Scope, Spent};
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
 
 impl Session {
     /// The state that `Created` makes; every journal begins with it.
     pub fn created(event: &Created, at: Timestamp) -> Self {
-        Self {
-            id: event.session,
-            key: event.key.clone(),
-            agent: event.agent.clone(),
-            branch: event.branch,
-            head: Seq(1),
-            created_at: at,
-            last_activity: at,
-            lifecycle: Lifecycle::Initializing,
-            run_in_transition: None,
-            queue: [].into(),
-            messages: [].into(),
-            keys: [].into(),
-            dropped: vec![],
-            transcript: Transcript::default(),
-            pending_reports: vec![],
-            processes: vec![],
-            undo: None,
-            undos: 0,
-            erasure: None,
-            erasures: 0,
-            title: None,
-            visibility: Visibility::default(),
-            begun_at: None,
-            model: None,
-            thinking: None,
-            verbose: None,
-            queue_mode: None,
-            interrupt: None,
-            spent: Spent::default(),
-            allowance: Allowance::default(),
-            epoch: Epoch(0),
-            closed: true,
-        }
+        Self { account: SessionAccount::created(event, at), conversation: Conversation::new(Lifecycle::Initializing) }
     }
 
     /// Switches to a branch that begins here; its `forked` is the next entry.
     pub fn enter(&mut self, branch: BranchId) {
-        (self.branch, self.head) = (branch, Seq(0));
+        (self.account.branch, self.account.head) = (branch, Seq(0));
     }
 
     /// Folds one event that was decided at `at`.
     pub fn apply(&mut self, event: &Event, at: Timestamp) {
         if event.progress().is_some() {
             self.fold(event, at);
-            self.last_activity = self.last_activity.max(at);
+            self.account.last_activity = self.account.last_activity.max(at);
             return;
         }
-        self.head.0 += 1;
+        self.account.head.0 += 1;
         self.weigh(event);
         // Opening or closing an idle session is no activity.
-        let rests = self.run().is_none() && self.queue.is_empty() && self.head.0 > 1;
+        let rests = self.run().is_none() && self.conversation.queue.is_empty() && self.account.head.0 > 1;
         self.fold(event, at);
         if !(rests && matches!(event, Event::Opened(_) | Event::Closed(_))) {
-            self.last_activity = self.last_activity.max(at);
+            self.account.last_activity = self.account.last_activity.max(at);
         }
         let running = matches!(
             self.run_state(),
             RunState::Preparing | RunState::Streaming | RunState::ToolExec | RunState::Compacting | RunState::Error
         ) && self.is_active()
-            && !self.closed;
+            && !self.account.closed;
         if let Some(run) = self.run_mut() {
             run.clock.set_running(running, at);
             run.breakpoints.passed = run.breakpoints.passed.filter(|passed| *passed == run.state());
@@ -105,7 +73,7 @@ impl Session {
         let spent = self.run_mut().map(|run| &mut run.budget.spent);
         match spent {
             Some(spent) => spent.bytes += bytes,
-            None => self.spent.bytes += bytes,
+            None => self.account.spent.bytes += bytes,
         }
     }
 
@@ -129,17 +97,19 @@ impl Session {
             Event::MessageSealed(e) => self.message_sealed(e, at),
             Event::Compacted(e) => self.compacted(e),
             Event::ResultsTruncated(e) => self.results_truncated(e),
-            Event::Uncompacted(e) => self.transcript.uncompact(e.compaction, &e.restored),
+            Event::Uncompacted(e) => self.conversation.transcript.uncompact(e.compaction, &e.restored),
             Event::Noted(e) => self.noted(e),
             Event::BudgetSet(e) => self.budget_set(e),
             Event::CandidateCooldownSet(e) => self.candidate_cooled(e, at),
-            Event::Reported(e) => self.pending_reports.retain(|failure_report| failure_report.request != e.request),
+            Event::Reported(e) => {
+                self.account.pending_reports.retain(|failure_report| failure_report.request != e.request);
+            }
             Event::ProcessAdopted(e) => self.process_adopted(e),
             Event::ProcessEnding(e) => self.process_ending(e),
             Event::ProcessEnded(e) => self.process_ended(e, at),
-            Event::ProcessForgotten(e) => self.processes.retain(|process| process.effect != e.process),
+            Event::ProcessForgotten(e) => self.account.processes.retain(|process| process.effect != e.process),
             Event::UndoStarted(e) => self.undo_started(e),
-            Event::UndoEnded(e) => self.undo = self.undo.filter(|undo| undo.effect != e.undo),
+            Event::UndoEnded(e) => self.account.undo = self.account.undo.filter(|undo| undo.effect != e.undo),
             Event::ErasureEnded(e) => self.erasure_ended(e),
             Event::RequestOpened(e) => self.request_opened(e, at),
             Event::StepBegun(e) => self.in_run(|run| run.step_begun(e)),
@@ -192,16 +162,16 @@ impl Session {
     }
 
     fn closed(&mut self) {
-        self.closed = true;
+        self.account.closed = true;
         if mutant!(QueueDroppedAtClosing) {
-            self.queue.clear();
+            self.conversation.queue.clear();
         }
     }
 
     fn reset(&mut self) {
-        self.transcript.reset();
+        self.conversation.transcript.reset();
         if mutant!(ResetDrops) {
-            self.queue.clear();
+            self.conversation.queue.clear();
         }
     }
 
@@ -219,11 +189,11 @@ impl Session {
         // A run that only waits, for a human or a time, is no suspect for the crash.
         let waits = matches!(self.run_state(), RunState::Awaiting | RunState::Paused | RunState::Retry);
         let is_active = self.is_active();
-        let suspect = !self.closed && !waits;
-        self.epoch = e.epoch;
-        self.closed = false;
+        let suspect = !self.account.closed && !waits;
+        self.account.epoch = e.epoch;
+        self.account.closed = false;
         // The last activity may have been progress, which is gone once it is sealed.
-        self.last_activity = self.last_activity.max(e.last_activity);
+        self.account.last_activity = self.account.last_activity.max(e.last_activity);
         let Some(run) = self.run_mut() else { return };
         run.counts.openings += u32::from(suspect);
         if mutant!(TriesReset) {
@@ -251,45 +221,48 @@ impl Session {
     fn lose_half(&mut self) {
         let Some(run) = self.run() else { return };
         let (Phase::Compacting(Some(compacting)), Some(body)) = (&run.phase, run.prompt) else { return };
-        let (from, inputs) = (self.transcript.kept_from(compacting.items as usize, self.head), run.inputs.clone());
-        self.transcript.compact(Item::Note { body }, from, &inputs, self.head);
+        let (from, inputs) =
+            (self.conversation.transcript.kept_from(compacting.items as usize, self.account.head), run.inputs.clone());
+        self.conversation.transcript.compact(Item::Note { body }, from, &inputs, self.account.head);
     }
 
     fn override_set(&mut self, e: &OverrideSet) {
-        self.model.clone_from(&e.model);
-        (self.thinking, self.verbose, self.queue_mode) = (e.thinking, e.verbose, e.queue_mode);
-        self.interrupt = e.interrupt;
+        self.account.model.clone_from(&e.model);
+        (self.account.thinking, self.account.verbose, self.account.queue_mode) = (e.thinking, e.verbose, e.queue_mode);
+        self.account.interrupt = e.interrupt;
     }
 
     fn paused(&mut self, e: &Paused, at: Timestamp) {
         if let Some(run) = self.run_mut() {
             run.paused(e, at);
         }
-        let before = std::mem::replace(&mut self.lifecycle, Lifecycle::Idle);
-        self.lifecycle = if let Lifecycle::Active(run) = before { Lifecycle::Suspended(run) } else { before };
+        let before = std::mem::replace(&mut self.conversation.lifecycle, Lifecycle::Idle);
+        self.conversation.lifecycle =
+            if let Lifecycle::Active(run) = before { Lifecycle::Suspended(run) } else { before };
     }
 
     fn resumed(&mut self, at: Timestamp) {
         if let Some(run) = self.run_mut() {
             run.resumed(at);
         }
-        let before = std::mem::replace(&mut self.lifecycle, Lifecycle::Idle);
-        self.lifecycle = if let Lifecycle::Suspended(run) = before { Lifecycle::Active(run) } else { before };
+        let before = std::mem::replace(&mut self.conversation.lifecycle, Lifecycle::Idle);
+        self.conversation.lifecycle =
+            if let Lifecycle::Suspended(run) = before { Lifecycle::Active(run) } else { before };
     }
 
     /// Applies the edges that no other event takes; for the others this entry only records what was applied.
     fn lifecycle_changed(&mut self, e: &LifecycleChanged, at: Timestamp) {
-        if self.lifecycle.kind() == e.to {
+        if self.conversation.lifecycle.kind() == e.to {
             return;
         }
-        let run = match std::mem::replace(&mut self.lifecycle, Lifecycle::Idle) {
+        let run = match std::mem::replace(&mut self.conversation.lifecycle, Lifecycle::Idle) {
             Lifecycle::Active(run) | Lifecycle::Suspended(run) => Some(run),
             Lifecycle::Error { run, .. } | Lifecycle::Recovering { run } => run,
             Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated => {
-                self.run_in_transition.take()
+                self.conversation.run_in_transition.take()
             }
         };
-        self.lifecycle = match (e.to, run) {
+        self.conversation.lifecycle = match (e.to, run) {
             (LifecycleKind::Active, Some(mut run)) => {
                 run.counts.openings = 0;
                 run.reopened(at);
@@ -315,7 +288,7 @@ impl Session {
                 Lifecycle::Recovering { run }
             }
             (LifecycleKind::Ready, run) => {
-                self.run_in_transition = run;
+                self.conversation.run_in_transition = run;
                 Lifecycle::Ready
             }
             (LifecycleKind::Terminated, _) => Lifecycle::Terminated,
@@ -325,7 +298,7 @@ impl Session {
     }
 
     fn request_sent(&mut self, e: &RequestSent, at: Timestamp) {
-        self.transcript.set_sent(e.items as usize);
+        self.conversation.transcript.set_sent(e.items as usize);
         let Some(run) = self.run_mut() else { return };
         run.counts.request = (e.request.ordinal, e.request.try_no, e.items);
         run.counts.candidates.ask(e.candidate);
@@ -339,9 +312,9 @@ impl Session {
     /// Replaces the history: from this entry on the new one is current.
     fn compacted(&mut self, e: &Compacted) {
         let summary = Item::Summary { compaction: e.compaction, body: e.summary };
-        self.transcript.compact(summary, e.kept_from, &e.pinned, self.head);
+        self.conversation.transcript.compact(summary, e.kept_from, &e.pinned, self.account.head);
         if mutant!(CompactionDropsQueue) {
-            self.queue.clear();
+            self.conversation.queue.clear();
         }
         if let Some(run) = self.run_mut() {
             run.usage.add(&e.usage);
@@ -353,7 +326,7 @@ impl Session {
 
     fn results_truncated(&mut self, e: &ResultsTruncated) {
         let results: Vec<_> = e.results.iter().map(|result| (result.call, result.output)).collect();
-        self.transcript.truncate_results(&results);
+        self.conversation.transcript.truncate_results(&results);
         if let Some(run) = self.run_mut() {
             run.history_replaced(true);
         }
@@ -361,9 +334,9 @@ impl Session {
 
     /// The model receives the note behind all earlier items.
     fn noted(&mut self, e: &Noted) {
-        self.transcript.push(Item::Note { body: e.body }, self.head);
+        self.conversation.transcript.push(Item::Note { body: e.body }, self.account.head);
         if e.note == Note::MemoryFlush {
-            self.transcript.ask_flush();
+            self.conversation.transcript.ask_flush();
         }
         if let Some(run) = self.run_mut() {
             run.noted(e);
@@ -372,7 +345,7 @@ impl Session {
 
     fn budget_set(&mut self, e: &BudgetSet) {
         let allowance = match e.scope {
-            Scope::Session => Some(&mut self.allowance),
+            Scope::Session => Some(&mut self.account.allowance),
             Scope::Run => self.run_mut().map(|run| &mut run.budget.allowance),
             Scope::Agent | Scope::Day | Scope::Home | Scope::Process => None,
         };
@@ -390,7 +363,7 @@ impl Session {
         run.counts.candidates.cool(of, asked);
         let failed = e.request.zip(run.trace.last());
         let failure_report = failed.and_then(|(request, failure)| FailureReport::of(request, failure, e.until, probe));
-        self.pending_reports.extend(failure_report);
+        self.account.pending_reports.extend(failure_report);
     }
 
     fn message_sealed(&mut self, e: &MessageSealed, at: Timestamp) {
@@ -405,8 +378,8 @@ impl Session {
             .run()
             .and_then(|run| run.sent().map(|sent| (sent.tokens, run.settings, run.counts.candidates.candidate)));
         if let Some((expected, settings, candidate)) = sent.filter(|_| e.next != Next::Cut) {
-            self.transcript.count(e.usage.prompt(), expected, settings, candidate);
-            self.transcript.answer_flush();
+            self.conversation.transcript.count(e.usage.prompt(), expected, settings, candidate);
+            self.conversation.transcript.answer_flush();
         }
         let item = Item::Assistant {
             request: e.request,
@@ -418,12 +391,12 @@ impl Session {
         };
         // The continuation of an answer that turned out to be whole says nothing.
         if e.text.is_some() || !e.calls.is_empty() || !e.images.is_empty() {
-            self.transcript.push(item, self.head);
+            self.conversation.transcript.push(item, self.account.head);
         }
         for call in calls {
             if let Some(output) = call.answer {
                 let item = Item::Result { call: call.id, output, is_error: true, attachments: vec![] };
-                self.transcript.push(item, self.head);
+                self.conversation.transcript.push(item, self.account.head);
             }
         }
         if let Some(run) = self.run_mut() {
@@ -448,7 +421,9 @@ impl Session {
         for call in calls {
             if let Stage::Settled { outcome, output, attachments } = call.stage {
                 let is_error = outcome != CallOutcome::Done;
-                self.transcript.push(Item::Result { call: call.id, output, is_error, attachments }, self.head);
+                self.conversation
+                    .transcript
+                    .push(Item::Result { call: call.id, output, is_error, attachments }, self.account.head);
             }
         }
     }

@@ -12,9 +12,9 @@ use crate::tables::limits::QUEUE_CAP;
 
 impl Session {
     pub(super) fn message_accepted(&mut self, e: &MessageAccepted, at: Timestamp) {
-        self.visibility = Visibility::Listed;
+        self.account.visibility = Visibility::Listed;
         if let Some(key) = &e.key {
-            self.keys.insert(key.clone(), e.message);
+            self.account.keys.insert(key.clone(), e.message);
         }
         let steer = LegState { state: ReceiptState::Queued, run: e.message.into() };
         let message = Message {
@@ -33,7 +33,7 @@ impl Session {
             masked: e.masked,
             accepted_at: at,
         };
-        self.messages.insert(e.message, message);
+        self.account.messages.insert(e.message, message);
         let queued = |leg| Queued {
             message: e.message,
             body: e.body,
@@ -45,36 +45,40 @@ impl Session {
             is_gathered: false,
         };
         match e.place {
-            QueuePlace::Back => self.queue.push_back(queued(Leg::Followup)),
-            QueuePlace::Steer => self.queue.push_back(queued(Leg::Steer)),
-            QueuePlace::Gather => self.queue.push_back(queued(Leg::Collect)),
-            QueuePlace::Both => self.queue.extend([queued(Leg::Steer), queued(Leg::Followup)]),
+            QueuePlace::Back => self.conversation.queue.push_back(queued(Leg::Followup)),
+            QueuePlace::Steer => self.conversation.queue.push_back(queued(Leg::Steer)),
+            QueuePlace::Gather => self.conversation.queue.push_back(queued(Leg::Collect)),
+            QueuePlace::Both => self.conversation.queue.extend([queued(Leg::Steer), queued(Leg::Followup)]),
             QueuePlace::Front => {
                 let behind = mutant!(InterruptBehind);
-                let interrupts = self.queue.iter().take_while(|queued| queued.mode == QueueMode::Interrupt).count();
-                self.queue.insert(if behind { self.queue.len() } else { interrupts }, queued(Leg::Followup));
+                let interrupts =
+                    self.conversation.queue.iter().take_while(|queued| queued.mode == QueueMode::Interrupt).count();
+                self.conversation
+                    .queue
+                    .insert(if behind { self.conversation.queue.len() } else { interrupts }, queued(Leg::Followup));
             }
         }
     }
 
     pub(super) fn message_settled(&mut self, e: &MessageSettled) {
         let is_meant = |queued: &Queued| queued.message == e.message && e.leg.is_none_or(|leg| leg == queued.leg);
-        let waiting: Vec<Leg> = self.queue.iter().filter(|queued| is_meant(queued)).map(|queued| queued.leg).collect();
+        let waiting: Vec<Leg> =
+            self.conversation.queue.iter().filter(|queued| is_meant(queued)).map(|queued| queued.leg).collect();
         let is_kept = e.state == ReceiptState::Steered && mutant!(SteerTwice);
-        self.queue.retain(|queued| is_kept || !is_meant(queued));
-        let Some(message) = self.messages.get_mut(&e.message) else { return };
+        self.conversation.queue.retain(|queued| is_kept || !is_meant(queued));
+        let Some(message) = self.account.messages.get_mut(&e.message) else { return };
         let legs = if waiting.is_empty() { vec![e.leg.unwrap_or(Leg::Followup)] } else { waiting };
         for leg in legs {
             message.settle(leg, e.state, e.run);
         }
         if e.in_next_run {
-            let many = (self.dropped.len() + 1).saturating_sub(QUEUE_CAP as usize);
-            self.dropped.drain(..many);
-            self.dropped.push(message.body);
+            let many = (self.conversation.dropped.len() + 1).saturating_sub(QUEUE_CAP as usize);
+            self.conversation.dropped.drain(..many);
+            self.conversation.dropped.push(message.body);
         }
         if e.state == ReceiptState::Steered {
             let item = message.item(e.message, true, vec![]);
-            self.transcript.push(item, self.head);
+            self.conversation.transcript.push(item, self.account.head);
             if let Some(run) = self.run_mut() {
                 run.inputs.push(e.message);
             }
@@ -83,7 +87,7 @@ impl Session {
 
     /// The group is complete: later messages belong to another group.
     pub(super) fn gathered(&mut self, e: &Gathered) {
-        for queued in self.queue.iter_mut().filter(|queued| queued.leg == Leg::Collect) {
+        for queued in self.conversation.queue.iter_mut().filter(|queued| queued.leg == Leg::Collect) {
             queued.is_gathered |= e.messages.contains(&queued.message);
         }
     }
@@ -91,7 +95,7 @@ impl Session {
     pub(super) fn run_started(&mut self, e: &RunStarted, at: Timestamp) {
         let mut summary = None;
         for input in &e.inputs {
-            if let Some(message) = self.messages.get_mut(input) {
+            if let Some(message) = self.account.messages.get_mut(input) {
                 let is_first = e.run == (*input).into();
                 let state = if is_first { ReceiptState::Started } else { ReceiptState::Merged };
                 message.settle(message.leg_in(*input, e.run), state, Some(e.run));
@@ -99,26 +103,26 @@ impl Session {
                     summary = Some(SummaryRequest { focus: Some(message.body).filter(|body| body.bytes > 0) });
                     continue;
                 }
-                let item = message.item(*input, false, std::mem::take(&mut self.dropped));
-                self.transcript.push(item, self.head);
+                let item = message.item(*input, false, std::mem::take(&mut self.conversation.dropped));
+                self.conversation.transcript.push(item, self.account.head);
             }
         }
         let is_taken = |queued: &Queued| match queued.leg {
             Leg::Steer | Leg::Collect => e.inputs.contains(&queued.message),
             Leg::Followup => e.run == queued.message.into(),
         };
-        self.queue.retain(|queued| !is_taken(queued));
-        let mut run = Run::new(e.run, e.inputs.clone(), e.settings, self.head, at);
+        self.conversation.queue.retain(|queued| !is_taken(queued));
+        let mut run = Run::new(e.run, e.inputs.clone(), e.settings, self.account.head, at);
         run.counts.candidates.compaction.alone = summary.is_some();
         run.compaction.summary = summary;
-        self.lifecycle = Lifecycle::Active(Box::new(run));
+        self.conversation.lifecycle = Lifecycle::Active(Box::new(run));
     }
 
     /// The first byte of the answer came: the steers in its request are delivered.
     pub(super) fn delivered(&mut self) {
         let Some((run, inputs)) = self.run().map(|run| (run.id, run.inputs.clone())) else { return };
         for input in inputs {
-            let Some(message) = self.messages.get_mut(&input) else { continue };
+            let Some(message) = self.account.messages.get_mut(&input) else { continue };
             let leg = message.leg_in(input, run);
             if message.leg(leg).state == ReceiptState::Steered {
                 message.settle(leg, ReceiptState::Delivered, Some(run));
@@ -130,23 +134,27 @@ impl Session {
         if let Some(run) = self.run_mut() {
             run.spend_reserved();
             let spent = run.spent_by(at);
-            self.spent.add(&spent);
+            self.account.spent.add(&spent);
         }
         let ended = self.run().map(|run| (run.id, run.inputs.clone()));
         for (run, input) in
             ended.into_iter().flat_map(|(run, inputs)| inputs.into_iter().map(move |input| (run, input)))
         {
-            if let Some(message) = self.messages.get_mut(&input) {
+            if let Some(message) = self.account.messages.get_mut(&input) {
                 message.settle(message.leg_in(input, run), ReceiptState::Ended, Some(run));
             }
         }
         if mutant!(SteerLost) {
-            self.queue.retain(|queued| queued.leg != Leg::Steer);
+            self.conversation.queue.retain(|queued| queued.leg != Leg::Steer);
         }
         // A steer that came too late becomes a followup.
-        self.queue.iter_mut().filter(|queued| queued.leg == Leg::Steer).for_each(|queued| queued.leg = Leg::Followup);
-        match &mut self.lifecycle {
-            Lifecycle::Active(_) | Lifecycle::Suspended(_) => self.lifecycle = Lifecycle::Idle,
+        self.conversation
+            .queue
+            .iter_mut()
+            .filter(|queued| queued.leg == Leg::Steer)
+            .for_each(|queued| queued.leg = Leg::Followup);
+        match &mut self.conversation.lifecycle {
+            Lifecycle::Active(_) | Lifecycle::Suspended(_) => self.conversation.lifecycle = Lifecycle::Idle,
             Lifecycle::Error { run, .. } | Lifecycle::Recovering { run } => *run = None,
             Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated => {}
         }

@@ -199,13 +199,16 @@ fn r17_the_page_lists_the_fields_of_a_session() {
         branch: BranchId(Uuid::from_u128(2)),
     };
     let session = serde_json::to_value(Session::created(&created, Timestamp(1))).expect("JSON");
-    let cells = table("of `session`");
-    let mut listed: Vec<&str> =
-        cells.iter().flat_map(|row| row[0].split(", ")).map(|name| name.trim_matches('`')).collect();
-    listed.sort_unstable();
-    assert_eq!(names(session.as_object().expect("an object")), listed);
+    assert_eq!(names(session.as_object().expect("an object")), ["account", "conversation"]);
+    for half in ["account", "conversation"] {
+        let cells = table(&format!("of `{half}`"));
+        let mut listed: Vec<&str> =
+            cells.iter().flat_map(|row| row[0].split(", ")).map(|name| name.trim_matches('`')).collect();
+        listed.sort_unstable();
+        assert_eq!(names(session[half].as_object().expect("an object")), listed, "{half}");
+    }
     assert_eq!(
-        names(session["transcript"].as_object().expect("an object")),
+        names(session["conversation"]["transcript"].as_object().expect("an object")),
         ["counted", "flush", "items", "resets", "sent", "sent_tokens", "seqs", "tokens"]
     );
 }

@@ -65,7 +65,7 @@ pub(crate) fn check(world: &World) {
     check_receipts(world);
     check_shows(world);
     check_taken(world);
-    if !session.closed {
+    if !session.account.closed {
         check_liveness(world);
     }
 }
@@ -90,7 +90,7 @@ fn check_shows(world: &World) {
         *of = (change.queue_state.or(of.0), change.steer_state.or(of.1));
     }
     let session = world.session();
-    for id in session.messages.keys() {
+    for id in session.account.messages.keys() {
         let (own, other) = last.get(id).copied().unwrap_or_default();
         let now = (session.queue_state(*id), session.steer_state(*id));
         // A cancelled message shows nothing; its settling reports that.
@@ -102,7 +102,7 @@ fn check_shows(world: &World) {
         let again: Vec<_> = world.journal[half..].iter().map(|record| watch.see(&record.event, record.at)).collect();
         assert_eq!(again, reported[half..], "a report that starts here is the same");
     }
-    assert!(!watch.is_idle() || session.queue.is_empty() && session.run().is_none());
+    assert!(!watch.is_idle() || session.conversation.queue.is_empty() && session.run().is_none());
 }
 
 /// The recorded events alone give the same state; so do the entries with only the progress that is not sealed yet.
@@ -141,7 +141,7 @@ fn check_snapshot(world: &World, (length, snapshot): &(usize, Vec<u8>)) {
 /// If a receipt names an ended run, the journal has its end.
 fn check_receipts(world: &World) {
     let session = world.session();
-    for (id, message) in &session.messages {
+    for (id, message) in &session.account.messages {
         let legs =
             [(Leg::Followup, Some(LegState { state: message.state, run: message.run })), (Leg::Steer, message.steer)];
         for (leg, state) in legs {
@@ -180,7 +180,7 @@ fn check_liveness(world: &World) {
         matches!(kind, HoldProcess | EndProcess | Report | Undo | Erase)
     };
     let effects = world.running.keys().any(|effect| !goes_on(effect.kind));
-    match &session.lifecycle {
+    match &session.conversation.lifecycle {
         Lifecycle::Initializing => panic!("a session never rests so"),
         Lifecycle::Recovering { run } => {
             let is_lost = |run: &Run| run.step.calls.iter().any(|call| call.stage == Stage::Lost);
@@ -190,7 +190,11 @@ fn check_liveness(world: &World) {
         Lifecycle::Ready | Lifecycle::Idle => {
             let gathers = session.gathering_until().is_some_and(|until| world.armed.is_some_and(|at| at <= until));
             if session.may_begin_run() {
-                assert_eq!(effects || gathers, !session.queue.is_empty(), "the head gets its lane, or gathers");
+                assert_eq!(
+                    effects || gathers,
+                    !session.conversation.queue.is_empty(),
+                    "the head gets its lane, or gathers"
+                );
             } else {
                 assert!(!effects, "nothing starts while files are restored or a conversation is erased");
             }
@@ -228,7 +232,7 @@ fn moves(world: &World, run: &Run) -> bool {
         Phase::Awaiting { on: WaitFor::Budget, until: None } => run.budget.asked.is_none() || runs(EffectKind::Reserve),
         // The limit of a process may come earlier.
         Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => {
-            let processes = world.session().processes.iter();
+            let processes = world.session().account.processes.iter();
             let limits =
                 processes.filter(|process| process.state == ProcessState::Running).map(|process| process.until);
             world.armed == limits.chain([*until]).min()
@@ -253,7 +257,7 @@ fn check_starts(world: &World) {
 /// A process is followed or ended until its end, whatever the session does, and has a time limit.
 fn check_processes(world: &World) {
     let session = world.session();
-    for process in &session.processes {
+    for process in &session.account.processes {
         let [held, ended] = [EffectKind::HoldProcess, EffectKind::EndProcess]
             .map(|kind| world.running.contains_key(&process.effect(kind)));
         let expected = match process.state {
@@ -261,9 +265,9 @@ fn check_processes(world: &World) {
             ProcessState::Ending { .. } => (false, true),
             ProcessState::Ended { .. } => (false, false),
         };
-        let expected = if session.closed { (false, false) } else { expected };
+        let expected = if session.account.closed { (false, false) } else { expected };
         assert_eq!((held, ended), expected, "process {}", process.name());
-        let is_timed = session.closed || !held || world.armed.is_some_and(|at| at <= process.until);
+        let is_timed = session.account.closed || !held || world.armed.is_some_and(|at| at <= process.until);
         assert!(is_timed, "process {} has no time limit", process.name());
     }
 }

@@ -179,7 +179,7 @@ pub(crate) fn queued(queued: &Queued) -> String {
 
 /// Dropped messages that the next run receives.
 pub(crate) fn dropped(world: &World) -> Vec<String> {
-    let bodies = world.session().dropped.iter().filter_map(|body| world.bodies.get(&body.hash));
+    let bodies = world.session().conversation.dropped.iter().filter_map(|body| world.bodies.get(&body.hash));
     bodies.map(|content| format!("dropped {}", quoted(&String::from_utf8_lossy(&content.bytes)))).collect()
 }
 
@@ -204,7 +204,7 @@ fn word(value: &impl serde::Serialize) -> String {
 /// The state in words: lifecycle, run state, set flags.
 pub(crate) fn state(session: &Session) -> String {
     let flags = flags(session.flags());
-    format!("{} {} [{}]", session.lifecycle.kind(), session.run_state(), flags)
+    format!("{} {} [{}]", session.conversation.lifecycle.kind(), session.run_state(), flags)
 }
 
 /// The flags that are set, in the order of the requirement.
@@ -223,7 +223,7 @@ pub(crate) fn flags(flags: Flags) -> String {
 
 /// The conversation, one item a line.
 pub(crate) fn transcript(world: &World) -> Vec<String> {
-    let items = world.session().transcript.items().iter();
+    let items = world.session().conversation.transcript.items().iter();
     items
         .map(|item| format!("item {}", bare(world, &serde_json::to_value(item).expect("items are plain data"))))
         .collect()

@@ -13,7 +13,7 @@ pub(crate) fn come_to_rest(world: &mut World) {
             run_line(world, "resume");
             continue;
         }
-        if session.run().is_none() && session.queue.is_empty() {
+        if session.run().is_none() && session.conversation.queue.is_empty() {
             return;
         }
         let Some(effect) = world.running.values().next().cloned() else {
@@ -53,7 +53,7 @@ fn carried_out(effect: &Effect) -> Vec<String> {
 
 /// How often a leg ended, according to the records.
 pub(crate) fn ends_of(world: &World, message: MessageId, leg: Leg) -> usize {
-    let known = &world.session().messages[&message];
+    let known = &world.session().account.messages[&message];
     let run = known.leg(leg).run;
     let is_leg = |at: Option<Leg>| known.steer.is_none() || at == Some(leg);
     let ends = |event: &Event| match event {

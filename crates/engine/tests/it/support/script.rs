@@ -107,7 +107,7 @@ fn world_line(world: &mut World, words: &Words) -> bool {
             };
             let run =
                 session.run().map(|run| format!("run: {} ({:?})", amounts(&run.budget.spent), run.budget.wrap_up));
-            let session = format!("runs before: {}", amounts(&session.spent));
+            let session = format!("runs before: {}", amounts(&session.account.spent));
             world.lines.extend(run);
             world.lines.push(session);
         }
@@ -126,17 +126,17 @@ fn world_line(world: &mut World, words: &Words) -> bool {
             world.lines.push(format!("{} ms spent, running since {:?}", clock.spent_ms, clock.since.map(|at| at.0)));
         }
         "processes" => {
-            let processes: Vec<String> = world.session().processes.iter().map(render::process).collect();
+            let processes: Vec<String> = world.session().account.processes.iter().map(render::process).collect();
             world.lines.extend(processes);
         }
         "queue" => {
-            let queue: Vec<String> = world.session().queue.iter().map(render::queued).collect();
+            let queue: Vec<String> = world.session().conversation.queue.iter().map(render::queued).collect();
             world.lines.extend(queue);
             world.lines.extend(render::dropped(world));
         }
         "receipts" => {
             let receipts: Vec<String> =
-                world.session().messages.iter().map(|one| render::receipt(world, one)).collect();
+                world.session().account.messages.iter().map(|one| render::receipt(world, one)).collect();
             world.lines.extend(receipts);
         }
         "transcript" => {
@@ -317,7 +317,8 @@ pub(crate) fn undo(world: &World) -> Command {
         return Command::Uncompact { compaction: none, restored: vec![] };
     };
     let before = world.recovered(&world.journal[..at]);
-    let restored = before.session().map(|session| session.transcript.before(kept_from)).unwrap_or_default();
+    let restored =
+        before.session().map(|session| session.conversation.transcript.before(kept_from)).unwrap_or_default();
     Command::Uncompact { compaction, restored }
 }
 
@@ -325,7 +326,7 @@ pub(crate) fn undo(world: &World) -> Command {
 fn compacted(world: &World, words: &Words) -> CompactionResult {
     let usage = Usage { input: 7, output: 3, ..Usage::default() };
     if words.at(1) == "results" {
-        let items = world.session().transcript.items().iter();
+        let items = world.session().conversation.transcript.items().iter();
         let cut = |(call, _)| (call, Content::text(BodyKind::Output, "cut"));
         return CompactionResult::Results(items.filter_map(Item::long_result).map(cut).collect());
     }

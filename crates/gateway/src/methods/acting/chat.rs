@@ -216,13 +216,13 @@ impl Chat<'_> {
     async fn queue_status(&self) -> Result<String, Error> {
         let (row, session) = (self.row()?, self.session().await?);
         let waits = count(row.queued as usize, "message");
-        Ok(format!("messages are queued as {}; {waits} waiting", self.mode_label(session.queue_mode)))
+        Ok(format!("messages are queued as {}; {waits} waiting", self.mode_label(session.account.queue_mode)))
     }
 
     /// A model that cannot be used is refused without a change.
     async fn model(&self, rest: &str) -> Result<String, Error> {
         let model = match rest {
-            "" => return Ok(format!("the model is {}", self.model_label(self.session().await?.model)?)),
+            "" => return Ok(format!("the model is {}", self.model_label(self.session().await?.account.model)?)),
             "default" => None,
             model => Some(model.to_owned()),
         };
@@ -249,7 +249,7 @@ impl Chat<'_> {
 
     async fn think(&self, rest: &str) -> Result<String, Error> {
         let level = match rest {
-            "" => return Ok(format!("thinking is {}", thinking_label(self.session().await?.thinking))),
+            "" => return Ok(format!("thinking is {}", thinking_label(self.session().await?.account.thinking))),
             "default" => None,
             _ => Some(named::<Thinking>(rest).ok_or_else(|| {
                 let hint = format!("there are: {}, default", LEVELS.map(|level| name(&level)).join(", "));
@@ -262,7 +262,7 @@ impl Chat<'_> {
 
     async fn verbose(&self, rest: &str) -> Result<String, Error> {
         let verbose = match one_of(rest, &["on", "off", "default"])? {
-            None => return Ok(format!("verbose is {}", verbose_label(self.session().await?.verbose))),
+            None => return Ok(format!("verbose is {}", verbose_label(self.session().await?.account.verbose))),
             Some("on") => Some(true),
             Some("off") => Some(false),
             Some(_) => None,
@@ -288,10 +288,10 @@ impl Chat<'_> {
             let waits_for = explained.waits_for.unwrap_or_default();
             let _ = write!(text, "\nrun {} is {}; it waits for {waits_for}", explained.run, explained.state);
         }
-        let _ = write!(text, "\nmodel: {}", self.model_label(session.model.clone())?);
-        let _ = write!(text, "\nthinking: {}", thinking_label(session.thinking));
-        let _ = write!(text, "\nqueue: {}", self.mode_label(session.queue_mode));
-        let _ = write!(text, "\nverbose: {}", verbose_label(session.verbose));
+        let _ = write!(text, "\nmodel: {}", self.model_label(session.account.model.clone())?);
+        let _ = write!(text, "\nthinking: {}", thinking_label(session.account.thinking));
+        let _ = write!(text, "\nqueue: {}", self.mode_label(session.account.queue_mode));
+        let _ = write!(text, "\nverbose: {}", verbose_label(session.account.verbose));
         Ok(text)
     }
 

@@ -76,7 +76,7 @@ pub(in crate::methods) async fn uncompact(caller: &Arc<Caller>, params: Uncompac
     let items = dropped.items.len();
     let command = Command::Uncompact { compaction: dropped.compaction, restored: dropped.items };
     super::ask(service, &row, command).await?;
-    let tokens = super::state_of(service, row.clone()).await?.transcript.tokens();
+    let tokens = super::state_of(service, row.clone()).await?.conversation.transcript.tokens();
     Ok(Uncompacted { session_key: row.key, items, tokens })
 }
 

@@ -19,7 +19,7 @@ pub(in crate::methods) async fn terminate(caller: &Arc<Caller>, params: EndParam
     let row = until_over(service, &row.key).await?;
     let session = super::state_of(service, row.clone()).await?;
     let is_left = |state: &ProcessState| matches!(state, ProcessState::Ended { outcome: CallOutcome::Unended, .. });
-    let left = session.processes.iter().filter(|process| is_left(&process.state)).map(Process::name).collect();
+    let left = session.account.processes.iter().filter(|process| is_left(&process.state)).map(Process::name).collect();
     Ok(SessionEnded { session_key: row.key, left })
 }
 

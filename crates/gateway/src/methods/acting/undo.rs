@@ -316,7 +316,7 @@ async fn until_done(service: &Service, row: &SessionRow) -> Result<Vec<LeftFile>
 async fn ended(service: &Service, row: &SessionRow) -> Result<Option<Vec<LeftFile>>, Error> {
     let row = row.clone();
     let look = move |journal: &dyn Journal| {
-        if fold_branch(journal, &row)?.undo.is_some() {
+        if fold_branch(journal, &row)?.account.undo.is_some() {
             return Ok(None);
         }
         let line = journal.history(row.branch)?;

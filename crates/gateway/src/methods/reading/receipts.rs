@@ -74,7 +74,7 @@ fn story(read: &dyn Read, row: SessionRow, receipt: ReceiptRow) -> Result<Receip
         _ => None,
     };
     let state = fold_branch(read, &row)?;
-    let message = state.messages.get(&receipt.message);
+    let message = state.account.messages.get(&receipt.message);
     let (origin, reply_to) = message.map(session::addresses).unwrap_or_default();
     Ok(ReceiptStory {
         origin,

@@ -52,7 +52,7 @@ pub struct Verified {
     pub snapshots: Vec<(Checkpoint, Option<String>)>,
     /// Why the rest could not be read; `None` if it could.
     pub unread: Option<String>,
-    /// The hashes of snapshots of this version of the state; only these can be compared.
+    /// The hashes of the states of readable snapshots, each in the form of this version.
     kept: Vec<(Checkpoint, Hash)>,
     replay: Replay,
     /// The first removed entry that no snapshot covers yet.
@@ -168,13 +168,12 @@ impl Reader {
                 continue;
             }
             let at = Checkpoint { branch: segment.branch, seq };
-            let snapshot = self.snapshot(segment.branch, seq).and_then(|snapshot| {
-                let session = snapshot.as_ref().map(crate::Snapshot::session).transpose()?;
-                Ok(snapshot.filter(|_| session.flatten().is_some()))
-            });
+            let snapshot = self
+                .snapshot(segment.branch, seq)
+                .and_then(|snapshot| snapshot.map_or(Ok(None), |snapshot| snapshot.session()));
             match snapshot {
-                Ok(Some(snapshot)) => {
-                    verified.kept.push((at, snapshot.state_hash));
+                Ok(Some(session)) => {
+                    verified.kept.push((at, Hash::of(&session.to_snapshot())));
                     verified.snapshots.push((at, None));
                 }
                 Ok(None) => {}

@@ -167,6 +167,6 @@ fn key_of(reader: &Reader, branch: BranchId, has_row: bool) -> Option<String> {
             reader.verify(&line).last_good?;
         }
         let last = reader.snapshots(branch).ok()?.pop()?;
-        Some(reader.snapshot(branch, last).ok()??.session().ok()??.key)
+        Some(reader.snapshot(branch, last).ok()??.session().ok()??.account.key)
     })
 }

@@ -29,7 +29,7 @@ fn state(home: &Path, branch: BranchId, until: Seq) -> Session {
             (None, Event::Created(created)) => session = Some(Session::created(created, entry.at)),
             (None, event) => panic!("{event:?}"),
             (Some(session), event) => {
-                if session.branch != branch {
+                if session.account.branch != branch {
                     session.enter(branch);
                 }
                 session.apply(event, entry.at);
@@ -96,7 +96,7 @@ fn r10_r17_r18_removed_entries_are_verified_and_folded_from_their_snapshot() {
         let child = fork(&home, &script, Seq(6));
         assert_eq!(look(&home).findings, vec![], "{name}");
         let forked = verify(&home, child.branch);
-        assert_eq!(forked.session().map(|session| session.head), Some(Seq(2)), "{name}");
+        assert_eq!(forked.session().map(|session| session.account.head), Some(Seq(2)), "{name}");
         assert_eq!(forked.session(), Some(&state(&home, child.branch, Seq(2))), "{name}");
     }
 }

@@ -18,7 +18,7 @@ fn change(home: &Path, sql: &str) {
 fn keep(sqlite: &Sqlite, script: &Script, seq: u64) {
     let Event::Created(created) = script.created() else { unreachable!() };
     let mut session = Session::created(&created, Timestamp(1));
-    session.head = Seq(seq);
+    session.account.head = Seq(seq);
     sqlite.keep_snapshot(Snapshot::new(script.branch, Seq(seq), session.to_snapshot()));
 }
 
@@ -57,7 +57,7 @@ fn r18_after_removed_entries_the_line_starts_at_their_snapshot_which_stays() {
 
     let sqlite = own(&home);
     let whole = sqlite.history(script.branch).unwrap();
-    assert_eq!(whole.start.as_ref().map(|start| start.session.head), Some(Seq(9)));
+    assert_eq!(whole.start.as_ref().map(|start| start.session.account.head), Some(Seq(9)));
     assert_eq!(whole.entries().count() as u64, script.seq - 9);
     assert_eq!(sqlite.read(script.branch, Seq(10)).unwrap().len() as u64, script.seq - 9);
     assert_eq!(sqlite.read(script.branch, Seq(1)), Err(Error::Erased { branch: script.branch, seq: Seq(9) }));
@@ -66,9 +66,9 @@ fn r18_after_removed_entries_the_line_starts_at_their_snapshot_which_stays() {
     settle(&sqlite, &mut script);
     assert_eq!(sqlite.snapshots(script.branch).unwrap(), [Seq(9), Seq(14)]);
     let line = sqlite.line(script.branch).unwrap();
-    assert_eq!(line.start.as_ref().map(|start| start.session.head), Some(Seq(14)));
+    assert_eq!(line.start.as_ref().map(|start| start.session.account.head), Some(Seq(14)));
     let whole = sqlite.history(script.branch).unwrap();
-    assert_eq!(whole.start.as_ref().map(|start| start.session.head), Some(Seq(9)));
+    assert_eq!(whole.start.as_ref().map(|start| start.session.account.head), Some(Seq(9)));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn r18_an_erased_entry_needs_a_snapshot_behind_it() {
     let sqlite = own(&home);
     assert_eq!(sqlite.line(script.branch).unwrap().entries().count() as u64, script.seq - 9);
     let whole = sqlite.history(script.branch).unwrap();
-    assert_eq!(whole.start.as_ref().map(|start| start.session.head), Some(Seq(9)));
+    assert_eq!(whole.start.as_ref().map(|start| start.session.account.head), Some(Seq(9)));
     drop(sqlite);
 
     redact(&home, 1, &[11]);

@@ -44,7 +44,7 @@ pub(crate) fn play(case: &Case) -> Option<History> {
         }
     }
     let items = world.items?;
-    let transcript = &world.session().transcript;
+    let transcript = &world.session().conversation.transcript;
     let messages =
         runtime::conversation(transcript, (items, turns(case)), &world.journal).expect("the journal has all of it");
     Some(History { messages, events: world.events, ended: world.ended })
@@ -130,11 +130,11 @@ impl<'a> World<'a> {
 
     /// Plays one step. Returns false if nothing is left to do.
     fn step(&mut self, pick: usize) -> bool {
-        if self.session().closed {
+        if self.session().account.closed {
             self.reopen();
             return true;
         }
-        match self.session().lifecycle.kind() {
+        match self.session().conversation.lifecycle.kind() {
             LifecycleKind::Suspended => self.take(Command::Resume { run: None, drop: false }),
             LifecycleKind::Error => self.take(Command::Recover { force: true }),
             _ if self.answer() || self.report(pick) || self.is_due() => {}

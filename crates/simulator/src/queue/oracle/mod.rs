@@ -260,9 +260,9 @@ impl Oracle {
     fn compare(&mut self, led: &Led<'_>) -> Result<(), String> {
         // A change without an entry is compared at the next entry.
         if led.records.is_empty() || led.records.iter().any(|record| record.seq.is_some()) {
-            self.waits.compare(&led.session.queue)?;
-            self.legs.compare(&led.session.messages)?;
-            self.said.compare(&led.session.transcript)?;
+            self.waits.compare(&led.session.conversation.queue)?;
+            self.legs.compare(&led.session.account.messages)?;
+            self.said.compare(&led.session.conversation.transcript)?;
         }
         if led.records.iter().any(|record| matches!(record.event, Event::RequestSent(_))) {
             self.said.paired()?;
@@ -279,7 +279,7 @@ impl Oracle {
     /// Compares the whole conversation again.
     pub(super) fn look_again(&mut self, session: &Session) -> Result<(), String> {
         self.said.look_again();
-        self.said.compare(&session.transcript)
+        self.said.compare(&session.conversation.transcript)
     }
 
     /// Checks at the end that every leg has ended.

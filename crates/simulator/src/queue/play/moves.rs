@@ -105,7 +105,7 @@ impl World {
     /// A request to compact, behind what waits for its run. Other worlds compact the history of a run.
     fn compact(&mut self) -> Result<(), String> {
         let session = self.session()?;
-        if session.run().is_some() || session.queue.is_empty() {
+        if session.run().is_some() || session.conversation.queue.is_empty() {
             return Ok(());
         }
         self.messages += 1;
@@ -166,13 +166,14 @@ impl World {
     }
 
     fn cancel(&mut self) -> Result<(), String> {
-        let queue = &self.session()?.queue;
+        let queue = &self.session()?.conversation.queue;
         if queue.is_empty() {
             return Ok(());
         }
         let count = queue.len();
         let at = self.rng.pick(count);
-        let (message, leg) = self.session()?.queue.get(at).map(|one| (one.message, one.leg)).ok_or("it is there")?;
+        let (message, leg) =
+            self.session()?.conversation.queue.get(at).map(|one| (one.message, one.leg)).ok_or("it is there")?;
         let leg = Some(leg).filter(|_| self.rng.one_in(2));
         self.input(Command::Cancel { message, leg }, &Asked::Other)
     }

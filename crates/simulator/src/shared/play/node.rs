@@ -280,7 +280,8 @@ impl Node {
     }
 
     fn may_ask(&self) -> bool {
-        let is_free = self.session().is_some_and(|session| session.run().is_none() && session.queue.is_empty());
+        let is_free =
+            self.session().is_some_and(|session| session.run().is_none() && session.conversation.queue.is_empty());
         is_free && self.messages < MESSAGES
     }
 
@@ -308,12 +309,12 @@ impl Node {
     /// Checks that each of its failures is in the ledger once, and that no report is pending.
     pub(super) fn finish(&self, journal: &Memory, recorded: &[(EffectId, Timestamp)]) -> Result<(), Violation> {
         let session = self.session().ok_or_else(|| Invariant::Settled.violated("there is no session"))?;
-        let is_settled = session.run().is_none() && session.pending_reports.is_empty();
+        let is_settled = session.run().is_none() && session.account.pending_reports.is_empty();
         Invariant::Settled.holds(is_settled, || {
             format!(
                 "{} has the pending reports {:?}, and the run {:?}",
-                session.key,
-                session.pending_reports,
+                session.account.key,
+                session.account.pending_reports,
                 session.run()
             )
         })?;
