@@ -191,9 +191,10 @@ pub(crate) fn r24_a_closed_stdout_ends_a_watcher_and_no_run() {
 
     let holding = home.start(&["agent", "--yes", "-m", HOLD]);
     holds(&home);
-    let watched = home.shell("{ $LIMULUS runs watch --json; echo code=$? > watched; } | head -n 1");
+    // The run goes on when nobody reads any more: it is the next line that cannot be written.
+    let reader = "{ head -n 1; exec <&-; echo > go; }";
+    let watched = home.shell(&format!("{{ $LIMULUS runs watch --json; echo code=$? > watched; }} | {reader}"));
     assert_eq!((watched.out.lines().count(), home.text("watched").as_str()), (1, "code=0\n"), "{watched:?}");
-    home.put("go", "");
     holding.finish().expect_code(0);
 }
 

@@ -13,9 +13,6 @@ use rustix::process::{Pid, Signal, kill_process};
 /// How long a home may be in use: several times what the longest test needs.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// How long a test may go on when its programs are ended; then all tests are.
-const LAST_WORDS: Duration = Duration::from_mins(3);
-
 /// Interval of looks.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -52,15 +49,13 @@ fn watch() {
         // waits: for the time to pass, which is what it measures.
         thread::sleep(LOOK);
         for used in used().iter_mut() {
-            let since = used.since.elapsed();
-            if since > LIMIT + LAST_WORDS {
-                say(&format!("{} hangs, with no program left to end: the tests end\n", used.test));
-                std::process::exit(101);
-            }
-            if since > LIMIT && !used.is_ended {
+            if used.since.elapsed() > LIMIT && !used.is_ended {
                 used.is_ended = true;
+                // A home that all tests of a subject share is in use for long, by no program.
                 let programs = end_programs(&used.folder);
-                say(&format!("{} hangs; its programs, which are ended now:\n{programs}", used.test));
+                if !programs.is_empty() {
+                    say(&format!("{} hangs; its programs, which are ended now:\n{programs}", used.test));
+                }
             }
         }
     }
