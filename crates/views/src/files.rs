@@ -113,8 +113,46 @@ pub struct Wanted {
     pub run: RunId,
     /// Per path what the undo expects to find, and what is to be there.
     pub files: BTreeMap<String, NetChange>,
-    /// The paths that are to be names of one file again, by each of them.
-    pub links: BTreeMap<String, BTreeSet<String>>,
+    /// The paths that are to be names of one file again.
+    pub links: Links,
+}
+
+/// Paths that are names of one file, in groups.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Links {
+    groups: Vec<BTreeSet<String>>,
+    of: BTreeMap<String, usize>,
+}
+
+impl Links {
+    /// Takes two paths, with all that they are names of one file with, as names of one file.
+    pub fn join(&mut self, one: &str, other: &str) {
+        let (one, other) = (self.group(one), self.group(other));
+        if one == other {
+            return;
+        }
+        // The smaller group moves, so that no path moves often.
+        let (small, large) =
+            if self.groups[one].len() < self.groups[other].len() { (one, other) } else { (other, one) };
+        for path in std::mem::take(&mut self.groups[small]) {
+            self.of.insert(path.clone(), large);
+            self.groups[large].insert(path);
+        }
+    }
+
+    fn group(&mut self, path: &str) -> usize {
+        if let Some(group) = self.of.get(path) {
+            return *group;
+        }
+        self.of.insert(path.to_owned(), self.groups.len());
+        self.groups.push(BTreeSet::from([path.to_owned()]));
+        self.groups.len() - 1
+    }
+
+    /// The names of each file.
+    pub fn groups(&self) -> impl Iterator<Item = &BTreeSet<String>> {
+        self.groups.iter()
+    }
 }
 
 impl FileHistory {
@@ -210,11 +248,11 @@ impl FileHistory {
     }
 
     /// The names of one file that the undos of a run found.
-    fn links_before_undo(&self, read: &dyn Read, run: RunId) -> Result<BTreeMap<String, BTreeSet<String>>, Error> {
-        let mut links = BTreeMap::new();
+    fn links_before_undo(&self, read: &dyn Read, run: RunId) -> Result<Links, Error> {
+        let mut links = Links::default();
         for undo in self.undos.iter().filter(|undo| undo.started.run == run && !undo.started.redo) {
             let files = plan(read, &undo.started.plan.hash)?.into_iter().flat_map(|plan| plan.files);
-            files.for_each(|file| file.linked_now.iter().for_each(|other| join(&mut links, &file.path, other)));
+            files.for_each(|file| file.linked_now.iter().for_each(|other| links.join(&file.path, other)));
         }
         Ok(links)
     }
@@ -258,17 +296,6 @@ fn plan(read: &dyn Read, hash: &Hash) -> Result<Option<UndoPlan>, Error> {
     Ok(read.body(hash)?.and_then(|plan| serde_json::from_slice(&plan).ok()))
 }
 
-/// Takes two paths, with all that they are names of one file with, as names of one file.
-fn join(links: &mut BTreeMap<String, BTreeSet<String>>, one: &str, other: &str) {
-    let names = [one, other]
-        .into_iter()
-        .flat_map(|name| links.get(name).into_iter().flatten().cloned().chain([name.to_owned()]));
-    let all: BTreeSet<String> = names.collect();
-    for name in &all {
-        links.insert(name.clone(), all.clone());
-    }
-}
-
 impl NetChange {
     fn back(self) -> Self {
         Self { before: self.after, after: self.before, ..self }
@@ -281,13 +308,13 @@ impl RunFiles {
         net([self])
     }
 
-    /// The paths that were names of one file before it, by each of them.
-    fn links(&self) -> BTreeMap<String, BTreeSet<String>> {
-        let (mut links, mut seen) = (BTreeMap::new(), BTreeSet::new());
+    /// The paths that were names of one file before it.
+    fn links(&self) -> Links {
+        let (mut links, mut seen) = (Links::default(), BTreeSet::new());
         for FilesChanged { path, linked, .. } in &self.changes {
             let is_first = seen.insert(path);
             if let Some(other) = linked.as_ref().filter(|_| is_first) {
-                join(&mut links, path, other);
+                links.join(path, other);
             }
         }
         links

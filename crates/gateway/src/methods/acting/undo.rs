@@ -8,7 +8,7 @@ use engine::{BodyKind, Command, Content, Event, FileKind, LeftFile, RunId, Sessi
 use journal::{Journal, Read};
 use protocol::method::{FileAct, FilesUndone, RunParams, UndoParams, UndoneFile};
 use tools::{FileStore, FileVersion, PlannedFile, StoreLimits, UndoPlan};
-use views::files::{FileHistory, NetChange, RunFiles, Wanted, is_among, why_not_kept, workspace};
+use views::files::{FileHistory, Links, NetChange, RunFiles, Wanted, is_among, why_not_kept, workspace};
 use views::{background, fold_branch, lookup, overlap};
 
 use super::end::reading;
@@ -21,6 +21,8 @@ use crate::service::Service;
 const NAMED: usize = 5;
 /// Files up to which a diff is made of those that are asked about.
 const DIFFED: usize = 50;
+/// Names of a file that its other names are linked to, of those that are restored and of the others.
+const LINKED: usize = 2;
 
 pub(in crate::methods) async fn undo(caller: &Arc<Caller>, params: UndoParams) -> Result<FilesUndone, Error> {
     let service = &caller.service;
@@ -117,7 +119,6 @@ fn plan_of(
     let contents = params.diffs.then(|| Contents::new(service.home(), &workspace));
     let (mut planned, mut shown) = (vec![], vec![]);
     for (((path, change), now), linked_now) in files.into_iter().zip(versions).zip(shared) {
-        let linked_to = links.get(&path).into_iter().flatten().filter(|name| **name != path).cloned().collect();
         let (choice, to) = (Choice::of(&path, params), change.after);
         let Some((mut file, plan)) = judge(path, change, now.clone(), (&store, choice)) else { continue };
         if let Some((contents, now)) =
@@ -127,9 +128,10 @@ fn plan_of(
             let compared = contents.compare(&file.path, change);
             file.diff = compared.diff.or(compared.note);
         }
-        planned.extend(plan.map(|plan| PlannedFile { linked_now, linked_to, ..plan }));
+        planned.extend(plan.map(|plan| PlannedFile { linked_now, ..plan }));
         shown.push(file);
     }
+    link_up(&mut planned, &links);
     let commands = known.map(|run| run.commands(read)).transpose()?.unwrap_or_default();
     let unrecorded = known.map(RunFiles::unrecorded).unwrap_or_default();
     let (session_key, redo) = (row.key.clone(), params.redo);
@@ -148,6 +150,24 @@ fn plan_of(
         background,
     };
     Ok(Planned { undone, plan })
+}
+
+/// Says of each file which others it becomes one file with: the first of its names that are restored, and names that may be as they
+/// are to be already. A few are enough, however many names a file has: the others follow them.
+fn link_up(planned: &mut [PlannedFile], links: &Links) {
+    let places: BTreeMap<String, usize> =
+        planned.iter().enumerate().map(|(place, file)| (file.path.clone(), place)).collect();
+    for group in links.groups() {
+        let (mut restored, others): (Vec<&String>, Vec<&String>) =
+            group.iter().partition(|name| places.contains_key(*name));
+        // The order in which they are restored.
+        restored.sort_by(|one, other| Path::new(one).cmp(Path::new(other)));
+        let first: Vec<&String> = restored.iter().take(LINKED).chain(others.iter().take(LINKED)).copied().collect();
+        for name in &restored {
+            let to = first.iter().filter(|other| *other != name).map(|other| (*other).clone());
+            planned[places[*name]].linked_to = to.collect();
+        }
+    }
 }
 
 /// Refuses paths that the run has not changed, or that are as they are to be already.
@@ -327,4 +347,32 @@ async fn ended(service: &Service, row: &SessionRow) -> Result<Option<Vec<LeftFil
         Ok(Some(ends.last().unwrap_or_default()))
     };
     reading(service, look).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r17_a_file_of_many_names_makes_a_small_plan() {
+        let names: Vec<String> = (0..4_000).map(|number| format!("n{number:04}")).collect();
+        let mut links = Links::default();
+        for name in &names {
+            links.join(name, "a");
+        }
+        links.join("other", "one");
+        let plan = |path: &String| PlannedFile {
+            path: path.clone(),
+            now: None,
+            to: None,
+            linked_now: None,
+            linked_to: vec![],
+        };
+        let mut planned: Vec<PlannedFile> = names.iter().rev().map(plan).chain([plan(&"other".to_owned())]).collect();
+        link_up(&mut planned, &links);
+        let of = |path: &str| planned.iter().find(|file| file.path == path).unwrap().linked_to.join(" ");
+        assert_eq!([of("n0000"), of("n0001"), of("n3999")], ["n0001 a", "n0000 a", "n0000 n0001 a"]);
+        assert_eq!(of("other"), "one");
+        assert!(planned.iter().all(|file| file.linked_to.len() <= 2 * LINKED));
+    }
 }
