@@ -1,6 +1,8 @@
 //! What counts as old in a journal, and the result of erasing it.
 
-use engine::{BranchId, Hash, Seq, SessionId, Timestamp};
+use std::collections::BTreeSet;
+
+use engine::{BranchId, EffectId, Hash, Seq, SessionId, Timestamp};
 
 /// The result of a collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -40,4 +42,6 @@ pub struct ErasedConversation {
     pub collected: Collected,
     /// The contents of files that only its entries name. The journal does not hold them.
     pub files: Vec<Hash>,
+    /// Its calls, whose records the journal does not hold.
+    pub calls: BTreeSet<EffectId>,
 }

@@ -112,12 +112,21 @@ impl Conversation {
         Ok(String::from_utf8_lossy(&self.content(body, store)?).into())
     }
 
+    /// The same; none if it was erased.
+    pub(crate) fn text_unless_erased(&self, body: &Body, store: &dyn Read) -> Result<Option<Arc<str>>, journal::Error> {
+        Ok(self.content_unless_erased(body, store)?.map(|content| String::from_utf8_lossy(&content).into()))
+    }
+
     fn content(&self, body: &Body, store: &dyn Read) -> Result<Arc<[u8]>, journal::Error> {
-        let bytes = match self.fresh.get(&body.hash) {
-            Some(bytes) => Some(Arc::clone(bytes)),
-            None => store.body(&body.hash)?,
-        };
+        let bytes = self.content_unless_erased(body, store)?;
         bytes.ok_or_else(|| damaged(format!("the body {} is not there", body.hash)))
+    }
+
+    fn content_unless_erased(&self, body: &Body, store: &dyn Read) -> Result<Option<Arc<[u8]>>, journal::Error> {
+        match self.fresh.get(&body.hash) {
+            Some(bytes) => Ok(Some(Arc::clone(bytes))),
+            None => store.body(&body.hash),
+        }
     }
 
     /// The messages of the first `items` items without those of `left_out`; `mark` is the prefix of those that arrived

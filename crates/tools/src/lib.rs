@@ -76,7 +76,7 @@ pub use fetch::NetworkPolicy;
 pub use guard::Protected;
 pub use instructions::{InstructionFile, Instructions, project_root};
 pub use masking::{MaskEnd, MaskedText, Secrets};
-pub use orphan::{Orphans, orphans, running_calls};
+pub use orphan::{Orphans, forget_calls, orphans, running_calls};
 pub use output::Outputs;
 pub use policy::{Checked, asks_about_executed_files};
 pub use process::{HeldProcess, command_of};

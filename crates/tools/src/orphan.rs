@@ -1,12 +1,14 @@
 //! What is in the folder of calls: entries that belong to no open call, and calls that still run. The caller knows which
 //! calls are open.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use engine::EffectId;
 
+use crate::background::forget_process;
 use crate::folder::{CallFolder, CallState, open_calls};
 
 /// Entries in the folder of calls that belong to no open call.
@@ -66,6 +68,25 @@ pub fn running_calls(calls: &Path) -> io::Result<Vec<EffectId>> {
         }
     }
     Ok(running)
+}
+
+/// Removes the records of these calls, but of one that runs. May block.
+pub fn forget_calls(calls: &Path, of: &BTreeSet<EffectId>) -> io::Result<()> {
+    if of.is_empty() {
+        return Ok(());
+    }
+    match open_calls(calls) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => drop(opened?),
+    }
+    for entry in fs::read_dir(calls)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let call = CallFolder::call_before(&name).map_or_else(|| effect(&name), Some);
+        if let Some(call) = call.filter(|call| of.contains(call)) {
+            forget_process(calls, call)?;
+        }
+    }
+    Ok(())
 }
 
 impl Orphans {

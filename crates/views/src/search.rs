@@ -46,12 +46,16 @@ pub fn search(home: &Path, read: &dyn Read, text: &str, shown: Visibility, limit
             if seen.contains(&candidate.session) {
                 continue;
             }
-            // What was erased is found nowhere.
+            // What was erased is found nowhere, and in a session only what was said since it was deleted: another one may have
+            // said the same.
+            let row = sessions.iter().find(|row| row.session == candidate.session);
+            if row.is_some_and(|row| row.begun_at.is_some_and(|begun_at| candidate.at < begun_at)) {
+                continue;
+            }
             let Some(text) = read.body(&candidate.hash)? else { continue };
             let Some(snippet) = snippet(&String::from_utf8_lossy(&text), &words) else { continue };
             seen.insert(candidate.session);
-            let row = sessions.iter().find(|row| row.session == candidate.session && row.visibility == shown);
-            if let Some(row) = row {
+            if let Some(row) = row.filter(|row| row.visibility == shown) {
                 hits.push(Hit { row: row.clone(), snippet });
                 if hits.len() >= limit {
                     return Ok(hits);

@@ -2,10 +2,11 @@
 
 use std::fs;
 
+use model_server::ModelServer;
 use serde_json::Value;
 
 use crate::sessions::{MARKER, holding, list, row, say};
-use crate::support::Home;
+use crate::support::{Home, until};
 
 /// The points at which a deletion is interrupted.
 const POINTS: [&str; 5] = ["recorded", "erase_started", "erase_texts", "erase_index", "erase_done"];
@@ -88,4 +89,58 @@ pub(crate) fn r10_r21_a_deletion_that_cannot_erase_says_so_and_the_next_owner_tr
     assert_eq!(holding(&home.path(), MARKER), Vec::<String>::new());
     assert_eq!(home.json(&["sessions", "show", "one"])["transcript"].as_array().expect("it").len(), 2);
     assert!(list(&home, &["--search", "beginning"]).contains("a new beginning"));
+}
+
+/// R21: a command in the background that has ended is a part of the conversation: nothing of what it was asked and printed is left,
+/// and calls of the next conversation work.
+#[test]
+pub(crate) fn r21_a_deletion_takes_what_background_commands_printed() {
+    let server = ModelServer::start().expect("a server");
+    for point in [None, Some("erase_started"), Some("recorded")] {
+        let home = Home::new().served_by(&server);
+        let command = format!("echo {MARKER}; until test -e go; do sleep 0.02; done");
+        let asked = format!("call:exec {{\"command\": \"{command}\", \"background\": true}}\ntokens=2");
+        home.run(&["agent", "--session", "one", "--yes", "-m", &asked]).expect_code(0);
+        let processes = || home.json(&["sessions", "show", "one"])["processes"].to_string();
+        home.put("go", "");
+        until("its end", || home.exit_records() == 1);
+        home.run(&["agent", "--session", "one", "--yes", "-m", "call:process {\"action\": \"list\"}\ntokens=2"])
+            .expect_code(0);
+        until("the record of its end", || processes().contains("ended"));
+        assert!(holding(&home.path(), MARKER).iter().any(|file| file.contains("/calls/")), "{point:?}");
+        let home = match point {
+            None => {
+                home.run(&["sessions", "delete", "one", "--yes"]).expect_code(0);
+                home
+            }
+            Some(point) => {
+                let home = killed(home, point);
+                home.run(&["resume"]).expect_code(0);
+                home
+            }
+        };
+        assert_eq!(holding(&home.path(), MARKER), Vec::<String>::new(), "{point:?}");
+        let next = home.run(&["agent", "--session", "one", "--yes", "-m", "exec:echo anew\ntokens=2"]).expect_code(0);
+        assert!(!next.err.contains("not there"), "{point:?}: {next:?}");
+        let shown = home.json(&["sessions", "show", "one"]);
+        assert!(
+            shown["transcript"].to_string().contains("anew") && shown["processes"].as_array().is_none_or(Vec::is_empty)
+        );
+        assert!(!fs::exists(home.path().join("calls")).unwrap() || home.exit_records() == 0, "{point:?}");
+    }
+}
+
+/// R21: what another session has said too is found there alone, also in an index that is made anew.
+#[test]
+pub(crate) fn r21_a_search_finds_nothing_of_a_deleted_conversation_though_another_one_said_the_same() {
+    let home = Home::new();
+    for session in ["one", "other"] {
+        say(&home, session, MARKER);
+    }
+    home.run(&["sessions", "delete", "one", "--yes"]).expect_code(0);
+    say(&home, "one", "a new beginning");
+    let _ = fs::remove_file(home.path().join("search.db"));
+    let found = list(&home, &["--search", MARKER]);
+    assert!(row(&found, "other").is_some() && row(&found, "one").is_none(), "{found}");
+    assert!(row(&list(&home, &["--search", "beginning"]), "one").is_some());
 }

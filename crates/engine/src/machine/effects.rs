@@ -135,9 +135,11 @@ fn process(process: &Process) -> Option<Effect> {
     }
 }
 
-/// An erasure is never carried out beside a run: what the run streams is not told from what the old conversation did.
+/// An erasure is never carried out beside a run: what the run streams is not told from what the old conversation did. Nor
+/// beside an undo, which may need what it removes.
 fn erasure(session: &Session) -> Option<Effect> {
-    let Erasure { effect: id, branch, until, .. } = session.due_erasure().filter(|_| session.run().is_none())?;
+    let Erasure { effect: id, branch, until, .. } =
+        session.due_erasure().filter(|_| session.run().is_none() && session.account.undo.is_none())?;
     Some(Effect::Erase { id: *id, branch: *branch, until: *until })
 }
 

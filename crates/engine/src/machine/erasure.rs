@@ -4,7 +4,7 @@
 
 use super::Machine;
 use super::commands::{no_session, state_refusal};
-use crate::event::{ErasureEnded, SessionLabelled, Visibility};
+use crate::event::{ErasureEnded, ProcessForgotten, SessionLabelled, Visibility};
 use crate::ids::{EffectId, EffectKind, Moment, RunId};
 use crate::input::{Acknowledgement, Erased, Refusal};
 use crate::state::{Lifecycle, Process};
@@ -28,10 +28,15 @@ impl Machine {
         } else if session.due_erasure().is_some() {
             return Ok(Acknowledgement::Done);
         } else {
+            let commands: Vec<EffectId> = session.account.processes.iter().map(|process| process.effect).collect();
             let ordinal = session.account.erasures + 1;
             let erasure = EffectId { run: RunId(session.account.id.0), kind: EffectKind::Erase, ordinal, try_no: 1 };
             let deleted =
                 SessionLabelled { title: None, visibility: Some(Visibility::Deleted), erasure: Some(erasure) };
+            // What they were asked and what they printed is a part of the conversation.
+            for process in commands {
+                self.emit(ProcessForgotten { process }, moment.now);
+            }
             self.emit(deleted, moment.now);
             return Ok(Acknowledgement::Done);
         };

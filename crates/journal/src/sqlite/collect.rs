@@ -130,6 +130,8 @@ pub(super) struct Collection {
     of: Option<Deleted>,
     /// The hashes of contents of files in the entries of that session.
     files: BTreeSet<Hash>,
+    /// The calls that those entries start.
+    calls: BTreeSet<EffectId>,
     /// Entries up to this position were read.
     position: i64,
     /// The first eight bytes of every hash that was seen.
@@ -177,6 +179,7 @@ impl Collection {
             before: None,
             of: None,
             files: BTreeSet::new(),
+            calls: BTreeSet::new(),
             position: 0,
             named: HashSet::new(),
             old: HashSet::new(),
@@ -216,6 +219,11 @@ impl Collection {
     /// The contents of files that only the entries of the conversation name.
     pub(super) fn files(&self) -> Vec<Hash> {
         self.files.iter().filter(|hash| !self.named.contains(&first_bytes(&hash.0))).copied().collect()
+    }
+
+    /// The calls of the conversation.
+    pub(super) fn calls(&mut self) -> BTreeSet<EffectId> {
+        std::mem::take(&mut self.calls)
     }
 
     /// Whether bodies lose their content and keep their rows.
@@ -262,9 +270,13 @@ impl Collection {
                 continue;
             }
             self.old.extend(hashes(&payload));
-            if self.of.is_some() && row.get_ref(3)?.as_str()? == "files_changed" {
-                let event = Event::decode("files_changed", VERSION, &payload).ok();
-                self.files.extend(event.iter().flat_map(contents));
+            let kind = row.get_ref(3)?.as_str()?;
+            if self.of.is_some() && ["files_changed", "call_started"].contains(&kind) {
+                match Event::decode(kind, VERSION, &payload) {
+                    Ok(Event::CallStarted(e)) => drop(self.calls.insert(e.effect)),
+                    Ok(event) => self.files.extend(contents(&event)),
+                    Err(_) => {}
+                }
             }
         }
         Ok(read)

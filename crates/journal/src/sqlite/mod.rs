@@ -264,7 +264,11 @@ impl Journal for Sqlite {
             if let Some(collected) = collection.step(&connection, &path)? {
                 scrub::scrub(&connection, self.epoch, &path)?;
                 checkpoint::empty(&connection).map_err(failed(&path))?;
-                return Ok(Some(ErasedConversation { collected, files: collection.files() }));
+                return Ok(Some(ErasedConversation {
+                    collected,
+                    files: collection.files(),
+                    calls: collection.calls(),
+                }));
             }
         }
         Ok(None)

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use engine::{Body, BranchId, Event, Hash, Position, Seq, SessionId};
+use engine::{Body, BranchId, Event, Hash, Position, Seq, SessionId, Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ use crate::{DeletedConversation, Error, Read};
 /// The name of the file.
 const FILE: &str = "search.db";
 /// The version of its tables. An index of another one is made anew.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// Entries of the journal in one transaction.
 const ENTRIES: usize = 500;
 /// The largest text that is read for the index, bytes: of a longer one only this much is found.
@@ -29,7 +29,7 @@ pub const WORD_CHARS: usize = 3;
 const TABLES: &str = "
 CREATE TABLE reached(position INTEGER NOT NULL, chain BLOB NOT NULL) STRICT;
 INSERT INTO reached VALUES (0, x'');
-CREATE TABLE texts(id INTEGER PRIMARY KEY, session BLOB NOT NULL, hash BLOB NOT NULL) STRICT;
+CREATE TABLE texts(id INTEGER PRIMARY KEY, session BLOB NOT NULL, hash BLOB NOT NULL, at INTEGER NOT NULL) STRICT;
 CREATE INDEX texts_session ON texts(session);
 CREATE VIRTUAL TABLE words USING fts5(text, content = '', contentless_delete = 1, detail = none, tokenize = 'trigram');
 ";
@@ -49,16 +49,14 @@ pub struct IndexedText {
     pub id: i64,
     pub session: SessionId,
     pub hash: Hash,
+    /// When it was said.
+    pub at: Timestamp,
 }
 
 impl SearchIndex {
     /// Opens the index of a home; makes it if it is missing or cannot be used.
     pub fn open(home: &Path) -> Result<Self, Error> {
         let path = home.join(FILE);
-        // What a link leads to may be a database of somebody else. The link goes, not what it leads to.
-        if fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
-            return Self::anew(path);
-        }
         match Self::connect(&path) {
             Ok(Some(connection)) => Ok(Self { path, connection }),
             Ok(None) => Self::anew(path),
@@ -67,8 +65,12 @@ impl SearchIndex {
         }
     }
 
-    /// The connection; none if the tables are of another version.
+    /// The connection; none if the tables are of another version, or if it is a link: what that leads to may be a database of
+    /// somebody else. The link goes, not what it leads to.
     fn connect(path: &Path) -> rusqlite::Result<Option<Connection>> {
+        if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+            return Ok(None);
+        }
         let mut connection = Connection::open(path)?;
         connection.busy_timeout(schema::BUSY)?;
         // What is removed is overwritten.
@@ -126,8 +128,8 @@ impl SearchIndex {
             let session = sessions.as_ref().and_then(|sessions| sessions.get(&entry.branch));
             let (Some(session), Some(text)) = (session, read.body(&body.hash)?) else { continue };
             let text = String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES)]);
-            let sql = "INSERT INTO texts(session, hash) VALUES (?1, ?2)";
-            transaction.prepare_cached(sql)?.execute(params![session.0.as_bytes(), body.hash.0])?;
+            let sql = "INSERT INTO texts(session, hash, at) VALUES (?1, ?2, ?3)";
+            transaction.prepare_cached(sql)?.execute(params![session.0.as_bytes(), body.hash.0, of.at.0])?;
             let id = transaction.last_insert_rowid();
             transaction.prepare_cached("INSERT INTO words(rowid, text) VALUES (?1, ?2)")?.execute(params![id, text])?;
         }
@@ -143,10 +145,10 @@ impl SearchIndex {
         let (before, limit) = (before.unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
         let parts: Vec<String> = words.iter().flat_map(|word| trigrams(word)).collect();
         let found = if parts.is_empty() {
-            let sql = "SELECT id, session, hash FROM texts WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
+            let sql = "SELECT id, session, hash, at FROM texts WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
             self.rows(sql, params![before, limit])
         } else {
-            let sql = "SELECT id, session, hash FROM words JOIN texts ON texts.id = words.rowid \
+            let sql = "SELECT id, session, hash, at FROM words JOIN texts ON texts.id = words.rowid \
                        WHERE words MATCH ?3 AND words.rowid < ?1 ORDER BY words.rowid DESC LIMIT ?2";
             self.rows(sql, params![before, limit, parts.join(" AND ")])
         };
@@ -156,7 +158,7 @@ impl SearchIndex {
     fn rows(&self, sql: &str, parameters: impl rusqlite::Params) -> rusqlite::Result<Vec<IndexedText>> {
         let columns = |row: &rusqlite::Row<'_>| {
             let (session, hash) = (SessionId(Uuid::from_bytes(row.get(1)?)), Hash(row.get(2)?));
-            Ok(IndexedText { id: row.get(0)?, session, hash })
+            Ok(IndexedText { id: row.get(0)?, session, hash, at: Timestamp(row.get(3)?) })
         };
         self.connection.prepare_cached(sql)?.query_map(parameters, columns)?.collect()
     }
@@ -165,7 +167,7 @@ impl SearchIndex {
     /// needed. May block.
     pub fn forget(home: &Path, read: &dyn Read, of: &DeletedConversation) -> Result<(), Error> {
         let path = home.join(FILE);
-        if !path.exists() {
+        if fs::symlink_metadata(&path).is_err() {
             return Ok(());
         }
         let forget = || -> Result<bool, Failed> {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use engine::{Erased, Report};
 use journal::{DeletedConversation, ErasedConversation, Journal, SearchIndex};
@@ -37,13 +38,15 @@ impl Drop for StopsWhenDropped {
 }
 
 fn erase(home: &Path, journal: &dyn Journal, of: DeletedConversation, stopped: &AtomicBool) -> Result<Erased, String> {
+    let began = SystemTime::now();
     let erased = journal.erase_conversation(of, stopped).map_err(|error| error.to_string())?;
-    let ErasedConversation { collected, files } = erased.ok_or("it was stopped")?;
+    let ErasedConversation { collected, files, calls } = erased.ok_or("it was stopped")?;
     crashpoint::hit("erase_texts");
     // Behind it: whoever completes the index meanwhile finds no text any more.
     SearchIndex::forget(home, journal, &of).map_err(|error| error.to_string())?;
     crashpoint::hit("erase_index");
+    tools::forget_calls(&home.join("calls"), &calls).map_err(|error| format!("calls/ cannot be changed: {error}"))?;
     let store = FileStore::new(home.join("files"), StoreLimits::NONE);
-    let files = store.forget(&files).map_err(|error| format!("files/ cannot be changed: {error}"))?;
+    let files = store.forget(&files, began).map_err(|error| format!("files/ cannot be changed: {error}"))?;
     Ok(Erased { bodies: collected.bodies, bytes: collected.bytes, files })
 }

@@ -263,7 +263,9 @@ fn cache_key(session: &Session) -> Arc<str> {
 /// The background processes of the session, for the tool that manages them.
 fn processes(job: &Job<'_>) -> Result<Vec<tools::HeldProcess>, journal::Error> {
     let listed = job.session.account.processes.iter().map(|process| {
-        let arguments = job.conversation.text(&process.arguments, job.shared.journal.as_ref())?;
+        // Programs before this one deleted the conversation of a command and left it listed.
+        let arguments = job.conversation.text_unless_erased(&process.arguments, job.shared.journal.as_ref())?;
+        let arguments = arguments.unwrap_or_else(|| r#"{"command":"[erased]"}"#.into());
         let ended = match &process.state {
             ProcessState::Ended { how, .. } => Some(how.clone()),
             ProcessState::Running | ProcessState::Ending { .. } => None,

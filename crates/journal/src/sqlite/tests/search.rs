@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use engine::Seq;
+
 use super::erase::erased;
 use super::{add, home, own};
 use crate::suite::Script;
@@ -91,6 +93,15 @@ fn r61_an_index_is_not_made_where_a_link_leads() {
         assert_eq!(fs::read(&outside).unwrap(), content);
         assert!(fs::symlink_metadata(&file).unwrap().is_file());
     }
+    // Nor is it changed where one leads.
+    fs::remove_file(&file).unwrap();
+    fs::write(&outside, []).unwrap();
+    std::os::unix::fs::symlink(&outside, &file).unwrap();
+    let script = Script::new(1);
+    let of = DeletedConversation { session: script.session, branch: script.branch, until: Seq(1) };
+    SearchIndex::forget(&home, &sqlite, &of).unwrap();
+    assert!(fs::read(&outside).unwrap().is_empty());
+    assert!(fs::symlink_metadata(&file).is_err(), "the link is gone");
 }
 
 #[test]
