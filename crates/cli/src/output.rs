@@ -7,11 +7,13 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use gateway::Service;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::signal::unix::{SignalKind, signal};
 use views::{AnswerText, PrintableAnswer};
 
@@ -196,6 +198,24 @@ impl Output {
     /// Writes to a terminal: texts, and what the terminal is told to do.
     pub(crate) fn draw(self, parts: &[Part<'_>]) -> io::Result<()> {
         self.write_all(&drawn(parts, self.has_colors()))
+    }
+
+    /// Draws at once or not at all, whatever another thread is writing: for a process that ends, perhaps because nothing can be
+    /// written any more.
+    pub(crate) fn control_at_once(self, control: Control) {
+        let drawn = drawn(&[Part::Control(control)], self.has_colors());
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let write = |to: &dyn AsFd| {
+            let mut polled = [PollFd::from_borrowed_fd(to.as_fd(), PollFlags::OUT)];
+            if matches!(poll(&mut polled, Some(&now)), Ok(1..)) && polled[0].revents().contains(PollFlags::OUT) {
+                // It is a few bytes, and the end does not depend on them.
+                let _ = rustix::io::write(to, drawn.as_bytes());
+            }
+        };
+        match self {
+            Self::Stdout => write(&io::stdout()),
+            Self::Stderr => write(&io::stderr()),
+        }
     }
 
     /// Writes a line, to a terminal or to a pipe, which gets texts as they are.

@@ -76,8 +76,9 @@ pub(crate) struct Keyboard {
     tried_at: Instant,
     /// How often this process had been suspended when it was looked at last.
     suspensions: u32,
-    quits: Signal,
-    suspends: Signal,
+    quits: Option<Signal>,
+    /// None: whoever started this process has it ignored.
+    suspends: Option<Signal>,
     continues: Signal,
 }
 
@@ -90,9 +91,8 @@ impl Keyboard {
         let terminal = rustix::io::dup(stdin()).ok()?;
         #[expect(deprecated, reason = "the handle is its own, and its successor is an unsafe function")]
         let terminal = AsyncFd::with_interest(terminal, Interest::READABLE).ok()?;
-        let suspends = signal(SignalKind::from_raw(ProcessSignal::TSTP.as_raw())).ok()?;
+        let (suspends, quits) = (signals::stream(ProcessSignal::TSTP), signals::stream(ProcessSignal::QUIT));
         let continues = signal(SignalKind::from_raw(ProcessSignal::CONT.as_raw())).ok()?;
-        let quits = signal(SignalKind::quit()).ok()?;
         let (line, now) = (Line::default(), Instant::now());
         signals::listen();
         Some(Self {
@@ -142,14 +142,15 @@ impl Keyboard {
     pub(crate) async fn typed(&mut self) -> Typed {
         loop {
             tokio::select! {
-                _ = self.quits.recv() => {
+                () = signals::next(&mut self.quits) => {
                     give_back();
                     std::process::exit(QUIT);
                 }
-                _ = self.suspends.recv() => {
+                () = signals::next(&mut self.suspends) => {
                     // Where this came too late, the process was suspended without it.
-                    let before = std::mem::replace(&mut self.suspensions, suspensions());
-                    return if before == self.suspensions { Typed::Suspend } else { Typed::Changed };
+                    let is_due = suspensions() == self.suspensions;
+                    self.suspensions = suspensions();
+                    return if is_due { Typed::Suspend } else { Typed::Changed };
                 }
                 _ = self.continues.recv() => {
                     if self.is_on {
@@ -183,7 +184,7 @@ impl Keyboard {
     /// Stops this process until it is continued, as Ctrl-Z does.
     pub(crate) fn suspend(&mut self) {
         self.line.pause();
-        signals::suspend();
+        signals::suspend(self.suspensions);
         self.suspensions = suspensions();
         if self.is_on {
             take_terminal();
@@ -230,6 +231,8 @@ fn take_terminal() {
     keys.special_codes[SpecialCodeIndex::VTIME] = 0;
     if tcsetattr(stdin(), OptionalActions::Now, &keys).is_ok() {
         *before = Some(was);
+        // Whoever ends the process does not wait for a terminal that takes nothing.
+        drop(before);
         let _ = Output::Stderr.draw(&[Part::Control(Control::MarkPastes)]);
     }
 }
@@ -241,8 +244,8 @@ pub(crate) fn give_back() {
     let Some(was) = before.take() else { return };
     // In the background the terminal is that of another process, which has a mode of its own.
     if is_foreground() == Some(true) {
-        let _ = Output::Stderr.draw(&[Part::Control(Control::LeavePastes)]);
         let _ = tcsetattr(stdin(), OptionalActions::Now, &was);
+        Output::Stderr.control_at_once(Control::LeavePastes);
     }
 }
 

@@ -108,6 +108,40 @@ fn writes_to_a_full_pipe(pid: u32) -> bool {
         .any(|at| at.contains("pipe_write"))
 }
 
+/// Whether a thread of it sleeps in a write to its stderr.
+fn writes_to_stderr(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    // The number of `write` on x86-64 and on arm64, and the descriptor.
+    threads
+        .map(|thread| fs::read_to_string(thread.path().join("syscall")).unwrap_or_default())
+        .any(|call| call.starts_with("1 0x2 ") || call.starts_with("64 0x2 "))
+}
+
+/// R15: a terminal that takes nothing more holds up no signal: the process ends, and the terminal is as it was.
+#[test]
+fn r15_a_signal_ends_a_command_whose_terminal_takes_nothing() {
+    if !Terminal::is_there() {
+        return;
+    }
+    for (signal, exit) in [(Signal::HUP, 129), (Signal::TERM, 143)] {
+        let home = Home::new();
+        let script = "stty -a > before; LIMULUS; echo $? > exit; stty -a > after; cat";
+        let terminal = Terminal::script(&home, script, &["agent", "--yes", "-m", HOLD]);
+        holds(&home);
+        terminal.type_keys(&["half"]);
+        terminal.until("› half");
+        let pid = owner(&home);
+        terminal.type_keys(&["C-s"]);
+        until("a write that waits", || writes_to_stderr(pid));
+        signals(pid, signal);
+        until("its end", || home.text("exit").ends_with('\n'));
+        assert_eq!(home.text("exit"), format!("{exit}\n"));
+        until("the modes", || !home.text("after").is_empty());
+        assert_eq!(home.text("before"), home.text("after"));
+        home.put("go", "");
+    }
+}
+
 /// R15: SIGHUP from outside leaves the terminal as it was; who has it ignored goes on, and a terminal that is gone costs no
 /// time.
 #[test]

@@ -319,6 +319,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     ("terminals", "r15_ctrl_z_is_heard_whatever_the_command_waits_for", "is about one process and its terminal"),
     ("terminals", "r15_a_hangup_leaves_the_terminal_as_it_was", "is about one process and its terminal"),
+    ("terminals", "r15_a_signal_ends_a_command_whose_terminal_takes_nothing", "is about one process and its terminal"),
     (
         "terminals",
         "r15_keys_work_again_after_a_stop_from_outside_and_in_the_foreground",
