@@ -105,7 +105,9 @@ pub(crate) fn holding(folder: &Path, text: &str) -> Vec<String> {
         if path.is_dir() {
             return holding(&path, text);
         }
-        let is_there = fs::read(&path).is_ok_and(|bytes| bytes.windows(text.len()).any(|part| part == text.as_bytes()));
+        // A pipe has no end.
+        let read = || if path.is_file() { fs::read(&path).ok() } else { None };
+        let is_there = read().is_some_and(|bytes| bytes.windows(text.len()).any(|part| part == text.as_bytes()));
         if is_there { vec![path.display().to_string()] } else { vec![] }
     });
     found.collect()
