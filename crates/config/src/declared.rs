@@ -44,6 +44,14 @@ pub(super) enum DefaultSession {
     Main,
 }
 
+/// Who names a conversation that nobody has named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TitleSource {
+    Words,
+    Model,
+}
+
 /// How answers are shown on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -322,6 +330,10 @@ section! {
     Session ["session"] "" from Check {
         default: DefaultSession = "project", Word(&["project", "main"]), from Start,
             "The session of a command that names none: project = one for each project or folder | main = one for all; it is main too where the agent's workspace is a fixed folder: docs/sessions.md";
+        titles: TitleSource = "words", Word(&["words", "model"]), from Run,
+            "The title of a conversation that nobody has named: words = the first words of its first message | model = a model writes one beside the first answer, for the price of a short request";
+        title_model: Option<String> => "anthropic/claude-haiku-4-5", Model, from Run,
+            "The model that does. Not set: the model of the run";
         idle_timeout_s: Limit<u64> = "off", UP_TO_A_YEAR,
             "Seconds of idleness after which `limulus serve` ends a session permanently: docs/retention.md";
     }

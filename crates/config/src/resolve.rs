@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
-use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking};
+use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking, Titles};
 use models::{Api, Levels, level_name};
 use runtime::ModelPreferences;
 
 use super::Config;
 use super::credentials::Credential;
-use super::declared::Agent;
+use super::declared::{Agent, TitleSource};
 use super::endpoints::{Route, key_variables};
 use super::error::ConfigError;
 use super::settings::Limit;
@@ -77,7 +77,9 @@ impl Config {
         let notes = note.into_iter().chain(thinking.into_iter().next().flatten()).chain(small).collect();
         let workspace = self.workspace(agent, subject)?;
         let compaction = self.compaction(agent)?;
-        let addresses = self.addresses_of(candidates.iter().chain(&compaction.by));
+        let titles = self.titles(agent, candidates.first())?;
+        let of_titles = titles.iter().filter_map(|titles| titles.by.as_ref());
+        let addresses = self.addresses_of(candidates.iter().chain(&compaction.by).chain(of_titles));
         let granted = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
         let exec = self.values.tools.exec.policy;
         let settings = Settings {
@@ -93,6 +95,7 @@ impl Config {
             // `--yes` approves what is asked often. This is asked seldom, and what it allows outlives the run.
             executed_files: self.values.tools.executed_files.policy,
             compaction,
+            titles,
             budget: self.values.budget.resolved(),
             web_fetch: granted(self.values.tools.web_fetch.policy.unwrap_or(exec)),
             history_turns: agent.history_turns,
@@ -139,6 +142,18 @@ impl Config {
         let by = by.map(|(candidate, _)| candidate);
         let flush_lead = configured.memory_flush.then_some(configured.memory_flush_lead_tokens);
         Ok(Compaction { auto, reserve, keep, flush_lead, by })
+    }
+
+    /// Who names a conversation; none = its first words do, as if the built-in offline model were asked.
+    fn titles(&self, agent: &Agent, first: Option<&Candidate>) -> Result<Option<Titles>, ConfigError> {
+        let configured = &self.values.session;
+        if configured.titles == TitleSource::Words {
+            return Ok(None);
+        }
+        let by = configured.title_model.as_ref().map(|model| self.candidate(model, agent, None)).transpose()?;
+        let by = by.map(|(candidate, _)| candidate);
+        let is_model = by.as_ref().or(first).is_some_and(|asked| asked.provider != "offline");
+        Ok(is_model.then_some(Titles { by }))
     }
 
     fn agent(&self, name: &str) -> Result<&Agent, ConfigError> {

@@ -175,6 +175,14 @@ impl BudgetPool {
         Grant::Granted { near }
     }
 
+    /// The limit of this agent that is exceeded without anything more.
+    pub fn reached(&self, agent: &str, budget: &SharedBudget) -> Option<Limit> {
+        match standing(&self.budgets(agent, budget), &Spent::default(), 0) {
+            Standing::Reached(limit) => Some(limit),
+            Standing::Free | Standing::Near(_) => None,
+        }
+    }
+
     /// When the process has reached its memory limit, one run continues at a time; the memory of the others is freed as
     /// they end.
     fn memory_reached(&self, request: &BudgetRequest, budget: &SharedBudget) -> Option<Limit> {

@@ -55,6 +55,15 @@ pub enum Effect {
         /// The index in the settings of the candidate that summarises if no other model does.
         candidate: u32,
     },
+    /// Ask a model for the title of the conversation.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Title {
+        id: EffectId,
+        /// The message that it is named after.
+        message: Body,
+        /// The index in the settings of the candidate that is asked if no other model is.
+        candidate: u32,
+    },
     /// Check a call against its schema and the policy.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     CheckCall { id: EffectId, call: CallId },
@@ -142,6 +151,7 @@ impl Effect {
             | Self::Reserve { id, .. }
             | Self::Request { id, .. }
             | Self::Compact { id, .. }
+            | Self::Title { id, .. }
             | Self::CheckCall { id, .. }
             | Self::RunCall { id, .. }
             | Self::FindCall { id, .. }

@@ -62,6 +62,11 @@ impl FailureClass {
         let name = serde_json::to_value(self).ok();
         name.and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
     }
+
+    /// Whether the provider may have processed a request that failed like this, so that its usage is unknown.
+    pub(crate) fn is_outcome_unknown(self) -> bool {
+        matches!(self, Self::Timeout | Self::Stalled | Self::Network | Self::Malformed | Self::Unknown)
+    }
 }
 
 /// One failure, as it is kept in the trace of a run and shown to the user. Secrets are masked before it is made.

@@ -183,11 +183,13 @@ pub enum EffectKind {
     Undo,
     /// Erase what a deleted conversation said. Its id names the session in place of a run.
     Erase,
+    /// Ask a model for the title of a conversation.
+    Title,
 }
 
 impl EffectKind {
     /// Every kind with its name, as it stands in an [`EffectId`].
-    pub const ALL: [(Self, &'static str); 18] = [
+    pub const ALL: [(Self, &'static str); 19] = [
         (Self::Prepare, "prepare"),
         (Self::Lane, "lane"),
         (Self::Reserve, "reserve"),
@@ -206,6 +208,7 @@ impl EffectKind {
         (Self::FreezeCall, "freeze_call"),
         (Self::Undo, "undo"),
         (Self::Erase, "erase"),
+        (Self::Title, "title"),
     ];
 
     /// The name, as it stands in an [`EffectId`].

@@ -437,6 +437,18 @@ pub enum Report {
         /// The tokens that those requests used.
         usage: Usage,
     },
+    /// A model was asked for the title of the conversation.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Titled {
+        /// The `title` effect.
+        effect: EffectId,
+        /// The title, or why there is none.
+        title: Result<Content, Failure>,
+        /// The model that was asked, `PROVIDER/MODEL`.
+        by: String,
+        /// The tokens that it used.
+        usage: Usage,
+    },
     /// A request, a preparation or a compaction failed.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     RequestFailed {

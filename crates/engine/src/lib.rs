@@ -53,15 +53,15 @@ pub use machine::{failover, timers};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use settings::{
-    Candidate, Compaction, Limits, Policy, Price, ProviderAddress, Recover, ResumeMode, Settings, Thinking, ToolClass,
-    ToolSpec,
+    Candidate, Compaction, Limits, Policy, Price, ProviderAddress, Recover, ResumeMode, Settings, Thinking, Titles,
+    ToolClass, ToolSpec,
 };
 pub use state::{
     Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Conversation, Cooling, Counted,
     Counters, Ending, Erasure, FailedErasure, Flags, Flush, History, InvalidSnapshot, Item, ItemAt, ItemCall, LegState,
     Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState,
     QueueWatch, Queued, RecoveryAttempt, Repeat, Repeats, Resources, Run, RunClock, STATE_VERSION, Sent, Session,
-    SessionAccount, Stage, Step, Stream, SummaryRequest, Transcript, Undo, Unpaired, WrapUp,
+    SessionAccount, Stage, Step, Stream, SummaryRequest, TitleRequest, Transcript, Undo, Unpaired, WrapUp,
 };
 pub use tables::budget::{
     Allowance, AtLimit, Budget, Charged, Limit, Reserve, Reserves, Resource, Scope, ScopeBudget, Spent,

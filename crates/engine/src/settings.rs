@@ -229,6 +229,15 @@ impl Default for Compaction {
     }
 }
 
+/// A model names a conversation that has no title.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Titles {
+    /// The model that does; none = the run's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Candidate>,
+}
+
 /// The limits of a run, milliseconds unless the name says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -321,6 +330,9 @@ pub struct Settings {
     /// How the history is compacted.
     #[serde(default)]
     pub compaction: Compaction,
+    /// Whether a model names the conversation; none = it has the first words of its first message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub titles: Option<Titles>,
     /// The configured limits of resources.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: Budget,

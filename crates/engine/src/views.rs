@@ -80,6 +80,8 @@ impl Touched {
             | Event::UndoStarted(_)
             | Event::UndoEnded(_)
             | Event::ErasureEnded(_)
+            | Event::TitleAsked(_)
+            | Event::TitleEnded(_)
             | Event::LedgerBegun(_)
             | Event::ProfileCooldownSet(_)
             | Event::ProfileAnswered(_)

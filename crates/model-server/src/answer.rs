@@ -48,11 +48,16 @@ pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
         return Err("only streams are answered: set `stream`".to_owned());
     }
     pairing::check(messages)?;
-    let (at, text, script) = script_of(messages);
+    let (at, text, mut script) = script_of(messages);
     let step = messages[at..].iter().filter(|message| is_step(message)).count();
     let call_id = format!("call_{at}_{step}");
     let call = script.steps.get(step).cloned().or_else(|| next_read(&script, body));
+    let title = script.title.clone().filter(|_| request["tools"].is_null());
+    if title.is_some() {
+        (script.fault, script.delay_ms, script.first_byte_timeout_ms) = (None, 0, script.title_ms);
+    }
     let reply = match call {
+        _ if title.is_some() => Reply { text: title.into_iter().collect(), call: None },
         _ if script.reads > 0 && request["tools"].is_null() => Reply { text: vec![summary(body)], call: None },
         Some(call) => Reply { text: script.words(script.preamble), call: Some((call_id.clone(), call)) },
         None => Reply { text: finally(&script, &text), call: None },

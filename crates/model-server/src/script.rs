@@ -28,6 +28,8 @@ use super::fault::{Fault, Odd, RetryAfter, WORDINGS};
 /// | `odd=NAMExTIMES` | this many answers are abnormal in one of the ways of [`Odd`] | |
 /// | `after=RESULTS` | only requests with at least this many results of calls have the fault | 0 |
 /// | `fault_ms=N` | milliseconds before the first byte of a faulty answer | 0 |
+/// | `title=WORDS` | the answer to a request without tools, with `_` for a blank | |
+/// | `title_ms=N` | milliseconds before the head of that answer | 0 |
 /// | `vowel=C` | the vowel of the words, such as `word0` | o |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
@@ -55,6 +57,10 @@ pub struct Script {
     pub after: usize,
     /// Milliseconds before the first byte of a faulty answer.
     pub fault_ms: u64,
+    /// The answer to a request without tools.
+    pub title: Option<String>,
+    /// Milliseconds before the head of that answer.
+    pub title_ms: u64,
     /// The vowel of the words, which replaces `o`.
     pub vowel: char,
 }
@@ -83,6 +89,8 @@ impl Default for Script {
             wording: None,
             after: 0,
             fault_ms: 0,
+            title: None,
+            title_ms: 0,
             vowel: 'o',
         }
     }
@@ -127,6 +135,8 @@ impl Script {
             "wording" => self.wording = Some(WORDINGS.iter().find(|(name, _)| *name == value)?.1),
             "after" => self.after = value.parse().ok()?,
             "fault_ms" => self.fault_ms = value.parse().ok()?,
+            "title" => self.title = Some(value.replace('_', " ")),
+            "title_ms" => self.title_ms = value.parse().ok()?,
             "vowel" => self.vowel = value.parse().ok()?,
             "hang" => self.fault = Some(Fault::Hang { times: value.parse().ok()? }),
             "fail" => {

@@ -501,6 +501,11 @@ pub enum StateLine {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
+    /// A model has given the conversation a title. Nothing is sent if it has not.
+    Titled {
+        /// The title, on one line; not sanitized.
+        title: String,
+    },
     /// The run waits for something outside of it: an approval, a quota, a budget.
     Waiting {
         /// What it waits for.

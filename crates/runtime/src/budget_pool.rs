@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::tables::transitions::RunState;
 use engine::{
-    Batch, BudgetPool, BudgetRequest, Charged, Grant, Phase, RunId, Session, SessionId, SharedBudget, Timestamp,
+    Batch, BudgetPool, BudgetRequest, Charged, Grant, Limit, Phase, RunId, Session, SessionId, SharedBudget, Timestamp,
 };
 use journal::Read;
 use tokio::sync::Notify;
@@ -127,11 +127,25 @@ impl Shared {
         self.ask_pool(request, 0)
     }
 
+    /// The limit of this agent that is exceeded by what is spent and reserved already, as far as the pool knows.
+    pub(crate) fn limit_reached(&self, agent: &str) -> Result<Option<Limit>, journal::Error> {
+        self.in_pool(agent, |budget_pool, budget, _| budget_pool.reached(agent, &budget))
+    }
+
     fn ask_pool(&self, request: &BudgetRequest, resident: u64) -> Result<Grant, journal::Error> {
+        self.in_pool(&request.agent, |budget_pool, budget, now| {
+            budget_pool.ask(request, &SharedBudget { resident, ..budget }, now)
+        })
+    }
+
+    /// Asks the pool, under the limits that an agent shares now.
+    fn in_pool<T>(
+        &self,
+        agent: &str,
+        ask: impl FnOnce(&mut BudgetPool, SharedBudget, Timestamp) -> T,
+    ) -> Result<T, journal::Error> {
         let now = self.clock.now();
-        let configured = self.resolver.shared_budget(&request.agent);
-        let set = configured.with(&request.agent, |of| self.ledger.allowance(of));
-        let budget = SharedBudget { resident, ..set };
+        let budget = self.resolver.shared_budget(agent).with(agent, |of| self.ledger.allowance(of));
         let mut inside = self.budget_pool.lock();
         let budget_pool = match &mut *inside {
             Some(budget_pool) => budget_pool,
@@ -141,7 +155,7 @@ impl Shared {
                 none.insert(budget_pool(self.journal.as_ref(), now)?)
             }
         };
-        Ok(budget_pool.ask(request, &budget, now))
+        Ok(ask(budget_pool, budget, now))
     }
 }
 

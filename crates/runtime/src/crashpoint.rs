@@ -2,9 +2,10 @@
 //! In any other build [`hit`] is empty.
 
 /// The points at which the process can end itself.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 17] = [
     "accepted",      // a message is recorded, its sender not yet answered
     "request_sent",  // a request is on its way, no byte has come
+    "title_sent",    // a title is asked for, no byte of it has come
     "mid_stream",    // a piece of an answer has come
     "sealed",        // a message with calls is recorded, no call has started
     "intent_synced", // a call is recorded as started, its supervisor is not

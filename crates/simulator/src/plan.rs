@@ -301,6 +301,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         outside: Policy::Deny,
         // The script's conversations are short, so only little of them is kept.
         compaction: Compaction { keep: 60, flush_lead: Some(4_000), ..Compaction::default() },
+        titles: workload.titles.then(engine::Titles::default),
         history_turns: None,
         instructions: false,
         addresses: vec![],

@@ -18,6 +18,9 @@ pub struct Workload {
     /// The budget; empty if nothing is limited.
     #[serde(default)]
     pub budget: Budget,
+    /// Whether a model names conversations.
+    #[serde(default)]
+    pub titles: bool,
     /// The candidates, in order.
     #[serde(default = "two_keys")]
     pub candidates: Vec<Asked>,

@@ -59,7 +59,9 @@ fn under_way(
     };
     // Times are kept only by an owner.
     let limits = settings.map(|settings| settings.limits).filter(|_| owned == Owned::Yes);
-    let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().min());
+    // The run does not wait for its title.
+    let is_of_run = |(_, timer): &(Timestamp, Timer)| *timer != Timer::Title;
+    let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().filter(is_of_run).min());
     let requests = source.read.approvals(Some(session.account.id))?;
     let limit = budget::awaited(source.read, &budget::SharedPool::default(), session)?;
     let waits = match source.lane_wait(run.id) {
@@ -87,6 +89,7 @@ fn consequence(session: &Session, run: &Run, timer: Timer) -> String {
             format!("`{tool}` is ended")
         }
         Timer::Compaction => "the compaction is abandoned and the history stays as it is".to_owned(),
+        Timer::Title => "the conversation stays without a title".to_owned(),
         Timer::RetryDue => "the request is sent again".to_owned(),
         Timer::QuotaReset => "a cooldown has ended, so its model is asked again".to_owned(),
         Timer::EndGrace => "it ends without waiting for the calls that could not be ended".to_owned(),

@@ -198,6 +198,7 @@ impl Scene {
 fn settings(resume: ResumeMode) -> Settings {
     Settings {
         compaction: engine::Compaction::default(),
+        titles: None,
         agent: "main".to_owned(),
         workspace: "/w".to_owned(),
         date: "2025-11-21".to_owned(),

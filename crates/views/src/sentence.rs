@@ -255,6 +255,14 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
             None => format!("its deleted conversation is erased: {}", count(e.bodies as usize, "text")),
             Some(why) => format!("its deleted conversation could not be erased: {why}"),
         },
+        Event::TitleAsked(_) => "a model is asked for the title of the conversation".to_owned(),
+        Event::TitleEnded(e) => match &e.failure {
+            None => format!(
+                "the conversation has a title{}",
+                e.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default()
+            ),
+            Some(failure) => format!("no title: {}", failure.message.lines().next().unwrap_or_default()),
+        },
         Event::SessionLabelled(e) => match (e.title.is_some(), e.visibility) {
             (true, _) => "the session has another title".to_owned(),
             (false, visibility) => format!("the session is {}", name(&visibility.unwrap_or_default())),

@@ -24,8 +24,8 @@ class Run:
         self.usage, self.cost = dict.fromkeys(TOKENS, 0), 0
         # The reservation of the open request, in micro-dollars, and whether its first byte has arrived.
         self.reserved, self.is_open = 0, False
-        # The reservation of the unfinished summary.
-        self.summary = 0
+        # The reservations of the unfinished summary and title.
+        self.summary = self.title = 0
         self.segments, self.kept, self.calls = [], [], []
         self.open_request = None
 
@@ -40,6 +40,7 @@ class Run:
         sent = phase.get("streaming", stage if isinstance(stage, dict) else {}).get("sent") or {}
         run.reserved, run.is_open = (sent.get("reserved") or {}).get("cost", 0), "streaming" in phase
         run.summary = ((phase.get("compacting") or {}).get("reserved") or {}).get("cost", 0)
+        run.title = ((state.get("title") or {}).get("reserved") or {}).get("cost", 0)
         for call in state["step"]["calls"]:
             settled = call["stage"].get("settled") if isinstance(call["stage"], dict) else None
             run.calls.append({"id": call["id"], "settled": settled, "asks": call["stage"] == "asking"})
@@ -148,6 +149,18 @@ class Session:
         if self.run:
             lost = self.run.summary if event["failure"]["class"] in UNKNOWN else 0
             self.run.cost, self.run.summary = self.run.cost + max(lost, event.get("cost", 0)), 0
+            for name in TOKENS:
+                self.run.usage[name] += event.get("usage", {}).get(name, 0)
+
+    def on_title_asked(self, event, seq, at):
+        if self.run:
+            self.run.title = (event.get("reserved") or {}).get("cost", 0)
+
+    def on_title_ended(self, event, seq, at):
+        self.title = self.title or event.get("text")
+        if self.run:
+            lost = self.run.title if (event.get("failure") or {}).get("class") in UNKNOWN else 0
+            self.run.cost, self.run.title = self.run.cost + max(lost, event.get("cost", 0)), 0
             for name in TOKENS:
                 self.run.usage[name] += event.get("usage", {}).get(name, 0)
 

@@ -165,6 +165,7 @@ fn state_note(session: &str, line: &StateLine) -> Option<String> {
         | StateLine::Undoing { .. }
         | StateLine::Undone { .. }
         | StateLine::Erased { .. }
+        | StateLine::Titled { .. }
         | StateLine::Reported { .. }
         | StateLine::Waiting { .. }
         | StateLine::Lifecycle { .. }

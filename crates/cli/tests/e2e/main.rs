@@ -62,6 +62,7 @@ mod slow;
 mod support;
 mod terminal_text;
 mod terminals;
+mod titles;
 mod tools;
 mod twice;
 mod typing;

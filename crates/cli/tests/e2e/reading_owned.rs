@@ -113,6 +113,7 @@ fn settings() -> Settings {
         exec: Policy::Ask,
         outside: Policy::Ask,
         compaction: engine::Compaction::default(),
+        titles: None,
         budget: engine::Budget::default(),
         history_turns: None,
         instructions: false,

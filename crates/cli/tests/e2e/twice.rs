@@ -156,6 +156,12 @@ beside_an_owner! {
         r15_a_footer_that_is_taller_than_the_screen_leaves_nothing_behind,
         r24_a_closed_stdout_ends_a_watcher_and_no_run,
     }
+    titles {
+        r09_a_run_does_not_wait_for_its_title,
+        r09_a_run_is_not_explained_by_the_title_that_is_out,
+        r09_the_offline_model_gives_no_titles,
+        r50_a_title_holds_no_key,
+    }
     resumed {
         r21_resume_offers_the_last_conversation_if_nothing_is_unfinished,
     }
@@ -320,6 +326,12 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("terminals", "r15_ctrl_z_is_heard_whatever_the_command_waits_for", "is about one process and its terminal"),
     ("terminals", "r15_a_hangup_leaves_the_terminal_as_it_was", "is about one process and its terminal"),
     ("terminals", "r15_a_signal_ends_a_command_whose_terminal_takes_nothing", "is about one process and its terminal"),
+    (
+        "titles",
+        "r09_a_model_names_a_conversation_beside_its_first_answer",
+        "looks into the files of a home whose owner has ended",
+    ),
+    ("titles", "r11_a_kill_while_a_title_is_asked_for_loses_nothing", "kills the command that owns the home"),
     (
         "terminals",
         "r15_keys_work_again_after_a_stop_from_outside_and_in_the_foreground",

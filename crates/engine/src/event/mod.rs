@@ -177,6 +177,7 @@ events! {
     "undo_started" UndoStarted Synced;
     "undo_ended" UndoEnded Synced;
     "erasure_ended" ErasureEnded Synced;
+    "title_asked" TitleAsked Synced;
     "step_begun" StepBegun Written;
     "request_opened" RequestOpened Written;
     "stream_cut" StreamInterrupted Written;
@@ -187,6 +188,7 @@ events! {
     "image_made" ImageMade Written;
     "budget_asked" BudgetAsked Written;
     "compaction_begun" CompactionBegun Written;
+    "title_ended" TitleEnded Written;
     "compaction_failed" CompactionFailed Written;
     "failed" Failed Written;
     "reported" Reported Written;
@@ -266,6 +268,7 @@ impl Event {
             Self::RunEnded(e) => e.text.clone(),
             Self::UndoStarted(e) => vec![e.plan],
             Self::SessionLabelled(e) => e.title.into_iter().collect(),
+            Self::TitleEnded(e) => e.text.into_iter().collect(),
             Self::Created(_)
             | Self::Forked(_)
             | Self::Opened(_)
@@ -307,6 +310,7 @@ impl Event {
             | Self::ProcessForgotten(_)
             | Self::UndoEnded(_)
             | Self::ErasureEnded(_)
+            | Self::TitleAsked(_)
             | Self::LedgerBegun(_)
             | Self::ProfileCooldownSet(_)
             | Self::ProfileAnswered(_)

@@ -80,6 +80,8 @@ impl Event {
             | Self::UndoStarted(_)
             | Self::UndoEnded(_)
             | Self::ErasureEnded(_)
+            | Self::TitleAsked(_)
+            | Self::TitleEnded(_)
             | Self::OutputAdded(_) => None,
         }
     }

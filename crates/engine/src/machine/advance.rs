@@ -16,7 +16,7 @@ use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
 use crate::state::{History, Lifecycle, Phase, PrepareStage, Repeat, Session};
 use crate::tables::compaction::CompactionStep;
 use crate::tables::failover::{AtEnd, Cools, rule_of};
-use crate::tables::limits::WINDOW_LEAST;
+use crate::tables::limits::{TITLE_MS, WINDOW_LEAST};
 use crate::tables::timers::Timer;
 
 impl Machine {
@@ -299,6 +299,7 @@ impl Machine {
                 let failure = Failure::new(FailureClass::Timeout, message);
                 self.compaction_failed(failure, Usage::default(), moment);
             }
+            Timer::Title => self.give_up_title(&format!("no title within {} s", TITLE_MS / 1_000), moment),
             Timer::RetryDue => self.emit(WaitEnded { on: WaitFor::Retry }, moment.now),
             Timer::QuotaReset => self.emit(WaitEnded { on: WaitFor::Quota }, moment.now),
             Timer::EndGrace => self.give_up_calls(moment),

@@ -96,7 +96,8 @@ impl Machine {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let Some(candidate) = settings.candidate(candidate) else { return false };
         let closing = run.budget.wrap_up == WrapUp::Closing;
-        let expected = expected(run.budget.wrap_up, candidate, tokens);
+        // The pool takes this for all that the run has in flight.
+        let expected = expected(run.budget.wrap_up, candidate, tokens).and(&run.title_out());
         let reserve = run.effect(EffectKind::Reserve, run.budget.asks + 1, 1);
         self.emit(BudgetAsked { reserve, expected, closing }, moment.now);
         true
@@ -186,6 +187,12 @@ impl Machine {
             Standing::Reached(limit) => Some(limit),
             Standing::Free | Standing::Near(_) => None,
         }
+    }
+
+    /// Whether the budgets of the run allow a small request beside its own.
+    pub(super) fn is_free_for(&self, expected: &Spent, candidate: u32, moment: Moment) -> bool {
+        let Some((budgets, .., progress)) = self.budgets_of_run(candidate, moment) else { return true };
+        progress == WrapUp::Not && !matches!(standing(&budgets, expected, 0), Standing::Reached(_))
     }
 
     /// How many more calls the run may start.

@@ -232,7 +232,7 @@ impl Machine {
                 let summary = self.keep(text);
                 let run = self.session.as_ref().and_then(Session::run);
                 let goes_on = run.is_some_and(|run| !run.counts.candidates.compaction.alone);
-                let cost = by.as_deref().map_or(0, |by| self.cost_of_summary(by, &usage));
+                let cost = by.as_deref().map_or(0, |by| self.cost_by(by, &usage));
                 let compacted = Compacted {
                     compaction: effect,
                     summary,
@@ -257,11 +257,12 @@ impl Machine {
         }
     }
 
-    /// The cost of a summary by the model of this name, in micro-dollars.
-    fn cost_of_summary(&self, by: &str, usage: &Usage) -> u64 {
+    /// The cost of a summary or a title by the model of this name, in micro-dollars.
+    pub(super) fn cost_by(&self, by: &str, usage: &Usage) -> u64 {
         let Some(settings) = &self.settings else { return 0 };
         let is_it = |candidate: &&Candidate| by == format!("{}/{}", candidate.provider, candidate.model);
-        let known = settings.compaction.by.iter().chain(&settings.candidates);
+        let titles = settings.titles.iter().filter_map(|titles| titles.by.as_ref());
+        let known = settings.compaction.by.iter().chain(titles).chain(&settings.candidates);
         known.filter(is_it).map(|candidate| candidate.cost(usage)).next().unwrap_or_default()
     }
 

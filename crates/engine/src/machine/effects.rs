@@ -33,6 +33,7 @@ impl Machine {
             | Lifecycle::Recovering { run: None }
             | Lifecycle::Terminated => {}
         }
+        wanted.extend(session.run().and_then(|run| title(session, run)));
         wanted.extend(session.account.processes.iter().filter_map(process));
         wanted.extend(session.account.undo.map(|undo| Effect::Undo { id: undo.effect, plan: undo.plan }));
         wanted.extend(erasure(session));
@@ -62,6 +63,7 @@ impl Machine {
             | Effect::Reserve { .. }
             | Effect::Request { .. }
             | Effect::Compact { .. }
+            | Effect::Title { .. }
             | Effect::FindCall { .. }
             | Effect::EndCall { .. }
             | Effect::FreezeCall { .. }
@@ -115,6 +117,12 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
     let prompt = run.prompt.filter(|_| sent.epoch == session.account.epoch)?;
     let Counters { candidate, lowered: thinking, .. } = run.counts.candidates;
     Some(Effect::Request { id: sent.request, candidate, thinking, prompt, items: sent.items })
+}
+
+/// A title is asked for beside everything else that the run does, also while it is paused.
+fn title(session: &Session, run: &Run) -> Option<Effect> {
+    let message = session.account.messages.get(run.inputs.first()?)?.body;
+    Some(Effect::Title { id: run.title?.effect, message, candidate: run.counts.candidates.candidate })
 }
 
 /// A call that starts once more waits for its record: that holds how often the session was opened, without which a call

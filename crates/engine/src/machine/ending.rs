@@ -80,6 +80,7 @@ impl Machine {
         let part = self.has_part().then_some(StopReason::Length);
         let stop_reason = run.step.stop_reason.or(part).filter(|_| outcome == Outcome::Completed);
         let (run, text, usage) = (run.id, run.step.segments.clone(), run.usage);
+        self.give_up_title("its run ended before the title came", moment);
         self.miss_steers(moment);
         let head = self.session.as_ref().map(|session| session.account.head);
         let checkpoint = head.filter(|_| outcome == Outcome::Interrupted);

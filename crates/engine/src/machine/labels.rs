@@ -19,6 +19,9 @@ impl Machine {
         if session.account.visibility == Visibility::Deleted {
             return Err(state_refusal(session, "its conversation was deleted; the next message begins a new one"));
         }
+        if title.is_some() {
+            self.give_up_title("somebody named the conversation meanwhile", moment);
+        }
         let title = title.map(|title| self.keep(title));
         let visibility = archived.map(|archived| if archived { Visibility::Archived } else { Visibility::Listed });
         self.emit(SessionLabelled { title, visibility, erasure: None }, moment.now);

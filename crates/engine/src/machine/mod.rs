@@ -23,6 +23,7 @@ mod repair;
 mod reports;
 mod requests;
 pub mod timers;
+mod title;
 mod undo;
 
 use std::sync::Arc;

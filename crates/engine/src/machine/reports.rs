@@ -58,6 +58,7 @@ impl Machine {
                 self.finish_answered(moment);
             }
             Report::Compacted { effect, made } => self.compacted(effect, made, moment),
+            Report::Titled { title, by, usage, .. } => self.titled(title, by, usage, moment),
             Report::RequestFailed { effect, failure } if effect.kind == EffectKind::Compact => {
                 self.compaction_failed(failure, Usage::default(), moment);
             }
@@ -181,6 +182,7 @@ fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
         }
         Report::RequestFailed { effect, .. } => (*effect, &[Request, Prepare, Compact]),
         Report::Compacted { effect, .. } | Report::NotCompacted { effect, .. } => (*effect, &[Compact]),
+        Report::Titled { effect, .. } => (*effect, &[EffectKind::Title]),
         Report::CallChecked { effect, .. } => (*effect, &[CheckCall]),
         Report::CallOutput { effect, .. } => (*effect, &[RunCall]),
         Report::CallEnded { effect, .. } => (*effect, &[RunCall, EndCall]),

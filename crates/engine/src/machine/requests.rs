@@ -111,6 +111,7 @@ impl Machine {
     pub(super) fn request_opened(&mut self, request: EffectId, moment: Moment) {
         if matches!(self.phase(), Some(Phase::Preparing { .. })) {
             self.emit(RequestOpened { request }, moment.now);
+            self.ask_title(moment);
         }
     }
 

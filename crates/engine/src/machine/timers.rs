@@ -4,7 +4,7 @@ use crate::event::WaitFor;
 use crate::ids::Timestamp;
 use crate::settings::Limits;
 use crate::state::{Call, Lifecycle, Phase, PrepareStage, ProcessState, Run, Session, Stage};
-use crate::tables::limits::END_GRACE_MS;
+use crate::tables::limits::{END_GRACE_MS, TITLE_MS};
 use crate::tables::timers::Timer;
 
 /// The armed times of a session, in no order; `ending_from` is when a decided end was recorded, if that is known.
@@ -14,7 +14,7 @@ pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>)
     match &session.conversation.lifecycle {
         Lifecycle::Active(run) => {
             let own = run_time(run, limits, ending_from).into_iter().chain(stall_time(session, run, limits));
-            let phase = own.chain(phase_times(run, limits));
+            let phase = own.chain(phase_times(run, limits)).chain(title_time(run));
             armed.extend(phase.chain(call_times(run, limits)));
         }
         // A frozen call has no limit.
@@ -57,6 +57,10 @@ fn stall_time(session: &Session, run: &Run, limits: &Limits) -> Option<(Timestam
     // A call that asked for more time has it, even if it says nothing.
     let asked = started(run).filter(|call| call.timeout_ms.is_some()).filter_map(|call| call.limit_at(limits));
     Some((asked.fold(quiet, Timestamp::max), Timer::Stall))
+}
+
+fn title_time(run: &Run) -> Option<(Timestamp, Timer)> {
+    run.title.map(|asked| (asked.since.plus(TITLE_MS), Timer::Title))
 }
 
 fn phase_times(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {

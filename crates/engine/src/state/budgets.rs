@@ -8,9 +8,10 @@ use crate::settings::Settings;
 use crate::tables::budget::{Budget, Charged, Scope, ScopeBudget, Spent};
 
 impl Run {
-    /// What is reserved for the request or the summary in flight.
+    /// What is reserved for the request, the summary and the title in flight.
     pub fn reserved(&self) -> Spent {
-        self.sent().and_then(|sent| sent.reserved).unwrap_or_default().and(&self.summary_out())
+        let of_request = self.sent().and_then(|sent| sent.reserved).unwrap_or_default();
+        of_request.and(&self.summary_out()).and(&self.title_out())
     }
 
     /// What it has spent at this time, including its running time, and what is reserved for its request in flight.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use super::is_zero;
 use super::queue::Queued;
 use super::run::Run;
 use super::session::Lifecycle;
@@ -29,6 +30,9 @@ pub struct Conversation {
     /// The title that somebody gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<Body>,
+    /// How often a model was asked for its title. Enough if somebody gave it one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub title_asks: u32,
     /// When the one before it was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_at: Option<Timestamp>,
@@ -44,6 +48,7 @@ impl Conversation {
             dropped: vec![],
             transcript: Transcript::default(),
             title: None,
+            title_asks: 0,
             begun_at: None,
         }
     }

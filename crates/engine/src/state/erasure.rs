@@ -7,6 +7,7 @@ use super::conversation::Conversation;
 use super::session::{Lifecycle, Session};
 use crate::event::{ErasureEnded, SessionLabelled, Visibility};
 use crate::ids::{BranchId, EffectId, Epoch, Seq, Timestamp};
+use crate::tables::limits::TITLE_ASKS;
 
 /// The erasure of what a deleted conversation said, which has not been done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +56,7 @@ impl Session {
     pub(super) fn session_labelled(&mut self, e: &SessionLabelled, at: Timestamp) {
         if let Some(title) = e.title {
             self.conversation.title = Some(title).filter(|title| title.bytes > 0);
+            self.conversation.title_asks = TITLE_ASKS;
         }
         self.account.visibility = e.visibility.unwrap_or(self.account.visibility);
         if e.visibility == Some(Visibility::Deleted) {

@@ -19,6 +19,7 @@ mod resources;
 mod run;
 mod session;
 mod snapshot;
+mod title;
 mod transcript;
 mod undo;
 
@@ -42,6 +43,7 @@ pub use run::{
 };
 pub use session::{Lifecycle, RecoveryAttempt, Session};
 pub use snapshot::{InvalidSnapshot, STATE_VERSION};
+pub use title::TitleRequest;
 pub use transcript::{Counted, Item, ItemAt, ItemCall, Transcript, Unpaired};
 pub use undo::Undo;
 

@@ -6,6 +6,7 @@ use super::blocks::BlockList;
 use super::call::Call;
 use super::counters::Counters;
 use super::repeats::Repeats;
+use super::title::TitleRequest;
 use crate::body::{Attachment, Body};
 use crate::event::{Breakpoint, Outcome, PauseCause, StopReason, Usage, WaitFor};
 use crate::failure::Failure;
@@ -47,6 +48,9 @@ pub struct Run {
     pub repeats: Repeats,
     /// Calls that could not be ended.
     pub unended: Vec<CallId>,
+    /// The title of the conversation that a model is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<TitleRequest>,
     /// Set once its outcome is decided.
     pub ending: Option<Ending>,
     #[serde(flatten)]
@@ -370,6 +374,7 @@ impl Run {
             budget: RunBudget::default(),
             repeats: Repeats::default(),
             unended: vec![],
+            title: None,
             ending: None,
             breakpoints: RunBreakpoints::default(),
             pause: None,

@@ -3,6 +3,18 @@
 /// Bytes of one message. More belongs into a file that the agent can read.
 pub const MESSAGE_BYTES: u64 = 4 << 20;
 
+/// How often a model is asked for the title of one conversation: a run may end before the title comes.
+pub const TITLE_ASKS: u32 = 3;
+
+/// Tokens of the answer with a title: a line, and what a model that always thinks needs before it.
+pub const TITLE_TOKENS: u64 = 256;
+
+/// Characters of the message that a model is asked to name.
+pub const TITLE_INPUT: usize = 2_000;
+
+/// Milliseconds that a title may take.
+pub const TITLE_MS: u64 = 20_000;
+
 /// Bytes of one part of an address, such as the id of a group: the ids of all known channels are shorter.
 pub const ADDRESS_BYTES: usize = 256;
 

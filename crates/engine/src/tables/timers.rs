@@ -17,6 +17,8 @@ pub enum Timer {
     Stall,
     /// No summary came: the compaction is given up, and the history stays.
     Compaction,
+    /// No title came: the conversation keeps the one that it has.
+    Title,
     /// A failed request may be tried again.
     RetryDue,
     /// A cooldown has ended.

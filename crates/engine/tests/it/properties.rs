@@ -333,6 +333,7 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         EffectKind::Prepare => Report::Prepared { effect, prompt: text(BodyKind::Prompt, "You are Limulus.") },
         EffectKind::Request => request_report(effect, how, class),
         EffectKind::Compact => compact_report(world, effect, how, class),
+        EffectKind::Title => title_report(effect, how, class),
         EffectKind::CheckCall => checked(world, effect, how),
         EffectKind::RunCall if how % 3 == 1 => {
             let offset = world.session().run().map_or(0, |run| {
@@ -407,6 +408,11 @@ fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> 
     Report::Compacted { effect, made }
 }
 
+fn title_report(effect: EffectId, how: usize, class: usize) -> Report {
+    let title = if how.is_multiple_of(3) { Err(failure(class)) } else { Ok(text(BodyKind::Message, "the tide")) };
+    Report::Titled { effect, title, by: "acme/one".into(), usage: Usage { input: 6, ..Usage::default() } }
+}
+
 fn truncated_results(world: &World) -> CompactionResult {
     let items = world.session().conversation.transcript.items().iter();
     let results = items.filter_map(Item::long_result).map(|(call, _)| (call, text(BodyKind::Output, "cut")));
@@ -464,6 +470,7 @@ fn orphan(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         | Report::RequestEnded { effect: about, .. }
         | Report::RequestFailed { effect: about, .. }
         | Report::Compacted { effect: about, .. }
+        | Report::Titled { effect: about, .. }
         | Report::CallChecked { effect: about, .. }
         | Report::CallOutput { effect: about, .. }
         | Report::CallEnded { effect: about, .. }
@@ -653,6 +660,7 @@ fn play(case: &Case) -> World {
     }
     // Only a small part stays unchanged, so that there is something to summarise.
     world.settings.compaction.keep = 20;
+    world.settings.titles = (case.random % 5 < 2).then(engine::Titles::default);
     world.settings.compaction.flush_lead = case.random.is_multiple_of(2).then_some(case.random % 8_000);
     world.random = case.random;
     for line in STARTS[case.start as usize].1 {

@@ -264,6 +264,7 @@ fn said(event: &Event) -> Option<Body> {
         Event::MessageAccepted(e) => Some(e.body),
         Event::MessageSealed(e) => e.text,
         Event::SessionLabelled(e) => e.title,
+        Event::TitleEnded(e) => e.text,
         _ => None,
     }
 }

@@ -16,8 +16,8 @@ use engine::{
     ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported,
     RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted,
     Scope, SealedCall, Seq, SessionLabelled, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted,
-    Thinking, ThinkingLowered, Timestamp, ToolClass, TruncatedResult, Uncompacted, UndoEnded, UndoStarted, Usage,
-    WaitBegan, WaitEnded, WaitFor,
+    Thinking, ThinkingLowered, Timestamp, TitleAsked, TitleEnded, ToolClass, TruncatedResult, Uncompacted, UndoEnded,
+    UndoStarted, Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -324,6 +324,17 @@ fn of_lifecycle() -> Vec<Event> {
         }
         .into(),
         ErasureEnded { erasure: effect(EffectKind::Erase, 1), bodies: 2, bytes: 60, files: 1, failure: None }.into(),
+        TitleAsked { title: effect(EffectKind::Title, 1), reserved: Some(Spent { tokens: 400, ..Spent::default() }) }
+            .into(),
+        TitleEnded {
+            title: effect(EffectKind::Title, 1),
+            text: None,
+            by: Some("acme/one".to_owned()),
+            usage: USAGE,
+            cost: 4,
+            failure: Some(Failure::new(FailureClass::Overloaded, "busy")),
+        }
+        .into(),
         DeliveryStarted { delivery, epoch: Epoch(1) }.into(),
         DeliveryEnded { delivery, arrived: None }.into(),
         ProcessAdopted { process, call: CallId { run: run(), step: 1, index: 0 }, until: Timestamp(9) }.into(),

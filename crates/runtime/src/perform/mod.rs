@@ -8,6 +8,7 @@ pub(crate) mod home;
 mod masked_answer;
 mod prepare;
 mod request;
+mod title;
 mod undo;
 
 use std::future::poll_fn;
@@ -114,6 +115,10 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         Effect::Compact { compaction_step, items, focus, candidate, .. } => {
             let order = compaction(job, *compaction_step, *items as usize, focus.as_ref(), *candidate)?;
             spawn(reporter.clone(), compact::perform(shared, order, reporter))
+        }
+        Effect::Title { message, candidate, .. } => {
+            let order = title(job, message, *candidate)?;
+            spawn(reporter.clone(), title::perform(shared, order, reporter))
         }
         Effect::CheckCall { id, call } => {
             let (request, ahead) = (call_request(job, *call, *id)?, call::Ahead::default());
@@ -253,6 +258,18 @@ fn compaction(
     let grant = job.session.run().filter(|_| is_shared).map(request);
     let address = settings.address(&candidate);
     Ok(compact::Order { compaction_step, items, transcript, candidate, address, focus, grant })
+}
+
+/// What is asked for a title, and what the budgets hold of it already.
+fn title(job: &Job<'_>, message: &Body, candidate: u32) -> Result<title::Order, journal::Error> {
+    let settings = settings(job);
+    let own = settings.titles.as_ref().and_then(|titles| titles.by.as_ref());
+    let candidate = own.unwrap_or(&settings.candidates[candidate as usize]).for_title();
+    let message = job.conversation.text(message, job.shared.journal.as_ref())?;
+    let is_shared = settings.budget.is_shared() || job.shared.ledger.is_limited();
+    let limited = is_shared.then(|| job.session.account.agent.clone());
+    let address = settings.address(&candidate);
+    Ok(title::Order { message, candidate, address, limited })
 }
 
 /// The cache key: the same for every request of a session, and it reveals nothing.

@@ -9,6 +9,7 @@ pub mod spending;
 mod streams;
 #[cfg(test)]
 pub(crate) mod tests;
+mod titles;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,6 +55,7 @@ const CHECKERS: &[Checker] = &[
     compactions::are_announced_once,
     compactions::run_does_not_end_in_one,
     spending::is_within_its_limits,
+    titles::are_asked_within_their_runs,
     views_are_those_of_the_entries,
 ];
 
@@ -211,4 +213,4 @@ fn in_words(event: &Event) -> String {
     format!("{} {short}", event.kind())
 }
 
-const _: () = assert!(EffectKind::ALL.len() == 18, "a new kind of effect needs its name among the operations");
+const _: () = assert!(EffectKind::ALL.len() == 19, "a new kind of effect needs its name among the operations");

@@ -35,6 +35,8 @@ struct Account {
     out: Option<(u64, bool)>,
     /// The tokens reserved for the summary in progress.
     summary: Option<u64>,
+    /// The tokens reserved for the title that a model is asked for.
+    title: u64,
     /// The tokens of the largest request so far: the history of a session grows without end.
     largest: u64,
     is_active: bool,
@@ -97,6 +99,11 @@ impl Account {
     fn may(&self, event: &Event) -> Result<(), Violation> {
         match event {
             Event::RequestSent(e) => self.may_send(e),
+            Event::TitleAsked(e) => {
+                let reserved = e.reserved.map_or(0, |reserved| reserved.tokens);
+                let free = (reserved > 0) == self.is_limited() && self.is_free(reserved);
+                Invariant::Budget.holds(free, || format!("{} is asked without enough budget", e.title))
+            }
             Event::CallStarted(e) if !self.started.contains(&e.call) => {
                 let left = self.limited(Resource::Calls).all(|(limit, spent)| spent < limit);
                 Invariant::Budget.holds(left, || format!("{} starts although no call is left", e.call))
@@ -157,6 +164,11 @@ impl Account {
             }
             Event::CompactionFailed(e) => {
                 let lost = self.summary.take().filter(|_| is_unknown(&e.failure)).unwrap_or_default();
+                self.run[0] += lost.max(e.usage.prompt() + e.usage.output);
+            }
+            Event::TitleAsked(e) => self.title = e.reserved.map_or(0, |reserved| reserved.tokens),
+            Event::TitleEnded(e) => {
+                let lost = if e.failure.as_ref().is_some_and(is_unknown) { std::mem::take(&mut self.title) } else { 0 };
                 self.run[0] += lost.max(e.usage.prompt() + e.usage.output);
             }
             // A compaction in progress starts again, and the tokens of its first attempt are unknown.

@@ -57,7 +57,8 @@ pub fn plan_of(trial: &Trial) -> Plan {
     let Workload { tools, candidates, .. } = Workload::checked_in();
     let mut chain = row("candidates");
     let candidates = if chain.one_in(3) { candidates } else { asked(&mut chain) };
-    let mut workload = Workload { seeds: vec![], limits, budget, candidates, tools, runs };
+    let titles = row("titles").one_in(3);
+    let mut workload = Workload { seeds: vec![], limits, budget, titles, candidates, tools, runs };
     leave_out(&mut workload, &trial.dropped);
     Plan::of(workload, seed)
 }

@@ -185,6 +185,17 @@ impl Model {
     }
 }
 
+/// Names a conversation, or fails to: the effect determines which.
+pub(super) fn title(effect: EffectId) -> Report {
+    let title = match Hash::of(effect.to_string().as_bytes()).0[0] % 4 {
+        0 => Err(Failure::new(FailureClass::Server, "no title")),
+        1 => Err(Failure::new(FailureClass::Network, "reset")),
+        _ => Ok(Content::text(BodyKind::Message, &format!("of {}", effect.run))),
+    };
+    let usage = Usage { input: 20, output: u64::from(title.is_ok()), ..Usage::default() };
+    Report::Titled { effect, title, by: "scripted/script".into(), usage }
+}
+
 /// The index in the workload of the run that wants this effect.
 fn script_of(plan: &Plan, effect: EffectId) -> Result<usize, Violation> {
     let unknown = || Invariant::Request.violated(format!("{effect} is of no run of the workload"));

@@ -8,7 +8,7 @@ use engine::{
 };
 
 use super::Outside;
-use super::model::{Asking, Cause, Reply, ReplyEnd};
+use super::model::{self, Asking, Cause, Reply, ReplyEnd};
 use super::tools::Record;
 use crate::checkers::chain;
 use crate::invariant::{Invariant, Violation};
@@ -86,6 +86,7 @@ impl Performer {
                 Some(request(asking, outside)?)
             }
             Effect::Compact { id, items, .. } => Some(compact(*id, *items, outside, session)?),
+            Effect::Title { id, .. } => Some(Self::Known([model::title(*id)].into())),
             Effect::CheckCall { id, call } => call_of(*call).map(|call| check(*id, call, outside)).transpose()?,
             Effect::RunCall { id, call } => call_of(*call).map(|call| run(*id, call, outside)).transpose()?,
             Effect::FindCall { call, started, .. } => {

@@ -447,6 +447,7 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
         Event::UndoStarted(e) => Stream::State(StateLine::Undoing { of: e.run, redo: e.redo }),
         Event::UndoEnded(e) => Stream::State(StateLine::Undone { of: e.undo.run, left: e.left.len() }),
         Event::ErasureEnded(e) => Stream::State(StateLine::Erased { error: e.failure.clone() }),
+        Event::TitleEnded(e) => Stream::State(StateLine::Titled { title: source.text(&e.text?.hash) }),
         Event::Reported(e) => Stream::State(StateLine::Reported { request: e.request }),
         Event::WaitBegan(e) => {
             Stream::State(StateLine::Waiting { on: e.on, until: e.until, budget: e.limit.map(Into::into) })

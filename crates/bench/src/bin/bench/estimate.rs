@@ -172,6 +172,7 @@ fn settings(model: &str) -> Settings {
         executed_files: Policy::Allow,
         web_fetch: Policy::Deny,
         compaction: Compaction::default(),
+        titles: None,
         tools: [].into(),
         derived: engine::Derived::default(),
         budget: Budget::default(),

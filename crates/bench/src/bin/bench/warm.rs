@@ -89,6 +89,7 @@ impl runtime::Resolver for Local {
         };
         Ok(Settings {
             compaction: engine::Compaction::default(),
+            titles: None,
             agent: agent.to_owned(),
             workspace: self.workspace.to_string_lossy().into_owned(),
             date: "2026-01-01".into(),

@@ -389,6 +389,7 @@ pub(super) fn settings() -> Settings {
     Settings {
         // The conversation only grows here.
         compaction: engine::Compaction { auto: false, ..engine::Compaction::default() },
+        titles: None,
         agent: "main".into(),
         workspace: "/".into(),
         date: "2026-01-01".into(),

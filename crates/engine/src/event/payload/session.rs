@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{is_default, payload};
 use crate::body::Body;
-use crate::event::{QueueMode, Visibility};
+use crate::event::{QueueMode, Usage, Visibility};
 use crate::failure::Failure;
 use crate::ids::{BranchId, EffectId, Epoch, Hash, Seq, SessionId, Timestamp};
 use crate::queue::Interrupt;
 use crate::settings::Thinking;
+use crate::tables::budget::Spent;
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 payload! {
@@ -110,6 +111,34 @@ payload! {
         /// Why it failed; none = everything is erased.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<String>,
+    }
+    /// A model is asked for the title of the conversation.
+    TitleAsked {
+        /// The effect that asks it.
+        title: EffectId,
+        /// The reservation for it, if a budget is limited.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reserved: Option<Spent>,
+    }
+    /// A model has given the title of the conversation, or has not. Somebody who gave one meanwhile is right.
+    TitleEnded {
+        /// The effect that asked it.
+        title: EffectId,
+        /// The title; none = it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<Body>,
+        /// The model that was asked, `PROVIDER/MODEL`; none if it is not known to have answered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// The tokens that it used.
+        #[serde(default, skip_serializing_if = "is_default")]
+        usage: Usage,
+        /// Its cost in micro-dollars; 0 if no price is known.
+        #[serde(default, skip_serializing_if = "is_default")]
+        cost: u64,
+        /// Why there is no title.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
     }
 }
 

@@ -111,6 +111,8 @@ impl Session {
             Event::UndoStarted(e) => self.undo_started(e),
             Event::UndoEnded(e) => self.account.undo = self.account.undo.filter(|undo| undo.effect != e.undo),
             Event::ErasureEnded(e) => self.erasure_ended(e),
+            Event::TitleAsked(e) => self.title_asked(e, at),
+            Event::TitleEnded(e) => self.title_ended(e),
             Event::RequestOpened(e) => self.request_opened(e, at),
             Event::StepBegun(e) => self.in_run(|run| run.step_begun(e)),
             Event::StreamInterrupted(e) => self.in_run(|run| run.stream_cut(e)),

@@ -6,7 +6,7 @@ use crate::event::{
     CompactionFailed, EndingSet, Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, OutputAdded, Paused,
     ReasoningAdded, RetryScheduled, StepBegun, StreamInterrupted, TextAdded, WaitBegan, WaitEnded, WaitFor,
 };
-use crate::failure::{Failure, FailureClass};
+use crate::failure::FailureClass;
 use crate::ids::{CallId, EffectId, Timestamp};
 use crate::mutant;
 use crate::settings::{Policy, ToolClass};
@@ -213,8 +213,9 @@ impl Run {
     }
 
     pub(super) fn failed(&mut self, e: &Failed) {
-        let was_rejected =
-            self.sent().is_some() && !matches!(self.phase, Phase::Streaming(_)) && !is_unknown(&e.failure);
+        let was_rejected = self.sent().is_some()
+            && !matches!(self.phase, Phase::Streaming(_))
+            && !e.failure.class.is_outcome_unknown();
         if was_rejected {
             self.take_reserved();
         }
@@ -246,7 +247,7 @@ impl Run {
     /// Charges the usage of its answered requests; if the outcome of one is unknown, at least the whole reservation.
     pub(super) fn compaction_failed(&mut self, e: &CompactionFailed) {
         let (reserved, known) = (self.take_reserved(), Spent::on_request(&e.usage, e.cost));
-        let lost = reserved.filter(|_| is_unknown(&e.failure) && !mutant!(BudgetUnknownIsNothing));
+        let lost = reserved.filter(|_| e.failure.class.is_outcome_unknown() && !mutant!(BudgetUnknownIsNothing));
         self.usage.add(&e.usage);
         self.budget.spent.add(&lost.unwrap_or_default().at_least(&known));
         self.counts.candidates.compaction.fail(e.compaction_step);
@@ -369,6 +370,11 @@ impl Run {
         compacting.reserved.unwrap_or_default()
     }
 
+    /// The reservation of a title in flight.
+    pub(crate) fn title_out(&self) -> Spent {
+        self.title.and_then(|asked| asked.reserved).unwrap_or_default()
+    }
+
     /// What it has spent at this time, including its running time and the reservation in flight.
     pub fn spent_by(&self, at: Timestamp) -> Spent {
         let wall_ms = self.clock.spent_ms + self.clock.since.map_or(0, |since| at.since(since));
@@ -468,10 +474,4 @@ impl Run {
             change(call);
         }
     }
-}
-
-/// Whether the provider may have processed a request that failed like this, so that its usage is unknown.
-fn is_unknown(failure: &Failure) -> bool {
-    use FailureClass::{Malformed, Network, Stalled, Timeout, Unknown};
-    matches!(failure.class, Timeout | Stalled | Network | Malformed | Unknown)
 }

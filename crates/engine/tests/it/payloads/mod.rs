@@ -18,8 +18,8 @@ use engine::{
     QueuePlace, ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, Resource, ResultsTruncated,
     Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, SessionLabelled, Spent,
     StepBegun, StopReason, StreamInterrupted, TextAdded, TextRetracted, Thinking, ThinkingLowered, Timestamp,
-    ToolClass, TruncatedResult, Uncompacted, UndoEnded, UndoStarted, UnreadableEvent, Usage, VERSION, Visibility,
-    WaitBegan, WaitEnded, WaitFor,
+    TitleAsked, TitleEnded, ToolClass, TruncatedResult, Uncompacted, UndoEnded, UndoStarted, UnreadableEvent, Usage,
+    VERSION, Visibility, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -33,9 +33,9 @@ const KINDS: &str = "
     profile_cooled profile_preferred profile_cleared allowance_set ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set session_labelled delivery_started
     delivery_ended
-    process_adopted process_ending process_ended process_forgotten files_changed undo_started undo_ended erasure_ended
+    process_adopted process_ending process_ended process_forgotten files_changed undo_started undo_ended erasure_ended title_asked
     step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made budget_asked compaction_begun
-    compaction_failed failed reported ledger_begun profile_answered thinking_lowered
+    title_ended compaction_failed failed reported ledger_begun profile_answered thinking_lowered
     text_added reasoning_added call_part_added block_signed output_added";
 
 const ID: Uuid = Uuid::from_u128(7);
@@ -317,6 +317,7 @@ fn run_samples() -> Vec<Event> {
         UndoEnded { undo: EFFECT, left: vec![LeftFile { path: "a".into(), why: "changed since".into() }] }.into(),
         ErasureEnded { erasure: EFFECT, bodies: 1, bytes: 2, files: 3, failure: Some("the disk is full".into()) }
             .into(),
+        TitleAsked { title: EFFECT, reserved: Some(SPENT) }.into(),
     ]
 }
 
@@ -353,6 +354,15 @@ fn written_samples() -> Vec<Event> {
             tokens: 100,
             focus: Some(BODY),
             reserved: Some(SPENT),
+        }
+        .into(),
+        TitleEnded {
+            title: EFFECT,
+            text: Some(BODY),
+            by: Some("acme/one".into()),
+            usage: usage(),
+            cost: 4,
+            failure: Some(failure()),
         }
         .into(),
         CompactionFailed { failure: failure(), compaction_step: CompactionStep::Summarise, usage: usage(), cost: 4 }

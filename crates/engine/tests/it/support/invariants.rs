@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use engine::tables::limits::TITLE_MS;
 use engine::{
     Batch, Call, CallId, Decide as _, Effect, EffectKind, Event, Found, Leg, LegState, Lifecycle, MessageId, Phase,
     PrepareStage, ProcessState, QueueWatch, ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor,
@@ -230,12 +231,13 @@ fn moves(world: &World, run: &Run) -> bool {
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
         // It waits until a limit is raised. For memory it keeps requesting a grant.
         Phase::Awaiting { on: WaitFor::Budget, until: None } => run.budget.asked.is_none() || runs(EffectKind::Reserve),
-        // The limit of a process may come earlier.
+        // The limit of a process or of a title may come earlier.
         Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => {
             let processes = world.session().account.processes.iter();
             let limits =
                 processes.filter(|process| process.state == ProcessState::Running).map(|process| process.until);
-            world.armed == limits.chain([*until]).min()
+            let of_title = run.title.map(|asked| asked.since.plus(TITLE_MS));
+            world.armed == limits.chain(of_title).chain([*until]).min()
         }
         Phase::Compacting(Some(_)) => runs(EffectKind::Compact),
         // Decided in the batch that leads to this phase.

@@ -281,6 +281,7 @@ pub(crate) fn settings() -> Settings {
         exec: Policy::Allow,
         outside: Policy::Ask,
         compaction: Compaction::default(),
+        titles: None,
         budget: engine::Budget::default(),
         history_turns: None,
         instructions: false,

@@ -154,6 +154,7 @@ fn start(effect: &Effect) -> String {
                 word(&failure_report.class)
             )
         }
+        Effect::Title { candidate, .. } => format!("candidate={candidate}"),
         Effect::Erase { until, .. } => format!("until={until}"),
         Effect::Undo { plan, .. } => format!("plan={}", short(&plan.hash.to_string())),
         Effect::HoldProcess { process, .. } | Effect::EndProcess { process, .. } => {

@@ -8,7 +8,7 @@ use engine::{
     Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, ChangedFile, Command, CompactionResult,
     Content, CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Erased, Event, Failure, FailureClass,
     Found, Hash, Input, Item, LeftFile, Limit, MessageId, Override, Overrides, Part, Policy, Price, RepairPolicy,
-    Report, Resource, ResumeMode, RunId, Scope, Spent, Timestamp, ToolResult, Usage,
+    Report, Resource, ResumeMode, RunId, Scope, Spent, Timestamp, Titles, ToolResult, Usage,
 };
 use uuid::Uuid;
 
@@ -183,6 +183,7 @@ fn set(world: &mut World, key: &str, value: &str) {
         "reserve" => world.settings.compaction.reserve = number(),
         "auto" => world.settings.compaction.auto = value == "on",
         "summary" => limits.compact_ms = number(),
+        "titles" => world.settings.titles = Some(Titles { by: (value != "run").then(|| candidate(value)) }),
         "resume" => {
             world.settings.resume = if value == "continue" { ResumeMode::Continue } else { ResumeMode::Restart };
         }
@@ -425,9 +426,19 @@ fn report(world: &World, words: &Words) -> Option<Report> {
                 .collect(),
         },
         "undone" => Report::Undone { effect: effect(&[EffectKind::Undo]), left: left(words) },
+        "titled" => titled(effect(&[EffectKind::Title]), words),
         "erased" => Report::Erased { effect: effect(&[EffectKind::Erase]), result: erased(words) },
         _ => return call_report(world, words),
     })
+}
+
+fn titled(effect: EffectId, words: &Words) -> Report {
+    let title = match words.at(1) {
+        "fail" => Err(failure(words, 2)),
+        text => Ok(Content::text(BodyKind::Message, text)),
+    };
+    let by = words.option("by").unwrap_or("acme/one").to_owned();
+    Report::Titled { effect, title, by, usage: Usage { input: 7, output: 3, ..Usage::default() } }
 }
 
 fn left(words: &Words) -> Vec<LeftFile> {
@@ -621,6 +632,7 @@ fn call_of(effect: &Effect) -> Option<u32> {
         | Effect::Reserve { .. }
         | Effect::Request { .. }
         | Effect::Compact { .. }
+        | Effect::Title { .. }
         | Effect::FreezeCall { .. }
         | Effect::Report { .. }
         | Effect::HoldProcess { .. }

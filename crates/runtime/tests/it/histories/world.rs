@@ -246,6 +246,10 @@ impl<'a> World<'a> {
                 self.respond(id)
             }
             Effect::Reserve { .. } => [Report::Reserved { effect: id, near: None }].into(),
+            Effect::Title { .. } => {
+                let title = Ok(Content::text(BodyKind::Message, "The tide"));
+                [Report::Titled { effect: id, title, by: "acme/one".into(), usage: Usage::default() }].into()
+            }
             Effect::Compact { .. } => {
                 let text = Content::text(BodyKind::Message, "They talked.");
                 let made = engine::CompactionResult::Summary { text, by: None, usage: Usage::default() };

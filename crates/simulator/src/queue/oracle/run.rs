@@ -441,6 +441,7 @@ impl CurrentRun {
                 Effect::FreezeCall { call, .. } => still && at(call) == Some(At::Running),
                 Effect::Lane { .. } => is_active && self.doing == Doing::Queueing,
                 Effect::Reserve { .. }
+                | Effect::Title { .. }
                 | Effect::Report { .. }
                 | Effect::HoldProcess { .. }
                 | Effect::EndProcess { .. }

@@ -47,6 +47,12 @@ impl World {
             Effect::Compact { .. } => {
                 Report::RequestFailed { effect: id, failure: Failure::new(FailureClass::InvalidRequest, "no summary") }
             }
+            Effect::Title { .. } => Report::Titled {
+                effect: id,
+                title: Err(Failure::new(FailureClass::InvalidRequest, "no title")),
+                by: "scripted/script".into(),
+                usage: Usage::default(),
+            },
             Effect::Report { .. } => Report::Reported { effect: id },
             Effect::Erase { .. } => Report::Erased { effect: id, result: Ok(Erased::default()) },
             Effect::Undo { .. } => Report::Undone { effect: id, left: vec![] },

@@ -33,6 +33,7 @@ impl World {
         let workspace = fs::canonicalize(workspace).unwrap();
         let settings = Settings {
             compaction: engine::Compaction::default(),
+            titles: None,
             agent: "main".to_owned(),
             workspace: workspace.display().to_string(),
             date: "2026-11-02".to_owned(),
