@@ -63,11 +63,11 @@ pub(crate) fn r09_a_run_is_not_explained_by_the_title_that_is_out() {
     let server = ModelServer::start().expect("a server");
     let home = home(&server);
     let message = "Fix the parser\ntitle=Late title_ms=600000 tokens=2000 delay_ms=50";
-    let run = home.start(&["agent", "--session", "one", "-m", message]);
+    let run = home.start(&["agent", "-m", message]);
     until("the request for a title", || server.seen().len() == 2);
     let explained = home.run(&["runs", "explain"]).expect_code(0).out;
     assert!(explained.contains("stream") && !explained.contains("title"), "{explained}");
-    home.run(&["runs", "abort", "--session", "one"]).expect_code(0);
+    home.run(&["runs", "abort", "--session", "main"]).expect_code(0);
     run.finish().expect_code(130);
 }
 
