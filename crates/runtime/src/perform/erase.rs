@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
 
 use engine::{Erased, Report};
 use journal::{DeletedConversation, ErasedConversation, Journal, SearchIndex};
@@ -38,7 +37,9 @@ impl Drop for StopsWhenDropped {
 }
 
 fn erase(home: &Path, journal: &dyn Journal, of: DeletedConversation, stopped: &AtomicBool) -> Result<Erased, String> {
-    let began = SystemTime::now();
+    let store = FileStore::new(home.join("files"), StoreLimits::NONE);
+    let unchanged = |error: std::io::Error| format!("files/ cannot be changed: {error}");
+    let before = store.kept_times().map_err(unchanged)?;
     let erased = journal.erase_conversation(of, stopped).map_err(|error| error.to_string())?;
     let ErasedConversation { collected, files, calls } = erased.ok_or("it was stopped")?;
     crashpoint::hit("erase_texts");
@@ -46,7 +47,6 @@ fn erase(home: &Path, journal: &dyn Journal, of: DeletedConversation, stopped: &
     SearchIndex::forget(home, journal, &of).map_err(|error| error.to_string())?;
     crashpoint::hit("erase_index");
     tools::forget_calls(&home.join("calls"), &calls).map_err(|error| format!("calls/ cannot be changed: {error}"))?;
-    let store = FileStore::new(home.join("files"), StoreLimits::NONE);
-    let files = store.forget(&files, began).map_err(|error| format!("files/ cannot be changed: {error}"))?;
+    let files = store.forget(&files, &before).map_err(unchanged)?;
     Ok(Erased { bodies: collected.bodies, bytes: collected.bytes, files })
 }
