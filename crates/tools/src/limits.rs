@@ -130,7 +130,7 @@ pub(crate) const LISTED_ENTRIES: usize = 200_000;
 pub(crate) const LISTED_DEPTH: usize = 256;
 
 /// Paths that are recorded as changed by one call: each is an entry of the journal.
-pub(crate) const RECORDED_CHANGES: usize = 4_096;
+pub(crate) const RECORDED_CHANGES: usize = 50_000;
 
 /// Nanoseconds by which the time of a change may lag behind the clock: two ticks of the kernel's coarse clock.
 pub(crate) const COARSE_CLOCK_NS: i64 = 20_000_000;

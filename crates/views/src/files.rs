@@ -73,7 +73,7 @@ pub fn why_not_kept(why: NotKept) -> &'static str {
         NotKept::HomeFolder => "it is your home folder, or one above it",
         NotKept::TooManyFiles => "it has over 200000 files and folders",
         NotKept::TooSlow => "reading it takes too long",
-        NotKept::TooManyChanges => "a command changed over 4096 files",
+        NotKept::TooManyChanges => "a command changed over 50,000 files",
         NotKept::SwitchedOff => "that is switched off (undo.commands)",
         NotKept::NotRecorded => "it could not be read, or what was in it could not be kept",
     }
