@@ -303,7 +303,7 @@ pub enum ToolLine {
         bytes: u64,
         /// The beginning of that output.
         output: String,
-        /// The number of its lines.
+        /// The number of its lines, without what a tool says about them.
         #[serde(default)]
         lines: u64,
         /// Its end, if the call did not succeed and `output` does not reach it.

@@ -92,14 +92,26 @@ pub(super) fn below(end: &CallEnd<'_>, is_detailed: bool) -> Vec<String> {
     if end.outcome == CallOutcome::Done {
         return if is_detailed { beginning(end.output) } else { vec![] };
     }
-    let shown: Vec<&str> = end.tail.unwrap_or(end.output).lines().collect();
+    let mut shown: Vec<&str> = end.tail.unwrap_or(end.output).lines().map(last_state).collect();
+    // The line of the call says it already.
+    if status(end).is_some() && !is_detailed {
+        shown.pop();
+    }
+    while shown.last().is_some_and(|line| line.trim().is_empty()) {
+        shown.pop();
+    }
     let from = if is_detailed { 0 } else { shown.len().saturating_sub(FAILED_LINES) };
     let before = (from > 0 || end.tail.is_some()).then(|| "  │ …".to_owned());
     before.into_iter().chain(shown[from..].iter().map(|line| format!("  │ {line}"))).collect()
 }
 
+/// What a terminal would show last of a line that a command writes again and again.
+fn last_state(line: &str) -> &str {
+    line.rsplit('\r').find(|state| !state.is_empty()).unwrap_or_default()
+}
+
 /// The first lines of an output.
-pub(super) fn beginning(output: &str) -> Vec<String> {
+fn beginning(output: &str) -> Vec<String> {
     let lines = output.lines().take(DETAIL_LINES).map(|line| format!("  │ {line}"));
     let more = output.lines().nth(DETAIL_LINES).map(|_| "  │ …".to_owned());
     lines.chain(more).collect()
@@ -112,7 +124,7 @@ pub(super) fn limit<'a>(end: &CallEnd<'a>) -> Option<&'a str> {
 }
 
 /// `exit 101`, `signal 9 (SIGKILL)`: what the last line of the output of a command says.
-fn status(end: &CallEnd<'_>) -> Option<String> {
+pub(super) fn status(end: &CallEnd<'_>) -> Option<String> {
     let last = end.tail.unwrap_or(end.output).lines().next_back()?;
     let said = last.strip_prefix('[')?.strip_suffix(']')?;
     let signal = said.strip_prefix("ended by signal ").map(|signal| format!("signal {signal}"));
@@ -127,7 +139,11 @@ fn counted(tool: &str, lines: u64) -> Option<String> {
         "grep" | "find" => ("match", "matches"),
         _ => return None,
     };
-    Some(format!("{lines} {}", if lines == 1 { one } else { many }))
+    Some(match (lines, one) {
+        (0, "match") => "no match".to_owned(),
+        (0, _) => "empty".to_owned(),
+        (lines, _) => format!("{lines} {}", if lines == 1 { one } else { many }),
+    })
 }
 
 /// The files that a patch names.
@@ -218,11 +234,16 @@ mod tests {
         let failed = end(CallOutcome::Failed, &output, 12_345);
         assert_eq!(ended("exec", "$ cargo test", &failed), "$ cargo test   ✗ exit 101 · 12.3 s");
         let rows = below(&failed, false);
-        assert_eq!((rows.len(), &*rows[0], &*rows[1], &*rows[8]), (9, "  │ …", "  │ line 13", "  │ [exit status 101]"));
+        assert_eq!((rows.len(), &*rows[0], &*rows[1], &*rows[8]), (9, "  │ …", "  │ line 12", "  │ line 19"));
         assert_eq!(below(&failed, true).len(), 21, "in detail all of it");
         let long = CallEnd { tail: Some("the end\n[ended by signal 9 (SIGKILL)]\n"), ..failed };
         assert_eq!(ended("exec", "$ x", &long), "$ x   ✗ signal 9 (SIGKILL) · 12.3 s");
-        assert_eq!(below(&long, false), ["  │ …", "  │ the end", "  │ [ended by signal 9 (SIGKILL)]"]);
+        assert_eq!(below(&long, false), ["  │ …", "  │ the end"]);
+        let written_over = end(CallOutcome::Failed, "10 %\r90 %\rdisk full\r\n\n\n[exit status 1]\n", 5);
+        assert_eq!(below(&written_over, false), ["  │ disk full"]);
+        let nothing = CallEnd { lines: 0, ..end(CallOutcome::Done, "no matches\n", 5) };
+        assert_eq!(ended("grep", "Search `x`", &nothing), "Search `x` (no match)");
+        assert_eq!(ended("ls", "List a", &nothing), "List a (empty)");
         let line = "[its limit was reached: 5 s for one call (tools.timeout_s)]";
         let late = CallEnd { tail: Some(line), ..end(CallOutcome::TimedOut, "x", 65_000) };
         assert_eq!(ended("exec", "$ x", &late), "$ x   ✗ timed out · 1 min 5 s");

@@ -40,6 +40,7 @@ pub(super) fn question(text: &str, width: usize) -> Vec<String> {
     let mut rows = rows("? allow: ", text, width);
     match &rows[..] {
         [only] if cells(only) + ANSWER.len() < width => {}
+        [_] => rows.push("? allow this line?".to_owned()),
         many => rows.push(format!("? allow these {} lines?", many.len())),
     }
     rows
@@ -95,7 +96,7 @@ mod tests {
     fn r60_a_question_is_one_row_if_it_fits() {
         assert_eq!(question("run `ls`", 80), ["? allow: run `ls`"]);
         let tight = question("run `ls`", 24);
-        assert_eq!(tight, ["? allow: run `ls`", "? allow these 1 lines?"]);
+        assert_eq!(tight, ["? allow: run `ls`", "? allow this line?"]);
     }
 
     #[test]

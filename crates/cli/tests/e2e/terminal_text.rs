@@ -165,11 +165,16 @@ fn r09_a_terminal_shows_a_failed_command_with_its_last_lines_and_a_read_as_a_sen
     let script = format!("exec:{command}\ncall:read {{\"path\":\"calc.py\"}}\ntokens=2");
     let screen = Terminal::run(&home, &["agent", "--yes", "-m", &script]).until("exit=0");
     assert!(screen.contains(&format!("$ {}", &command[..20])), "{screen}");
-    for part in ["✗ exit 7 · ", "│ …", "│ line 5", "│ line 11", "│ [exit status 7]", "Read calc.py (40 lines)"]
-    {
+    for part in ["✗ exit 7 · ", "│ …", "│ line 4", "│ line 11", "Read calc.py (40 lines)"] {
         assert_eq!(screen.matches(part).count(), 1, "{part}: {screen}");
     }
-    assert!(!screen.contains("│ line 4\n") && !screen.contains("exec {") && !screen.contains("read {"), "{screen}");
+    assert!(
+        !screen.contains("│ line 3\n")
+            && !screen.contains("[exit status")
+            && !screen.contains("exec {")
+            && !screen.contains("read {"),
+        "{screen}"
+    );
 }
 
 #[test]

@@ -327,7 +327,7 @@ impl Projection {
                     outcome: e.outcome,
                     bytes: e.output.bytes,
                     output: preview(&text),
-                    lines: text.lines().count() as u64,
+                    lines: counted_lines(&text),
                     tail: (e.outcome != CallOutcome::Done).then(|| tail(&text)).flatten(),
                     changes: changes.collect(),
                 }
@@ -498,11 +498,26 @@ fn preview(text: &str) -> String {
     }
 }
 
-/// The end of a text, from the beginning of a line if it has one; none if its preview is all of it.
+/// The lines of an output, without what a tool says about them: that there are none, or that more follow.
+fn counted_lines(text: &str) -> u64 {
+    const NOTES: [&str; 3] = ["[more lines follow", "[more follow after these ", "[stopped after "];
+    const NOTE_ENDS: [&str; 2] =
+        [" files or folders could not be read]", " more entries left out; search with grep, or list with a command]"];
+    let is_note = |line: &&str| {
+        NOTES.iter().any(|note| line.starts_with(note)) || NOTE_ENDS.iter().any(|end| line.ends_with(end))
+    };
+    let notes = text.lines().rev().take(NOTES.len()).take_while(is_note).count();
+    let lines = text.lines().count() - notes;
+    let says_none = |line: &str| line == "no matches" || line.ends_with(" is empty");
+    if lines == 1 && text.lines().next().is_some_and(says_none) { 0 } else { lines as u64 }
+}
+
+/// The end of a text, from the beginning of a line if one begins soon; none if its preview is all of it.
 fn tail(text: &str) -> Option<String> {
     text.char_indices().nth(PREVIEW_CHARS)?;
     let (at, _) = text.char_indices().rev().nth(TAIL_CHARS - 1).unwrap_or_default();
-    let from = text[at..].find('\n').filter(|_| at > 0).map_or(at, |line| at + line + 1);
+    let is_near = |line: &usize| at > 0 && *line < TAIL_CHARS / 4;
+    let from = text[at..].find('\n').filter(is_near).map_or(at, |line| at + line + 1);
     Some(text[from..].to_owned()).filter(|tail| !tail.is_empty())
 }
 
@@ -519,6 +534,23 @@ mod tests {
         assert!(long.starts_with("line ") && long.ends_with("line 999 ü\n"), "{long}");
         assert!((TAIL_CHARS - 20..TAIL_CHARS).contains(&long.chars().count()));
         assert_eq!(tail(&"ü".repeat(9_000)), Some("ü".repeat(TAIL_CHARS)), "one line");
+        let long_line = tail(&("x".repeat(9_000) + "\n[exit status 1]\n")).unwrap();
+        assert!(long_line.starts_with("xxx") && long_line.ends_with("x\n[exit status 1]\n"), "{long_line}");
+    }
+
+    #[test]
+    fn r09_what_a_tool_says_about_its_output_is_no_line_of_it() {
+        for (text, lines) in [
+            ("no matches\n", 0),
+            ("notes is empty\n", 0),
+            ("a\nb\n", 2),
+            ("a\n[more lines follow; continue with offset=2]\n", 1),
+            ("a\n[stopped after 200 matches; narrow it]\n[2 files or folders could not be read]\n", 1),
+            ("[section]\n", 1),
+            ("", 0),
+        ] {
+            assert_eq!(counted_lines(text), lines, "{text}");
+        }
     }
 
     #[test]

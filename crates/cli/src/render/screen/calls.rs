@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{CallId, EffectId, Timestamp};
+use engine::{CallId, CallOutcome, EffectId, Timestamp};
 use protocol::Event;
 use protocol::event::{Delta, Stream, ToolLine};
 use protocol::method::FileDiff;
@@ -191,12 +191,10 @@ impl Screen {
         let (mark, outcome) = (vocabulary::mark(end.outcome), vocabulary::plain(&end.outcome));
         let tool = excerpt(tool, TOOL_CHARS);
         let counts = diff::counts(end.changes).map(|counts| format!(" · {counts}")).unwrap_or_default();
-        self.note(event, &format!("{mark} {tool} {outcome}{time} · {bytes} bytes{counts}"));
-        let below = match (self.live, self.calls.is_detailed()) {
-            (true, is_detailed) => call_text::below(end, is_detailed),
-            (false, true) => call_text::beginning(end.output),
-            (false, false) => vec![],
-        };
+        let status = call_text::status(end).filter(|_| end.outcome != CallOutcome::Done);
+        let status = status.map(|status| format!(" · {status}")).unwrap_or_default();
+        self.note(event, &format!("{mark} {tool} {outcome}{status}{time} · {bytes} bytes{counts}"));
+        let below = call_text::below(end, self.calls.is_detailed());
         match call_text::limit(end).filter(|_| below.is_empty()) {
             Some(limit) => self.note(event, &format!("  {limit}")),
             None => below.iter().for_each(|line| self.note(event, line)),
