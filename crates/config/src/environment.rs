@@ -63,6 +63,9 @@ impl Environment {
             Some(rest) if rest.starts_with('/') => self.user()?.join(rest.trim_start_matches('/')),
             _ => PathBuf::from(path),
         };
+        if expanded.is_relative() && self.current.as_os_str().is_empty() {
+            return Err(ConfigError::NoCurrentFolder);
+        }
         // `components` drops redundant parts, such as the dot of `./x`.
         Ok(self.current.join(expanded).components().collect())
     }

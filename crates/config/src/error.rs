@@ -160,6 +160,9 @@ pub enum ConfigError {
     /// A service would have to look for a workspace in its own current folder.
     #[error("the workspace `{workspace}` of agent {agent} is relative, and a service works in no folder of its own")]
     RelativeWorkspace { agent: String, workspace: String },
+    /// A relative path is needed, and the current folder was removed.
+    #[error("the current folder does not exist any more")]
+    NoCurrentFolder,
     /// `~` or the default home is needed, and `HOME` is not set.
     #[error("the folder of this user is not known: HOME is not set")]
     NoUserFolder,
@@ -207,7 +210,9 @@ impl ConfigError {
             Self::OwnWorkspace { agent, .. } | Self::RelativeWorkspace { agent, .. } => {
                 format!("set agents.{agent}.workspace to an absolute path, or send the message with its folder")
             }
+            Self::NoWorkspace { path } if path.exists() => "it is a file; name a folder".to_owned(),
             Self::NoWorkspace { path } => format!("create it (mkdir -p '{}'), or name another folder", path.display()),
+            Self::NoCurrentFolder => "change to a folder that exists, or name one with --workspace".to_owned(),
             Self::NoUserFolder => "set HOME, or LIMULUS_HOME and absolute paths".to_owned(),
         }
     }

@@ -41,7 +41,9 @@ fn of_folder(folder: &Path, user: Option<&Path>) -> String {
     let name = root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
     let name: String = name.chars().take(NAME_CHARS).map(plain).collect();
-    let name = if name.is_empty() { "root" } else { &name };
+    // A name that begins so would be taken for an option.
+    let name = name.trim_start_matches('-');
+    let name = if name.is_empty() { "root" } else { name };
     let digits = Hash::of(root.as_os_str().as_encoded_bytes()).to_string();
     format!("{name}-{}", &digits[..DIGITS])
 }

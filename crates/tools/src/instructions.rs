@@ -48,8 +48,9 @@ impl Instructions {
     /// Finds those of the user in `own`, and those of the project of `workspace`: from the root of the project to the
     /// workspace, else only that of the workspace.
     pub fn find(workspace: &Path, own: &Path, user: Option<&Path>) -> Self {
-        let in_folder =
-            |folder: &Path| NAMES.iter().map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_ok());
+        let says_something =
+            |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| !found.is_file() || found.len() > 0);
+        let in_folder = |folder: &Path| NAMES.iter().map(|name| folder.join(name)).find(says_something);
         let root = project_root(workspace, user).unwrap_or(workspace);
         let mut folders: Vec<_> =
             workspace.ancestors().take_while(|folder| folder.starts_with(root)).take(INSTRUCTION_FILES).collect();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use engine::tables::transitions::RunState;
 use engine::{CallOutcome, EffectKind, Session, Stage};
 use journal::Read;
 use protocol::show::{CommandNow, InterruptedRun};
@@ -12,9 +13,14 @@ const EXEC: &str = "exec";
 
 /// The interrupted run of a session that nobody owns; none if it has no run.
 pub fn interrupted(read: &dyn Read, home: &Path, session: &Session) -> Option<InterruptedRun> {
+    use RunState::{Compacting, Preparing, Streaming, ToolExec};
     let run = session.run()?;
     let call = run.step.calls.iter().find(|call| matches!(call.stage, Stage::Started { .. } | Stage::Lost));
-    let Some(call) = call else { return Some(InterruptedRun { since: run.started_at, call: None, command: None }) };
+    let Some(call) = call else {
+        // One that waits for somebody, or is paused, was not interrupted.
+        let works = session.is_active() && matches!(run.state(), Preparing | Streaming | ToolExec | Compacting);
+        return works.then_some(InterruptedRun { since: run.started_at, call: None, command: None });
+    };
     if call.tool != EXEC {
         return Some(InterruptedRun { since: run.started_at, call: Some(call.tool.clone()), command: None });
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use config::{Environment, Globals, default_session};
+use engine::tables::lifecycle::LifecycleKind;
 use engine::{SessionRow, Settings, Visibility};
 use journal::{Read as _, Reader};
 use views::SessionKey;
@@ -42,7 +43,7 @@ impl ConversationArgs {
 pub(super) fn last_of_folder(globals: &Globals) -> Result<Option<SessionRow>, CliError> {
     let own = SessionKey::parse(Some(&default_session(globals, None)))?;
     let rows = rows(&own, Which::Last, globals)?.unwrap_or_default();
-    Ok(rows.into_iter().map(|(_, row)| row).max_by_key(|row| row.last_activity))
+    Ok(rows.into_iter().map(|(_, row)| row).filter(goes_on).max_by_key(|row| row.last_activity))
 }
 
 /// A conversation.
@@ -94,7 +95,10 @@ impl Conversation {
         let messages = of.and_then(|(row, reader)| reader.first_message(row.session, row.begun_at).ok());
         let messages = messages.map_or(0, |(_, messages)| messages as usize);
         let first = line(&key, settings, &globals.environment, row.as_ref(), messages);
-        let has_main = || reader.as_ref().is_some_and(|reader| reader.session(MAIN).is_ok_and(|main| main.is_some()));
+        let has_main = || {
+            let main = reader.as_ref().and_then(|reader| reader.session(MAIN).ok().flatten());
+            main.is_some_and(|main| main.visibility != Visibility::Deleted)
+        };
         let is_first = row.is_none() && self.is_default && key != MAIN && has_main();
         let main = "this folder has a conversation of its own; the one of all folders is still there: --session main";
         std::iter::once(first).chain(is_first.then(|| main.to_owned())).collect()
@@ -108,7 +112,7 @@ fn choose(own: SessionKey, which: Which, globals: &Globals) -> Result<SessionKey
         Which::New => rows.iter().map(|(number, _)| *number).max().map(|last| last.max(1) + 1),
         Which::Last => rows
             .iter()
-            .filter(|(_, row)| row.visibility != Visibility::Deleted)
+            .filter(|(_, row)| goes_on(row))
             .max_by_key(|(_, row)| row.last_activity)
             .map(|(number, _)| *number),
     };
@@ -116,6 +120,11 @@ fn choose(own: SessionKey, which: Which, globals: &Globals) -> Result<SessionKey
         Some(number) => Ok(SessionKey::parse(Some(&format!("{own}-{number}")))?),
         None => Ok(own),
     }
+}
+
+/// Whether it is offered to go on: it is in the list and has not been ended.
+fn goes_on(row: &SessionRow) -> bool {
+    row.visibility == Visibility::Listed && row.lifecycle != LifecycleKind::Terminated
 }
 
 /// The sessions of a folder by their numbers; none if they are not needed or there is no home yet.

@@ -89,9 +89,11 @@ async fn offer(args: (AnswerArgs, WriterArgs), globals: &Globals) -> Result<(), 
         say!("the last conversation of this folder is {name}, of {used}: `limulus agent -c -m TEXT` continues it");
         return Ok(());
     }
-    let question =
-        format!("the last conversation of this folder is {name}, of {used}; a message continues it, Enter does not\n");
-    match prompt::ask(&question, "› ").filter(|text| !text.trim().is_empty()) {
+    let question = format!(
+        "the last conversation of this folder is {name}, of {used}; a message continues it, Enter or `n` does not\n"
+    );
+    let is_message = |text: &String| !["", "n", "no"].contains(&text.trim());
+    match prompt::ask(&question, "› ").filter(is_message) {
         Some(text) => super::agent::say_to(&last.key, text, args, globals).await,
         None => Ok(()),
     }

@@ -178,7 +178,10 @@ impl Machine {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         match &session.conversation.lifecycle {
             Lifecycle::Terminated => {
-                return Err(state_refusal(session, "it was terminated; use another session key"));
+                return Err(state_refusal(
+                    session,
+                    "it was terminated; use another session key, or `limulus agent --new`",
+                ));
             }
             Lifecycle::Error { .. } => {
                 let reason = "a human is needed first: `limulus resume KEY --force`";

@@ -235,7 +235,9 @@ impl Route {
                 QueueMode::Interrupt => QueuePlace::Front,
             },
             Self::RefuseError => return Err("it needs a human; `limulus resume KEY --force` resumes it"),
-            Self::RefuseTerminated => return Err("it was terminated; use another session key"),
+            Self::RefuseTerminated => {
+                return Err("it was terminated; use another session key, or `limulus agent --new`");
+            }
         })
     }
 }

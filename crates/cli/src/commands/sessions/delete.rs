@@ -52,7 +52,7 @@ pub(super) async fn run(args: DeleteArgs, globals: &Globals) -> Result<(), CliEr
         return print(&json(&deleted));
     }
     let texts = if bodies == 1 { "1 text or output".to_owned() } else { format!("{bodies} texts and outputs") };
-    let files = if files == 0 { String::new() } else { format!(", {}", count(files as usize, "content of files")) };
+    let files = if files == 0 { String::new() } else { format!(", {}", count(files as usize, "kept file content")) };
     print(&format!("{session_key} is deleted: {texts} ({}){files} erased\n", size(bytes)))
 }
 
