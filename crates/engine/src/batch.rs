@@ -86,6 +86,9 @@ pub struct SessionRow {
     /// The title that somebody gave it; none = the first words of its first message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<Body>,
+    /// The title that a model wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_title: Option<Body>,
     #[serde(default, skip_serializing_if = "Visibility::is_listed")]
     pub visibility: Visibility,
     /// When an earlier conversation of it was deleted: what came before belongs to no conversation.

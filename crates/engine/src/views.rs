@@ -197,6 +197,7 @@ fn session_row(session: &Session) -> SessionRow {
         trouble,
         totals: Some(SessionTotals { spent: session.account.spent, allowance: session.account.allowance }),
         title: session.conversation.title,
+        model_title: session.conversation.model_title,
         visibility: session.account.visibility,
         begun_at: session.conversation.begun_at,
     }

@@ -23,7 +23,7 @@ pub(crate) struct Label {
 pub(crate) fn label(beside: &Beside<'_>, row: &SessionRow, last: Option<&RunRow>) -> Result<Label, Error> {
     let read = beside.source.read;
     let (first, messages) = read.first_message(row.session, row.begun_at)?;
-    let body = row.title.or(first.map(|first| first.body));
+    let body = row.title.or(row.model_title).or(first.map(|first| first.body));
     let text = body.map(|body| read.body(&body.hash)).transpose()?.flatten();
     let title = text.map(|text| first_words(&String::from_utf8_lossy(&text))).filter(|title| !title.is_empty());
     let folder = last.map(|last| beside.folder(last)).transpose()?.flatten();

@@ -67,7 +67,7 @@ class Session:
         self.session = self.key = self.agent = self.created_at = None
         self.messages, self.items, self.runs, self.asked = {}, [], {}, set()
         self.dropped = []
-        self.title, self.visibility, self.begun_at = None, "listed", None
+        self.title, self.model_title, self.visibility, self.begun_at = None, None, "listed", None
         self.run, self.missing_calls, self.faults, self.place = None, [], [], None
         self.lifecycle, self.last_activity = "initializing", 0
         # Becomes False at the first entry that cannot be folded.
@@ -82,6 +82,7 @@ class Session:
         self.created_at, self.messages = state["created_at"], state["messages"]
         self.last_activity, self.dropped = state["last_activity"], state["dropped"]
         self.title, self.begun_at = state.get("title"), state.get("begun_at")
+        self.model_title = state.get("model_title")
         self.visibility = state.get("visibility", "listed")
         transcript = state["transcript"]
         self.items = [{"seq": seq, **item} for seq, item in zip(transcript["seqs"], transcript["items"])]
@@ -157,7 +158,7 @@ class Session:
             self.run.title = (event.get("reserved") or {}).get("cost", 0)
 
     def on_title_ended(self, event, seq, at):
-        self.title = self.title or event.get("text")
+        self.model_title = event.get("text") or self.model_title
         if self.run:
             lost = self.run.title if (event.get("failure") or {}).get("class") in UNKNOWN else 0
             self.run.cost, self.run.title = self.run.cost + max(lost, event.get("cost", 0)), 0
@@ -228,11 +229,12 @@ class Session:
                 self.add(seq, "user", item)
 
     def on_reset(self, event, seq, at):
-        self.items, self.missing_calls = [], []
+        self.items, self.missing_calls, self.model_title = [], [], None
 
     def on_session_labelled(self, event, seq, at):
         if event.get("title"):
             self.title = event["title"] if event["title"]["bytes"] > 0 else None
+            self.model_title = None
         self.visibility = event.get("visibility", self.visibility)
         if event.get("visibility") == "deleted":
             self.on_reset(event, seq, at)

@@ -14,7 +14,7 @@ ROWS = {
     "view_receipts": "message session key body mode state run steer accepted_at",
 }
 # Fields that rows of older versions, or some rows, do not have.
-OPTIONAL = {"steer", "tokens", "calls", "wall_ms", "totals", "stop_reason", "checkpoint", "title", "visibility", "begun_at"}
+OPTIONAL = {"steer", "tokens", "calls", "wall_ms", "totals", "stop_reason", "checkpoint", "title", "model_title", "visibility", "begun_at"}
 DAY_MS = 86_400_000
 
 
@@ -85,7 +85,7 @@ class Views:
         run = folded.run.run if folded.run else None
         same = {name: getattr(folded, name) for name in ("session", "key", "agent", "created_at", "lifecycle")}
         rest = {} if run else {"last_activity": folded.last_activity, "run_state": "idle"}
-        labels = {"title": folded.title, "begun_at": folded.begun_at}
+        labels = {"title": folded.title, "model_title": folded.model_title, "begun_at": folded.begun_at}
         labels["visibility"] = None if folded.visibility == "listed" else folded.visibility
         return {**same, **rest, **labels, "branch": branch, "run": run, "queued": len(folded.queued())}
 

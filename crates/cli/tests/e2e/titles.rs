@@ -31,10 +31,14 @@ pub(crate) fn r09_a_model_names_a_conversation_beside_its_first_answer() {
     // The next run asks for no title, and a person's title is the title.
     say(&home, "one", "and then?\ntitle=Another tokens=40 delay_ms=20");
     assert_eq!((title(&home), server.seen().len()), ("The broken parser".into(), 3));
+    home.run(&["sessions", "show", "The broken parser"]).expect_code(2);
     home.run(&["sessions", "rename", "one", "Mine"]).expect_code(0);
     assert_eq!(title(&home), "Mine");
     assert!(row(&list(&home, &["--search", "broken parser"]), "one").is_some());
     home.run(&["audit", "one", "--verify"]).expect_code(0);
+    // What a model wrote is no name of a session.
+    home.run(&["sessions", "rename", "one", ""]).expect_code(0);
+    assert!(title(&home).starts_with("Fix the parser"));
     // Its words go with the conversation.
     home.run(&["sessions", "delete", "one", "--yes"]).expect_code(0);
     assert_eq!(crate::sessions::holding(&home.path(), "The broken parser"), Vec::<String>::new());
@@ -106,8 +110,10 @@ pub(crate) fn r11_a_kill_while_a_title_is_asked_for_loses_nothing() {
     assert!(!matches!(killed.code, Some(0)), "{killed:?}");
     let home = home.without("LIMULUS_CRASHPOINT");
     home.run(&["resume"]).expect_code(0);
-    until("the title", || title(&home) == "The broken parser");
+    assert!(title(&home).starts_with("Fix the parser"), "a run asks once");
+    say(&home, "one", "go on\ntitle=The_broken_parser tokens=40 delay_ms=20");
+    assert_eq!(title(&home), "The broken parser");
     home.run(&["audit", "one", "--verify"]).expect_code(0);
     let runs = home.json(&["runs", "list"]);
-    assert_eq!((runs.as_array().map(Vec::len), &runs[0]["outcome"]), (Some(1), &"completed".into()), "{runs}");
+    assert_eq!((runs.as_array().map(Vec::len), &runs[0]["outcome"]), (Some(2), &"completed".into()), "{runs}");
 }

@@ -189,10 +189,13 @@ impl Machine {
         }
     }
 
-    /// Whether the budgets of the run allow a small request beside its own.
-    pub(super) fn is_free_for(&self, expected: &Spent, candidate: u32, moment: Moment) -> bool {
-        let Some((budgets, .., progress)) = self.budgets_of_run(candidate, moment) else { return true };
-        progress == WrapUp::Not && !matches!(standing(&budgets, expected, 0), Standing::Reached(_))
+    /// Whether the budgets of the run allow this beside its own requests: there is enough for two more of them behind it, so
+    /// that none of them has to wait because of it.
+    pub(super) fn is_ample(&self, expected: &Spent, candidate: u32, moment: Moment) -> bool {
+        let Some((budgets, own, tokens, progress)) = self.budgets_of_run(candidate, moment) else { return true };
+        let next = Spent::expected(&own, tokens);
+        let all = expected.and(&next).and(&next);
+        progress == WrapUp::Not && !matches!(standing(&budgets, &all, 0), Standing::Reached(_))
     }
 
     /// How many more calls the run may start.

@@ -10,11 +10,12 @@ use crate::tables::timers::Timer;
 /// The armed times of a session, in no order; `ending_from` is when a decided end was recorded, if that is known.
 pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>) -> Vec<(Timestamp, Timer)> {
     let gathered = session.gathering_until().map(|at| (at, Timer::GroupDue));
-    let mut armed: Vec<_> = process_times(session).chain(gathered).collect();
+    let of_title = session.run().and_then(title_time);
+    let mut armed: Vec<_> = process_times(session).chain(gathered).chain(of_title).collect();
     match &session.conversation.lifecycle {
         Lifecycle::Active(run) => {
             let own = run_time(run, limits, ending_from).into_iter().chain(stall_time(session, run, limits));
-            let phase = own.chain(phase_times(run, limits)).chain(title_time(run));
+            let phase = own.chain(phase_times(run, limits));
             armed.extend(phase.chain(call_times(run, limits)));
         }
         // A frozen call has no limit.
@@ -59,6 +60,7 @@ fn stall_time(session: &Session, run: &Run, limits: &Limits) -> Option<(Timestam
     Some((asked.fold(quiet, Timestamp::max), Timer::Stall))
 }
 
+/// A title has no more time while its run is paused or held.
 fn title_time(run: &Run) -> Option<(Timestamp, Timer)> {
     run.title.map(|asked| (asked.since.plus(TITLE_MS), Timer::Title))
 }

@@ -22,16 +22,21 @@ impl Machine {
             return;
         };
         let (conversation, candidate) = (&session.conversation, run.counts.candidates.candidate);
-        let is_named = conversation.title.is_some() || conversation.title_asks >= TITLE_ASKS;
-        if is_named || run.title.is_some() || run.counts.candidates.compaction.alone || run.ending.is_some() {
+        let is_named = conversation.title.or(conversation.model_title).is_some();
+        if is_named
+            || conversation.title_asks >= TITLE_ASKS
+            || run.has_asked_title
+            || run.counts.candidates.compaction.alone
+            || run.ending.is_some()
+        {
             return;
         }
         let Some(asked) = self.titled_by(candidate) else { return };
         let message = run.inputs.first().and_then(|input| session.account.messages.get(input));
         let Some(message) = message.map(|message| message.body).filter(|body| body.bytes > 0) else { return };
         let expected = Spent::expected(&asked, message.tokens.min(TITLE_INPUT as u64) + INSTRUCTIONS);
-        let title = run.effect(EffectKind::Title, conversation.title_asks + 1, 1);
-        if self.is_free_for(&expected, candidate, moment) {
+        let title = run.effect(EffectKind::Title, 1, 1);
+        if self.is_ample(&expected, candidate, moment) {
             let reserved = self.is_limited(candidate, moment).then_some(expected);
             self.emit(TitleAsked { title, reserved }, moment.now);
         }

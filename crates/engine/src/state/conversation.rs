@@ -30,7 +30,10 @@ pub struct Conversation {
     /// The title that somebody gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<Body>,
-    /// How often a model was asked for its title. Enough if somebody gave it one.
+    /// The title that a model wrote; one that somebody gave comes before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_title: Option<Body>,
+    /// How often a model was asked for its title. Enough if somebody gave it one, or took it back.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub title_asks: u32,
     /// When the one before it was deleted.
@@ -48,6 +51,7 @@ impl Conversation {
             dropped: vec![],
             transcript: Transcript::default(),
             title: None,
+            model_title: None,
             title_asks: 0,
             begun_at: None,
         }

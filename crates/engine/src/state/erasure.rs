@@ -56,7 +56,7 @@ impl Session {
     pub(super) fn session_labelled(&mut self, e: &SessionLabelled, at: Timestamp) {
         if let Some(title) = e.title {
             self.conversation.title = Some(title).filter(|title| title.bytes > 0);
-            self.conversation.title_asks = TITLE_ASKS;
+            (self.conversation.model_title, self.conversation.title_asks) = (None, TITLE_ASKS);
         }
         self.account.visibility = e.visibility.unwrap_or(self.account.visibility);
         if e.visibility == Some(Visibility::Deleted) {

@@ -51,6 +51,9 @@ pub struct Run {
     /// The title of the conversation that a model is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<TitleRequest>,
+    /// Whether it has asked for one, which it does once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_asked_title: bool,
     /// Set once its outcome is decided.
     pub ending: Option<Ending>,
     #[serde(flatten)]
@@ -375,6 +378,7 @@ impl Run {
             repeats: Repeats::default(),
             unended: vec![],
             title: None,
+            has_asked_title: false,
             ending: None,
             breakpoints: RunBreakpoints::default(),
             pause: None,

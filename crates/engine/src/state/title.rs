@@ -21,13 +21,14 @@ impl Session {
     pub(super) fn title_asked(&mut self, e: &TitleAsked, at: Timestamp) {
         self.conversation.title_asks += 1;
         if let Some(run) = self.run_mut() {
+            run.has_asked_title = true;
             run.title = Some(TitleRequest { effect: e.title, since: at, reserved: e.reserved });
         }
     }
 
     /// Charges what it used; if its outcome is unknown, at least the whole reservation.
     pub(super) fn title_ended(&mut self, e: &TitleEnded) {
-        self.conversation.title = self.conversation.title.or(e.text);
+        self.conversation.model_title = e.text.or(self.conversation.model_title);
         let Some(run) = self.run_mut() else { return };
         let reserved = run.title.take().and_then(|asked| asked.reserved);
         let lost = reserved.filter(|_| e.failure.as_ref().is_some_and(|failure| failure.class.is_outcome_unknown()));

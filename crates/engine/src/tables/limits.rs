@@ -7,7 +7,7 @@ pub const MESSAGE_BYTES: u64 = 4 << 20;
 pub const TITLE_ASKS: u32 = 3;
 
 /// Tokens of the answer with a title: a line, and what a model that always thinks needs before it.
-pub const TITLE_TOKENS: u64 = 256;
+pub const TITLE_TOKENS: u64 = 1_024;
 
 /// Characters of the message that a model is asked to name.
 pub const TITLE_INPUT: usize = 2_000;

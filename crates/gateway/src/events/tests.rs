@@ -235,6 +235,7 @@ impl Home {
             trouble: None,
             totals: Some(engine::SessionTotals::default()),
             title: None,
+            model_title: None,
             visibility: engine::Visibility::Listed,
             begun_at: None,
         };

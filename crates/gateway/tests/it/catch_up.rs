@@ -157,6 +157,7 @@ impl Watched {
             trouble: None,
             totals: None,
             title: None,
+            model_title: None,
             visibility: engine::Visibility::Listed,
             begun_at: None,
         }

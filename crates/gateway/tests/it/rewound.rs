@@ -113,6 +113,7 @@ fn row() -> SessionRow {
         trouble: None,
         totals: None,
         title: None,
+        model_title: None,
         visibility: engine::Visibility::Listed,
         begun_at: None,
     }

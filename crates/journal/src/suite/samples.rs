@@ -387,6 +387,7 @@ pub(crate) fn session_row(script: &Script, unfinished: bool) -> SessionRow {
         totals: None,
         title: None,
         visibility: engine::Visibility::Listed,
+        model_title: None,
         begun_at: None,
     }
 }

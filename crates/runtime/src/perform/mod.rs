@@ -253,7 +253,12 @@ fn compaction(
     let focus = focus.map(|focus| job.conversation.text(focus, job.shared.journal.as_ref())).transpose()?;
     let (transcript, focus) = (job.session.conversation.transcript.clone(), focus.map(|focus| focus.to_string()));
     let agent = job.session.account.agent.clone();
-    let request = |run: &Run| BudgetRequest { run: run.id, agent, expected: run.summary_out(), closing: false };
+    let request = |run: &Run| BudgetRequest {
+        run: run.id,
+        agent,
+        expected: run.summary_out().and(&run.title_out()),
+        closing: false,
+    };
     let is_shared = settings.budget.is_shared() || job.shared.ledger.is_limited();
     let grant = job.session.run().filter(|_| is_shared).map(request);
     let address = settings.address(&candidate);

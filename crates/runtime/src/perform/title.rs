@@ -65,13 +65,21 @@ async fn ask(shared: &Arc<Shared>, order: Order, usage: &mut Usage) -> Result<Co
     };
     let (mut stream, mut text) = (MaskedAnswer::new(shared, request), String::new());
     crashpoint::hit("title_sent");
+    let mut is_open = false;
+    // What a provider has begun to answer it may charge, whatever came of it.
+    let charged = |failure: Failure, is_open: bool| {
+        let class = if is_open { FailureClass::Malformed } else { failure.class };
+        Failure { class, ..failure }
+    };
     while let Some(event) = stream.next().await {
-        match event? {
+        is_open |= event.is_ok();
+        match event.map_err(|failure| charged(failure, is_open))? {
             ModelEvent::Part(Part::Text(part)) if text.len() < ANSWER_BYTES => text.push_str(&part),
             ModelEvent::Ended { usage: used, .. } => {
                 *usage = used;
                 let title = one_line(&text);
-                return if title.is_empty() { Err(refused("the title is empty")) } else { Ok(title_of(&title)) };
+                let named = || Content::text(BodyKind::Message, &title);
+                return (!title.is_empty()).then(named).ok_or_else(|| refused("the title is empty"));
             }
             ModelEvent::Opened | ModelEvent::Part(_) => {}
         }
@@ -79,15 +87,13 @@ async fn ask(shared: &Arc<Shared>, order: Order, usage: &mut Usage) -> Result<Co
     Err(Failure::new(FailureClass::Network, "the title stopped before its end mark"))
 }
 
-fn title_of(title: &str) -> Content {
-    Content::text(BodyKind::Message, title)
-}
-
 /// The title in an answer, on one line and short; empty if there is none.
 fn one_line(answer: &str) -> String {
     // Some servers send a model's reasoning as text.
     let answer = answer.rsplit_once("</think>").map_or(answer, |(_, rest)| rest);
-    let lines = answer.lines().map(|line| line.trim().trim_start_matches(['#', '>', '-', '*', ' ']));
+    let shown: String = answer.chars().filter(|c| !is_invisible(*c)).collect();
+    let lines = shown.lines().filter(|line| !line.trim_start().starts_with("```"));
+    let lines = lines.map(|line| line.trim().trim_start_matches(['#', '>', '-', '*', ' ']));
     let line = lines.map(|line| line.strip_prefix("Title:").unwrap_or(line)).find(|line| !line.trim().is_empty());
     let line = line.filter(|line| !line.starts_with("<think>")).unwrap_or_default();
     let quoted = |c: char| c.is_whitespace() || "\"'`*“”‘’「」『』《》".contains(c);
@@ -100,6 +106,11 @@ fn one_line(answer: &str) -> String {
         return title.chars().take(CHARS - 1).chain(['…']).collect();
     }
     if is_cut { title + " …" } else { title }
+}
+
+/// Characters that take no space or reorder others.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -116,6 +127,9 @@ mod tests {
             ("<think>\nthe user wants", ""),
             ("one two three four five six seven eight nine", "one two three four five six seven eight …"),
             ("a\u{1b}[2Jb\tc", "a [2Jb c"),
+            ("```\nTide tables\n```", "Tide tables"),
+            ("a\u{202e}b\u{200b}c", "abc"),
+            ("\u{202e}\u{200b}", ""),
             (" \n ", ""),
         ];
         for (answer, title) in cases {

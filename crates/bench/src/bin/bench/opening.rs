@@ -183,6 +183,7 @@ fn idle(at: u64) -> Batch {
         trouble: None,
         totals: None,
         title: None,
+        model_title: None,
         visibility: engine::Visibility::Listed,
         begun_at: None,
     };

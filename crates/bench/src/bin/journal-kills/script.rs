@@ -242,6 +242,7 @@ impl Script {
             trouble: None,
             totals: None,
             title: None,
+            model_title: None,
             visibility: engine::Visibility::Listed,
             begun_at: None,
         }

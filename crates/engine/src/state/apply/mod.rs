@@ -172,6 +172,7 @@ impl Session {
 
     fn reset(&mut self) {
         self.conversation.transcript.reset();
+        (self.conversation.model_title, self.conversation.title_asks) = (None, 0);
         if mutant!(ResetDrops) {
             self.conversation.queue.clear();
         }

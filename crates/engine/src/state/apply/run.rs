@@ -371,7 +371,7 @@ impl Run {
     }
 
     /// The reservation of a title in flight.
-    pub(crate) fn title_out(&self) -> Spent {
+    pub fn title_out(&self) -> Spent {
         self.title.and_then(|asked| asked.reserved).unwrap_or_default()
     }
 
