@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::home::PROGRAM;
-use super::{Home, until};
+use super::{Home, PATIENCE, until};
 
 /// How many there have been.
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -130,12 +132,24 @@ impl<'a> Terminal<'a> {
     /// Waits until the screen says this.
     #[track_caller]
     pub(crate) fn until(&self, part: &str) -> String {
-        let mut screen = String::new();
-        until(part, || {
-            screen = self.screen();
-            screen.contains(part)
-        });
-        screen
+        let began = Instant::now();
+        loop {
+            let screen = self.screen();
+            if screen.contains(part) {
+                return screen;
+            }
+            assert!(began.elapsed() < PATIENCE, "this never came: {part}\n{screen}\n{}", self.processes());
+            // waits: polls a terminal, which does not notify anyone when it shows something.
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What each process of it does, if the system can say.
+    fn processes(&self) -> String {
+        let terminal = self.tmux(&["display-message", "-p", "#{pane_tty}"]);
+        let listed =
+            Command::new("ps").args(["-o", "pid,ppid,pgid,stat,wchan:20,args", "-t", terminal.trim()]).output();
+        listed.map(|listed| String::from_utf8_lossy(&listed.stdout).into_owned()).unwrap_or_default()
     }
 
     /// SIGKILL to the limulus in it.
