@@ -1,15 +1,22 @@
 //! `limulus budget`: shows and sets what a session and its run may spend.
 
-use clap::{Args, Subcommand};
-use config::Globals;
+use std::sync::Arc;
 
+use clap::{Args, Subcommand};
+use client::is_gone;
+use config::Globals;
+use engine::tables::transitions::RunState;
 use engine::{Limit, Resource, Scope};
+use journal::Reader;
 use protocol::Client;
 use protocol::method::{BudgetLine, BudgetSet, BudgetSetParams, BudgetShow, BudgetShowParams, BudgetStory};
+use views::lookup;
 
-use super::follower::change;
+use super::follower::{End, Follower};
+use super::resume;
 use crate::args::WriterArgs;
-use crate::error::{CliError, Exit};
+use crate::deprecation;
+use crate::error::{CliError, Exit, failed};
 use crate::reading::ask;
 use crate::show::human::{Page, columns, dollars};
 use crate::show::{json, print};
@@ -32,7 +39,7 @@ enum BudgetCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Limit what a session, its run, or all runs of a day or of the home may spend from now on; a run that waits for a larger budget continues
+    /// Limit what a session, its run, or all runs of a day or of the home may spend from now on; a run that waits for a larger budget continues, in this process if no other one owns the home
     Set(SetArgs),
 }
 
@@ -120,8 +127,40 @@ pub(crate) async fn write(args: BudgetArgs, globals: &Globals) -> Result<(), Cli
         return Err(CliError::bug("`budget` was taken for a command that writes"));
     };
     let params = args.params()?;
-    let story = change(globals, &args.writer, async |client| client.call::<BudgetSet>(params.clone()).await).await?;
-    print(&if args.writer.json { json(&story) } else { lay_out(&story) })
+    let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
+    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    let set = set(&mut follower, &args, params, globals).await;
+    let closed = follower.close(End::of(&set)).await;
+    set.and(closed)
+}
+
+/// Sets the limits. A run that waited for it goes on: if this process is the owner, it follows the run to its end, because no other
+/// process executes it.
+async fn set(
+    follower: &mut Follower<'_>,
+    args: &SetArgs,
+    params: BudgetSetParams,
+    globals: &Globals,
+) -> Result<(), CliError> {
+    let reader = Reader::open(&globals.home)?;
+    // The request itself says if there is none.
+    let row = params.session_key.as_deref().and_then(|key| lookup::session(&reader, Some(key)).ok());
+    let waiting = row.filter(|row| row.run_state == RunState::Awaiting && follower.is_owner());
+    if let Some(row) = &waiting {
+        follower.follow(&row.key).await?;
+    }
+    let story = loop {
+        match follower.client().call::<BudgetSet>(params.clone()).await {
+            Ok(story) => break story,
+            Err(error) if is_gone(&error) => follower.reopen().await?,
+            Err(error) => return Err(failed(error)),
+        }
+    };
+    print(&if args.writer.json { json(&story) } else { lay_out(&story) })?;
+    match waiting.filter(|_| !story.waits && follower.is_owner()) {
+        Some(row) => resume::follow_one(follower, &reader, &row.key).await,
+        None => follower.finish(Some(&story.session_key)).await,
+    }
 }
 
 impl SetArgs {

@@ -63,7 +63,7 @@ fn lay_out(diff: &RunDiff) -> String {
     let sum = format!("{} changed, +{added} −{removed}{runs}\n", count(diff.files.len(), "file"));
     let unrecorded = diff.unrecorded.iter().map(|why| format!("{UNRECORDED}: {why}\n"));
     let commands = (!diff.commands.is_empty())
-        .then(|| format!("{} did outside this folder is not shown\n", ran(diff.commands.len())));
+        .then(|| format!("{} did outside this folder, and in ignored files, is not shown\n", ran(diff.commands.len())));
     let now = now();
     let background = diff.background.iter().map(|command| background::in_folder(command, now) + "\n");
     diff.files.iter().map(of_file).chain([sum]).chain(unrecorded).chain(commands).chain(background).collect()

@@ -221,7 +221,7 @@ fn lay_out(undone: &FilesUndone) -> String {
         page.line(format!("{UNRECORDED}: {why}"));
     }
     if !undone.commands.is_empty() && !undone.redo {
-        page.line(format!("{} did outside this folder stays", ran(undone.commands.len())));
+        page.line(format!("{} did outside this folder, and in ignored files, stays", ran(undone.commands.len())));
     }
     for command in &undone.background {
         page.line(background::in_folder(command, now()));

@@ -200,7 +200,7 @@ pub(crate) fn r17_what_an_undo_cannot_take_back_is_listed() {
     for part in [
         "2 files, done",
         "stays as it is:\n  big.txt: its content is not kept",
-        "1 command ran: what it did outside this folder stays",
+        "1 command ran: what it did outside this folder, and in ignored files, stays",
     ] {
         assert!(undone.out.contains(part), "{part}: {undone:?}");
     }
@@ -280,7 +280,11 @@ pub(crate) fn r17_what_a_command_changed_is_shown_taken_back_and_made_once_more(
         "echo 2 > a.txt; rm gone.txt; mv old new; rmdir empty; ln -sfn new link; chmod 700 new/b.txt; touch fresh";
     runs(&home, command).expect_code(0);
     let diff = home.run(&["diff"]).expect_code(0);
-    for part in ["-one\n+2\n", "+++ /dev/null", "1 command ran: what it did outside this folder is not shown"] {
+    for part in [
+        "-one\n+2\n",
+        "+++ /dev/null",
+        "1 command ran: what it did outside this folder, and in ignored files, is not shown",
+    ] {
         assert!(diff.out.contains(part), "{part}: {diff:?}");
     }
     let is_before = || {
