@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use engine::tables::compaction::CompactionStep;
 use engine::{
-    Acknowledgement, ApprovalRow, Batch, Body, CallId, CallOutcome, CandidateCooldownSet, CompactionBegun,
-    CompactionCause, EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded,
-    ReceiptState, Record, RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, StopReason, TextAdded, Thinking,
-    Timestamp, TitleAsked, TitleEnded, ToolClass, Usage, Views, WaitBegan, WaitEnded, WaitFor,
+    Acknowledgement, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooldownSet, CompactionBegun, CompactionCause,
+    EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record,
+    RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, StopReason, TextAdded, Thinking, Timestamp, TitleAsked,
+    TitleEnded, ToolClass, Usage, Views, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::*;
@@ -191,16 +191,12 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
         append(outside, ended.into());
     }),
     (Invariant::Request, |outside| {
-        let title = title_of(outside);
         for _ in 0..2 {
-            append(outside, TitleAsked { title, reserved: None }.into());
-            append(outside, titled(outside, None));
+            append(outside, TitleAsked { title: title_of(outside), reserved: None }.into());
+            append(outside, untitled(outside));
         }
-        append(outside, TitleAsked { title, reserved: None }.into());
-        append(outside, titled(outside, Some(text_in(outside))));
-        append(outside, TitleAsked { title, reserved: None }.into());
     }),
-    (Invariant::Request, |outside| append(outside, titled(outside, None))),
+    (Invariant::Request, |outside| append(outside, untitled(outside))),
     (Invariant::Budget, |outside| append(outside, WaitBegan { on: WaitFor::Budget, until: None, limit: None }.into())),
     (Invariant::Budget, |outside| {
         let Event::RequestSent(sent) = event_of(outside, "request_sent") else { unreachable!() };
@@ -270,15 +266,10 @@ fn title_of(outside: &Outside) -> EffectId {
     EffectId { kind: EffectKind::Title, try_no: 9, ..request_of(outside) }
 }
 
-fn titled(outside: &Outside, text: Option<Body>) -> Event {
-    let failure = text.is_none().then(|| Failure::new(FailureClass::Server, "no title"));
-    TitleEnded { title: title_of(outside), text, by: None, usage: Usage::default(), cost: 0, failure }.into()
-}
-
-/// A text that is in the journal.
-fn text_in(outside: &Outside) -> Body {
-    let Event::MessageAccepted(accepted) = event_of(outside, "message_accepted") else { unreachable!() };
-    accepted.body
+fn untitled(outside: &Outside) -> Event {
+    let failure = Some(Failure::new(FailureClass::Server, "no title"));
+    let title = title_of(outside);
+    TitleEnded { title, text: None, by: None, usage: Usage::default(), cost: 0, failure }.into()
 }
 
 /// A request of a run that has ended.
