@@ -144,7 +144,7 @@ impl Config {
         Ok(Compaction { auto, reserve, keep, flush_lead, by })
     }
 
-    /// Who names a conversation; none = its first words do, as if the built-in offline model were asked.
+    /// The model that names a conversation; none = the first words of its first message do. The built-in offline model names none.
     fn titles(&self, agent: &Agent, first: Option<&Candidate>) -> Result<Option<Titles>, ConfigError> {
         let configured = &self.values.session;
         if configured.titles == TitleSource::Words {

@@ -92,7 +92,7 @@ async fn offer(args: (AnswerArgs, WriterArgs), globals: &Globals) -> Result<(), 
     let question = format!(
         "the last conversation of this folder is {name}, of {used}; a message continues it, Enter or `n` does not\n"
     );
-    let is_message = |text: &String| !["", "n", "no"].contains(&text.trim());
+    let is_message = |text: &String| !["", "n", "no"].contains(&text.trim().to_lowercase().as_str());
     match prompt::ask(&question, "› ").filter(is_message) {
         Some(text) => super::agent::say_to(&last.key, text, args, globals).await,
         None => Ok(()),

@@ -26,7 +26,7 @@ pub(crate) fn suspensions() -> u32 {
 }
 
 /// Gives the terminal back and stops this process until it is continued, unless it was suspended since there were so many
-/// suspensions: one Ctrl-Z stops it once, whoever hears it. A process that nobody could continue goes on.
+/// suspensions: one Ctrl-Z stops it once, whoever handles it. A process that nobody could continue goes on.
 pub(super) fn suspend(seen: u32) {
     let is_first = || SUSPENSIONS.compare_exchange(seen, seen + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
     if is_orphaned(getpid().as_raw_nonzero().get(), stat_of) || !is_first() {
@@ -41,11 +41,11 @@ pub(super) fn suspend(seen: u32) {
 pub(super) fn listen() {
     static BEGUN: OnceLock<()> = OnceLock::new();
     if BEGUN.set(()).is_ok() {
-        let _ = thread::Builder::new().name("terminal".to_owned()).spawn(hear);
+        let _ = thread::Builder::new().name("terminal".to_owned()).spawn(handle_signals);
     }
 }
 
-fn hear() {
+fn handle_signals() {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     runtime.block_on(async {
         let (mut hangs_up, mut suspends) = (stream(ProcessSignal::HUP), stream(ProcessSignal::TSTP));

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
 use std::sync::PoisonError;
 use std::time::SystemTime;
 use std::{fs, io};
@@ -44,9 +43,9 @@ impl FileStore {
         let (_, listed) = self.listings(&|_| false)?;
         let is_listed = |hash: &Hash| listed.contains_key(OsStr::new(&name(hash)));
         let is_kept_again = |hash: &Hash| {
-            let name = name(hash);
-            let kept_at = fs::symlink_metadata(self.folder.join(Path::new(&name))).and_then(|found| found.modified());
-            kept_at.is_ok_and(|kept_at| before.0.get(OsStr::new(&name)) != Some(&kept_at))
+            let file = name(hash);
+            let kept_at = fs::symlink_metadata(self.folder.join(&file)).and_then(|found| found.modified());
+            kept_at.is_ok_and(|kept_at| before.0.get(OsStr::new(&file)) != Some(&kept_at))
         };
         let mut gone = 0;
         for hash in hashes.iter().filter(|hash| !is_listed(hash) && !is_kept_again(hash)) {

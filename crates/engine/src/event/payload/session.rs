@@ -120,7 +120,7 @@ payload! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reserved: Option<Spent>,
     }
-    /// A model has given the title of the conversation, or has not. Somebody who gave one meanwhile is right.
+    /// A model has given the title of the conversation, or has not. A title that a person gives takes precedence.
     TitleEnded {
         /// The effect that asked it.
         title: EffectId,
