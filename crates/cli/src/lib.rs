@@ -109,7 +109,14 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
             Ok(writing) => wait_for(commands::sessions::write(writing, &globals?)),
             Err(args) => commands::sessions::run(args, &globals?),
         },
-        Command::Diff(args) => commands::diff::run(args, &globals?),
+        Command::Diff(args) => {
+            let globals = globals?;
+            if commands::background::has_unrecorded(&globals.home) {
+                // Who may only read the home, or finds it in use, sees what is recorded so far.
+                let _ = wait_for(commands::diff::record(&globals));
+            }
+            commands::diff::run(args, &globals)
+        }
         Command::Undo(args) => wait_for(commands::undo::run(args, Way::Undo, &globals?)),
         Command::Redo(args) => wait_for(commands::undo::run(args, Way::Redo, &globals?)),
         Command::Receipt(args) => commands::receipt::run(args, &globals?),

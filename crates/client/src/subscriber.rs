@@ -182,7 +182,7 @@ fn line(frame: &EventFrame) -> Option<Box<Event>> {
     if frame.event != AGENT_EVENT {
         return None;
     }
-    Event::deserialize(&frame.payload).ok().map(Box::new)
+    Event::of_payload(&frame.payload).map(Box::new)
 }
 
 /// An event of the connection; None if this version does not know it.

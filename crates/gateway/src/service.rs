@@ -15,6 +15,7 @@ use runtime::{IdlePolicy, Options, Resolver, Runtime};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use views::events::Lines;
+use views::unrecorded;
 
 use crate::approvals::Approvals;
 use crate::connection::{self, Caller};
@@ -207,6 +208,13 @@ impl Service {
         let rows = unfinished(&**self.runtime.journal())?;
         self.approvals.await_terminals(rows.iter().map(|row| row.key.clone()));
         tokio::spawn(stop_awaiting(Arc::downgrade(self)));
+        // What they change is recorded when they end, so somebody has to wait for that.
+        let held = unrecorded(&self.home, &**self.runtime.journal())?.into_iter().map(|session| session.row);
+        for row in held.filter(|held| rows.iter().all(|row| row.session != held.session)) {
+            if let Err(error) = self.resume_one(&row).await {
+                taken.unreadable.push((row.key, error));
+            }
+        }
         for row in rows {
             match self.resume_one(&row).await {
                 Ok(()) => taken.sessions.push(row.key),

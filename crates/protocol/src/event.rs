@@ -12,6 +12,7 @@ use engine::{
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::method::{BudgetLine, FileDiff};
 use crate::show::LaneWait;
@@ -638,6 +639,12 @@ impl From<engine::MessageShows> for MessageShows {
 }
 
 impl Event {
+    /// The event in the payload of a frame; none if this version does not know it. A function of this crate, so that the
+    /// parser of all lines is compiled once.
+    pub fn of_payload(payload: &Value) -> Option<Self> {
+        Self::deserialize(payload).ok()
+    }
+
     /// Whether the line reports the current state. Such a line is sent whenever a subscriber has caught up, and belongs
     /// to no entry.
     pub fn is_state(&self) -> bool {

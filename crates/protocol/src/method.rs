@@ -137,6 +137,9 @@ methods! {
     RunsExplain "runs.explain": RunParams => Explained;
     /// Shows what a run, or the last runs of a session, changed in files, as a unified diff.
     RunsDiff "runs.diff": DiffParams => RunDiff;
+    /// Records what background commands changed in files, if they ended while nobody owned the home. Responds when it is
+    /// recorded.
+    RunsRecord "runs.record": NoParams => Recorded;
     /// Takes back what a run changed in files, or makes it once more. Responds when it is done.
     RunsUndo "runs.undo": UndoParams => FilesUndone;
     /// Lists the agents, each with its state over its sessions.

@@ -85,6 +85,11 @@ pub async fn end_process(context: &ProcessContext, process: EffectId, grace: Dur
     }
 }
 
+/// What a process changed is recorded: the listing from before it is no longer needed.
+pub fn process_recorded(calls: &Path, process: EffectId) {
+    changes::forget(calls, process);
+}
+
 /// Removes the record of a process that is no longer listed. A process that could not be ended keeps its record while
 /// it runs.
 pub fn forget_process(calls: &Path, process: EffectId) -> io::Result<()> {

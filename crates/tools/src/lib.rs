@@ -64,7 +64,9 @@ mod write;
 
 pub use ahead::{CallAhead, check};
 pub use attach::{AttachError, attach, attach_sent};
-pub use background::{ProcessContext, ProcessEnd, end_process, forget_process, hold_process, process_end};
+pub use background::{
+    ProcessContext, ProcessEnd, end_process, forget_process, hold_process, process_end, process_recorded,
+};
 pub use call::{
     CallRequest, Context, FoundCall, end, find, forget, freeze, limit_reached, list_ahead, list_known, run, thaw,
 };
@@ -76,7 +78,7 @@ pub use fetch::NetworkPolicy;
 pub use guard::Protected;
 pub use instructions::{InstructionFile, Instructions, project_root};
 pub use masking::{MaskEnd, MaskedText, Secrets};
-pub use orphan::{Orphans, forget_calls, orphans, running_calls};
+pub use orphan::{Orphans, UnrecordedCall, forget_calls, orphans, running_calls, unrecorded_calls};
 pub use output::Outputs;
 pub use policy::{Checked, asks_about_executed_files};
 pub use process::{HeldProcess, command_of};

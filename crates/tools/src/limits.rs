@@ -126,6 +126,12 @@ pub(crate) const IGNORE_RULES: usize = 4_096;
 /// comparison would take over a second.
 pub(crate) const LISTED_ENTRIES: usize = 200_000;
 
+/// Entries of a workspace that one thread lists: less than this takes no longer than to start another one is worth.
+pub(crate) const LISTED_BY_ONE: usize = 4_096;
+
+/// Threads that list a larger workspace, at most.
+pub(crate) const LISTING_THREADS: usize = 4;
+
 /// Folders in each other that are entered when a workspace is listed.
 pub(crate) const LISTED_DEPTH: usize = 256;
 

@@ -20,6 +20,15 @@ pub struct Orphans {
     pub foreign: Vec<String>,
 }
 
+/// A call whose command may have changed more than is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnrecordedCall {
+    /// The effect that started it.
+    pub call: EffectId,
+    /// Whether its command has ended.
+    pub has_ended: bool,
+}
+
 /// Finds orphans. `is_open` says which calls belong to an unfinished run or are held in the background; these are not
 /// orphans. A void, which is an empty file, stays: a supervisor that is still starting must not be able to create the
 /// folder.
@@ -68,6 +77,22 @@ pub fn running_calls(calls: &Path) -> io::Result<Vec<EffectId>> {
         }
     }
     Ok(running)
+}
+
+/// The calls with a listing from before their command, which is there until what the command changed is recorded. Reads nothing
+/// but the folder of calls.
+pub fn unrecorded_calls(calls: &Path) -> io::Result<Vec<UnrecordedCall>> {
+    match open_calls(calls) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        opened => drop(opened?),
+    }
+    let mut unrecorded = vec![];
+    for entry in fs::read_dir(calls)? {
+        let Some(call) = CallFolder::call_before(&entry?.file_name().to_string_lossy()) else { continue };
+        let has_ended = !matches!(CallFolder::of(calls, call).state(), Ok(CallState::Running) | Err(_));
+        unrecorded.push(UnrecordedCall { call, has_ended });
+    }
+    Ok(unrecorded)
 }
 
 /// Removes the records of these calls, but of one that runs. May block.

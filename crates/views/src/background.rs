@@ -7,7 +7,7 @@ use std::path::Path;
 use engine::{EffectId, SessionId, SessionRow};
 use journal::Read;
 use protocol::show::BackgroundCommand;
-use tools::{command_of, running_calls};
+use tools::{UnrecordedCall, command_of, running_calls, unrecorded_calls};
 
 use super::files::workspace;
 use super::{Texts, fold_branch};
@@ -50,6 +50,38 @@ pub fn background(
     }
     commands.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
     Ok(commands)
+}
+
+/// A session with background commands whose changes are not recorded.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct Unrecorded {
+    pub row: SessionRow,
+    /// Those that have ended; the others still work.
+    pub ended: Vec<EffectId>,
+}
+
+/// The sessions with background commands whose changes are not recorded: those that still work, and those that ended while
+/// nobody owned the home.
+pub fn unrecorded(home: &Path, read: &dyn Read) -> Result<Vec<Unrecorded>, Error> {
+    let mut sessions: BTreeMap<SessionId, (SessionRow, BTreeMap<EffectId, bool>)> = BTreeMap::new();
+    for UnrecordedCall { call, has_ended } in unrecorded_calls(&home.join("calls")).unwrap_or_default() {
+        if let Some(row) = read.session_of_run(call.run)? {
+            sessions.entry(row.session).or_insert_with(|| (row, BTreeMap::new())).1.insert(call, has_ended);
+        }
+    }
+    let mut found = vec![];
+    for (row, calls) in sessions.into_values() {
+        // One unreadable session must not hide the others.
+        let Ok(session) = fold_branch(read, &row) else { continue };
+        let held = session.account.processes.iter().filter(|process| !process.is_ended());
+        let held: Vec<_> = held.filter_map(|process| calls.get_key_value(&process.effect)).collect();
+        if !held.is_empty() {
+            let ended = held.iter().filter(|(_, has_ended)| **has_ended).map(|(call, _)| **call).collect();
+            found.push(Unrecorded { row, ended });
+        }
+    }
+    Ok(found)
 }
 
 /// Whether one of two folders is the other one, or in it.

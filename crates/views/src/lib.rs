@@ -38,7 +38,7 @@ use journal::Read;
 
 use crate::events::wait;
 
-pub use background::{background, overlap};
+pub use background::{Unrecorded, background, overlap, unrecorded};
 pub use error::Error;
 pub use explain::explain;
 pub use interrupted::interrupted;

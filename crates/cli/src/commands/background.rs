@@ -34,6 +34,11 @@ pub(crate) fn line(command: &BackgroundCommand, now: Timestamp) -> String {
     format!("still running: {} · limulus sessions show {session}", name(command, now))
 }
 
+/// Whether a command has ended whose changes are not recorded yet. Reads nothing but the folder of calls.
+pub(crate) fn has_unrecorded(home: &Path) -> bool {
+    tools::unrecorded_calls(&home.join("calls")).is_ok_and(|calls| calls.iter().any(|call| call.has_ended))
+}
+
 /// What `undo` and `diff` say of it.
 pub(super) fn in_folder(command: &BackgroundCommand, now: Timestamp) -> String {
     format!("still running in this folder: {}; what it changes is recorded when it ends", name(command, now))

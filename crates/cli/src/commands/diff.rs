@@ -2,9 +2,12 @@
 
 use clap::Args;
 use config::Globals;
-use protocol::method::{DiffParams, FileAct, FileDiff, RunDiff, RunsDiff};
+use protocol::Client;
+use protocol::method::{DiffParams, FileAct, FileDiff, NoParams, RunDiff, RunsDiff, RunsRecord};
 
 use super::background;
+use super::follower::change;
+use crate::args::WriterArgs;
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::reading::ask;
@@ -26,6 +29,12 @@ pub(crate) struct DiffArgs {
     /// Print a JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// Records what background commands changed that ended while nobody owned the home: else the diff would lack it.
+pub(crate) async fn record(globals: &Globals) -> Result<(), CliError> {
+    let record = async |client: &Client| client.call::<RunsRecord>(NoParams {}).await;
+    change(globals, &WriterArgs::default(), record).await.map(|_| ())
 }
 
 pub(crate) fn run(args: DiffArgs, globals: &Globals) -> Result<(), CliError> {

@@ -11,15 +11,15 @@ use engine::tables::transitions::RunState;
 use engine::{Lifecycle, Outcome, Phase, Session, SessionRow, WaitFor};
 use journal::{Read, Reader, Sqlite};
 use protocol::event::{StateLine, Stream};
-use protocol::method::{AbortParams, NoParams, ResumeParams, SessionsResume, StatusGet, SubscribeParams};
+use protocol::method::{AbortParams, NoParams, ResumeParams, RunsRecord, SessionsResume, StatusGet, SubscribeParams};
 use protocol::{ClientError, Event};
 use views::events::StreamPosition;
 use views::fold_branch;
 use views::{SessionKey, printable_line};
 
-use super::budget;
 use super::conversation::last_of_folder;
 use super::follower::{End, Follower, Happening, can_approve};
+use super::{background, budget};
 use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
@@ -68,6 +68,9 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     if args.verbose {
         follower.screen.show_detail();
     }
+    if background::has_unrecorded(&globals.home) {
+        record(&mut follower).await?;
+    }
     let is_all = args.key.is_none();
     let params = ResumeParams { session_key: args.key, force: args.force };
     let taken = resume(&mut follower, &reader, &rows, params, begin).await;
@@ -75,6 +78,18 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     taken.and(closed)?;
     if is_all && rows.is_empty() && !args.writer.json {
         return offer((args.answers, args.writer), globals).await;
+    }
+    Ok(())
+}
+
+/// Has recorded what background commands changed that ended while nobody owned the home.
+async fn record(follower: &mut Follower<'_>) -> Result<(), CliError> {
+    // An owner that goes away meanwhile leaves it to the next one.
+    let Some(recorded) = follower.ask::<RunsRecord>(NoParams {}).await? else { return Ok(()) };
+    for key in recorded.session_keys {
+        let name = printable_line(session_name(&key)).into_owned();
+        let shown = format!("`limulus diff --session {name}` shows what it changed");
+        follower.screen.say(&format!("a background command of {name} has ended and is recorded; {shown}"));
     }
     Ok(())
 }

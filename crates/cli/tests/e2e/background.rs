@@ -122,14 +122,60 @@ pub(crate) fn r11_r17_a_command_that_still_works_is_named() {
 
     home.put("go", "");
     until("it has ended", || home.json(&["status"])["background"].is_null());
-    // A command that owns the home for a short run may leave before it has looked for changes.
-    let diff = || home.run(&["diff"]).expect_code(0).out;
-    until("the record of what it changed", || {
-        home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
-        diff().contains("+++ b/later")
-    });
-    assert!(!diff().contains("still running"), "{}", diff());
+    // It ended while nobody owned the home: `diff` has it recorded first.
+    let diff = home.run(&["diff"]).expect_code(0).out;
+    assert!(diff.contains("+++ b/later") && !diff.contains("still running"), "{diff}");
     assert_eq!(home.run(&["agent", "--json", "-m", "Who are you?"]).lines().pop().expect("a line")["type"], "end");
+}
+
+/// A home with a background command that has written a file after its owner left.
+fn left_behind(server: &ModelServer) -> Home {
+    let home = Home::new().served_by(server);
+    let command = "until [ -e ../go ]; do sleep 0.02; done; echo later > later; rm notes";
+    home.run(&["agent", "-m", &call("write", "{\"path\": \"notes\", \"content\": \"before\"}")]).expect_code(0);
+    let background = call("exec", &format!("{{\"command\": \"{command}\", \"background\": true}}"));
+    home.run(&["agent", "--yes", "-m", &background]).expect_code(0);
+    home.put("../go", "");
+    until("it has ended", || home.json(&["status"])["background"].is_null());
+    home
+}
+
+/// R17: what a command changed after the last owner had left is recorded before it is taken back, and by `resume`.
+#[test]
+fn r11_r17_what_a_command_changed_while_nobody_owned_the_home_is_recorded() {
+    let server = ModelServer::start().unwrap();
+    let home = left_behind(&server);
+    let undone = home.run(&["undo"]).expect_code(0).out;
+    assert!(undone.contains("remove  later") && undone.contains("create  notes"), "{undone}");
+    assert!(home.file("notes").exists() && !home.file("later").exists());
+
+    let home = left_behind(&server);
+    let recorded = "a background command of main has ended and is recorded; `limulus diff --session main` shows";
+    let resumed = home.run(&["resume"]).expect_code(0);
+    assert!(resumed.err.contains(recorded), "{resumed:?}");
+    let resumed = home.run(&["resume"]).expect_code(0);
+    assert!(!resumed.err.contains("is recorded") && resumed.err.contains("nothing is unfinished"), "{resumed:?}");
+    let listed = std::fs::read_dir(home.path().join("calls")).expect("a folder").flatten();
+    let listings: Vec<_> = listed.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "before")).collect();
+    assert!(listings.is_empty(), "a listing is kept for nobody: {listings:?}");
+    let changes = home.json(&["diff"]);
+    let paths: Vec<_> = changes["files"].as_array().expect("a list").iter().map(|file| &file["path"]).collect();
+    assert_eq!(paths, ["later", "notes"], "{changes}");
+}
+
+/// R11: a service waits for the ends of commands that an earlier owner left behind.
+#[test]
+fn r11_r17_a_service_records_what_an_earlier_owner_left_behind() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let command = "until [ -e ../go ]; do sleep 0.02; done; echo later > later";
+    let background = call("exec", &format!("{{\"command\": \"{command}\", \"background\": true}}"));
+    home.run(&["agent", "--yes", "-m", &background]).expect_code(0);
+    let service = home.start(&["serve"]);
+    service.until_err("serving");
+    home.put("../go", "");
+    until("the record", || home.run(&["audit", "main"]).expect_code(0).out.contains("done: exit status 0"));
+    service.kill();
 }
 
 #[test]

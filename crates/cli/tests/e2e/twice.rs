@@ -305,6 +305,12 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     (
         "background",
+        "r11_r17_what_a_command_changed_while_nobody_owned_the_home_is_recorded",
+        "nobody may own the home",
+    ),
+    ("background", "r11_r17_a_service_records_what_an_earlier_owner_left_behind", "the owner comes later"),
+    (
+        "background",
         "r13_a_process_that_ends_without_an_owner_is_shown_as_ended",
         "somebody looks all the time, and a repair owns the home alone",
     ),

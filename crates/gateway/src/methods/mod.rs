@@ -12,8 +12,8 @@ use protocol::deprecated::{Deprecated, Surface};
 use protocol::method::{
     Agent, AgentWait, ApprovalsResolve, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method,
     NoParams, OwnerHandover, ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak,
-    RunsPause, RunsResume, RunsUndo, SessionsCleanup, SessionsCompact, SessionsDelete, SessionsEnd, SessionsLabel,
-    SessionsResume, SessionsUncompact,
+    RunsPause, RunsRecord, RunsResume, RunsUndo, SessionsCleanup, SessionsCompact, SessionsDelete, SessionsEnd,
+    SessionsLabel, SessionsResume, SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response};
 use runtime::watchdog;
@@ -71,6 +71,10 @@ async fn answer<'a>(
         RunsPause::NAME => encoded::<RunsPause>(acting::pause(caller, self::params::<RunsPause>(params)?).await?),
         RunsResume::NAME => {
             encoded::<RunsResume>(acting::resume_run(caller, self::params::<RunsResume>(params)?).await?)
+        }
+        RunsRecord::NAME => {
+            let NoParams {} = self::params::<RunsRecord>(params)?;
+            encoded::<RunsRecord>(acting::record(&caller.service).await?)
         }
         RunsUndo::NAME => encoded::<RunsUndo>(acting::undo(caller, self::params::<RunsUndo>(params)?).await?),
         RunsBreak::NAME => encoded::<RunsBreak>(acting::break_at(caller, self::params::<RunsBreak>(params)?).await?),

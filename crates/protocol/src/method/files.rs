@@ -88,6 +88,15 @@ pub struct FileDiff {
     pub note: Option<String>,
 }
 
+/// Result of `runs.record`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Recorded {
+    /// The sessions of the commands.
+    pub session_keys: Vec<String>,
+}
+
 /// Parameters of `runs.undo`: take back what a run changed in files, or make it once more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

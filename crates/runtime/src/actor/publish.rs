@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::{Batch, Event, Phase, Stage};
+use engine::{Batch, CallOutcome, Event, Phase, Stage};
 
 use super::{Actor, Offer};
 use crate::crashpoint;
@@ -55,6 +55,9 @@ impl Actor<'_> {
             Event::CallSettled(e) if e.effect.is_some_and(|effect| session.process(effect).is_some()) => {}
             Event::CallSettled(settled) => self.shared.forget(settled),
             Event::LifecycleChanged(changed) => self.move_in_lane(changed),
+            Event::ProcessEnded(ended) if ended.outcome != CallOutcome::Unended => {
+                self.shared.process_recorded(ended.process);
+            }
             Event::ProcessForgotten(forgotten) => self.shared.forget_process(forgotten.process),
             _ => {}
         }

@@ -76,6 +76,11 @@ impl Shared {
         let _ = tools::forget_process(&self.calls(), process);
     }
 
+    /// Removes what the changes of a background command were found with, once they are recorded.
+    pub(crate) fn process_recorded(&self, process: EffectId) {
+        tools::process_recorded(&self.calls(), process);
+    }
+
     /// Where contents of files are kept before they are changed.
     pub(crate) fn files(&self, limits: tools::StoreLimits) -> tools::FileStore {
         tools::FileStore::new(self.home.join("files"), limits)

@@ -124,6 +124,13 @@ impl Listing {
         self.entries.binary_search_by(|entry| (*entry.path).cmp(path)).ok().map(|at| &self.entries[at])
     }
 
+    /// Says of a folder that not all is known of what is in it.
+    pub(super) fn mark_unreadable(&mut self, path: &[u8]) {
+        if let Ok(at) = self.entries.binary_search_by(|entry| (*entry.path).cmp(path)) {
+            self.entries[at].known = Known::Not(NotKept::Unreadable);
+        }
+    }
+
     /// Whether something on the way to this path is left out of the listing, so that nothing is known of the path.
     pub(super) fn is_left_out(&self, path: &[u8]) -> bool {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);

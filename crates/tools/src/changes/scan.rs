@@ -2,9 +2,13 @@
 //! that belongs to limulus. What the rules of `.gitignore` and the like leave out is listed, but not entered.
 
 use std::ffi::OsStr;
+use std::num::NonZero;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::NotKept;
@@ -14,7 +18,7 @@ use super::listing::{Entry, EntryKind, Known, Listing, Stamp, is_fresh};
 use crate::cancel::Cancel;
 use crate::guard::MODE_BITS;
 use crate::ignored::{IgnoreRules, Ignored};
-use crate::limits::{LISTED_DEPTH, LISTED_ENTRIES, LISTING_MS};
+use crate::limits::{LISTED_BY_ONE, LISTED_DEPTH, LISTED_ENTRIES, LISTING_MS, LISTING_THREADS};
 use crate::openat;
 use crate::paths::Workspace;
 
@@ -46,45 +50,195 @@ pub(super) fn scan(workspace: &Workspace, deadline: &Deadline) -> Result<Listing
     let taken_ns = now_ns();
     let root = workspace.open_root().map_err(|_| NotKept::NotRecorded)?;
     let root_changed_ns = fstat(&root).map(|stat| stamp(&stat).changed_ns).map_err(|_| NotKept::NotRecorded)?;
-    let listing = Listing { root: workspace.root.clone(), taken_ns, root_changed_ns, entries: vec![] };
-    let mut scan = Scan { workspace, rules: IgnoreRules::of(&workspace.root), listing, folders: vec![], deadline };
-    scan.folder(&root, b"")?;
-    while let Some(at) = scan.folders.pop() {
-        let path = scan.listing.entries[at].path.clone();
-        let opened = openat::open(&root, Path::new(OsStr::from_bytes(&path)), OFlags::RDONLY | OFlags::DIRECTORY);
-        let is_listed = match opened {
-            Ok(folder) if workspace.may_enter(&folder) => scan.folder(&folder, &path)?,
-            _ => false,
-        };
-        if !is_listed {
-            // It is gone or replaced, or nobody may read it: not all is known of what is in it.
-            scan.listing.entries[at].known = Known::Not(NotKept::Unreadable);
-        }
+    let shared =
+        Shared { workspace, root, taken_ns, deadline, listed: AtomicUsize::new(0), folders: Folders::default() };
+    let mut first = Scan::new(&shared);
+    first.folder(&shared.root, b"")?;
+    first.until(|| shared.listed.load(Ordering::Relaxed) >= LISTED_BY_ONE)?;
+    let (mut entries, unread) = if shared.folders.is_empty() { first.found() } else { together(&shared, first)? };
+    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    let mut listing = Listing { root: workspace.root.clone(), taken_ns, root_changed_ns, entries };
+    for path in unread {
+        listing.mark_unreadable(&path);
     }
-    let mut listing = scan.listing;
-    listing.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     Ok(listing)
 }
 
-struct Scan<'a> {
-    workspace: &'a Workspace,
-    rules: IgnoreRules,
-    listing: Listing,
-    /// The places of the folders that are still to be entered.
-    folders: Vec<usize>,
-    deadline: &'a Deadline,
+/// Has several threads list what is left of a large workspace.
+fn together(shared: &Shared<'_>, first: Scan<'_>) -> Result<Found, NotKept> {
+    let others = thread::available_parallelism().map_or(1, NonZero::get).min(LISTING_THREADS) - 1;
+    thread::scope(|scope| {
+        let spawn = |_| {
+            let listing = thread::Builder::new().name("list".to_owned());
+            listing.spawn_scoped(scope, || finished(Scan::new(shared)))
+        };
+        // Without a thread, the others list its part.
+        let others: Vec<_> = (0..others).filter_map(|number| spawn(number).ok()).collect();
+        let mut found = finished(first);
+        for other in others {
+            let other = other.join().unwrap_or(Err(NotKept::NotRecorded));
+            found = found.and_then(|(mut entries, mut unread)| {
+                let other = other?;
+                entries.extend(other.0);
+                unread.extend(other.1);
+                Ok((entries, unread))
+            });
+        }
+        found
+    })
 }
 
-impl Scan<'_> {
+/// Lists what is left, as one of several threads.
+fn finished(mut scan: Scan<'_>) -> Result<Found, NotKept> {
+    let ended = scan.until(|| false);
+    if ended.is_err() {
+        // Nobody needs what the others would find.
+        scan.shared.folders.close();
+    }
+    ended.map(|()| scan.found())
+}
+
+/// What a thread has listed, and the folders that it could not list to their ends.
+type Found = (Vec<Entry>, Vec<Box<[u8]>>);
+
+/// What the threads of one look share.
+struct Shared<'a> {
+    workspace: &'a Workspace,
+    root: OwnedFd,
+    taken_ns: i64,
+    deadline: &'a Deadline,
+    /// How many entries all of them have listed.
+    listed: AtomicUsize,
+    folders: Folders,
+}
+
+/// The folders that are still to be entered.
+#[derive(Default)]
+struct Folders {
+    left: Mutex<Left>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Left {
+    paths: Vec<Box<[u8]>>,
+    /// Threads that list a folder, and so may add others.
+    working: usize,
+    is_closed: bool,
+}
+
+impl Folders {
+    fn lock(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().paths.is_empty()
+    }
+
+    /// Adds folders. The caller is the one that lists the folder above.
+    fn add(&self, paths: Vec<Box<[u8]>>) {
+        if !paths.is_empty() {
+            self.lock().paths.extend(paths);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next folder; none if there is none left. Waits for those who may add one.
+    fn next(&self) -> Option<NextFolder<'_>> {
+        let mut left = self.lock();
+        loop {
+            if left.is_closed {
+                return None;
+            }
+            if let Some(path) = left.paths.pop() {
+                left.working += 1;
+                return Some(NextFolder { path, folders: self });
+            }
+            if left.working == 0 {
+                return None;
+            }
+            left = self.changed.wait(left).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+}
+
+/// A folder that a thread lists.
+struct NextFolder<'a> {
+    path: Box<[u8]>,
+    folders: &'a Folders,
+}
+
+impl Drop for NextFolder<'_> {
+    fn drop(&mut self) {
+        let mut left = self.folders.lock();
+        left.working -= 1;
+        if left.working == 0 {
+            self.folders.changed.notify_all();
+        }
+    }
+}
+
+/// The part of one thread.
+struct Scan<'a> {
+    shared: &'a Shared<'a>,
+    rules: IgnoreRules,
+    entries: Vec<Entry>,
+    unread: Vec<Box<[u8]>>,
+    /// Folders of the folder that is being listed.
+    below: Vec<Box<[u8]>>,
+}
+
+impl<'a> Scan<'a> {
+    fn new(shared: &'a Shared<'a>) -> Self {
+        let rules = IgnoreRules::of(&shared.workspace.root);
+        Self { shared, rules, entries: vec![], unread: vec![], below: vec![] }
+    }
+
+    fn found(self) -> Found {
+        (self.entries, self.unread)
+    }
+
+    /// Lists folders until none is left, or until `is_enough`.
+    fn until(&mut self, is_enough: impl Fn() -> bool) -> Result<(), NotKept> {
+        while !is_enough() {
+            let Some(next) = self.shared.folders.next() else { return Ok(()) };
+            if !self.enter(&next.path)? {
+                // It is gone or replaced, or nobody may read it: not all is known of what is in it.
+                self.unread.push(next.path.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, path: &[u8]) -> Result<bool, NotKept> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        match openat::open(&self.shared.root, Path::new(OsStr::from_bytes(path)), flags) {
+            Ok(folder) if self.shared.workspace.may_enter(&folder) => self.folder(&folder, path),
+            _ => Ok(false),
+        }
+    }
+
     /// Lists a folder; false if it could not be read to its end.
     fn folder(&mut self, folder: &OwnedFd, path: &[u8]) -> Result<bool, NotKept> {
-        self.deadline.check()?;
+        let is_whole = self.list(folder, path)?;
+        self.shared.folders.add(std::mem::take(&mut self.below));
+        Ok(is_whole)
+    }
+
+    fn list(&mut self, folder: &OwnedFd, path: &[u8]) -> Result<bool, NotKept> {
+        self.shared.deadline.check()?;
         let Ok(entries) = Dir::read_from(folder) else { return Ok(false) };
-        let real = self.workspace.root.join(OsStr::from_bytes(path));
+        let real = self.shared.workspace.root.join(OsStr::from_bytes(path));
         self.rules.enter(&real);
         for (number, entry) in entries.enumerate() {
             if number % 4_096 == 4_095 {
-                self.deadline.check()?;
+                self.shared.deadline.check()?;
             }
             let Ok(entry) = entry else { return Ok(false) };
             let name = entry.file_name().to_bytes();
@@ -93,7 +247,7 @@ impl Scan<'_> {
             }
             // What is gone by now was never there.
             let Ok(stat) = statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            if self.listing.entries.len() >= LISTED_ENTRIES {
+            if self.shared.listed.fetch_add(1, Ordering::Relaxed) >= LISTED_ENTRIES {
                 return Err(NotKept::TooManyFiles);
             }
             self.entry((folder, &real), path, name, &stat);
@@ -107,11 +261,11 @@ impl Scan<'_> {
         let known = self.left_out(folder, &path, name, kind).map_or(Known::Nothing, Known::Not);
         let is_entered = kind == EntryKind::Folder && known == Known::Nothing;
         if is_entered {
-            self.folders.push(self.listing.entries.len());
+            self.below.push(path.clone());
         }
         let stamp = stamp(stat);
-        let is_fresh = is_fresh(stamp.changed_ns, self.listing.taken_ns);
-        self.listing.entries.push(Entry { path, kind, mode: stat.st_mode & MODE_BITS, stamp, known, is_fresh });
+        let is_fresh = is_fresh(stamp.changed_ns, self.shared.taken_ns);
+        self.entries.push(Entry { path, kind, mode: stat.st_mode & MODE_BITS, stamp, known, is_fresh });
     }
 
     /// Why an entry is neither read nor entered.

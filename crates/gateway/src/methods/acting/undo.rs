@@ -33,6 +33,7 @@ pub(in crate::methods) async fn undo(caller: &Arc<Caller>, params: UndoParams) -
         service.runtime.open(&row.key, &row.agent, vec![]).await?;
         until_done(service, &row).await?;
     }
+    super::record(service).await?;
     let (asked, of_home) = (params.clone(), Arc::clone(service));
     let of = row.clone();
     let planned = reading(service, move |journal| plan(&of_home, journal, (&of, run), &asked)).await?;
