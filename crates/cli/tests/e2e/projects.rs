@@ -1,9 +1,8 @@
 //! One conversation for each project: which folder has which, and how to choose another.
 
 use std::fs;
-use std::path::Path;
 
-use crate::support::{Finished, Home, Terminal};
+use crate::support::{Finished, Home, Terminal, examples, is_as_shown, with_names};
 
 /// A home in which commands that name no session mean that of their folder, as without a test.
 fn home() -> Home {
@@ -133,22 +132,22 @@ pub(crate) fn r21_a_terminal_says_which_conversation_it_is() {
     assert!(!second.contains("still there"), "{second}");
 }
 
-/// Every example of docs/sessions.md is executed.
+/// Every example of docs/sessions.md is executed, in order in one folder. Of `agent`, the answer is compared.
 #[test]
 pub(crate) fn the_examples_of_the_page_about_sessions_are_true() {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sessions.md")).expect("it");
     let home = home();
-    make(&home, &["proj/.git", "proj/src", "other"]);
-    let mut commands = 0;
-    for block in page.split("```sh\n").skip(1) {
-        let block = block.split("```").next().expect("an end");
-        for line in block.lines().filter_map(|line| line.strip_prefix("limulus ")) {
-            let mut shell = home.program("sh", &["-c", &format!("\"$LIMULUS\" {line}")]);
-            let shell = shell.env("LIMULUS", crate::support::PROGRAM).current_dir(home.user().join("proj"));
-            let ended: Finished = shell.output().expect("sh can be started").into();
-            assert_eq!(ended.code, Some(0), "{line}: {ended:?}");
-            commands += 1;
-        }
+    make(&home, &["proj/.git", "proj/src"]);
+    let examples = examples("sessions.md");
+    assert!(examples.len() > 15, "the page has examples");
+    let user = home.user().display().to_string();
+    let mut own = None;
+    for (line, shown) in examples {
+        let ended = home.shell(&format!("cd ../proj; {}", line.replace("limulus", "\"$LIMULUS\"")));
+        assert_eq!(ended.code, Some(0), "{line}: {ended:?}");
+        let err = if line.starts_with("limulus agent") { "" } else { &ended.err };
+        let printed = with_names(&(ended.out.clone() + err)).replace(&user, "~");
+        let own = own.get_or_insert_with(|| keys(&home).into_iter().next().expect("the first command begins it"));
+        let printed = printed.replace(own.as_str(), "proj-1f6ab2");
+        assert!(is_as_shown(&printed, &shown), "$ {line}\nprints\n{printed}\nand not\n{shown}");
     }
-    assert!(commands > 8, "the page has examples: {commands}");
 }
