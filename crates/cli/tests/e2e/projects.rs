@@ -132,6 +132,31 @@ pub(crate) fn r21_a_terminal_says_which_conversation_it_is() {
     assert!(!second.contains("still there"), "{second}");
 }
 
+/// A message that is repeated with its key is the same message, also if each call asks for a new conversation.
+#[test]
+pub(crate) fn a3_r61_the_same_key_begins_one_new_session_of_the_folder() {
+    let home = home();
+    make(&home, &["one", "two"]);
+    let says = |folder: &str, words: &[&str]| {
+        let lines =
+            run_in(&home, folder, &[&["agent", "--json", "-m", "hello"], words].concat()).expect_code(0).lines();
+        let end = lines.last().expect("an end");
+        let of_end = |name: &str| end[name].as_str().expect("a name").to_owned();
+        (of_end("session"), of_end("run"))
+    };
+    let first = says("one", &["--new", "--key", "a"]);
+    assert_eq!(says("one", &["--new", "--key", "a"]), first, "in a folder without a session");
+    let second = says("one", &["--new", "--key", "b"]);
+    assert_ne!(second.0, first.0);
+    says("one", &["--new"]);
+    assert_eq!(says("one", &["--new", "--key", "b"]), second);
+    assert_eq!(says("one", &["--continue", "--key", "b"]), second);
+    assert_ne!(says("two", &["--new", "--key", "b"]), second, "a key belongs to its folder");
+    assert_eq!(home.json(&["sessions", "list"]).as_array().map(Vec::len), Some(4));
+    let other = run_in(&home, "one", &["agent", "--new", "--key", "b", "-m", "other"]).expect_code(3).verdict();
+    assert!(other.contains("key `b` was used for another message"), "{other}");
+}
+
 /// Every example of docs/sessions.md is executed, in order in one folder. Of `agent`, the answer is compared.
 #[test]
 pub(crate) fn the_examples_of_the_page_about_sessions_are_true() {
