@@ -160,6 +160,9 @@ pub enum ConfigError {
     /// A service would have to look for a workspace in its own current folder.
     #[error("the workspace `{workspace}` of agent {agent} is relative, and a service works in no folder of its own")]
     RelativeWorkspace { agent: String, workspace: String },
+    /// The same, named by `--workspace`; `path` is where that would lead from here.
+    #[error("--workspace `{workspace}` is relative, and a service works in no folder of its own")]
+    RelativeFlag { workspace: String, path: PathBuf },
     /// A relative path is needed, and the current folder was removed.
     #[error("the current folder does not exist any more")]
     NoCurrentFolder,
@@ -209,6 +212,9 @@ impl ConfigError {
             Self::Key { .. } | Self::Header { .. } => "fix that; the file is read again for each request".to_owned(),
             Self::OwnWorkspace { agent, .. } | Self::RelativeWorkspace { agent, .. } => {
                 format!("set agents.{agent}.workspace to an absolute path, or send the message with its folder")
+            }
+            Self::RelativeFlag { path, .. } => {
+                format!("give an absolute path, such as --workspace '{}'", path.display())
             }
             Self::NoWorkspace { path } if path.exists() => "it is a file; name a folder".to_owned(),
             Self::NoWorkspace { path } => format!("create it (mkdir -p '{}'), or name another folder", path.display()),

@@ -40,20 +40,29 @@ pub struct Resolved {
 }
 
 impl Config {
-    /// Refuses a folder that `--workspace` names and that is not there: its name may be mistyped. A service refuses what the
-    /// configuration names relative to a current folder.
+    /// Refuses a folder that `--workspace` names and that is not there: its name may be mistyped. A service refuses what
+    /// `--workspace` or the configuration names relative to a current folder.
     pub fn check_workspace(&self) -> Result<(), ConfigError> {
-        if let Some(named) = &self.flags.workspace {
-            let path = self.environment.absolute(named)?;
+        if let Some(path) = self.flag_workspace()? {
             return if path.is_dir() { Ok(()) } else { Err(ConfigError::NoWorkspace { path }) };
         }
         let mut named = self.values.agents.iter().filter_map(|(name, agent)| Some((name, agent.workspace.as_deref()?)));
         named.try_for_each(|(name, workspace)| self.must_be_absolute(name, workspace))
     }
 
+    /// The folder that `--workspace` names. A service takes none that depends on where it is started, not even `.`.
+    fn flag_workspace(&self) -> Result<Option<PathBuf>, ConfigError> {
+        let Some(workspace) = self.flags.workspace.as_deref() else { return Ok(None) };
+        let path = self.environment.absolute(workspace)?;
+        if self.flags.is_service && is_relative(workspace) {
+            return Err(ConfigError::RelativeFlag { workspace: workspace.to_owned(), path });
+        }
+        Ok(Some(path))
+    }
+
     /// The current folder of a service is no workspace.
     fn must_be_absolute(&self, agent: &str, workspace: &str) -> Result<(), ConfigError> {
-        if self.flags.is_service && workspace != HERE && !workspace.starts_with(['/', '~']) {
+        if self.flags.is_service && workspace != HERE && is_relative(workspace) {
             return Err(ConfigError::RelativeWorkspace { agent: agent.to_owned(), workspace: workspace.to_owned() });
         }
         Ok(())
@@ -113,15 +122,15 @@ impl Config {
         if let Some(own) = self.own_workspace(subject.agent, subject.overrides)? {
             return Ok(own);
         }
-        let workspace = match (subject.overrides.workspace.as_deref(), self.flags.workspace.as_deref()) {
-            (None, Some(flag)) => flag,
-            (sent, _) => {
-                let named = sent.or(agent.workspace.as_deref()).unwrap_or(HERE);
-                self.must_be_absolute(subject.agent, named)?;
-                named
-            }
-        };
-        self.environment.absolute(workspace)
+        let sent = subject.overrides.workspace.as_deref();
+        if sent.is_none()
+            && let Some(flag) = self.flag_workspace()?
+        {
+            return Ok(flag);
+        }
+        let named = sent.or(agent.workspace.as_deref()).unwrap_or(HERE);
+        self.must_be_absolute(subject.agent, named)?;
+        self.environment.absolute(named)
     }
 
     /// The folder in which a service lets an agent work for which nobody named one: `~/limulus/AGENT`. It is made when it is
@@ -265,6 +274,11 @@ impl Config {
             compact_ms: self.values.compaction.limit_s * 1000,
         }
     }
+}
+
+/// Whether the folder that a path names depends on a current folder.
+fn is_relative(path: &str) -> bool {
+    !path.starts_with(['/', '~'])
 }
 
 /// The note about a model with a small context window.

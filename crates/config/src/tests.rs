@@ -318,7 +318,12 @@ fn r41_a_service_takes_no_relative_workspace_and_has_one_of_its_own() {
     check("", None, None, Ok("/u/limulus/main"));
     check("", None, Some("/sent"), Ok("/sent"));
     check("", None, Some("sent"), Err("`sent`"));
-    check("", Some("flag"), None, Ok("/now/flag"));
+    for relative in ["flag", "./flag", "."] {
+        check("", Some(relative), None, Err(&format!("`{relative}`")));
+    }
+    check("", Some("~/flag"), None, Ok("/u/flag"));
+    check("", Some("/flag"), None, Ok("/flag"));
+    check("", Some("flag"), Some("/sent"), Ok("/sent"));
     check(absolute, None, None, Ok("/u/w"));
     check(relative, None, None, Err("`work`"));
     check(relative, None, Some("/sent"), Ok("/sent"));

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::markdown;
 use super::odd_calls::ODD_CALLS;
 use super::pairing;
 use super::script::{Call, Script};
@@ -99,8 +100,11 @@ fn is_step(message: &Value) -> bool {
 
 /// The pieces of the final answer.
 fn finally(script: &Script, text: &str) -> Vec<String> {
-    let Some(bytes) = script.prose else { return script.words(script.tokens) };
     let seed = text.bytes().fold(0_u64, |seed, byte| seed.rotate_left(5) ^ u64::from(byte));
+    if let Some(tokens) = script.markdown {
+        return markdown::pieces(seed, tokens);
+    }
+    let Some(bytes) = script.prose else { return script.words(script.tokens) };
     let prose = Prose::new(seed).text(bytes);
     prose.as_bytes().chunks(PIECE_BYTES).map(|piece| String::from_utf8_lossy(piece).into_owned()).collect()
 }
@@ -164,6 +168,8 @@ mod tests {
         let of = |content: &str| reply(&json!([{ "role": "user", "content": content }])).text.concat();
         assert_eq!(of("one prose=500").len(), 500);
         assert_ne!(of("one prose=500"), of("two prose=500"));
+        assert_eq!(of("one markdown=500").len(), 2_000);
+        assert_ne!(of("one markdown=500"), of("two markdown=500"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use super::answer::{self, Asked};
 use super::fault::{Fault, Odd};
@@ -159,10 +160,13 @@ enum Sent {
 async fn send(stream: &mut TcpStream, asked: &Asked, fault: Option<Fault>) -> io::Result<Sent> {
     pause(asked.script.first_byte_timeout_ms).await;
     stream.write_all(wire::STREAM_HEAD).await?;
-    let mut words_sent = 0;
+    let (mut words_sent, begun) = (0, Instant::now());
     for frame in wire::frames(asked) {
         if frame.is_word {
             pause(asked.script.delay_ms).await;
+            if let Some(rate) = asked.script.rate {
+                tokio::time::sleep_until(begun + Duration::from_secs(1) * words_sent / rate).await;
+            }
             match fault {
                 Some(Fault::Cut { words, .. }) if words == words_sent => return Ok(Sent::Cut),
                 Some(Fault::Stall { words, .. }) if words == words_sent => return Ok(Sent::Stalled),

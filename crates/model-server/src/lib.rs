@@ -7,6 +7,7 @@
 mod answer;
 mod connection;
 mod fault;
+mod markdown;
 mod odd;
 mod odd_calls;
 mod pairing;

@@ -15,8 +15,10 @@ use super::fault::{Fault, Odd, RetryAfter, WORDINGS};
 /// | `reads=N` | steps that read `step-1.txt` to `step-N.txt` in order, also after a summary; a request without tools gets a summary | |
 /// | `tokens=N` | words of the final answer | 8 |
 /// | `prose=BYTES` | the final answer is this much prose, in pieces of about 80 bytes; it depends on the message | |
+/// | `markdown=N` | the final answer is so many tokens of Markdown; it depends on the message | |
 /// | `preamble=N` | words of text before the calls of each step | 0 |
 /// | `delay_ms=N` | milliseconds before each piece of an answer | 0 |
+/// | `rate=N` | the pieces of an answer come at this rate, pieces a second | as fast as they are read |
 /// | `first_byte_timeout_ms=N` | milliseconds before the head of an answer | 0 |
 /// | `fail=STATUSxTIMES` | this many requests are refused with this status | |
 /// | `wording=NAME` | the refusals have the real body of this name | |
@@ -39,12 +41,16 @@ pub struct Script {
     pub reads: u32,
     /// Bytes of prose that replace the words of the final answer.
     pub prose: Option<usize>,
+    /// Tokens of Markdown that replace the words of the final answer.
+    pub markdown: Option<u32>,
     /// The number of words before each call.
     pub preamble: u32,
     /// The number of words in the final answer.
     pub tokens: u32,
     /// Milliseconds before each piece of an answer.
     pub delay_ms: u64,
+    /// Pieces of an answer a second; none = as fast as they are read.
+    pub rate: Option<u32>,
     /// Milliseconds before the head of an answer.
     pub first_byte_timeout_ms: u64,
     /// The fault of the first requests.
@@ -82,7 +88,9 @@ impl Default for Script {
             preamble: 0,
             tokens: 8,
             prose: None,
+            markdown: None,
             delay_ms: 0,
+            rate: None,
             first_byte_timeout_ms: 0,
             fault: None,
             retry_after: None,
@@ -127,6 +135,8 @@ impl Script {
             "reads" => self.reads = value.parse().ok()?,
             "tokens" => self.tokens = value.parse().ok()?,
             "prose" => self.prose = Some(value.parse().ok()?),
+            "markdown" => self.markdown = Some(value.parse().ok()?),
+            "rate" => self.rate = Some(value.parse().ok().filter(|rate| *rate > 0)?),
             "preamble" => self.preamble = value.parse().ok()?,
             "delay_ms" => self.delay_ms = value.parse().ok()?,
             "first_byte_ms" => self.first_byte_timeout_ms = value.parse().ok()?,
@@ -235,7 +245,7 @@ mod tests {
 
     #[test]
     fn text_that_is_no_script_is_none() {
-        for text in ["hello", "odd=evenx1", "wording=none", "x=1", "tokens=many", "fail=429"] {
+        for text in ["hello", "odd=evenx1", "wording=none", "x=1", "tokens=many", "fail=429", "rate=0"] {
             assert_eq!(Script::parse(text), None, "{text}");
         }
     }

@@ -64,7 +64,8 @@ pub(crate) struct AgentArgs {
     /// Show the beginning of the output of every call, as display.verbose does
     #[arg(short, long)]
     verbose: bool,
-    /// Give the message a key of your own: the same key is the same message, also after a crash
+    /// Give the message a key of your own: the same key is the same message, also after a crash; with --new or --continue
+    /// it is looked for in every session of the folder
     #[arg(long, value_name = "K")]
     key: Option<String>,
     #[command(flatten)]
@@ -76,7 +77,7 @@ pub(crate) struct AgentArgs {
 pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
     set_markdown(args.answers.markdown);
     let text = text(&args.message)?;
-    let conversation = Conversation::of(&args.conversation, globals)?;
+    let conversation = Conversation::of(&args.conversation, args.key.as_deref(), globals)?;
     let key = &conversation.key;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let overrides = Overrides {

@@ -65,8 +65,9 @@ enum Which {
 }
 
 impl Conversation {
-    /// The one that the arguments choose. Further ones of a folder are `OWN-2`, `OWN-3` and so on.
-    pub(super) fn of(args: &ConversationArgs, globals: &Globals) -> Result<Self, CliError> {
+    /// The one that the arguments choose. Further ones of a folder are `OWN-2`, `OWN-3` and so on. With `--new` or `--continue`
+    /// it is the one in which a message with this key was sent before, if there is one.
+    pub(super) fn of(args: &ConversationArgs, key: Option<&str>, globals: &Globals) -> Result<Self, CliError> {
         let which = match (args.new, args.is_continued) {
             (true, _) => Which::New,
             (false, true) => Which::Last,
@@ -74,7 +75,7 @@ impl Conversation {
         };
         let own = SessionKey::parse(args.session.as_deref())?;
         let default = SessionKey::parse(Some(&default_session(globals, None)))?;
-        let key = choose(own, which, globals)?;
+        let key = choose(own, which, key, globals)?;
         Ok(Self { is_default: key == default, key })
     }
 
@@ -105,9 +106,11 @@ impl Conversation {
     }
 }
 
-fn choose(own: SessionKey, which: Which, globals: &Globals) -> Result<SessionKey, CliError> {
+fn choose(own: SessionKey, which: Which, key: Option<&str>, globals: &Globals) -> Result<SessionKey, CliError> {
     let Some(rows) = rows(&own, which, globals)? else { return Ok(own) };
+    let sent = key.map(|key| sent_in(&rows, key, globals)).transpose()?.flatten();
     let chosen = match which {
+        _ if sent.is_some() => sent,
         Which::Own => None,
         Which::New => rows.iter().map(|(number, _)| *number).max().map(|last| last.max(1) + 1),
         Which::Last => rows
@@ -120,6 +123,18 @@ fn choose(own: SessionKey, which: Which, globals: &Globals) -> Result<SessionKey
         Some(number) => Ok(SessionKey::parse(Some(&format!("{own}-{number}")))?),
         None => Ok(own),
     }
+}
+
+/// The number of the session in which a message with this key was sent, the last if there are several.
+fn sent_in(rows: &[(u32, SessionRow)], key: &str, globals: &Globals) -> Result<Option<u32>, CliError> {
+    let reader = Reader::open(&globals.home)?;
+    let mut last = None;
+    for (number, row) in rows {
+        if reader.receipt_by_key(row.session, key)?.is_some() {
+            last = last.max(Some(*number));
+        }
+    }
+    Ok(last)
 }
 
 /// Whether it is offered to go on: it is in the list and has not been ended.

@@ -82,6 +82,10 @@ fn r41_a_service_refuses_a_relative_workspace_and_makes_one_for_an_agent_without
     let verdict = home.run(&["serve"]).expect_code(78).verdict();
     assert!(verdict.contains("`work`") && verdict.contains("absolute"), "{verdict}");
     let home = home.without("LIMULUS_AGENTS__MAIN__WORKSPACE");
+    for relative in ["work", "."] {
+        let refused = home.run(&["serve", "--workspace", relative]).expect_code(78);
+        refused.expect_err(&format!("`{relative}`")).expect_err("--workspace '/");
+    }
     let service = home.start(&["serve", "--json"]);
     service.until_line("ready", |line| line["type"] == "ready");
     let own = home.user().join("limulus/main");

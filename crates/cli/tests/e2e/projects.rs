@@ -1,9 +1,8 @@
 //! One conversation for each project: which folder has which, and how to choose another.
 
 use std::fs;
-use std::path::Path;
 
-use crate::support::{Finished, Home, Terminal};
+use crate::support::{Finished, Home, Terminal, examples, is_as_shown, with_names};
 
 /// A home in which commands that name no session mean that of their folder, as without a test.
 fn home() -> Home {
@@ -133,22 +132,47 @@ pub(crate) fn r21_a_terminal_says_which_conversation_it_is() {
     assert!(!second.contains("still there"), "{second}");
 }
 
-/// Every example of docs/sessions.md is executed.
+/// A message that is repeated with its key is the same message, also if each call asks for a new conversation.
+#[test]
+pub(crate) fn a3_r61_the_same_key_begins_one_new_session_of_the_folder() {
+    let home = home();
+    make(&home, &["one", "two"]);
+    let says = |folder: &str, words: &[&str]| {
+        let lines =
+            run_in(&home, folder, &[&["agent", "--json", "-m", "hello"], words].concat()).expect_code(0).lines();
+        let end = lines.last().expect("an end");
+        let of_end = |name: &str| end[name].as_str().expect("a name").to_owned();
+        (of_end("session"), of_end("run"))
+    };
+    let first = says("one", &["--new", "--key", "a"]);
+    assert_eq!(says("one", &["--new", "--key", "a"]), first, "in a folder without a session");
+    let second = says("one", &["--new", "--key", "b"]);
+    assert_ne!(second.0, first.0);
+    says("one", &["--new"]);
+    assert_eq!(says("one", &["--new", "--key", "b"]), second);
+    assert_eq!(says("one", &["--continue", "--key", "b"]), second);
+    assert_ne!(says("two", &["--new", "--key", "b"]), second, "a key belongs to its folder");
+    assert_eq!(home.json(&["sessions", "list"]).as_array().map(Vec::len), Some(4));
+    let other = run_in(&home, "one", &["agent", "--new", "--key", "b", "-m", "other"]).expect_code(3).verdict();
+    assert!(other.contains("key `b` was used for another message"), "{other}");
+}
+
+/// Every example of docs/sessions.md is executed, in order in one folder. Of `agent`, the answer is compared.
 #[test]
 pub(crate) fn the_examples_of_the_page_about_sessions_are_true() {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sessions.md")).expect("it");
     let home = home();
-    make(&home, &["proj/.git", "proj/src", "other"]);
-    let mut commands = 0;
-    for block in page.split("```sh\n").skip(1) {
-        let block = block.split("```").next().expect("an end");
-        for line in block.lines().filter_map(|line| line.strip_prefix("limulus ")) {
-            let mut shell = home.program("sh", &["-c", &format!("\"$LIMULUS\" {line}")]);
-            let shell = shell.env("LIMULUS", crate::support::PROGRAM).current_dir(home.user().join("proj"));
-            let ended: Finished = shell.output().expect("sh can be started").into();
-            assert_eq!(ended.code, Some(0), "{line}: {ended:?}");
-            commands += 1;
-        }
+    make(&home, &["proj/.git", "proj/src"]);
+    let examples = examples("sessions.md");
+    assert!(examples.len() > 15, "the page has examples");
+    let user = home.user().display().to_string();
+    let mut own = None;
+    for (line, shown) in examples {
+        let ended = home.shell(&format!("cd ../proj; {}", line.replace("limulus", "\"$LIMULUS\"")));
+        assert_eq!(ended.code, Some(0), "{line}: {ended:?}");
+        let err = if line.starts_with("limulus agent") { "" } else { &ended.err };
+        let printed = with_names(&(ended.out.clone() + err)).replace(&user, "~");
+        let own = own.get_or_insert_with(|| keys(&home).into_iter().next().expect("the first command begins it"));
+        let printed = printed.replace(own.as_str(), "proj-1f6ab2");
+        assert!(is_as_shown(&printed, &shown), "$ {line}\nprints\n{printed}\nand not\n{shown}");
     }
-    assert!(commands > 8, "the page has examples: {commands}");
 }

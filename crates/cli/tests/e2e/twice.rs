@@ -173,6 +173,7 @@ beside_an_owner! {
         r21_each_project_has_a_conversation_of_its_own,
         r21_a_folder_without_a_session_says_whose_name_it_is,
         r21_a_folder_may_have_further_conversations,
+        a3_r61_the_same_key_begins_one_new_session_of_the_folder,
         r21_a_fixed_workspace_has_one_conversation_for_all_folders,
         r21_a_terminal_says_which_conversation_it_is,
         the_examples_of_the_page_about_sessions_are_true,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use model_server::ModelServer;
 
-use crate::support::{Finished, Home, Terminal, until};
+use crate::support::{Finished, Home, Terminal, examples, is_as_shown, until, with_names};
 
 /// A message that makes one call.
 fn call(tool: &str, arguments: &serde_json::Value) -> String {
@@ -539,42 +539,19 @@ pub(crate) fn r13_r17_a_kill_in_a_call_loses_no_content_from_before_it() {
     }
 }
 
-/// The examples of the page, executed in order in one folder. Ids of runs are written as `RUN` there.
+/// The examples of the page, executed in order in one folder.
 #[test]
 pub(crate) fn the_examples_of_the_page_about_undo_are_true() {
-    let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/undo.md")).expect("docs/undo.md");
     let home = Home::new();
-    let blocks = page.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
-    let examples: Vec<&str> = blocks.flat_map(|block| block.split("$ ").skip(1)).collect();
+    let examples = examples("undo.md");
     assert!(examples.len() > 5, "the page has examples");
-    for example in examples {
-        let (line, expected) = example.split_once('\n').expect("a command and its output");
-        let shown: Finished = home.shell(&line.replace("limulus", "$LIMULUS"));
+    for (line, shown) in examples {
+        let ended: Finished = home.shell(&line.replace("limulus", "$LIMULUS"));
         if line.contains("limulus agent") {
             continue;
         }
         let workspace = home.file("").display().to_string();
-        let said = without_ids(&(shown.out + &shown.err)).replace(workspace.trim_end_matches('/'), "~/proj");
-        assert_eq!(said, expected, "$ {line}");
+        let printed = with_names(&(ended.out + &ended.err)).replace(workspace.trim_end_matches('/'), "~/proj");
+        assert!(is_as_shown(&printed, &shown), "$ {line}\nprints\n{printed}\nand not\n{shown}");
     }
-}
-
-fn without_ids(text: &str) -> String {
-    let is_id = |word: &str| word.len() == 36 && word.parse::<uuid::Uuid>().is_ok();
-    let mut shown = String::new();
-    let mut rest = text;
-    while let Some(next) = rest.chars().next() {
-        match rest.get(..36) {
-            Some(word) if is_id(word) => {
-                shown.push_str("RUN");
-                rest = &rest[36..];
-            }
-            _ => {
-                shown.push(next);
-                rest = &rest[next.len_utf8()..];
-            }
-        }
-    }
-    shown
 }

@@ -20,6 +20,7 @@ mod steps;
 mod store;
 mod stream;
 mod table;
+mod terminal;
 mod turns;
 mod warm;
 mod world;
@@ -76,6 +77,8 @@ enum Figure {
     Durable,
     /// Measure a reply of 20,000 tokens and long arguments, W3
     Stream,
+    /// Measure what it costs to draw an answer of 20,000 tokens a second on a terminal; needs tmux
+    Terminal,
     /// Measure 500 turns of one session, W4
     Turns,
     /// Compare round 1,000 of a run with round 10
@@ -145,9 +148,10 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
         Figure::Rounds => rounds::measure(folder),
         Figure::Steps => steps::measure(folder),
         Figure::EndToEnd => end_to_end::measure(folder),
-        Figure::Opening | Figure::Cold | Figure::Killed | Figure::Serve if !binary.is_file() => {
+        Figure::Terminal | Figure::Opening | Figure::Cold | Figure::Killed | Figure::Serve if !binary.is_file() => {
             Err(format!("no program at {}; build it: cargo build --release -p limulus", binary.display()).into())
         }
+        Figure::Terminal => terminal::measure(binary, folder),
         Figure::Opening => opening::measure(binary, folder),
         Figure::Cold => cold::measure(binary, folder),
         Figure::Killed => killed::measure(binary, folder),
