@@ -218,6 +218,33 @@ pub(crate) fn r09_a_run_that_waits_for_long_says_what_for() {
     terminal.until("exit=130");
 }
 
+/// R09: so do a command that runs for long and an answer that stalls, and neither while something of it comes.
+#[test]
+pub(crate) fn r09_a_long_command_and_a_stalled_answer_say_what_is_waited_for() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let command = Home::new().served_by(&server);
+    command.put("wait.sh", "until test -e go; do sleep 0.05; done");
+    let runs = Terminal::run(&command, &["agent", "--yes", "-m", "exec:sh wait.sh\ntokens=2"]);
+    let answer = Home::new().served_by(&server);
+    let stalls = Terminal::run(&answer, &["agent", "-m", "tokens=20 stall=5x1"]);
+    runs.until("running tools · ");
+    stalls.until("streaming · ");
+    for (home, terminal, words) in
+        [(&command, &runs, "calls: exec (started)"), (&answer, &stalls, "the rest of an answer")]
+    {
+        let screen = terminal.until(&format!("waits for {words} · "));
+        assert_eq!(home.json(&["runs", "explain"])["waits_for"], words);
+        assert!(!screen.contains("running tools") && !screen.contains("streaming"), "{screen}");
+    }
+    command.put("go", "");
+    runs.until("exit=0");
+    stalls.type_keys(&["C-c"]);
+    stalls.until("exit=130");
+}
+
 /// R09: a message that another terminal sends is shown where the run takes it, and one of this terminal is not shown again.
 #[test]
 pub(crate) fn r09_a_message_from_another_terminal_is_shown_where_it_takes_effect() {

@@ -123,6 +123,7 @@ beside_an_owner! {
         r09_an_answer_is_rendered_on_a_terminal_and_is_raw_elsewhere,
         r09_what_is_open_of_an_answer_is_shown_while_it_streams,
         r09_a_run_that_waits_for_long_says_what_for,
+        r09_a_long_command_and_a_stalled_answer_say_what_is_waited_for,
         r09_a_message_from_another_terminal_is_shown_where_it_takes_effect,
         r09_an_edit_is_shown_as_a_diff_below_its_line,
         r09_a_long_diff_is_bounded_and_is_shown_again_by_a_watcher,
