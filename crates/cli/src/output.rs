@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use views::{AnswerText, PrintableAnswer};
 
 use crate::error::{CliError, Exit};
+use crate::wrap;
 
 /// After a signal, a write that lasts longer than this counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -185,6 +186,11 @@ impl Output {
         if self.is_terminal() { for_terminal(text) } else { Cow::Borrowed(text) }
     }
 
+    /// A note as this stream gets it: on a terminal its words are wrapped.
+    pub(crate) fn note(self, text: &str) -> String {
+        if self.is_terminal() { wrap::note(text, self.width()) } else { text.to_owned() }
+    }
+
     /// Writes the whole text.
     pub(crate) fn write(self, text: &str) -> io::Result<()> {
         self.write_all(&self.shown(text))
@@ -279,6 +285,11 @@ pub(crate) fn say_text(text: &str) {
     let _ = Output::Stderr.write(text);
 }
 
+/// Writes lines of this program to stderr; on a terminal their words are wrapped. A closed stderr is not an error.
+pub(crate) fn say_lines(text: &str) {
+    say_text(&(Output::Stderr.note(text.trim_end_matches('\n')) + "\n"));
+}
+
 /// Redraws the line of a step that takes time, if stderr is a terminal.
 pub(crate) fn say_step(step: &str) {
     if Output::Stderr.is_terminal() {
@@ -289,7 +300,7 @@ pub(crate) fn say_step(step: &str) {
 /// Writes a line to stderr, as `eprintln!` does.
 macro_rules! say {
     ($($arg:tt)*) => {
-        $crate::output::say_text(&(format!($($arg)*) + "\n"))
+        $crate::output::say_lines(&format!($($arg)*))
     };
 }
 

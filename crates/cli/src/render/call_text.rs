@@ -101,8 +101,8 @@ pub(super) fn below(end: &CallEnd<'_>, is_detailed: bool) -> Vec<String> {
         shown.pop();
     }
     let from = if is_detailed { 0 } else { shown.len().saturating_sub(FAILED_LINES) };
-    let before = (from > 0 || end.tail.is_some()).then(|| "  │ …".to_owned());
-    before.into_iter().chain(shown[from..].iter().map(|line| format!("  │ {line}"))).collect()
+    let before = (from > 0 || end.tail.is_some()).then_some("…");
+    before.into_iter().chain(shown.drain(from..)).map(str::to_owned).collect()
 }
 
 /// What a terminal would show last of a line that a command writes again and again.
@@ -112,9 +112,8 @@ fn last_state(line: &str) -> &str {
 
 /// The first lines of an output.
 fn beginning(output: &str) -> Vec<String> {
-    let lines = output.lines().take(DETAIL_LINES).map(|line| format!("  │ {line}"));
-    let more = output.lines().nth(DETAIL_LINES).map(|_| "  │ …".to_owned());
-    lines.chain(more).collect()
+    let more = output.lines().nth(DETAIL_LINES).map(|_| "…");
+    output.lines().take(DETAIL_LINES).chain(more).map(str::to_owned).collect()
 }
 
 /// The last line of the output of a call that its limit ended: which limit it was.
@@ -228,19 +227,19 @@ mod tests {
         assert_eq!(ended("exec", "$ true", &done), "$ true   ✓ · 950 ms");
         assert_eq!(ended("read", "Read calc.py", &done), "Read calc.py (40 lines)");
         assert_eq!(ended("write", "Write calc.py", &done), "Write calc.py");
-        assert!(below(&done, false).is_empty() && below(&done, true) == ["  │ ok", "  │ [exit status 0]"]);
+        assert!(below(&done, false).is_empty() && below(&done, true) == ["ok", "[exit status 0]"]);
         let lines: Vec<String> = (0..20).map(|line| format!("line {line}")).collect();
         let output = lines.join("\n") + "\n[exit status 101]\n";
         let failed = end(CallOutcome::Failed, &output, 12_345);
         assert_eq!(ended("exec", "$ cargo test", &failed), "$ cargo test   ✗ exit 101 · 12.3 s");
         let rows = below(&failed, false);
-        assert_eq!((rows.len(), &*rows[0], &*rows[1], &*rows[8]), (9, "  │ …", "  │ line 12", "  │ line 19"));
+        assert_eq!((rows.len(), &*rows[0], &*rows[1], &*rows[8]), (9, "…", "line 12", "line 19"));
         assert_eq!(below(&failed, true).len(), 21, "in detail all of it");
         let long = CallEnd { tail: Some("the end\n[ended by signal 9 (SIGKILL)]\n"), ..failed };
         assert_eq!(ended("exec", "$ x", &long), "$ x   ✗ signal 9 (SIGKILL) · 12.3 s");
-        assert_eq!(below(&long, false), ["  │ …", "  │ the end"]);
+        assert_eq!(below(&long, false), ["…", "the end"]);
         let written_over = end(CallOutcome::Failed, "10 %\r90 %\rdisk full\r\n\n\n[exit status 1]\n", 5);
-        assert_eq!(below(&written_over, false), ["  │ disk full"]);
+        assert_eq!(below(&written_over, false), ["disk full"]);
         let nothing = CallEnd { lines: 0, ..end(CallOutcome::Done, "no matches\n", 5) };
         assert_eq!(ended("grep", "Search `x`", &nothing), "Search `x` (no match)");
         assert_eq!(ended("ls", "List a", &nothing), "List a (empty)");

@@ -68,3 +68,4 @@ mod twice;
 mod typing;
 mod undo;
 mod undo_drawn;
+mod wrapping;

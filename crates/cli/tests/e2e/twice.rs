@@ -117,6 +117,10 @@ beside_an_owner! {
         r43_an_answer_of_quotes_and_newlines_reaches_everybody,
         r45_huge_results_are_bounded_for_a_command,
     }
+    wrapping {
+        r09_the_limit_that_ended_a_command_is_shown_whole_with_its_key,
+        r09_all_lines_beside_an_answer_are_wrapped_between_words,
+    }
     display {
         r09_the_last_lines_of_a_running_command_are_below_it_and_go_with_its_end,
         r09_a_flood_of_output_is_drawn_at_the_rate_of_frames,

@@ -12,7 +12,7 @@ use crate::output::{Control, Output, Part};
 use crate::render::call_text::{self, CallEnd};
 use crate::render::diff::{self, DiffRow};
 use crate::render::live_output::LiveOutput;
-use crate::render::rows::untabbed;
+use crate::render::rows::{MARK, untabbed};
 use crate::render::{rows, vocabulary};
 use crate::show::human::excerpt;
 
@@ -25,9 +25,6 @@ const TOOL_CHARS: usize = 80;
 
 /// Maximum rows of a line that is written anew when its call ends: they must still be on the screen.
 const REPLACED_ROWS: usize = 5;
-
-/// What stands before a line of the output of a call.
-const BELOW: &str = "  │ ";
 
 /// A running call.
 struct Started {
@@ -93,7 +90,7 @@ impl Calls {
         lines
             .unwrap_or_default()
             .into_iter()
-            .map(|line| rows::cut(&format!("{BELOW}{}", untabbed(line)), width))
+            .map(|line| rows::cut(&format!("{MARK}{}", untabbed(line)), width))
             .collect()
     }
 
@@ -154,7 +151,7 @@ impl Screen {
         }
         let mark = if sentence.is_some() { "" } else { "▸ " };
         let rows = rows::rows(&format!("{}{mark}", self.whose(event)), &line, Output::Stderr.width());
-        self.say(&rows.join("\n"));
+        self.say_rows(&rows);
         let is_alone = rows.len() <= REPLACED_ROWS && sentence.is_some_and(|sentence| sentence == line);
         self.calls.last = Some((id, rows.len())).filter(|_| is_alone && !self.answer.is_open());
     }
@@ -169,9 +166,9 @@ impl Screen {
         let sentence = cut_arguments(sentence, ARGUMENT_CHARS);
         let line = call_text::ended(tool, &sentence, end);
         let rows = rows::rows(&self.whose(event), &line, Output::Stderr.width());
-        self.say(&rows.join("\n"));
+        self.say_rows(&rows);
         for line in call_text::below(end, self.calls.is_detailed()) {
-            self.say(&rows::cut(&line, Output::Stderr.width().saturating_sub(1)));
+            self.say_rows(&rows::below(&line, Output::Stderr.width()));
         }
         self.say_diff(end.changes);
     }
@@ -197,7 +194,7 @@ impl Screen {
         let below = call_text::below(end, self.calls.is_detailed());
         match call_text::limit(end).filter(|_| below.is_empty()) {
             Some(limit) => self.note(event, &format!("  {limit}")),
-            None => below.iter().for_each(|line| self.note(event, line)),
+            None => below.iter().for_each(|line| self.note(event, &format!("{MARK}{line}"))),
         }
     }
 
