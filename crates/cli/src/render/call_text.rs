@@ -1,10 +1,13 @@
 //! Calls of tools on a terminal: a command as in a shell, any other call as a sentence, and the end of what failed. Foreign
 //! text in these lines is made printable where they are written.
 
+use std::borrow::Cow;
+
 use engine::CallOutcome;
 use protocol::method::FileDiff;
 use serde_json::{Map, Value};
 
+use super::colours::without_colours;
 use crate::show::human::{excerpt, printable_line};
 
 /// The last lines of the output of a failed call that are shown.
@@ -92,7 +95,7 @@ pub(super) fn below(end: &CallEnd<'_>, is_detailed: bool) -> Vec<String> {
     if end.outcome == CallOutcome::Done {
         return if is_detailed { beginning(end.output) } else { vec![] };
     }
-    let mut shown: Vec<&str> = end.tail.unwrap_or(end.output).lines().map(last_state).collect();
+    let mut shown: Vec<Cow<'_, str>> = end.tail.unwrap_or(end.output).lines().map(last_state).collect();
     // The line of the call says it already.
     if status(end).is_some() && !is_detailed {
         shown.pop();
@@ -101,19 +104,19 @@ pub(super) fn below(end: &CallEnd<'_>, is_detailed: bool) -> Vec<String> {
         shown.pop();
     }
     let from = if is_detailed { 0 } else { shown.len().saturating_sub(FAILED_LINES) };
-    let before = (from > 0 || end.tail.is_some()).then_some("…");
-    before.into_iter().chain(shown.drain(from..)).map(str::to_owned).collect()
+    let before = (from > 0 || end.tail.is_some()).then(|| "…".to_owned());
+    before.into_iter().chain(shown.drain(from..).map(Cow::into_owned)).collect()
 }
 
 /// What a terminal would show last of a line that a command writes again and again.
-fn last_state(line: &str) -> &str {
-    line.rsplit('\r').find(|state| !state.is_empty()).unwrap_or_default()
+fn last_state(line: &str) -> Cow<'_, str> {
+    without_colours(line.rsplit('\r').find(|state| !state.is_empty()).unwrap_or_default())
 }
 
 /// The first lines of an output.
 fn beginning(output: &str) -> Vec<String> {
-    let more = output.lines().nth(DETAIL_LINES).map(|_| "…");
-    output.lines().take(DETAIL_LINES).chain(more).map(str::to_owned).collect()
+    let more = output.lines().nth(DETAIL_LINES).map(|_| "…".to_owned());
+    output.lines().take(DETAIL_LINES).map(|line| last_state(line).into_owned()).chain(more).collect()
 }
 
 /// The last line of the output of a call that its limit ended: which limit it was.
@@ -240,6 +243,8 @@ mod tests {
         assert_eq!(below(&long, false), ["…", "the end"]);
         let written_over = end(CallOutcome::Failed, "10 %\r90 %\rdisk full\r\n\n\n[exit status 1]\n", 5);
         assert_eq!(below(&written_over, false), ["disk full"]);
+        let coloured = end(CallOutcome::Failed, "\u{1b}[31mred\u{1b}[0m\u{1b}[2J\n\u{1b}[0m\n[exit status 1]\n", 5);
+        assert_eq!(below(&coloured, false), ["red\u{1b}[2J"]);
         let nothing = CallEnd { lines: 0, ..end(CallOutcome::Done, "no matches\n", 5) };
         assert_eq!(ended("grep", "Search `x`", &nothing), "Search `x` (no match)");
         assert_eq!(ended("ls", "List a", &nothing), "List a (empty)");

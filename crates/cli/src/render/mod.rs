@@ -1,6 +1,7 @@
 //! Draws a run for a person: the answer on stdout, everything else on stderr. Nothing is printed twice.
 
 mod call_text;
+mod colours;
 mod diff;
 mod live_output;
 mod markdown;

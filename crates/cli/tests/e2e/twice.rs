@@ -120,6 +120,7 @@ beside_an_owner! {
     wrapping {
         r09_the_limit_that_ended_a_command_is_shown_whole_with_its_key,
         r09_all_lines_beside_an_answer_are_wrapped_between_words,
+        r09_the_colours_of_a_command_are_left_out_and_other_controls_are_escaped,
     }
     display {
         r09_the_last_lines_of_a_running_command_are_below_it_and_go_with_its_end,

@@ -59,3 +59,21 @@ pub(crate) fn r09_all_lines_beside_an_answer_are_wrapped_between_words() {
                  '/nowhere/at/all'), or name another\n    folder\n";
     assert!(screen.starts_with(error), "{screen}");
 }
+
+/// R09: the colours of a command are left out of what is shown of it; nothing else that a terminal obeys is.
+#[test]
+pub(crate) fn r09_the_colours_of_a_command_are_left_out_and_other_controls_are_escaped() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let coloured = r"printf '\033[1;31merror\033[0m: \033[38;5;9mno\033[m\033[2J such thing\n'";
+    home.put("fail.sh", format!("{coloured}; until test -e go; do sleep 0.05; done; exit 3"));
+    let terminal = Terminal::run(&home, &["agent", "--yes", "-m", "exec:sh fail.sh\ntokens=2"]);
+    let row = "  │ error: no\\u001b[2J such thing\n";
+    terminal.until(&format!("$ sh fail.sh\n{row}"));
+    home.put("go", "");
+    let screen = terminal.until("exit=0");
+    assert!(screen.contains(" ✗ exit 3 · ") && screen.contains(row), "{screen}");
+}

@@ -90,7 +90,7 @@ impl Calls {
         lines
             .unwrap_or_default()
             .into_iter()
-            .map(|line| rows::cut(&format!("{MARK}{}", untabbed(line)), width))
+            .map(|line| rows::cut(&format!("{MARK}{}", untabbed(&line)), width))
             .collect()
     }
 
