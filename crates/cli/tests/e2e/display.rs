@@ -45,6 +45,30 @@ pub(crate) fn r09_the_output_of_every_call_is_shown_if_a_person_wants_it() {
     assert!(shows(&home, &["runs", "watch", &run, "--verbose"]) && !shows(&home, &["runs", "watch", &run]));
 }
 
+/// R09: all of it, however long: a model receives its two ends, and a line of the stream has less.
+#[test]
+pub(crate) fn r09_all_of_a_long_output_is_shown_if_a_person_wants_it() {
+    let home = Home::new();
+    for end in ["true", "exit 3"] {
+        let shown = home.run(&["agent", "--yes", "-v", "-m", &format!("run `seq 1 30000; {end}`")]).expect_code(0).err;
+        let numbers: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("  │ ")).collect();
+        assert!((1..=30_000).map(|number| number.to_string()).eq(numbers[..30_000].iter().copied()), "{end}");
+        assert!(numbers.len() == 30_001 && numbers[30_000].starts_with("[exit status "), "{:?}", &numbers[29_999..]);
+    }
+    let run = home.json(&["runs", "list"])[0]["run"].as_str().unwrap().to_owned();
+    let watched = home.run(&["runs", "watch", &run, "--verbose"]).expect_code(0).err;
+    assert_eq!(watched.lines().filter(|line| *line == "  │ 15000").count(), 1);
+    let shown = home.run(&["agent", "--yes", "-m", "run `seq 1 30000; exit 3`"]).expect_code(0).err;
+    assert!(!shown.contains("  │ 15000\n"), "it is for who wants it");
+    if !Terminal::is_there() {
+        return;
+    }
+    let terminal = Terminal::run(&home, &["agent", "--yes", "-v", "-m", "run `seq 1 900`"]);
+    terminal.until("exit=0");
+    let history = terminal.history();
+    assert!([1, 450, 900].iter().all(|row| history.contains(&format!("\n  │ {row}\n"))), "{history}");
+}
+
 /// R09: an edit is shown as a diff below its line, in colours where they are wanted; a pipe gets its counts.
 #[test]
 pub(crate) fn r09_an_edit_is_shown_as_a_diff_below_its_line() {

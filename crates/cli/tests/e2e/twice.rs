@@ -134,6 +134,7 @@ beside_an_owner! {
         r09_a_long_diff_is_bounded_and_is_shown_again_by_a_watcher,
         r09_the_last_line_on_a_terminal_says_what_a_run_took_and_changed,
         r09_the_output_of_every_call_is_shown_if_a_person_wants_it,
+        r09_all_of_a_long_output_is_shown_if_a_person_wants_it,
         r09_colours_are_written_where_they_are_wanted,
     }
     executed {

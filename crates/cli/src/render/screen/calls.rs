@@ -1,6 +1,7 @@
 //! The calls of tools on the screen: the line of each, and what is shown below it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use engine::{CallId, CallOutcome, EffectId, Timestamp};
 use protocol::Event;
@@ -9,6 +10,7 @@ use protocol::method::FileDiff;
 
 use super::Screen;
 use crate::output::{Control, Output, Part};
+use crate::render::call_output::CallOutputs;
 use crate::render::call_text::{self, CallEnd};
 use crate::render::diff::{self, DiffRow};
 use crate::render::live_output::LiveOutput;
@@ -55,12 +57,14 @@ pub(super) struct Calls {
     detail: Detail,
     /// Maximum characters of the arguments of a call in a line.
     argument_chars: usize,
+    /// Where whole outputs are.
+    outputs: Option<CallOutputs>,
 }
 
 impl Default for Calls {
     fn default() -> Self {
         let detail = Detail::default();
-        Self { started: BTreeMap::new(), last: None, detail, argument_chars: ARGUMENT_CHARS }
+        Self { started: BTreeMap::new(), last: None, detail, argument_chars: ARGUMENT_CHARS, outputs: None }
     }
 }
 
@@ -94,8 +98,14 @@ impl Calls {
             .collect()
     }
 
-    fn is_detailed(&self) -> bool {
-        self.detail != Detail::Failures
+    /// The lines below a call that has ended. Where all of them are wanted they are read, since its line has only their ends.
+    fn below(&mut self, event: &Event, call: CallId, bytes: u64, end: &CallEnd<'_>) -> Vec<String> {
+        if self.detail == Detail::Failures {
+            return call_text::below(end);
+        }
+        let is_cut = bytes != end.output.len() as u64;
+        let whole = self.outputs.as_mut().filter(|_| is_cut).and_then(|outputs| outputs.of(call, &event.cursor));
+        call_text::all_below(end, whole.as_deref())
     }
 }
 
@@ -110,6 +120,11 @@ impl Screen {
     /// Shows the output of every call, whatever the session says.
     pub(crate) fn show_detail(&mut self) {
         self.calls.detail = Detail::All;
+    }
+
+    /// Sets the home that has the whole outputs of calls.
+    pub(crate) fn read_outputs_of(&mut self, home: &Path) {
+        self.calls.outputs = Some(CallOutputs::new(home));
     }
 
     /// Sets that the line of a call shows all of a command.
@@ -134,8 +149,8 @@ impl Screen {
         let took_ms = started.as_ref().map(|started| event.at.since(started.at));
         let end = CallEnd { outcome: *outcome, output, tail: tail.as_deref(), lines: *lines, took_ms, changes };
         match started.and_then(|started| started.sentence).filter(|_| self.live) {
-            Some(sentence) => self.call_ended(event, *call, (tool, &sentence), &end),
-            None => self.call_noted(event, (tool, *bytes), &end),
+            Some(sentence) => self.call_ended(event, (*call, *bytes), (tool, &sentence), &end),
+            None => self.call_noted(event, (*call, *bytes), tool, &end),
         }
     }
 
@@ -158,7 +173,13 @@ impl Screen {
 
     /// The end of a call on a terminal: its line says how it ended, in the place where it says what the call does if that is
     /// the last line.
-    fn call_ended(&mut self, event: &Event, call: CallId, (tool, sentence): (&str, &str), end: &CallEnd<'_>) {
+    fn call_ended(
+        &mut self,
+        event: &Event,
+        (call, bytes): (CallId, u64),
+        (tool, sentence): (&str, &str),
+        end: &CallEnd<'_>,
+    ) {
         self.hide_status();
         if let Some((_, rows)) = self.calls.last.take().filter(|(last, _)| *last == call) {
             let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLines(rows))]);
@@ -167,8 +188,10 @@ impl Screen {
         let line = call_text::ended(tool, &sentence, end);
         let rows = rows::rows(&self.whose(event), &line, Output::Stderr.width());
         self.say_rows(&rows);
-        for line in call_text::below(end, self.calls.is_detailed()) {
-            self.say_rows(&rows::below(&line, Output::Stderr.width()));
+        let below = self.calls.below(event, call, bytes, end);
+        let rows: Vec<String> = below.iter().flat_map(|line| rows::below(line, Output::Stderr.width())).collect();
+        if !rows.is_empty() {
+            self.say_rows(&rows);
         }
         self.say_diff(end.changes);
     }
@@ -183,7 +206,7 @@ impl Screen {
     }
 
     /// The end of a call in a pipe, or of one that has no sentence.
-    fn call_noted(&mut self, event: &Event, (tool, bytes): (&str, u64), end: &CallEnd<'_>) {
+    fn call_noted(&mut self, event: &Event, (call, bytes): (CallId, u64), tool: &str, end: &CallEnd<'_>) {
         let time = end.took_ms.map(|ms| format!(" · {ms} ms")).unwrap_or_default();
         let (mark, outcome) = (vocabulary::mark(end.outcome), vocabulary::plain(&end.outcome));
         let tool = excerpt(tool, TOOL_CHARS);
@@ -191,7 +214,7 @@ impl Screen {
         let status = call_text::status(end).filter(|_| end.outcome != CallOutcome::Done);
         let status = status.map(|status| format!(" · {status}")).unwrap_or_default();
         self.note(event, &format!("{mark} {tool} {outcome}{status}{time} · {bytes} bytes{counts}"));
-        let below = call_text::below(end, self.calls.is_detailed());
+        let below = self.calls.below(event, call, bytes, end);
         match call_text::limit(end).filter(|_| below.is_empty()) {
             Some(limit) => self.note(event, &format!("  {limit}")),
             None => below.iter().for_each(|line| self.note(event, &format!("{MARK}{line}"))),
