@@ -76,9 +76,14 @@ fn has_colors(when: ColorWhen, is_terminal: bool, variable: impl Fn(&str) -> Opt
         ColorWhen::Auto if is_on("CLICOLOR_FORCE") => true,
         ColorWhen::Auto => {
             let is_off = variable("CLICOLOR").is_some_and(|value| value == "0");
-            is_terminal && !is_off && variable("TERM").is_none_or(|term| term != "dumb")
+            is_terminal && !is_off && !is_dumb(variable("TERM").as_deref())
         }
     }
+}
+
+/// Whether a terminal of this kind only takes lines: nothing on it can be drawn again. One of which nothing is known may be such.
+fn is_dumb(term: Option<&str>) -> bool {
+    term.is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
 /// What a terminal is told to do.
@@ -153,6 +158,12 @@ impl Output {
         terminals[usize::from(self == Self::Stderr)]
     }
 
+    /// Whether it is a terminal on which something can be drawn again.
+    pub(crate) fn can_redraw(self) -> bool {
+        static IS_DUMB: OnceLock<bool> = OnceLock::new();
+        self.is_terminal() && !*IS_DUMB.get_or_init(|| is_dumb(std::env::var("TERM").ok().as_deref()))
+    }
+
     /// Whether it gets colours.
     pub(crate) fn has_colors(self) -> bool {
         static COLORS: OnceLock<[bool; 2]> = OnceLock::new();
@@ -186,9 +197,15 @@ impl Output {
         if self.is_terminal() { for_terminal(text) } else { Cow::Borrowed(text) }
     }
 
-    /// A note as this stream gets it: on a terminal its words are wrapped.
+    /// A note as this stream gets it: on a terminal its words are wrapped, but for a dumb one.
     pub(crate) fn note(self, text: &str) -> String {
-        if self.is_terminal() { wrap::note(text, self.width()) } else { text.to_owned() }
+        if self.can_redraw() {
+            wrap::note(text, self.width())
+        } else if self.is_terminal() {
+            wrap::note(text, usize::MAX)
+        } else {
+            text.to_owned()
+        }
     }
 
     /// Writes the whole text.
@@ -290,9 +307,9 @@ pub(crate) fn say_lines(text: &str) {
     say_text(&(Output::Stderr.note(text.trim_end_matches('\n')) + "\n"));
 }
 
-/// Redraws the line of a step that takes time, if stderr is a terminal.
+/// Redraws the line of a step that takes time, if stderr is a terminal that can.
 pub(crate) fn say_step(step: &str) {
-    if Output::Stderr.is_terminal() {
+    if Output::Stderr.can_redraw() {
         let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLine), Part::Text(step)]);
     }
 }
@@ -377,11 +394,13 @@ mod tests {
             assert_eq!(has_colors(when, is_terminal, variable), expected, "{when:?} {is_terminal} {set:?}");
         };
         let auto = ColorWhen::Auto;
-        check(auto, true, &[], true);
+        check(auto, true, &[("TERM", "xterm")], true);
+        check(auto, true, &[], false);
+        check(auto, true, &[("TERM", "")], false);
         check(auto, false, &[], false);
         check(auto, true, &[("NO_COLOR", "1")], false);
-        check(auto, true, &[("NO_COLOR", "")], true);
-        check(auto, true, &[("CLICOLOR", "0")], false);
+        check(auto, true, &[("NO_COLOR", ""), ("TERM", "xterm")], true);
+        check(auto, true, &[("CLICOLOR", "0"), ("TERM", "xterm")], false);
         check(auto, true, &[("CLICOLOR", "1"), ("TERM", "xterm")], true);
         check(auto, true, &[("TERM", "dumb")], false);
         check(auto, false, &[("CLICOLOR_FORCE", "1")], true);

@@ -32,6 +32,7 @@ mod hold;
 mod idle;
 mod independent;
 mod instructions;
+mod job_control;
 mod kills;
 mod lanes;
 mod large;

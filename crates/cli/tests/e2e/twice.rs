@@ -122,6 +122,9 @@ beside_an_owner! {
         r09_all_lines_beside_an_answer_are_wrapped_between_words,
         r09_the_colours_of_a_command_are_left_out_and_other_controls_are_escaped,
     }
+    job_control {
+        r09_a_dumb_terminal_gets_lines_only_and_asks,
+    }
     display {
         r09_the_last_lines_of_a_running_command_are_below_it_and_go_with_its_end,
         r09_a_flood_of_output_is_drawn_at_the_rate_of_frames,
