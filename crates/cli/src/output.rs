@@ -164,6 +164,16 @@ impl Output {
         self.is_terminal() && !*IS_DUMB.get_or_init(|| is_dumb(std::env::var("TERM").ok().as_deref()))
     }
 
+    /// Whether its terminal is that of another process now: the shell writes on it, and this process is in the background.
+    pub(crate) fn is_in_background(self) -> bool {
+        let foreground = match self {
+            Self::Stdout => rustix::termios::tcgetpgrp(io::stdout()),
+            Self::Stderr => rustix::termios::tcgetpgrp(io::stderr()),
+        };
+        // Without job control there is no other one.
+        foreground.is_ok_and(|group| group != rustix::process::getpgrp())
+    }
+
     /// Whether it gets colours.
     pub(crate) fn has_colors(self) -> bool {
         static COLORS: OnceLock<[bool; 2]> = OnceLock::new();

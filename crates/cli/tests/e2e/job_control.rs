@@ -1,11 +1,74 @@
 //! Who has the terminal: nothing is drawn over what another process writes, and a dumb terminal gets lines only.
 
 use model_server::ModelServer;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Home, Terminal};
+use crate::support::{Home, Terminal, until};
+
+/// A command that writes without end until the file `go` is there, and says how often in the file `beats`.
+const WRITES: &str = "run `echo $$ >> pids; until test -e go; do echo live-output; echo x >> beats; sleep 0.02; done`";
+
+fn beats(home: &Home) -> usize {
+    home.text("beats").len()
+}
 
 fn is_spinner(line: &str) -> bool {
     line.starts_with(|c| ('\u{2800}'..='\u{28ff}').contains(&c))
+}
+
+fn has_footer(screen: &str) -> bool {
+    screen.contains("live-output\n") && screen.lines().any(is_spinner)
+}
+
+/// R15: after `bg` nothing is drawn over the prompt of the shell; after `fg` it is drawn again.
+#[test]
+pub(crate) fn r15_nothing_is_drawn_over_the_prompt_of_a_shell_while_in_the_background() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let home = Home::new();
+    let script = "LIMULUS; echo is=stopped; read go; bg; printf '\\nprompt: '; read go; fg; echo exit=$?; cat";
+    let terminal = Terminal::script(&home, script, &["agent", "--yes", "-m", WRITES]);
+    until("its rows", || has_footer(&terminal.screen()));
+    terminal.type_keys(&["C-z"]);
+    terminal.until("is=stopped");
+    terminal.type_keys(&["Enter"]);
+    terminal.until("prompt: ");
+    let before = beats(&home);
+    until("a second of output", || beats(&home) > before + 100);
+    terminal.type_keys(&["for the shell"]);
+    let screen = terminal.until("prompt: for the shell");
+    assert!(screen.trim_end().ends_with("\nprompt: for the shell") && !screen.lines().any(is_spinner), "{screen}");
+    assert_eq!(screen.matches("live-output\n").count(), 0, "{screen}");
+    terminal.type_keys(&["Enter"]);
+    until("its rows", || has_footer(&terminal.screen()));
+    home.put("go", "");
+    let screen = terminal.until("exit=0");
+    assert!(screen.contains("prompt: for the shell\n") && !screen.lines().any(is_spinner), "{screen}");
+}
+
+/// R15: after a stop from outside nothing is erased of what the shell wrote meanwhile.
+#[test]
+fn r15_what_a_shell_wrote_during_a_stop_stays() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let home = Home::new();
+    let script = "LIMULUS; echo is=stopped; read go; fg; echo exit=$?; cat";
+    let terminal = Terminal::script(&home, script, &["agent", "--yes", "-m", WRITES]);
+    until("its rows", || has_footer(&terminal.screen()));
+    let pid = home.json(&["status"])["owner"]["pid"].as_i64().expect("an owner");
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid is not 0");
+    kill_process(pid, Signal::STOP).expect("it runs");
+    terminal.until("is=stopped");
+    terminal.type_keys(&["Enter"]);
+    let shown = |screen: &str| screen.rsplit_once("is=stopped").is_some_and(|(_, after)| has_footer(after));
+    until("its rows below", || shown(&terminal.screen()));
+    home.put("go", "");
+    let screen = terminal.until("exit=0");
+    // The shell writes the command.
+    let after = screen.rsplit_once("is=stopped").unwrap_or_else(|| panic!("{screen}")).1;
+    assert!(after.contains("LIMULUS_SESSION__DEFAULT") && after.contains("sleep 0.02; done"), "{screen}");
 }
 
 /// R09: a dumb terminal gets lines as a pipe does, and a question can be answered there.

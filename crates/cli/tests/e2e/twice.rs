@@ -123,6 +123,7 @@ beside_an_owner! {
         r09_the_colours_of_a_command_are_left_out_and_other_controls_are_escaped,
     }
     job_control {
+        r15_nothing_is_drawn_over_the_prompt_of_a_shell_while_in_the_background,
         r09_a_dumb_terminal_gets_lines_only_and_asks,
     }
     display {
@@ -249,6 +250,7 @@ beside_an_owner! {
 
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
+    ("job_control", "r15_what_a_shell_wrote_during_a_stop_stays", "stops the process that owns the home and draws"),
     (
         "sessions",
         "r21_nothing_of_a_deleted_session_is_left_readable",

@@ -11,6 +11,7 @@ use crate::output::{Control, Output, Part};
 use crate::render::Style;
 use crate::render::markdown::{Look, Markdown, Row, Span};
 use crate::render::style::{MarkdownMode, markdown_mode};
+use crate::render::vocabulary;
 
 /// The text of an open stream, with the notes below it.
 struct OpenText {
@@ -23,6 +24,8 @@ struct OpenText {
     written: String,
     /// What stays if it is retracted.
     notes: Vec<String>,
+    /// Whether it stays too, because another process has written below it.
+    stays: bool,
 }
 
 /// What of answers is on the screen and may still change.
@@ -64,6 +67,13 @@ impl Answer {
         rows.into_iter().map(|row| cut(row, width)).collect()
     }
 
+    /// Another process writes on the screen: what is there stays.
+    pub(super) fn leave(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.stays = true;
+        }
+    }
+
     /// Records text on the screen.
     pub(super) fn wrote(&mut self, text: &str) {
         if let Some(open) = &mut self.open {
@@ -99,7 +109,7 @@ impl Screen {
             self.write_rows();
             let before = if self.at_line_start { String::new() } else { self.answer.unfinished.clone() };
             let (written, rendered_before) = (Output::Stdout.shown(&before).into_owned(), self.answer.markdown.clone());
-            self.answer.open = Some(OpenText { effect, written, before, rendered_before, notes: vec![] });
+            self.answer.open = Some(OpenText { effect, written, before, rendered_before, notes: vec![], stays: false });
         }
         let shown = self.answer.text.push(text);
         self.add_answer(&shown);
@@ -178,9 +188,14 @@ impl Screen {
     pub(super) fn retract(&mut self) {
         self.answer.text = AnswerText::default();
         self.answer.rows.clear();
-        let Some(open) = self.answer.open.take() else { return };
         self.hide_status();
+        let Some(open) = self.answer.open.take() else { return };
         self.leave_prompt();
+        if open.stays {
+            self.answer.markdown = open.rendered_before;
+            self.end_line();
+            return self.say(vocabulary::RETRACTED);
+        }
         let rows = rows_of(&open.written, Output::Stdout.width());
         let _ = Output::Stdout.draw(&[Part::Control(Control::EraseLines(rows))]);
         self.at_line_start = true;

@@ -181,6 +181,7 @@ impl Screen {
         end: &CallEnd<'_>,
     ) {
         self.hide_status();
+        self.has_terminal();
         if let Some((_, rows)) = self.calls.last.take().filter(|(last, _)| *last == call) {
             let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLines(rows))]);
         }
