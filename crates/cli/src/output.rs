@@ -91,7 +91,7 @@ fn is_dumb(term: Option<&str>) -> bool {
 pub(crate) enum Control {
     /// Go to the beginning of the line and erase it.
     EraseLine,
-    /// Go up so many lines, to the beginning, and erase what is below.
+    /// Erase this line, what is below, and so many lines above; go to the beginning of the first.
     EraseLines(usize),
     /// What follows is dim.
     Dim,
@@ -288,14 +288,15 @@ fn drawn(parts: &[Part<'_>], has_colors: bool) -> String {
     for part in parts {
         match part {
             Part::Text(text) => drawn.push_str(&for_terminal(text)),
-            Part::Control(Control::EraseLine) => drawn.push_str("\r\x1b[2K"),
-            Part::Control(Control::EraseLines(0)) => drawn.push_str("\r\x1b[J"),
+            Part::Control(Control::EraseLine | Control::EraseLines(0)) => drawn.push_str("\r\x1b[2K"),
             Part::Control(Control::EraseLines(rows)) => {
-                // Writing to a String cannot fail.
-                let _ = write!(drawn, "\r\x1b[{rows}A\x1b[J");
+                // Row by row: to erase a whole screen at once is, for tmux, to keep it in its history.
+                drawn.push_str("\r\x1b[J");
+                drawn.extend(std::iter::repeat_n("\x1b[1A\x1b[2K", *rows));
             }
             Part::Control(Control::Left(0)) => {}
             Part::Control(Control::Left(cells)) => {
+                // Writing to a String cannot fail.
                 let _ = write!(drawn, "\x1b[{cells}D");
             }
             Part::Control(Control::MarkPastes) => drawn.push_str("\x1b[?2004h"),
@@ -426,5 +427,7 @@ mod tests {
         assert_eq!(drawn(&parts, true), "\u{1b}[32m+a\\u001b[1m\u{1b}[0m");
         assert_eq!(drawn(&parts, false), "+a\\u001b[1m");
         assert_eq!(drawn(&[Part::Control(Control::EraseLine)], false), "\r\u{1b}[2K");
+        let up = "\u{1b}[1A\u{1b}[2K";
+        assert_eq!(drawn(&[Part::Control(Control::EraseLines(2))], false), format!("\r\u{1b}[J{up}{up}"));
     }
 }

@@ -92,3 +92,49 @@ pub(crate) fn r09_a_dumb_terminal_gets_lines_only_and_asks() {
         assert!(!recorded.contains(|c: char| c.is_control() && c != '\n'), "{recorded:?}");
     }
 }
+
+/// R09: what of an answer comes after the terminal has changed its size is wrapped for the new one.
+#[test]
+pub(crate) fn r09_an_answer_goes_on_in_the_new_width_of_the_terminal() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let terminal = Terminal::run(&home, &["agent", "-m", "tokens=150 delay_ms=20"]);
+    terminal.until("word10 ");
+    terminal.resize(40, 30);
+    let screen = terminal.until("exit=0");
+    let rows: Vec<&str> = screen.lines().filter(|line| line.contains("word")).collect();
+    assert!(rows.len() > 20 && rows.iter().all(|row| row.len() < 40), "{screen}");
+}
+
+/// R15: rows that a narrower terminal has wrapped are erased whole, also those of a running command and of its line.
+#[test]
+pub(crate) fn r15_a_terminal_that_becomes_narrower_keeps_no_row_of_a_running_command() {
+    if !Terminal::is_there() {
+        return;
+    }
+    for (columns, rows) in [(40, 30), (60, 16)] {
+        let home = Home::new();
+        let line = "x".repeat(120);
+        let write = format!("until test -e go; do echo {line}; echo x >> beats; sleep 0.02; done");
+        home.put("write.sh", write);
+        // Where rows are free below the cursor, tmux keeps them, and what is above scrolls away instead.
+        let script = "seq 1 40; LIMULUS; echo exit=$?; cat";
+        let message = "run `sh write.sh and some words more so that its line is longer than the new width`";
+        let terminal = Terminal::script(&home, script, &["agent", "--yes", "-m", message]);
+        until("its rows", || terminal.screen().matches("xxx…\n").count() == 5);
+        terminal.resize(columns, rows);
+        let before = beats(&home);
+        until("more output", || beats(&home) > before + 50);
+        let history = terminal.history();
+        assert_eq!(history.lines().filter(|line| is_spinner(line)).count(), 1, "{columns} {rows}: {history}");
+        assert_eq!(history.matches("xxx…\n").count(), 5, "{columns} {rows}: {history}");
+        home.put("go", "");
+        terminal.until("exit=0");
+        let history = terminal.history();
+        assert!(!history.lines().any(is_spinner) && !history.contains("xxx…\n"), "{columns} {rows}: {history}");
+        assert_eq!(history.matches("$ sh write.sh").count(), 1, "{columns} {rows}: {history}");
+    }
+}

@@ -125,6 +125,8 @@ beside_an_owner! {
     job_control {
         r15_nothing_is_drawn_over_the_prompt_of_a_shell_while_in_the_background,
         r09_a_dumb_terminal_gets_lines_only_and_asks,
+        r09_an_answer_goes_on_in_the_new_width_of_the_terminal,
+        r15_a_terminal_that_becomes_narrower_keeps_no_row_of_a_running_command,
     }
     display {
         r09_the_last_lines_of_a_running_command_are_below_it_and_go_with_its_end,

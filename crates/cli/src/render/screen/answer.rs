@@ -59,6 +59,13 @@ impl Answer {
         self.markdown.is_some()
     }
 
+    /// Renders what is open for the terminal as it is now: it may have another width than before.
+    pub(super) fn fit(&mut self) {
+        if let Some(markdown) = &mut self.markdown {
+            markdown.set_look(look());
+        }
+    }
+
     /// The last rows of what is open, each cut to its row.
     pub(super) fn open_rows(&self, width: usize, most: usize) -> Vec<Row> {
         let mut rows = self.markdown.as_ref().map(Markdown::open_rows).unwrap_or_default();
@@ -117,6 +124,7 @@ impl Screen {
 
     /// Adds to the answer. What is rendered waits for the next frame.
     fn add_answer(&mut self, text: &views::PrintableAnswer) {
+        self.answer.fit();
         match &mut self.answer.markdown {
             Some(markdown) => self.answer.rows.extend(markdown.push(text.as_str())),
             None => self.out_answer(text),
@@ -159,6 +167,7 @@ impl Screen {
     /// Ends the answer. The rest of one may never have come.
     pub(super) fn leave_unfinished(&mut self) {
         self.answer.unfinished.clear();
+        self.answer.fit();
         if let Some(markdown) = &mut self.answer.markdown {
             self.answer.rows.extend(markdown.finish());
             *markdown = Markdown::new(look());
@@ -196,7 +205,8 @@ impl Screen {
             self.end_line();
             return self.say(vocabulary::RETRACTED);
         }
-        let rows = rows_of(&open.written, Output::Stdout.width());
+        // What has left the screen stays.
+        let rows = rows_of(&open.written, Output::Stdout.width()).min(Output::Stdout.height());
         let _ = Output::Stdout.draw(&[Part::Control(Control::EraseLines(rows))]);
         self.at_line_start = true;
         self.answer.markdown = open.rendered_before;

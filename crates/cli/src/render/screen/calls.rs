@@ -7,8 +7,10 @@ use engine::{CallId, CallOutcome, EffectId, Timestamp};
 use protocol::Event;
 use protocol::event::{Delta, Stream, ToolLine};
 use protocol::method::FileDiff;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::Screen;
+use super::footer::rows_now;
 use crate::output::{Control, Output, Part};
 use crate::render::call_output::CallOutputs;
 use crate::render::call_text::{self, CallEnd};
@@ -52,8 +54,8 @@ enum Detail {
 /// The calls that run, and how much is shown of calls.
 pub(super) struct Calls {
     started: BTreeMap<CallId, Started>,
-    /// The call whose line is the last thing on stderr, in so many rows.
-    last: Option<(CallId, usize)>,
+    /// The call whose line is the last thing on stderr, and the cells of its rows.
+    last: Option<(CallId, Vec<usize>)>,
     detail: Detail,
     /// Maximum characters of the arguments of a call in a line.
     argument_chars: usize,
@@ -168,7 +170,8 @@ impl Screen {
         let rows = rows::rows(&format!("{}{mark}", self.whose(event)), &line, Output::Stderr.width());
         self.say_rows(&rows);
         let is_alone = rows.len() <= REPLACED_ROWS && sentence.is_some_and(|sentence| sentence == line);
-        self.calls.last = Some((id, rows.len())).filter(|_| is_alone && !self.answer.is_open());
+        let cells = rows.iter().map(|row| row.width()).collect();
+        self.calls.last = Some((id, cells)).filter(|_| is_alone && !self.answer.is_open());
     }
 
     /// The end of a call on a terminal: its line says how it ended, in the place where it says what the call does if that is
@@ -182,7 +185,8 @@ impl Screen {
     ) {
         self.hide_status();
         self.has_terminal();
-        if let Some((_, rows)) = self.calls.last.take().filter(|(last, _)| *last == call) {
+        if let Some((_, cells)) = self.calls.last.take().filter(|(last, _)| *last == call) {
+            let rows = rows_now(&cells, Output::Stderr.width());
             let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLines(rows))]);
         }
         let sentence = cut_arguments(sentence, ARGUMENT_CHARS);

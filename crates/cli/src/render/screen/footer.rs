@@ -56,6 +56,11 @@ impl Footer {
     }
 }
 
+/// The rows that lines of so many cells take now, whatever the width of the terminal was when they were written.
+pub(super) fn rows_now(cells: &[usize], width: usize) -> usize {
+    if wraps_again() { cells.iter().map(|cells| cells.div_ceil(width.max(1)).max(1)).sum() } else { cells.len() }
+}
+
 /// Whether the terminal wraps what is on it again when it becomes narrower. xterm and screen cut it.
 fn wraps_again() -> bool {
     let is_set = |name| std::env::var_os(name).is_some();
@@ -92,6 +97,7 @@ impl Screen {
         }
         let mut rows = vec![];
         if self.answer.is_rendered() {
+            self.answer.fit();
             let (width, height) = (Output::Stdout.width().saturating_sub(1), Output::Stdout.height());
             rows = self.answer.open_rows(width, (height / 2).max(LEAST_ROWS));
         }
