@@ -47,6 +47,33 @@ pub(crate) fn r15_nothing_is_drawn_over_the_prompt_of_a_shell_while_in_the_backg
     assert!(screen.contains("prompt: for the shell\n") && !screen.lines().any(is_spinner), "{screen}");
 }
 
+/// R15: nor is an answer that is shown as it is written, until its line is whole.
+#[test]
+pub(crate) fn r15_no_part_of_a_line_is_written_behind_the_prompt_of_a_shell() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let script = "LIMULUS; echo is=stopped; read go; bg; printf '\\nprompt: '; read go; fg; echo exit=$?; cat";
+    let words = ["agent", "--markdown", "raw", "-m", "tokens=300 delay_ms=20"];
+    let terminal = Terminal::script(&home, script, &words);
+    terminal.until("word5 ");
+    terminal.type_keys(&["C-z"]);
+    terminal.until("is=stopped");
+    terminal.type_keys(&["Enter"]);
+    terminal.until("prompt: ");
+    for key in "for the shell".split(' ') {
+        terminal.type_keys(&[key]);
+        terminal.until(key);
+    }
+    let screen = terminal.until("prompt: fortheshell");
+    assert!(screen.trim_end().ends_with("prompt: fortheshell"), "{screen}");
+    terminal.type_keys(&["Enter"]);
+    let screen = terminal.until("exit=0");
+    assert!(screen.contains("word299"), "{screen}");
+}
+
 /// R15: after a stop from outside nothing is erased of what the shell wrote meanwhile.
 #[test]
 fn r15_what_a_shell_wrote_during_a_stop_stays() {

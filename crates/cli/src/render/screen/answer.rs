@@ -34,6 +34,8 @@ pub(super) struct Answer {
     open: Option<OpenText>,
     /// What is on its way to the screen.
     text: AnswerText,
+    /// What is not rendered and waits for the end of its line, while this process is in the background.
+    held: String,
     /// The last line of a message that the next one continues.
     unfinished: String,
     /// Renders it, on a terminal.
@@ -46,7 +48,14 @@ impl Answer {
     pub(super) fn new(style: Style) -> Self {
         let is_rendered = style == Style::Terminal && markdown_mode() != Some(MarkdownMode::Raw);
         let markdown = is_rendered.then(|| Markdown::new(look()));
-        Self { open: None, text: AnswerText::default(), unfinished: String::new(), markdown, rows: vec![] }
+        Self {
+            open: None,
+            text: AnswerText::default(),
+            held: String::new(),
+            unfinished: String::new(),
+            markdown,
+            rows: vec![],
+        }
     }
 
     /// Whether text is on the screen that may still be retracted.
@@ -125,9 +134,17 @@ impl Screen {
     /// Adds to the answer. What is rendered waits for the next frame.
     fn add_answer(&mut self, text: &views::PrintableAnswer) {
         self.answer.fit();
+        let is_behind = !self.has_terminal();
         match &mut self.answer.markdown {
             Some(markdown) => self.answer.rows.extend(markdown.push(text.as_str())),
-            None => self.out_answer(text),
+            None if self.answer.held.is_empty() && !is_behind => self.out_answer(text),
+            None => {
+                let held = &mut self.answer.held;
+                held.push_str(text.as_str());
+                let end = if is_behind { held.rfind('\n').map_or(0, |at| at + 1) } else { held.len() };
+                let lines: String = held.drain(..end).collect();
+                self.out(&lines);
+            }
         }
     }
 
@@ -135,6 +152,8 @@ impl Screen {
     fn release_answer(&mut self) {
         let rest = self.answer.text.finish();
         self.add_answer(&rest);
+        let held = std::mem::take(&mut self.answer.held);
+        self.out(&held);
     }
 
     /// A message is complete; `continues` says whether the next one continues it.
@@ -196,6 +215,7 @@ impl Screen {
     /// Erases the open text if it is still on the screen, and prints the notes below it again.
     pub(super) fn retract(&mut self) {
         self.answer.text = AnswerText::default();
+        self.answer.held.clear();
         self.answer.rows.clear();
         self.hide_status();
         let Some(open) = self.answer.open.take() else { return };
