@@ -147,7 +147,7 @@ impl CliError {
 
     /// Prints the error on stderr.
     pub(crate) fn print(&self) {
-        output::say_text(&self.report());
+        output::say_lines(&self.report());
     }
 
     /// The error and its hint, a line each. If `what` has two lines, the second one becomes part of the hint.

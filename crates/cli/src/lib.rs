@@ -22,6 +22,7 @@ mod search_index;
 mod show;
 mod signals;
 mod unnamed;
+mod wrap;
 
 use std::pin::{Pin, pin};
 use std::process::ExitCode;

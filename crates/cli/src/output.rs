@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use views::{AnswerText, PrintableAnswer};
 
 use crate::error::{CliError, Exit};
+use crate::wrap;
 
 /// After a signal, a write that lasts longer than this counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -75,9 +76,14 @@ fn has_colors(when: ColorWhen, is_terminal: bool, variable: impl Fn(&str) -> Opt
         ColorWhen::Auto if is_on("CLICOLOR_FORCE") => true,
         ColorWhen::Auto => {
             let is_off = variable("CLICOLOR").is_some_and(|value| value == "0");
-            is_terminal && !is_off && variable("TERM").is_none_or(|term| term != "dumb")
+            is_terminal && !is_off && !is_dumb(variable("TERM").as_deref())
         }
     }
+}
+
+/// Whether a terminal of this kind only takes lines: nothing on it can be drawn again. One of which nothing is known may be such.
+fn is_dumb(term: Option<&str>) -> bool {
+    term.is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
 /// What a terminal is told to do.
@@ -85,7 +91,7 @@ fn has_colors(when: ColorWhen, is_terminal: bool, variable: impl Fn(&str) -> Opt
 pub(crate) enum Control {
     /// Go to the beginning of the line and erase it.
     EraseLine,
-    /// Go up so many lines, to the beginning, and erase what is below.
+    /// Erase this line, what is below, and so many lines above; go to the beginning of the first.
     EraseLines(usize),
     /// What follows is dim.
     Dim,
@@ -152,6 +158,22 @@ impl Output {
         terminals[usize::from(self == Self::Stderr)]
     }
 
+    /// Whether it is a terminal on which something can be drawn again.
+    pub(crate) fn can_redraw(self) -> bool {
+        static IS_DUMB: OnceLock<bool> = OnceLock::new();
+        self.is_terminal() && !*IS_DUMB.get_or_init(|| is_dumb(std::env::var("TERM").ok().as_deref()))
+    }
+
+    /// Whether its terminal is that of another process now: the shell writes on it, and this process is in the background.
+    pub(crate) fn is_in_background(self) -> bool {
+        let foreground = match self {
+            Self::Stdout => rustix::termios::tcgetpgrp(io::stdout()),
+            Self::Stderr => rustix::termios::tcgetpgrp(io::stderr()),
+        };
+        // Without job control there is no other one.
+        foreground.is_ok_and(|group| group != rustix::process::getpgrp())
+    }
+
     /// Whether it gets colours.
     pub(crate) fn has_colors(self) -> bool {
         static COLORS: OnceLock<[bool; 2]> = OnceLock::new();
@@ -183,6 +205,17 @@ impl Output {
     /// The text as this stream gets it.
     pub(crate) fn shown(self, text: &str) -> Cow<'_, str> {
         if self.is_terminal() { for_terminal(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// A note as this stream gets it: on a terminal its words are wrapped, but for a dumb one.
+    pub(crate) fn note(self, text: &str) -> String {
+        if self.can_redraw() {
+            wrap::note(text, self.width())
+        } else if self.is_terminal() {
+            wrap::note(text, usize::MAX)
+        } else {
+            text.to_owned()
+        }
     }
 
     /// Writes the whole text.
@@ -255,14 +288,15 @@ fn drawn(parts: &[Part<'_>], has_colors: bool) -> String {
     for part in parts {
         match part {
             Part::Text(text) => drawn.push_str(&for_terminal(text)),
-            Part::Control(Control::EraseLine) => drawn.push_str("\r\x1b[2K"),
-            Part::Control(Control::EraseLines(0)) => drawn.push_str("\r\x1b[J"),
+            Part::Control(Control::EraseLine | Control::EraseLines(0)) => drawn.push_str("\r\x1b[2K"),
             Part::Control(Control::EraseLines(rows)) => {
-                // Writing to a String cannot fail.
-                let _ = write!(drawn, "\r\x1b[{rows}A\x1b[J");
+                // Row by row: to erase a whole screen at once is, for tmux, to keep it in its history.
+                drawn.push_str("\r\x1b[J");
+                drawn.extend(std::iter::repeat_n("\x1b[1A\x1b[2K", *rows));
             }
             Part::Control(Control::Left(0)) => {}
             Part::Control(Control::Left(cells)) => {
+                // Writing to a String cannot fail.
                 let _ = write!(drawn, "\x1b[{cells}D");
             }
             Part::Control(Control::MarkPastes) => drawn.push_str("\x1b[?2004h"),
@@ -279,9 +313,14 @@ pub(crate) fn say_text(text: &str) {
     let _ = Output::Stderr.write(text);
 }
 
-/// Redraws the line of a step that takes time, if stderr is a terminal.
+/// Writes lines of this program to stderr; on a terminal their words are wrapped. A closed stderr is not an error.
+pub(crate) fn say_lines(text: &str) {
+    say_text(&(Output::Stderr.note(text.trim_end_matches('\n')) + "\n"));
+}
+
+/// Redraws the line of a step that takes time, if stderr is a terminal that can.
 pub(crate) fn say_step(step: &str) {
-    if Output::Stderr.is_terminal() {
+    if Output::Stderr.can_redraw() {
         let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLine), Part::Text(step)]);
     }
 }
@@ -289,7 +328,7 @@ pub(crate) fn say_step(step: &str) {
 /// Writes a line to stderr, as `eprintln!` does.
 macro_rules! say {
     ($($arg:tt)*) => {
-        $crate::output::say_text(&(format!($($arg)*) + "\n"))
+        $crate::output::say_lines(&format!($($arg)*))
     };
 }
 
@@ -366,11 +405,13 @@ mod tests {
             assert_eq!(has_colors(when, is_terminal, variable), expected, "{when:?} {is_terminal} {set:?}");
         };
         let auto = ColorWhen::Auto;
-        check(auto, true, &[], true);
+        check(auto, true, &[("TERM", "xterm")], true);
+        check(auto, true, &[], false);
+        check(auto, true, &[("TERM", "")], false);
         check(auto, false, &[], false);
         check(auto, true, &[("NO_COLOR", "1")], false);
-        check(auto, true, &[("NO_COLOR", "")], true);
-        check(auto, true, &[("CLICOLOR", "0")], false);
+        check(auto, true, &[("NO_COLOR", ""), ("TERM", "xterm")], true);
+        check(auto, true, &[("CLICOLOR", "0"), ("TERM", "xterm")], false);
         check(auto, true, &[("CLICOLOR", "1"), ("TERM", "xterm")], true);
         check(auto, true, &[("TERM", "dumb")], false);
         check(auto, false, &[("CLICOLOR_FORCE", "1")], true);
@@ -386,5 +427,7 @@ mod tests {
         assert_eq!(drawn(&parts, true), "\u{1b}[32m+a\\u001b[1m\u{1b}[0m");
         assert_eq!(drawn(&parts, false), "+a\\u001b[1m");
         assert_eq!(drawn(&[Part::Control(Control::EraseLine)], false), "\r\u{1b}[2K");
+        let up = "\u{1b}[1A\u{1b}[2K";
+        assert_eq!(drawn(&[Part::Control(Control::EraseLines(2))], false), format!("\r\u{1b}[J{up}{up}"));
     }
 }

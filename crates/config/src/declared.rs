@@ -413,7 +413,7 @@ section! {
 
 section! {
     Display ["display"] "what commands show on this screen" from Start {
-        verbose: bool = false, Flag, "Show the beginning of the output of every call, as `-v` does for one command";
+        verbose: bool = false, Flag, "Show the output of every call, as `-v` does for one command";
         markdown: MarkdownMode = "auto", Word(&["auto", "raw"]),
             "Show answers on a terminal as rendered Markdown (auto), or as they are written (raw), as `--markdown` does for one command";
     }

@@ -61,7 +61,7 @@ pub(crate) struct AgentArgs {
     /// Approve every request of this run
     #[arg(long)]
     yes: bool,
-    /// Show the beginning of the output of every call, as display.verbose does
+    /// Show the output of every call, as display.verbose does
     #[arg(short, long)]
     verbose: bool,
     /// Give the message a key of your own: the same key is the same message, also after a crash; with --new or --continue

@@ -92,6 +92,7 @@ impl<'a> Follower<'a> {
         let signals = Signals::new()?;
         let subscriber = Subscriber::open(opening).await?;
         let mut screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
+        screen.read_outputs_of(&globals.home);
         if is_verbose {
             screen.show_detail();
         }

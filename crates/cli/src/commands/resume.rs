@@ -36,7 +36,7 @@ pub(crate) struct ResumeArgs {
     /// Repair a session that needs a human, and resume its run
     #[arg(long, requires = "key")]
     force: bool,
-    /// Show the beginning of the output of every call, as display.verbose does
+    /// Show the output of every call, as display.verbose does
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]

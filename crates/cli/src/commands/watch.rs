@@ -34,7 +34,7 @@ pub(crate) struct WatchArgs {
     /// Continue after this cursor of an earlier watch [default: from the run's beginning]
     #[arg(long, value_name = "CURSOR")]
     from: Option<String>,
-    /// Show the beginning of the output of every call
+    /// Show the output of every call
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
@@ -50,6 +50,7 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
     quit_on_signals()?;
     set_markdown(args.answers.markdown);
     let mut screen = Screen::new(Style::of_stdout(args.json, 1), 1);
+    screen.read_outputs_of(&globals.home);
     if args.verbose {
         screen.show_detail();
     }

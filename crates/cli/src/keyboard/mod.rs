@@ -23,7 +23,8 @@ use tokio::time::{Instant, sleep_until};
 
 pub(crate) use self::line::Entered;
 use self::line::Line;
-pub(crate) use self::signals::suspensions;
+pub(crate) use self::signals::interruptions;
+use self::signals::suspensions;
 use crate::output::{Control, Output, Part};
 use crate::prompt;
 
@@ -153,6 +154,7 @@ impl Keyboard {
                     return if is_due { Typed::Suspend } else { Typed::Changed };
                 }
                 _ = self.continues.recv() => {
+                    signals::continued();
                     if self.is_on {
                         take_terminal();
                     }

@@ -20,9 +20,22 @@ const HANGUP: i32 = 128 + 1;
 /// How often this process was suspended.
 static SUSPENSIONS: AtomicU32 = AtomicU32::new(0);
 
-/// How often this process was suspended: whatever was drawn before may be anywhere on the screen.
-pub(crate) fn suspensions() -> u32 {
+/// How often this process was continued, also after a stop that it had not heard of.
+static CONTINUATIONS: AtomicU32 = AtomicU32::new(0);
+
+/// How often this process was suspended.
+pub(super) fn suspensions() -> u32 {
     SUSPENSIONS.load(Ordering::Relaxed)
+}
+
+/// This process was continued.
+pub(super) fn continued() {
+    CONTINUATIONS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How often another process had the terminal meanwhile: whatever was drawn before may be anywhere on the screen.
+pub(crate) fn interruptions() -> u32 {
+    suspensions().wrapping_add(CONTINUATIONS.load(Ordering::Relaxed))
 }
 
 /// Gives the terminal back and stops this process until it is continued, unless it was suspended since there were so many

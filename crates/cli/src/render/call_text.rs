@@ -1,16 +1,17 @@
 //! Calls of tools on a terminal: a command as in a shell, any other call as a sentence, and the end of what failed. Foreign
 //! text in these lines is made printable where they are written.
 
+use std::borrow::Cow;
+
 use engine::CallOutcome;
 use protocol::method::FileDiff;
 use serde_json::{Map, Value};
 
+use super::colours::without_colours;
 use crate::show::human::{excerpt, printable_line};
 
 /// The last lines of the output of a failed call that are shown.
 const FAILED_LINES: usize = 8;
-/// The first lines of the output of any call that a session in detail shows.
-const DETAIL_LINES: usize = 12;
 /// A file whose path comes with the end of the call.
 const A_FILE: &str = "a file";
 /// Characters of a path, a pattern or an address in a sentence.
@@ -87,34 +88,37 @@ pub(super) fn ended(tool: &str, sentence: &str, end: &CallEnd<'_>) -> String {
     }
 }
 
-/// The lines below a call that has ended: the end of what failed, and in detail the beginning of every output.
-pub(super) fn below(end: &CallEnd<'_>, is_detailed: bool) -> Vec<String> {
+/// The lines below a call that has ended: the end of what failed.
+pub(super) fn below(end: &CallEnd<'_>) -> Vec<String> {
     if end.outcome == CallOutcome::Done {
-        return if is_detailed { beginning(end.output) } else { vec![] };
+        return vec![];
     }
-    let mut shown: Vec<&str> = end.tail.unwrap_or(end.output).lines().map(last_state).collect();
+    let mut shown: Vec<Cow<'_, str>> = end.tail.unwrap_or(end.output).lines().map(last_state).collect();
     // The line of the call says it already.
-    if status(end).is_some() && !is_detailed {
+    if status(end).is_some() {
         shown.pop();
     }
     while shown.last().is_some_and(|line| line.trim().is_empty()) {
         shown.pop();
     }
-    let from = if is_detailed { 0 } else { shown.len().saturating_sub(FAILED_LINES) };
-    let before = (from > 0 || end.tail.is_some()).then(|| "  │ …".to_owned());
-    before.into_iter().chain(shown[from..].iter().map(|line| format!("  │ {line}"))).collect()
+    let from = shown.len().saturating_sub(FAILED_LINES);
+    let before = (from > 0 || end.tail.is_some()).then(|| "…".to_owned());
+    before.into_iter().chain(shown.drain(from..).map(Cow::into_owned)).collect()
+}
+
+/// All lines below a call that has ended: of its whole output, or if that could not be read, of its end or its beginning.
+pub(super) fn all_below(end: &CallEnd<'_>, whole: Option<&str>) -> Vec<String> {
+    let lines = |text: &str| text.lines().map(|line| last_state(line).into_owned()).collect::<Vec<_>>();
+    match (whole, end.tail) {
+        (Some(whole), _) => lines(whole),
+        (None, Some(tail)) => std::iter::once("…".to_owned()).chain(lines(tail)).collect(),
+        (None, None) => lines(end.output),
+    }
 }
 
 /// What a terminal would show last of a line that a command writes again and again.
-fn last_state(line: &str) -> &str {
-    line.rsplit('\r').find(|state| !state.is_empty()).unwrap_or_default()
-}
-
-/// The first lines of an output.
-fn beginning(output: &str) -> Vec<String> {
-    let lines = output.lines().take(DETAIL_LINES).map(|line| format!("  │ {line}"));
-    let more = output.lines().nth(DETAIL_LINES).map(|_| "  │ …".to_owned());
-    lines.chain(more).collect()
+fn last_state(line: &str) -> Cow<'_, str> {
+    without_colours(line.rsplit('\r').find(|state| !state.is_empty()).unwrap_or_default())
 }
 
 /// The last line of the output of a call that its limit ended: which limit it was.
@@ -228,19 +232,23 @@ mod tests {
         assert_eq!(ended("exec", "$ true", &done), "$ true   ✓ · 950 ms");
         assert_eq!(ended("read", "Read calc.py", &done), "Read calc.py (40 lines)");
         assert_eq!(ended("write", "Write calc.py", &done), "Write calc.py");
-        assert!(below(&done, false).is_empty() && below(&done, true) == ["  │ ok", "  │ [exit status 0]"]);
+        assert!(below(&done).is_empty() && all_below(&done, None) == ["ok", "[exit status 0]"]);
         let lines: Vec<String> = (0..20).map(|line| format!("line {line}")).collect();
         let output = lines.join("\n") + "\n[exit status 101]\n";
         let failed = end(CallOutcome::Failed, &output, 12_345);
         assert_eq!(ended("exec", "$ cargo test", &failed), "$ cargo test   ✗ exit 101 · 12.3 s");
-        let rows = below(&failed, false);
-        assert_eq!((rows.len(), &*rows[0], &*rows[1], &*rows[8]), (9, "  │ …", "  │ line 12", "  │ line 19"));
-        assert_eq!(below(&failed, true).len(), 21, "in detail all of it");
+        let rows = below(&failed);
+        assert_eq!((rows.len(), &*rows[0], &*rows[1], &*rows[8]), (9, "…", "line 12", "line 19"));
+        assert_eq!(all_below(&failed, None).len(), 21, "in detail all of it");
         let long = CallEnd { tail: Some("the end\n[ended by signal 9 (SIGKILL)]\n"), ..failed };
         assert_eq!(ended("exec", "$ x", &long), "$ x   ✗ signal 9 (SIGKILL) · 12.3 s");
-        assert_eq!(below(&long, false), ["  │ …", "  │ the end"]);
+        assert_eq!(below(&long), ["…", "the end"]);
+        assert_eq!(all_below(&long, None), ["…", "the end", "[ended by signal 9 (SIGKILL)]"]);
+        assert_eq!(all_below(&long, Some("\u{1b}[1mthe beginning\u{1b}[m\nthe end\n")), ["the beginning", "the end"]);
         let written_over = end(CallOutcome::Failed, "10 %\r90 %\rdisk full\r\n\n\n[exit status 1]\n", 5);
-        assert_eq!(below(&written_over, false), ["  │ disk full"]);
+        assert_eq!(below(&written_over), ["disk full"]);
+        let coloured = end(CallOutcome::Failed, "\u{1b}[31mred\u{1b}[0m\u{1b}[2J\n\u{1b}[0m\n[exit status 1]\n", 5);
+        assert_eq!(below(&coloured), ["red\u{1b}[2J"]);
         let nothing = CallEnd { lines: 0, ..end(CallOutcome::Done, "no matches\n", 5) };
         assert_eq!(ended("grep", "Search `x`", &nothing), "Search `x` (no match)");
         assert_eq!(ended("ls", "List a", &nothing), "List a (empty)");

@@ -5,8 +5,10 @@ use protocol::method::FileDiff;
 use super::rows;
 use crate::output::{Control, Part};
 
-/// Rows of a diff below the line of a call.
-const CALL_ROWS: usize = 40;
+/// Lines of a diff below the line of a call.
+const CALL_LINES: usize = 40;
+/// What stands before each of them.
+const INDENT: &str = "  ";
 
 /// The lines of a diff in colours. Text and colours are told apart where they are written.
 pub(crate) fn coloured(text: &str) -> Vec<Part<'_>> {
@@ -51,13 +53,14 @@ pub(super) fn below(changes: &[FileDiff], width: usize) -> Vec<DiffRow> {
     // The line of the call names a file that is alone.
     let lines =
         changes.iter().flat_map(|file| file.diff.iter().flat_map(|diff| diff.lines()).skip(if is_one { 2 } else { 0 }));
-    let row = |line: &str| {
-        let text = rows::cut(&format!("  {}", rows::untabbed(line)), width.saturating_sub(1));
-        DiffRow { colour: colour(line), text }
+    let lines: Vec<&str> = lines.take(CALL_LINES).collect();
+    let rows_of = |line: &&str| {
+        let colour = colour(line);
+        rows::rows(INDENT, &rows::untabbed(line), width).into_iter().map(move |text| DiffRow { colour, text })
     };
-    let mut below: Vec<DiffRow> = lines.take(CALL_ROWS).map(row).collect();
-    let is_change = |row: &&DiffRow| matches!(row.colour, Some(Control::Added | Control::Removed));
-    let shown = below.iter().filter(is_change).count();
+    let mut below: Vec<DiffRow> = lines.iter().flat_map(rows_of).collect();
+    let is_change = |line: &&&str| matches!(colour(line), Some(Control::Added | Control::Removed));
+    let shown = lines.iter().filter(is_change).count();
     let all: usize = changes.iter().map(|file| file.added + file.removed).sum();
     if all > shown {
         let more = format!("  … {} more: limulus diff", crate::show::human::count(all - shown, "changed line"));
@@ -98,7 +101,8 @@ mod tests {
         let one = [file("a", 1, "@@ -1 +1 @@\n-\told\n+好好好好 \u{1b}[2J\n")];
         assert_eq!(counts(&one).as_deref(), Some("+1 −1"));
         assert_eq!(texts(&one, 80), ["  @@ -1 +1 @@", "  -    old", r"  +好好好好 \u001b[2J"]);
-        assert_eq!(texts(&one, 10), ["  @@ -1 …", "  -    o…", "  +好好…"], "by cells, not by characters");
+        let narrow = ["  @@ -1 +1 @@", "  -    old", "  +好好好好", r"  │ \u001b[2J"];
+        assert_eq!(texts(&one, 19), narrow, "by cells, not by characters");
         let two = [one[0].clone(), file("b", 1, "@@ -1 +1 @@\n-x\n+y\n")];
         assert!(texts(&two, 80).contains(&"  --- a/b".to_owned()), "names tell several apart");
         let long = file("a", 99, &format!("@@ -1 +1 @@\n-x\n{}", "+y\n".repeat(70)));

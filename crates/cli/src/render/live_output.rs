@@ -1,6 +1,10 @@
 //! The last lines of the output of a call that runs. It takes any flood in: what is kept is bounded, and a piece costs no
 //! more than its own bytes.
 
+use std::borrow::Cow;
+
+use super::colours::without_colours;
+
 /// Lines that are shown.
 const LINES: usize = 5;
 /// Bytes that are kept: enough for these lines where they are not extreme.
@@ -31,9 +35,9 @@ impl LiveOutput {
     }
 
     /// The last lines, oldest first. A line that is written over and over, such as a bar of progress, is what it is last.
-    pub(super) fn last_lines(&self) -> Vec<&str> {
+    pub(super) fn last_lines(&self) -> Vec<Cow<'_, str>> {
         let lines = self.end.trim_end_matches(['\n', '\r']).split('\n');
-        let mut last: Vec<&str> = lines.rev().take(LINES + 1).map(last_state).collect();
+        let mut last: Vec<Cow<'_, str>> = lines.rev().take(LINES + 1).map(last_state).collect();
         last.reverse();
         // The first may be the end of a line, or is one too many.
         if last.len() > LINES || self.is_cut && last.len() > 1 {
@@ -44,9 +48,9 @@ impl LiveOutput {
 }
 
 /// What a terminal shows of a line with carriage returns.
-fn last_state(line: &str) -> &str {
+fn last_state(line: &str) -> Cow<'_, str> {
     let line = line.trim_end_matches('\r');
-    line.rsplit_once('\r').map_or(line, |(_, last)| last)
+    without_colours(line.rsplit_once('\r').map_or(line, |(_, last)| last))
 }
 
 #[cfg(test)]
@@ -58,7 +62,7 @@ mod tests {
         for piece in pieces {
             output.push(piece);
         }
-        output.last_lines().into_iter().map(str::to_owned).collect()
+        output.last_lines().into_iter().map(Cow::into_owned).collect()
     }
 
     #[test]
@@ -68,6 +72,8 @@ mod tests {
         assert_eq!(shown(&["1\n2\n3\n4\n5\n6\n7"]), ["3", "4", "5", "6", "7"]);
         assert_eq!(shown(&["10 %\r20 %\r", "30 %"]), ["30 %"]);
         assert_eq!(shown(&["a\r\nb\r\n"]), ["a", "b"]);
+        assert_eq!(shown(&["\u{1b}[32", "mgreen\u{1b}[0m\u{1b}[2J\n"]), ["green\u{1b}[2J"]);
+        assert!(shown(&["\u{1b}[0m\n"]).is_empty());
     }
 
     #[test]

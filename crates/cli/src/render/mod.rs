@@ -1,6 +1,8 @@
 //! Draws a run for a person: the answer on stdout, everything else on stderr. Nothing is printed twice.
 
+mod call_output;
 mod call_text;
+mod colours;
 mod diff;
 mod live_output;
 mod markdown;

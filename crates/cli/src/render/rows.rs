@@ -1,17 +1,14 @@
 //! Text from outside in rows of the terminal. Each row but the first has a mark, so that nothing in the text, by a line of
 //! its own or by blanks up to the edge of the terminal, looks like a line of this program.
 
-use unicode_width::UnicodeWidthChar as _;
-
 use crate::cells::{self, cells};
 use crate::show::human::printable_line;
+use crate::wrap::{self, LEAST_CELLS, LongWord};
 
 /// What stands before each row but the first.
-const MARK: &str = "  │ ";
+pub(super) const MARK: &str = "  │ ";
 /// More empty rows than this become one that counts them: many would push the beginning off the screen.
 const EMPTY_ROWS: usize = 2;
-/// Cells of a row in a terminal that is too narrow for marks.
-const LEAST_CELLS: usize = 16;
 
 /// The rows of a text, the first after `before`.
 pub(super) fn rows(before: &str, text: &str, width: usize) -> Vec<String> {
@@ -30,6 +27,11 @@ pub(super) fn rows(before: &str, text: &str, width: usize) -> Vec<String> {
     push_empty(&mut rows, empty);
     let marked = rows.into_iter().enumerate();
     marked.map(|(at, row)| if at == 0 { format!("{before}{row}") } else { format!("{MARK}{row}") }).collect()
+}
+
+/// The rows of a line of an output.
+pub(super) fn below(line: &str, width: usize) -> Vec<String> {
+    rows(MARK, &untabbed(line), width)
 }
 
 /// What stands before the answer to a question.
@@ -72,20 +74,7 @@ fn push_empty(rows: &mut Vec<String>, number: usize) {
 /// A line without its marks, in rows that fit.
 fn wrapped(line: &str, before: &str, is_first: bool, width: usize) -> Vec<String> {
     let width = |mark: &str| width.saturating_sub(1 + cells(mark)).max(LEAST_CELLS);
-    let mut most = width(if is_first { before } else { MARK });
-    let (mut rows, mut filled) = (vec![String::new()], 0);
-    for c in line.chars() {
-        let cells = c.width().unwrap_or(0);
-        if filled + cells > most {
-            rows.push(String::new());
-            (filled, most) = (0, width(MARK));
-        }
-        if let Some(row) = rows.last_mut() {
-            row.push(c);
-        }
-        filled += cells;
-    }
-    rows
+    wrap::rows(line, width(if is_first { before } else { MARK }), width(MARK), LongWord::Broken)
 }
 
 #[cfg(test)]

@@ -39,9 +39,9 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// The mode for this stdout. The texts of several sessions are never streamed into one another.
+    /// The mode for this stdout: a dumb terminal gets what a pipe gets, escaped. The texts of several sessions are never streamed into one another.
     pub(crate) fn of_stdout(json: bool, sessions: usize) -> Self {
-        match (json, Output::Stdout.is_terminal() && sessions < 2) {
+        match (json, Output::Stdout.can_redraw() && sessions < 2) {
             (true, _) => Self::Json,
             (false, true) => Self::Terminal,
             (false, false) => Self::Plain,

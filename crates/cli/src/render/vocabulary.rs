@@ -34,6 +34,9 @@ pub(super) fn interrupted(cause: InterruptCause) -> String {
     format!("✂ the answer was interrupted ({})", plain(&cause))
 }
 
+/// The note if an answer is retracted that cannot be erased.
+pub(super) const RETRACTED: &str = "… the last answer was taken back; what follows replaces it";
+
 /// The note if the journal has less than was shown.
 pub(super) const REWOUND: &str = "… a power loss took some of what was shown; this continues from what is recorded";
 

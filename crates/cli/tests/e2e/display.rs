@@ -45,6 +45,30 @@ pub(crate) fn r09_the_output_of_every_call_is_shown_if_a_person_wants_it() {
     assert!(shows(&home, &["runs", "watch", &run, "--verbose"]) && !shows(&home, &["runs", "watch", &run]));
 }
 
+/// R09: all of it, however long: a model receives its two ends, and a line of the stream has less.
+#[test]
+pub(crate) fn r09_all_of_a_long_output_is_shown_if_a_person_wants_it() {
+    let home = Home::new();
+    for end in ["true", "exit 3"] {
+        let shown = home.run(&["agent", "--yes", "-v", "-m", &format!("run `seq 1 30000; {end}`")]).expect_code(0).err;
+        let numbers: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("  │ ")).collect();
+        assert!((1..=30_000).map(|number| number.to_string()).eq(numbers[..30_000].iter().copied()), "{end}");
+        assert!(numbers.len() == 30_001 && numbers[30_000].starts_with("[exit status "), "{:?}", &numbers[29_999..]);
+    }
+    let run = home.json(&["runs", "list"])[0]["run"].as_str().unwrap().to_owned();
+    let watched = home.run(&["runs", "watch", &run, "--verbose"]).expect_code(0).err;
+    assert_eq!(watched.lines().filter(|line| *line == "  │ 15000").count(), 1);
+    let shown = home.run(&["agent", "--yes", "-m", "run `seq 1 30000; exit 3`"]).expect_code(0).err;
+    assert!(!shown.contains("  │ 15000\n"), "it is for who wants it");
+    if !Terminal::is_there() {
+        return;
+    }
+    let terminal = Terminal::run(&home, &["agent", "--yes", "-v", "-m", "run `seq 1 900`"]);
+    terminal.until("exit=0");
+    let history = terminal.history();
+    assert!([1, 450, 900].iter().all(|row| history.contains(&format!("\n  │ {row}\n"))), "{history}");
+}
+
 /// R09: an edit is shown as a diff below its line, in colours where they are wanted; a pipe gets its counts.
 #[test]
 pub(crate) fn r09_an_edit_is_shown_as_a_diff_below_its_line() {
@@ -216,6 +240,33 @@ pub(crate) fn r09_a_run_that_waits_for_long_says_what_for() {
     assert!(!screen.contains("request sent"), "{screen}");
     terminal.type_keys(&["C-c"]);
     terminal.until("exit=130");
+}
+
+/// R09: so do a command that runs for long and an answer that stalls, and neither while something of it comes.
+#[test]
+pub(crate) fn r09_a_long_command_and_a_stalled_answer_say_what_is_waited_for() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let command = Home::new().served_by(&server);
+    command.put("wait.sh", "until test -e go; do sleep 0.05; done");
+    let runs = Terminal::run(&command, &["agent", "--yes", "-m", "exec:sh wait.sh\ntokens=2"]);
+    let answer = Home::new().served_by(&server);
+    let stalls = Terminal::run(&answer, &["agent", "-m", "tokens=20 stall=5x1"]);
+    runs.until("running tools · ");
+    stalls.until("streaming · ");
+    for (home, terminal, words) in
+        [(&command, &runs, "calls: exec (started)"), (&answer, &stalls, "the rest of an answer")]
+    {
+        let screen = terminal.until(&format!("waits for {words} · "));
+        assert_eq!(home.json(&["runs", "explain"])["waits_for"], words);
+        assert!(!screen.contains("running tools") && !screen.contains("streaming"), "{screen}");
+    }
+    command.put("go", "");
+    runs.until("exit=0");
+    stalls.type_keys(&["C-c"]);
+    stalls.until("exit=130");
 }
 
 /// R09: a message that another terminal sends is shown where the run takes it, and one of this terminal is not shown again.

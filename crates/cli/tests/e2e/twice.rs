@@ -117,17 +117,31 @@ beside_an_owner! {
         r43_an_answer_of_quotes_and_newlines_reaches_everybody,
         r45_huge_results_are_bounded_for_a_command,
     }
+    wrapping {
+        r09_the_limit_that_ended_a_command_is_shown_whole_with_its_key,
+        r09_all_lines_beside_an_answer_are_wrapped_between_words,
+        r09_the_colours_of_a_command_are_left_out_and_other_controls_are_escaped,
+    }
+    job_control {
+        r15_nothing_is_drawn_over_the_prompt_of_a_shell_while_in_the_background,
+        r15_no_part_of_a_line_is_written_behind_the_prompt_of_a_shell,
+        r09_a_dumb_terminal_gets_lines_only_and_asks,
+        r09_an_answer_goes_on_in_the_new_width_of_the_terminal,
+        r15_a_terminal_that_becomes_narrower_keeps_no_row_of_a_running_command,
+    }
     display {
         r09_the_last_lines_of_a_running_command_are_below_it_and_go_with_its_end,
         r09_a_flood_of_output_is_drawn_at_the_rate_of_frames,
         r09_an_answer_is_rendered_on_a_terminal_and_is_raw_elsewhere,
         r09_what_is_open_of_an_answer_is_shown_while_it_streams,
         r09_a_run_that_waits_for_long_says_what_for,
+        r09_a_long_command_and_a_stalled_answer_say_what_is_waited_for,
         r09_a_message_from_another_terminal_is_shown_where_it_takes_effect,
         r09_an_edit_is_shown_as_a_diff_below_its_line,
         r09_a_long_diff_is_bounded_and_is_shown_again_by_a_watcher,
         r09_the_last_line_on_a_terminal_says_what_a_run_took_and_changed,
         r09_the_output_of_every_call_is_shown_if_a_person_wants_it,
+        r09_all_of_a_long_output_is_shown_if_a_person_wants_it,
         r09_colours_are_written_where_they_are_wanted,
     }
     executed {
@@ -240,6 +254,7 @@ beside_an_owner! {
 
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
+    ("job_control", "r15_what_a_shell_wrote_during_a_stop_stays", "stops the process that owns the home and draws"),
     (
         "sessions",
         "r21_nothing_of_a_deleted_session_is_left_readable",

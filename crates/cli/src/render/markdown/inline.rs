@@ -4,9 +4,10 @@ use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::line::is_definition;
-use super::rows::{has_no_blanks, wrap};
+use super::rows::wrap;
 use super::{Look, Row, Span};
 use crate::output::{Control, for_terminal};
+use crate::wrap::has_no_blanks;
 
 /// The rows of a paragraph, or of an item of a list after its mark.
 pub(super) fn paragraph(mark: &str, source: &str, look: Look) -> Vec<Row> {

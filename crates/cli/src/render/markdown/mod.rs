@@ -87,6 +87,11 @@ impl Markdown {
         Self { look, line, open, item_indent: 0, is_gap_due: false, has_begun: false }
     }
 
+    /// Renders what is not out yet for another width.
+    pub(super) fn set_look(&mut self, look: Look) {
+        self.look = look;
+    }
+
     /// Adds a piece. Returns the rows that are final now.
     pub(super) fn push(&mut self, mut piece: &str) -> Vec<Row> {
         let mut rows = vec![];

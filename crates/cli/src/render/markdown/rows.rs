@@ -4,6 +4,7 @@ use unicode_linebreak::{BreakOpportunity, linebreaks};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{Row, Span};
+use crate::wrap::is_break;
 
 /// Cells of a row in a terminal that is too narrow for its marks.
 const LEAST_CELLS: usize = 8;
@@ -36,20 +37,6 @@ pub(super) fn wrap(spans: &[Span], first: &Span, rest: &Span, width: usize) -> V
         }
     }
     rows
-}
-
-/// Whether a row may end here: at a blank, and in scripts that have none. A path, an address or an option stays whole, so that it
-/// can be copied.
-fn is_break(text: &str, end: usize, opportunity: BreakOpportunity) -> bool {
-    let (before, after) = (text[..end].chars().next_back(), text[end..].chars().next());
-    let is_between = before.is_some_and(char::is_whitespace) || before.into_iter().chain(after).any(has_no_blanks);
-    opportunity == BreakOpportunity::Mandatory || is_between
-}
-
-/// Whether a script puts no blanks between words: Chinese and Japanese.
-pub(super) fn has_no_blanks(c: char) -> bool {
-    matches!(c, '\u{2E80}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{FF00}'..='\u{FFEF}'
-        | '\u{20000}'..='\u{3FFFF}')
 }
 
 /// A row after what stands before it, without blanks at its end.

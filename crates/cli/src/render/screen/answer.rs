@@ -11,6 +11,7 @@ use crate::output::{Control, Output, Part};
 use crate::render::Style;
 use crate::render::markdown::{Look, Markdown, Row, Span};
 use crate::render::style::{MarkdownMode, markdown_mode};
+use crate::render::vocabulary;
 
 /// The text of an open stream, with the notes below it.
 struct OpenText {
@@ -23,6 +24,8 @@ struct OpenText {
     written: String,
     /// What stays if it is retracted.
     notes: Vec<String>,
+    /// Whether it stays too, because another process has written below it.
+    stays: bool,
 }
 
 /// What of answers is on the screen and may still change.
@@ -31,6 +34,8 @@ pub(super) struct Answer {
     open: Option<OpenText>,
     /// What is on its way to the screen.
     text: AnswerText,
+    /// What is not rendered and waits for the end of its line, while this process is in the background.
+    held: String,
     /// The last line of a message that the next one continues.
     unfinished: String,
     /// Renders it, on a terminal.
@@ -43,7 +48,14 @@ impl Answer {
     pub(super) fn new(style: Style) -> Self {
         let is_rendered = style == Style::Terminal && markdown_mode() != Some(MarkdownMode::Raw);
         let markdown = is_rendered.then(|| Markdown::new(look()));
-        Self { open: None, text: AnswerText::default(), unfinished: String::new(), markdown, rows: vec![] }
+        Self {
+            open: None,
+            text: AnswerText::default(),
+            held: String::new(),
+            unfinished: String::new(),
+            markdown,
+            rows: vec![],
+        }
     }
 
     /// Whether text is on the screen that may still be retracted.
@@ -56,12 +68,26 @@ impl Answer {
         self.markdown.is_some()
     }
 
+    /// Renders what is open for the terminal as it is now: it may have another width than before.
+    pub(super) fn fit(&mut self) {
+        if let Some(markdown) = &mut self.markdown {
+            markdown.set_look(look());
+        }
+    }
+
     /// The last rows of what is open, each cut to its row.
     pub(super) fn open_rows(&self, width: usize, most: usize) -> Vec<Row> {
         let mut rows = self.markdown.as_ref().map(Markdown::open_rows).unwrap_or_default();
         let from = rows.len().saturating_sub(most);
         rows.drain(..from).for_each(drop);
         rows.into_iter().map(|row| cut(row, width)).collect()
+    }
+
+    /// Another process writes on the screen: what is there stays.
+    pub(super) fn leave(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.stays = true;
+        }
     }
 
     /// Records text on the screen.
@@ -99,7 +125,7 @@ impl Screen {
             self.write_rows();
             let before = if self.at_line_start { String::new() } else { self.answer.unfinished.clone() };
             let (written, rendered_before) = (Output::Stdout.shown(&before).into_owned(), self.answer.markdown.clone());
-            self.answer.open = Some(OpenText { effect, written, before, rendered_before, notes: vec![] });
+            self.answer.open = Some(OpenText { effect, written, before, rendered_before, notes: vec![], stays: false });
         }
         let shown = self.answer.text.push(text);
         self.add_answer(&shown);
@@ -107,9 +133,18 @@ impl Screen {
 
     /// Adds to the answer. What is rendered waits for the next frame.
     fn add_answer(&mut self, text: &views::PrintableAnswer) {
+        self.answer.fit();
+        let is_behind = !self.has_terminal();
         match &mut self.answer.markdown {
             Some(markdown) => self.answer.rows.extend(markdown.push(text.as_str())),
-            None => self.out_answer(text),
+            None if self.answer.held.is_empty() && !is_behind => self.out_answer(text),
+            None => {
+                let held = &mut self.answer.held;
+                held.push_str(text.as_str());
+                let end = if is_behind { held.rfind('\n').map_or(0, |at| at + 1) } else { held.len() };
+                let lines: String = held.drain(..end).collect();
+                self.out(&lines);
+            }
         }
     }
 
@@ -117,6 +152,8 @@ impl Screen {
     fn release_answer(&mut self) {
         let rest = self.answer.text.finish();
         self.add_answer(&rest);
+        let held = std::mem::take(&mut self.answer.held);
+        self.out(&held);
     }
 
     /// A message is complete; `continues` says whether the next one continues it.
@@ -149,6 +186,7 @@ impl Screen {
     /// Ends the answer. The rest of one may never have come.
     pub(super) fn leave_unfinished(&mut self) {
         self.answer.unfinished.clear();
+        self.answer.fit();
         if let Some(markdown) = &mut self.answer.markdown {
             self.answer.rows.extend(markdown.finish());
             *markdown = Markdown::new(look());
@@ -177,11 +215,18 @@ impl Screen {
     /// Erases the open text if it is still on the screen, and prints the notes below it again.
     pub(super) fn retract(&mut self) {
         self.answer.text = AnswerText::default();
+        self.answer.held.clear();
         self.answer.rows.clear();
-        let Some(open) = self.answer.open.take() else { return };
         self.hide_status();
+        let Some(open) = self.answer.open.take() else { return };
         self.leave_prompt();
-        let rows = rows_of(&open.written, Output::Stdout.width());
+        if open.stays {
+            self.answer.markdown = open.rendered_before;
+            self.end_line();
+            return self.say(vocabulary::RETRACTED);
+        }
+        // What has left the screen stays.
+        let rows = rows_of(&open.written, Output::Stdout.width()).min(Output::Stdout.height());
         let _ = Output::Stdout.draw(&[Part::Control(Control::EraseLines(rows))]);
         self.at_line_start = true;
         self.answer.markdown = open.rendered_before;

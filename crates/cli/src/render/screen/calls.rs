@@ -1,18 +1,22 @@
 //! The calls of tools on the screen: the line of each, and what is shown below it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use engine::{CallId, CallOutcome, EffectId, Timestamp};
 use protocol::Event;
 use protocol::event::{Delta, Stream, ToolLine};
 use protocol::method::FileDiff;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::Screen;
+use super::footer::rows_now;
 use crate::output::{Control, Output, Part};
+use crate::render::call_output::CallOutputs;
 use crate::render::call_text::{self, CallEnd};
 use crate::render::diff::{self, DiffRow};
 use crate::render::live_output::LiveOutput;
-use crate::render::rows::untabbed;
+use crate::render::rows::{MARK, untabbed};
 use crate::render::{rows, vocabulary};
 use crate::show::human::excerpt;
 
@@ -25,9 +29,6 @@ const TOOL_CHARS: usize = 80;
 
 /// Maximum rows of a line that is written anew when its call ends: they must still be on the screen.
 const REPLACED_ROWS: usize = 5;
-
-/// What stands before a line of the output of a call.
-const BELOW: &str = "  │ ";
 
 /// A running call.
 struct Started {
@@ -53,17 +54,19 @@ enum Detail {
 /// The calls that run, and how much is shown of calls.
 pub(super) struct Calls {
     started: BTreeMap<CallId, Started>,
-    /// The call whose line is the last thing on stderr, in so many rows.
-    last: Option<(CallId, usize)>,
+    /// The call whose line is the last thing on stderr, and the cells of its rows.
+    last: Option<(CallId, Vec<usize>)>,
     detail: Detail,
     /// Maximum characters of the arguments of a call in a line.
     argument_chars: usize,
+    /// Where whole outputs are.
+    outputs: Option<CallOutputs>,
 }
 
 impl Default for Calls {
     fn default() -> Self {
         let detail = Detail::default();
-        Self { started: BTreeMap::new(), last: None, detail, argument_chars: ARGUMENT_CHARS }
+        Self { started: BTreeMap::new(), last: None, detail, argument_chars: ARGUMENT_CHARS, outputs: None }
     }
 }
 
@@ -93,12 +96,18 @@ impl Calls {
         lines
             .unwrap_or_default()
             .into_iter()
-            .map(|line| rows::cut(&format!("{BELOW}{}", untabbed(line)), width))
+            .map(|line| rows::cut(&format!("{MARK}{}", untabbed(&line)), width))
             .collect()
     }
 
-    fn is_detailed(&self) -> bool {
-        self.detail != Detail::Failures
+    /// The lines below a call that has ended. Where all of them are wanted they are read, since its line has only their ends.
+    fn below(&mut self, event: &Event, call: CallId, bytes: u64, end: &CallEnd<'_>) -> Vec<String> {
+        if self.detail == Detail::Failures {
+            return call_text::below(end);
+        }
+        let is_cut = bytes != end.output.len() as u64;
+        let whole = self.outputs.as_mut().filter(|_| is_cut).and_then(|outputs| outputs.of(call, &event.cursor));
+        call_text::all_below(end, whole.as_deref())
     }
 }
 
@@ -113,6 +122,11 @@ impl Screen {
     /// Shows the output of every call, whatever the session says.
     pub(crate) fn show_detail(&mut self) {
         self.calls.detail = Detail::All;
+    }
+
+    /// Sets the home that has the whole outputs of calls.
+    pub(crate) fn read_outputs_of(&mut self, home: &Path) {
+        self.calls.outputs = Some(CallOutputs::new(home));
     }
 
     /// Sets that the line of a call shows all of a command.
@@ -137,8 +151,8 @@ impl Screen {
         let took_ms = started.as_ref().map(|started| event.at.since(started.at));
         let end = CallEnd { outcome: *outcome, output, tail: tail.as_deref(), lines: *lines, took_ms, changes };
         match started.and_then(|started| started.sentence).filter(|_| self.live) {
-            Some(sentence) => self.call_ended(event, *call, (tool, &sentence), &end),
-            None => self.call_noted(event, (tool, *bytes), &end),
+            Some(sentence) => self.call_ended(event, (*call, *bytes), (tool, &sentence), &end),
+            None => self.call_noted(event, (*call, *bytes), tool, &end),
         }
     }
 
@@ -154,24 +168,35 @@ impl Screen {
         }
         let mark = if sentence.is_some() { "" } else { "▸ " };
         let rows = rows::rows(&format!("{}{mark}", self.whose(event)), &line, Output::Stderr.width());
-        self.say(&rows.join("\n"));
+        self.say_rows(&rows);
         let is_alone = rows.len() <= REPLACED_ROWS && sentence.is_some_and(|sentence| sentence == line);
-        self.calls.last = Some((id, rows.len())).filter(|_| is_alone && !self.answer.is_open());
+        let cells = rows.iter().map(|row| row.width()).collect();
+        self.calls.last = Some((id, cells)).filter(|_| is_alone && !self.answer.is_open());
     }
 
     /// The end of a call on a terminal: its line says how it ended, in the place where it says what the call does if that is
     /// the last line.
-    fn call_ended(&mut self, event: &Event, call: CallId, (tool, sentence): (&str, &str), end: &CallEnd<'_>) {
+    fn call_ended(
+        &mut self,
+        event: &Event,
+        (call, bytes): (CallId, u64),
+        (tool, sentence): (&str, &str),
+        end: &CallEnd<'_>,
+    ) {
         self.hide_status();
-        if let Some((_, rows)) = self.calls.last.take().filter(|(last, _)| *last == call) {
+        self.has_terminal();
+        if let Some((_, cells)) = self.calls.last.take().filter(|(last, _)| *last == call) {
+            let rows = rows_now(&cells, Output::Stderr.width());
             let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLines(rows))]);
         }
         let sentence = cut_arguments(sentence, ARGUMENT_CHARS);
         let line = call_text::ended(tool, &sentence, end);
         let rows = rows::rows(&self.whose(event), &line, Output::Stderr.width());
-        self.say(&rows.join("\n"));
-        for line in call_text::below(end, self.calls.is_detailed()) {
-            self.say(&rows::cut(&line, Output::Stderr.width().saturating_sub(1)));
+        self.say_rows(&rows);
+        let below = self.calls.below(event, call, bytes, end);
+        let rows: Vec<String> = below.iter().flat_map(|line| rows::below(line, Output::Stderr.width())).collect();
+        if !rows.is_empty() {
+            self.say_rows(&rows);
         }
         self.say_diff(end.changes);
     }
@@ -186,7 +211,7 @@ impl Screen {
     }
 
     /// The end of a call in a pipe, or of one that has no sentence.
-    fn call_noted(&mut self, event: &Event, (tool, bytes): (&str, u64), end: &CallEnd<'_>) {
+    fn call_noted(&mut self, event: &Event, (call, bytes): (CallId, u64), tool: &str, end: &CallEnd<'_>) {
         let time = end.took_ms.map(|ms| format!(" · {ms} ms")).unwrap_or_default();
         let (mark, outcome) = (vocabulary::mark(end.outcome), vocabulary::plain(&end.outcome));
         let tool = excerpt(tool, TOOL_CHARS);
@@ -194,10 +219,10 @@ impl Screen {
         let status = call_text::status(end).filter(|_| end.outcome != CallOutcome::Done);
         let status = status.map(|status| format!(" · {status}")).unwrap_or_default();
         self.note(event, &format!("{mark} {tool} {outcome}{status}{time} · {bytes} bytes{counts}"));
-        let below = call_text::below(end, self.calls.is_detailed());
+        let below = self.calls.below(event, call, bytes, end);
         match call_text::limit(end).filter(|_| below.is_empty()) {
             Some(limit) => self.note(event, &format!("  {limit}")),
-            None => below.iter().for_each(|line| self.note(event, line)),
+            None => below.iter().for_each(|line| self.note(event, &format!("{MARK}{line}"))),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::Screen;
 use super::answer::parts;
 use crate::cells::cells;
-use crate::keyboard::suspensions;
+use crate::keyboard::interruptions;
 use crate::output::{Control, Output, Part};
 use crate::render::markdown::{Row, Span};
 use crate::render::{Style, rows};
@@ -43,8 +43,10 @@ pub(super) struct Footer {
     ticks: usize,
     /// When it was drawn last.
     drawn: Option<Instant>,
-    /// The cells of each of its rows, and how often this process had been suspended when they were drawn.
-    rows: (Vec<usize>, u32),
+    /// The cells of each of its rows.
+    rows: Vec<usize>,
+    /// How often another process had had the terminal when this one looked last.
+    interruptions: u32,
 }
 
 impl Footer {
@@ -52,6 +54,11 @@ impl Footer {
     pub(super) fn is_due(&self) -> bool {
         self.drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME)
     }
+}
+
+/// The rows that lines of so many cells take now, whatever the width of the terminal was when they were written.
+pub(super) fn rows_now(cells: &[usize], width: usize) -> usize {
+    if wraps_again() { cells.iter().map(|cells| cells.div_ceil(width.max(1)).max(1)).sum() } else { cells.len() }
 }
 
 /// Whether the terminal wraps what is on it again when it becomes narrower. xterm and screen cut it.
@@ -78,6 +85,9 @@ impl Screen {
     /// Draws the next frame of the footer; called a few times a second.
     pub(crate) fn tick(&mut self) {
         self.write_rows();
+        if !self.has_terminal() {
+            return;
+        }
         let busy_text = self.answer.is_open() && !self.at_line_start;
         if self.footer.bottom == Bottom::Prompt
             || busy_text
@@ -87,6 +97,7 @@ impl Screen {
         }
         let mut rows = vec![];
         if self.answer.is_rendered() {
+            self.answer.fit();
             let (width, height) = (Output::Stdout.width().saturating_sub(1), Output::Stdout.height());
             rows = self.answer.open_rows(width, (height / 2).max(LEAST_ROWS));
         }
@@ -144,7 +155,7 @@ impl Screen {
         }
         let _ = self.footer_output().draw(&drawn);
         let cells_of = |row: &Row| row.iter().map(|span| cells(&span.text)).sum();
-        self.footer.rows = (rows.iter().map(cells_of).collect(), suspensions());
+        self.footer.rows = rows.iter().map(cells_of).collect();
         self.footer.bottom = Bottom::Footer(rows.len());
         self.footer.drawn = Some(Instant::now());
     }
@@ -154,17 +165,30 @@ impl Screen {
         if self.live { Output::Stderr } else { Output::Stdout }
     }
 
+    /// Whether what is on the screen may be changed: not while this process is in the background, where the shell writes, and
+    /// nothing that was there before another process wrote.
+    pub(super) fn has_terminal(&mut self) -> bool {
+        let is_behind = self.footer_output().is_in_background();
+        let interruptions = interruptions();
+        if is_behind || self.footer.interruptions != interruptions {
+            self.footer.interruptions = interruptions;
+            if let Bottom::Footer(_) = self.footer.bottom {
+                self.footer.bottom = Bottom::Free;
+            }
+            self.calls.leave_line();
+            self.answer.leave();
+        }
+        !is_behind
+    }
+
     /// What erases the footer, if it is there. It is gone then.
     pub(super) fn take_footer(&mut self) -> Option<Control> {
+        self.has_terminal();
         let Bottom::Footer(rows) = self.footer.bottom else { return None };
         self.footer.bottom = Bottom::Free;
-        let (cells, suspensions_before) = &self.footer.rows;
-        if *suspensions_before != suspensions() {
-            // What the shell wrote meanwhile is below it.
-            return None;
-        }
         let behind = if self.footer.input.is_some() { self.footer.behind } else { 0 };
-        let above = if wraps_again() { rows_above(cells, behind, self.footer_output().width()) } else { rows - 1 };
+        let above =
+            if wraps_again() { rows_above(&self.footer.rows, behind, self.footer_output().width()) } else { rows - 1 };
         Some(if above > 0 { Control::EraseLines(above) } else { Control::EraseLine })
     }
 

@@ -18,8 +18,14 @@ const STDOUT_CLOSED: &str =
 impl Screen {
     /// Prints a line on stderr.
     pub(crate) fn say(&mut self, text: &str) {
-        let line = if self.live { marked(text) } else { text.to_owned() };
+        let line = Output::Stderr.note(text);
         self.say_parts(text, &[Part::Text(&line)]);
+    }
+
+    /// Prints rows on stderr that are made for this terminal.
+    pub(super) fn say_rows(&mut self, rows: &[String]) {
+        let text = rows.join("\n");
+        self.say_parts(&text, &[Part::Text(&text)]);
     }
 
     /// Prints a line on stderr in these parts; `text` is what is printed again if an answer above it is retracted.
@@ -130,17 +136,6 @@ impl Screen {
     }
 }
 
-/// A text of several lines: each but the first is indented, so that it looks like no line of its own.
-fn marked(text: &str) -> String {
-    let mut lines = text.split('\n');
-    let mut marked = lines.next().unwrap_or_default().to_owned();
-    for line in lines {
-        marked.push_str(if line.starts_with("  ") { "\n" } else { "\n  " });
-        marked.push_str(line);
-    }
-    marked
-}
-
 /// The number of rows between the start of a text, written from the start of a row, and the cursor. Where terminals differ
 /// (joined emoji), the smaller number: nothing above the text may be erased.
 pub(super) fn rows_of(text: &str, width: usize) -> usize {
@@ -162,12 +157,7 @@ pub(super) fn rows_of(text: &str, width: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{marked, rows_of};
-
-    #[test]
-    fn r09_the_lines_of_a_note_are_indented() {
-        assert_eq!(marked("✗ a\n✓ read done\n  hint: b"), "✗ a\n  ✓ read done\n  hint: b");
-    }
+    use super::rows_of;
 
     #[test]
     fn rows_count_breaks_and_wrapping() {

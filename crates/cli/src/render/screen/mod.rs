@@ -29,6 +29,7 @@ pub(crate) use self::footer::SPINNER;
 /// The state of the screen.
 pub(crate) struct Screen {
     style: Style,
+    /// Whether stderr is a terminal on which something can be drawn again.
     live: bool,
     sessions: usize,
     footer: Footer,
@@ -55,7 +56,7 @@ impl Screen {
     pub(crate) fn new(style: Style, sessions: usize) -> Self {
         Self {
             style,
-            live: Output::Stderr.is_terminal(),
+            live: Output::Stderr.can_redraw(),
             sessions,
             footer: Footer::default(),
             status: Status::default(),

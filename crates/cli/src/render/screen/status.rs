@@ -6,7 +6,7 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{Flags, RunId, Usage, WaitFor};
 use protocol::Event;
-use protocol::event::{QueueLine, StateLine, Stream, UsageLine};
+use protocol::event::{QueueLine, StateLine, Stream, ToolLine, UsageLine};
 use protocol::method::BudgetLine;
 use protocol::show::LaneWait;
 
@@ -52,18 +52,46 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 impl Wait {
     fn see(&mut self, event: &Event) {
         self.run = event.run.or(self.run);
-        let Stream::State(StateLine::Changed { state, flags, .. }) = &event.what else { return };
+        match &event.what {
+            Stream::State(StateLine::Changed { state, flags, .. }) => self.see_state(*state, *flags),
+            // What it waits for begins again with each piece of an answer and with each call.
+            Stream::Assistant(_)
+            | Stream::Reasoning(_)
+            | Stream::Tool(ToolLine::Start { .. } | ToolLine::End { .. }) => {
+                if let Some((state, flags, _)) = self.state {
+                    self.begin(Some((state, flags)));
+                }
+            }
+            Stream::State(_)
+            | Stream::Queue(_)
+            | Stream::Lifecycle(_)
+            | Stream::Compaction(_)
+            | Stream::Tool(_)
+            | Stream::Usage(_) => {}
+        }
+    }
+
+    fn see_state(&mut self, state: RunState, flags: Flags) {
         let waits = match state {
             RunState::Preparing | RunState::Idle => flags.is_waiting,
-            RunState::Awaiting | RunState::Retry | RunState::Compacting => true,
-            RunState::Streaming | RunState::ToolExec | RunState::Error | RunState::Paused | RunState::Completed => {
-                false
+            RunState::Awaiting | RunState::Retry | RunState::Compacting | RunState::Streaming | RunState::ToolExec => {
+                true
             }
+            RunState::Error | RunState::Paused | RunState::Completed => false,
         };
-        if self.state.is_none_or(|(before, flags_before, _)| !waits || (before, flags_before) != (*state, *flags)) {
-            let run = self.run;
-            *self = Self { run, state: waits.then(|| (*state, *flags, Instant::now())), ..Self::default() };
+        if self.state.is_none_or(|(before, flags_before, _)| !waits || (before, flags_before) != (state, flags)) {
+            self.begin(waits.then_some((state, flags)));
         }
+    }
+
+    fn begin(&mut self, state: Option<(RunState, Flags)>) {
+        let state = state.map(|(state, flags)| (state, flags, Instant::now()));
+        *self = Self { run: self.run, state, ..Self::default() };
+    }
+
+    /// Whether it has lasted so long that it is said what for.
+    fn is_long(&self) -> bool {
+        self.state.is_some_and(|(.., since)| since.elapsed() >= LONG_WAIT)
     }
 }
 
@@ -151,16 +179,15 @@ impl Status {
 
     /// The run to ask about, if it is time to ask what it waits for.
     pub(super) fn wants_explanation(&mut self) -> Option<RunId> {
-        let (.., since) = self.wait.state?;
-        let is_due = since.elapsed() >= LONG_WAIT && self.wait.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN);
+        let is_due = self.wait.is_long() && self.wait.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN);
         let run = self.wait.run.filter(|_| is_due)?;
         self.wait.asked = Some(Instant::now());
         Some(run)
     }
 
-    /// Takes in what a run waits for, if it still does.
+    /// Takes in what a run waits for, if it still does: what came meanwhile may have begun another wait.
     pub(super) fn explained(&mut self, run: RunId, waits_for: Option<String>) {
-        if self.wait.run == Some(run) && self.wait.state.is_some() {
+        if self.wait.run == Some(run) && self.wait.is_long() {
             self.wait.explained = waits_for;
         }
     }
