@@ -97,7 +97,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     let Resolved { settings, mut notes } = config.resolve(subject)?;
     let image_note = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
     // A relative workspace is relative to this folder, also if `resume` runs in another one.
-    let place = conversation.lines(&settings, globals);
+    let (place, first) = conversation.lines(&settings, globals);
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let (attachments, types) = attached(args.attach, tools::Secrets::new(config.secrets())).await?;
     notes.extend(image_note.filter(|_| types.iter().any(|media_type| media_type.starts_with("image/"))));
@@ -117,6 +117,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         ..AgentParams::default()
     };
     let before = interrupted::of(globals, &params.session_key);
+    let is_json = args.writer.json;
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
     if args.verbose {
         follower.screen.show_detail();
@@ -125,11 +126,12 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         // No question will show them.
         follower.screen.show_whole_calls();
     }
-    let place = place.into_iter().filter(|_| follower.screen.is_watched()).collect::<Vec<_>>();
+    let place = Some(place).filter(|_| follower.screen.is_watched());
+    let first = first.filter(|_| !is_json);
     // If another process owns the home, the run is not interrupted.
     let before = before.filter(|_| follower.is_owner());
     let before = before.map(|run| interrupted::line(&run, "it goes on", &Zone::local(), now()));
-    for line in place.iter().chain(&notes).chain(&before) {
+    for line in place.iter().chain(&first).chain(&notes).chain(&before) {
         follower.screen.say(line);
     }
     follower.screen.sends(&params.idempotency_key);
@@ -192,7 +194,7 @@ fn blind_note(candidate: &Candidate) -> String {
     if candidate.provider == "offline" {
         return note;
     }
-    format!("{note}: if it image_note images, set images = true in [models.\"{model}\"]")
+    format!("{note}: if it takes images, set images = true in [models.\"{model}\"]")
 }
 
 /// Reads the attachments on a thread that may block. Returns them with their media types.

@@ -79,6 +79,11 @@ impl Conversation {
         Ok(Self { is_default: key == default, key })
     }
 
+    /// Its name for people.
+    pub(super) fn name(&self) -> String {
+        session_name(&self.key.to_string()).to_owned()
+    }
+
     /// The option with which a command names it; empty if it need not.
     pub(super) fn option(&self) -> String {
         let key = self.key.to_string();
@@ -86,9 +91,9 @@ impl Conversation {
         if self.is_default { String::new() } else { format!(" --session {name}") }
     }
 
-    /// The lines before a run on a terminal: the model, the folder and the conversation; for the first message in a folder
-    /// also that the conversation of all folders is still there.
-    pub(super) fn lines(&self, settings: &Settings, globals: &Globals) -> Vec<String> {
+    /// The line before a run on a terminal: the model, the folder and the conversation; and what is said with the first message
+    /// in a folder: that the conversation of all folders is still there.
+    pub(super) fn lines(&self, settings: &Settings, globals: &Globals) -> (String, Option<String>) {
         let key = self.key.to_string();
         let reader = Reader::open(&globals.home).ok();
         let row = reader.as_ref().and_then(|reader| reader.session(&key).ok().flatten());
@@ -102,7 +107,7 @@ impl Conversation {
         };
         let is_first = row.is_none() && self.is_default && key != MAIN && has_main();
         let main = "this folder has a conversation of its own; the one of all folders is still there: --session main";
-        std::iter::once(first).chain(is_first.then(|| main.to_owned())).collect()
+        (first, is_first.then(|| main.to_owned()))
     }
 }
 

@@ -14,7 +14,7 @@ const NAMED_FILES: usize = 3;
 /// Characters of such a name.
 const NAME_CHARS: usize = 60;
 
-/// Says it, and which commands the run leaves in the background.
+/// Says it, and what the run leaves behind: commands in the background, and messages of others that no owner works on any more.
 pub(super) async fn say(
     follower: &mut Follower<'_>,
     (run, outcome): (RunId, Outcome),
@@ -25,6 +25,14 @@ pub(super) async fn say(
     let (client, key) = (follower.client().clone(), conversation.key.to_string());
     let still = background::of_session(&globals.home, &client, &key).await;
     follower.screen.still_running(run, &key, &still, now());
+    let left = follower.screen.unsettled_messages();
+    if left > 0 && follower.is_owner() {
+        let (messages, session) = (count(left, "message"), conversation.name());
+        let are = if left == 1 { "is" } else { "are" };
+        follower.screen.say(&format!(
+            "… {messages} from another terminal {are} unfinished: `limulus resume {session}` goes on with it"
+        ));
+    }
 }
 
 /// Says what a run took, if a person watches. A run whose figures cannot be had any more ends without it.

@@ -132,6 +132,18 @@ pub(crate) fn r21_a_terminal_says_which_conversation_it_is() {
     assert!(!second.contains("still there"), "{second}");
 }
 
+/// R21: the same where nobody watches.
+#[test]
+pub(crate) fn r21_a_pipe_is_told_once_that_the_other_conversation_is_there() {
+    let home = home();
+    make(&home, &["workspace/.git"]);
+    home.run(&["agent", "--session", "main", "-m", "hello"]).expect_code(0);
+    let said = "the one of all folders is still there: --session main";
+    let first = home.run(&["agent", "-m", "hello"]).expect_code(0);
+    assert!(first.err.contains(said) && !first.err.contains("~/workspace"), "{first:?}");
+    assert!(!home.run(&["agent", "-m", "hello"]).expect_code(0).err.contains(said));
+}
+
 /// A message that is repeated with its key is the same message, also if each call asks for a new conversation.
 #[test]
 pub(crate) fn a3_r61_the_same_key_begins_one_new_session_of_the_folder() {

@@ -135,6 +135,25 @@ fn r33_r43_a_wait_for_a_run_ends_when_its_message_is_cancelled() {
     busy.finish().expect_code(130);
 }
 
+/// R11, R33: the command that owned the home says what it leaves behind when its own run has ended.
+#[test]
+fn r33_a_message_from_another_terminal_that_is_left_behind_is_said() {
+    let home = Home::new();
+    let agent = home.start(&["agent", "--yes", "-m", HOLD]);
+    until("a command that holds", || pids(&home.file("pids")).len() == 1);
+    let hold = "run `echo $$ >> pids; until test -e further; do sleep 0.02; done`";
+    let sent = home.json(&["send", "--mode", "followup", hold]);
+    home.put("go", "");
+    let ended = agent.finish().expect_code(0);
+    let said = "… 1 message from another terminal is unfinished: `limulus resume main` goes on with it";
+    assert!(ended.err.contains(said), "{ended:?}");
+    home.put("further", "");
+    home.run(&["resume", "main"]).expect_code(0);
+    assert_eq!(home.json(&["receipt", sent["message"].as_str().expect("an id")])["state"], "ended");
+    let alone = home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    assert!(!alone.err.contains("from another terminal"), "{alone:?}");
+}
+
 /// R43: the same without an owner.
 #[test]
 fn r43_a_watcher_without_an_owner_ends_when_the_message_is_cancelled() {

@@ -190,6 +190,7 @@ beside_an_owner! {
         a3_r61_the_same_key_begins_one_new_session_of_the_folder,
         r21_a_fixed_workspace_has_one_conversation_for_all_folders,
         r21_a_terminal_says_which_conversation_it_is,
+        r21_a_pipe_is_told_once_that_the_other_conversation_is_there,
         the_examples_of_the_page_about_sessions_are_true,
     }
     providers {
@@ -319,11 +320,7 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r11_r20_a_killed_end_of_a_session_is_resumed",
         "kills the command that ends the session, which is not the owner here",
     ),
-    (
-        "background",
-        "r11_r17_what_a_command_changed_while_nobody_owned_the_home_is_recorded",
-        "nobody may own the home",
-    ),
+    ("background", "r11_r17_what_a_command_changed_while_nobody_owned_the_home_is_recorded", "nobody may own the home"),
     ("background", "r11_r17_a_service_records_what_an_earlier_owner_left_behind", "the owner comes later"),
     (
         "background",

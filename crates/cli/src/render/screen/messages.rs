@@ -38,6 +38,11 @@ impl Screen {
         self.messages.own.insert(key.to_owned());
     }
 
+    /// How many messages of other clients are not settled.
+    pub(crate) fn unsettled_messages(&self) -> usize {
+        self.messages.others.len()
+    }
+
     /// Takes a line of the queue in, and shows a message of another client where a run takes it.
     pub(super) fn see_message(&mut self, event: &Event) {
         let Stream::Queue(line) = &event.what else { return };
