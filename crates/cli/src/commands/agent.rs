@@ -117,7 +117,6 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         ..AgentParams::default()
     };
     let before = interrupted::of(globals, &params.session_key);
-    let is_json = args.writer.json;
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
     if args.verbose {
         follower.screen.show_detail();
@@ -127,7 +126,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         follower.screen.show_whole_calls();
     }
     let place = Some(place).filter(|_| follower.screen.is_watched());
-    let first = first.filter(|_| !is_json);
+    let first = first.filter(|_| !args.writer.json);
     // If another process owns the home, the run is not interrupted.
     let before = before.filter(|_| follower.is_owner());
     let before = before.map(|run| interrupted::line(&run, "it goes on", &Zone::local(), now()));
