@@ -47,6 +47,11 @@ pub(super) fn now_ns() -> i64 {
 
 /// Lists the workspace. The contents are not known yet: a file or link that is to be kept has [`Known::Nothing`].
 pub(super) fn scan(workspace: &Workspace, deadline: &Deadline) -> Result<Listing, NotKept> {
+    scan_alone_up_to(LISTED_BY_ONE, workspace, deadline)
+}
+
+/// The same; one thread lists up to `alone` entries, then several do.
+fn scan_alone_up_to(alone: usize, workspace: &Workspace, deadline: &Deadline) -> Result<Listing, NotKept> {
     let taken_ns = now_ns();
     let root = workspace.open_root().map_err(|_| NotKept::NotRecorded)?;
     let root_changed_ns = fstat(&root).map(|stat| stamp(&stat).changed_ns).map_err(|_| NotKept::NotRecorded)?;
@@ -54,7 +59,7 @@ pub(super) fn scan(workspace: &Workspace, deadline: &Deadline) -> Result<Listing
         Shared { workspace, root, taken_ns, deadline, listed: AtomicUsize::new(0), folders: Folders::default() };
     let mut first = Scan::new(&shared);
     first.folder(&shared.root, b"")?;
-    first.until(|| shared.listed.load(Ordering::Relaxed) >= LISTED_BY_ONE)?;
+    first.until(|| shared.listed.load(Ordering::Relaxed) >= alone)?;
     let (mut entries, unread) = if shared.folders.is_empty() { first.found() } else { together(&shared, first)? };
     entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     let mut listing = Listing { root: workspace.root.clone(), taken_ns, root_changed_ns, entries };
@@ -325,4 +330,61 @@ pub(super) fn look(root: impl AsFd, path: &[u8]) -> Option<Entry> {
     let (kind, stamp) = (entry_kind(&stat), stamp(&stat));
     let known = if kind == EntryKind::Folder { Known::Nothing } else { Known::Not(NotKept::Ignored) };
     Some(Entry { path: path.into(), kind, mode: stat.st_mode & MODE_BITS, stamp, known, is_fresh: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::guard::Protected;
+
+    #[test]
+    fn r17_several_threads_list_what_one_lists() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..300 {
+            let at = folder.path().join(format!("a{}/b{}/c{number}", number % 3, number % 7));
+            fs::create_dir_all(at.join("target")).unwrap();
+            fs::write(at.join("file"), "x").unwrap();
+            fs::write(at.join("file.log"), "x").unwrap();
+            fs::write(at.join(".gitignore"), if number % 2 == 0 { "*.log" } else { "target/" }).unwrap();
+        }
+        let locked = folder.path().join("a0/b0/c0/locked");
+        fs::create_dir(&locked).unwrap();
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
+        let workspace = Workspace::open(folder.path(), &Protected::default()).unwrap();
+        let deadline = Deadline::new(&Cancel::default());
+        let listed = |alone| {
+            let listing = scan_alone_up_to(alone, &workspace, &deadline).unwrap();
+            assert!(listing.entries.is_sorted_by(|a, b| a.path < b.path));
+            let known = |entry: Entry| (entry.path, entry.kind, entry.mode, entry.stamp, entry.known);
+            listing.entries.into_iter().map(known).collect::<Vec<_>>()
+        };
+        let one = listed(usize::MAX);
+        assert_eq!(one.len(), 1_525, "3 folders, 21 in them, 300 with four entries each, and one that nobody may read");
+        for alone in [0, 1, 100] {
+            assert_eq!(listed(alone), one);
+        }
+    }
+
+    #[test]
+    fn r17_all_threads_stop_when_one_gives_up() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..50 {
+            fs::create_dir(folder.path().join(format!("d{number}"))).unwrap();
+        }
+        let workspace = Workspace::open(folder.path(), &Protected::default()).unwrap();
+        let deadline = Deadline::new(&Cancel::cancelled());
+        let shared = Shared {
+            workspace: &workspace,
+            root: workspace.open_root().unwrap(),
+            taken_ns: now_ns(),
+            deadline: &deadline,
+            listed: AtomicUsize::new(0),
+            folders: Folders::default(),
+        };
+        shared.folders.add((0..50).map(|number| format!("d{number}").into_bytes().into()).collect());
+        assert_eq!(together(&shared, Scan::new(&shared)).err(), Some(NotKept::TooSlow));
+    }
 }
