@@ -74,6 +74,28 @@ pub(crate) fn r15_no_part_of_a_line_is_written_behind_the_prompt_of_a_shell() {
     assert!(screen.contains("word299"), "{screen}");
 }
 
+/// R12: an answer that is retracted while another process has the terminal stays, with a note: nothing above it is erased.
+#[test]
+pub(crate) fn r12_an_answer_above_the_prompt_of_a_shell_is_not_erased() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let script = "LIMULUS; echo is=stopped; read go; bg; printf '\\nprompt: '; read go; fg; echo exit=$?; cat";
+    let words = ["agent", "--markdown", "raw", "-m", "cut=40x1 tokens=44 delay_ms=50"];
+    let terminal = Terminal::script(&home, script, &words);
+    terminal.until("word5 ");
+    terminal.type_keys(&["C-z"]);
+    terminal.until("is=stopped");
+    terminal.type_keys(&["Enter"]);
+    let screen = terminal.until("… the last answer was taken back; what follows replaces it");
+    assert!(screen.contains("word5 ") && screen.contains("is=stopped") && screen.contains("prompt: "), "{screen}");
+    terminal.type_keys(&["Enter"]);
+    let screen = terminal.until("exit=0");
+    assert_eq!((screen.matches("word43").count(), screen.matches("is=stopped").count()), (1, 1), "{screen}");
+}
+
 /// R15: after a stop from outside nothing is erased of what the shell wrote meanwhile.
 #[test]
 fn r15_what_a_shell_wrote_during_a_stop_stays() {

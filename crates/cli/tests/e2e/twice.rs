@@ -125,6 +125,7 @@ beside_an_owner! {
     job_control {
         r15_nothing_is_drawn_over_the_prompt_of_a_shell_while_in_the_background,
         r15_no_part_of_a_line_is_written_behind_the_prompt_of_a_shell,
+        r12_an_answer_above_the_prompt_of_a_shell_is_not_erased,
         r09_a_dumb_terminal_gets_lines_only_and_asks,
         r09_an_answer_goes_on_in_the_new_width_of_the_terminal,
         r15_a_terminal_that_becomes_narrower_keeps_no_row_of_a_running_command,

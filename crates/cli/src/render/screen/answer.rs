@@ -223,7 +223,10 @@ impl Screen {
         if open.stays {
             self.answer.markdown = open.rendered_before;
             self.end_line();
-            return self.say(vocabulary::RETRACTED);
+            if !open.written.is_empty() {
+                self.say(vocabulary::RETRACTED);
+            }
+            return;
         }
         // What has left the screen stays.
         let rows = rows_of(&open.written, Output::Stdout.width()).min(Output::Stdout.height());
