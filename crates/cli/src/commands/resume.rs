@@ -8,7 +8,7 @@ use client::{HOME, is_gone};
 use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Lifecycle, Outcome, Phase, Session, SessionRow, WaitFor};
+use engine::{Lifecycle, Outcome, Phase, RunId, Session, SessionRow, WaitFor};
 use journal::{Read, Reader, Sqlite};
 use protocol::event::{StateLine, Stream};
 use protocol::method::{AbortParams, NoParams, ResumeParams, RunsRecord, SessionsResume, StatusGet, SubscribeParams};
@@ -396,13 +396,19 @@ fn waits_for_more(read: &dyn Read, event: &Event) -> bool {
 struct Busy {
     /// Whether a run of it has started and not ended.
     has_run: bool,
+    /// The run whose end was seen last. Lines of it may follow: what it told other sessions.
+    ended: Option<RunId>,
     idle: Option<LifecycleKind>,
 }
 
 impl Busy {
     /// Its lifecycle when nothing more follows: the end of a run is its last line.
     fn see(&mut self, event: &Event) -> Option<LifecycleKind> {
-        self.has_run = event.run_end().is_none() && (self.has_run || event.run.is_some());
+        if event.run_end().is_some() {
+            (self.has_run, self.ended) = (false, event.run);
+        } else if event.run.is_some() && event.run != self.ended {
+            self.has_run = true;
+        }
         if let Stream::State(StateLine::Changed { .. }) = event.what {
             self.idle = idle_lifecycle(event);
         }
@@ -455,4 +461,60 @@ fn ended(outcomes: &[Outcome], incomplete: usize, needs_human: Option<(String, S
         what,
         hint: "`limulus runs list` shows them, `limulus runs trace RUN` shows why".into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const RUN: &str = "01a21802-8a29-71ab-9a53-8bbebcdcbe9d";
+    const NEXT: &str = "01a21802-8a29-71ab-9a53-8bbebcdcbe9e";
+
+    fn line(run: Option<&str>, what: Value) -> Event {
+        let mut line = json!({"cursor": "1.1", "session": "agent:main:main", "run": run, "at": 1});
+        line.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
+        Event::of_payload(&line).unwrap()
+    }
+
+    fn changed(lifecycle: &str) -> Event {
+        let flags = json!({
+            "isStreaming": false, "isCompacting": false, "isWaiting": false, "isBlocked": false,
+            "canInterrupt": false, "hasError": false, "needsRecovery": false
+        });
+        let resources = json!({
+            "token_usage": 1, "token_limit": null, "token_reserved": 0, "memory_usage": null, "memory_limit": null,
+            "session_bytes": 1, "created_at": 1, "started_at": 1, "last_activity_at": 1
+        });
+        let changed = json!({
+            "stream": "state", "type": "changed", "state": "idle", "lifecycle": lifecycle, "flags": flags,
+            "last_outcome": null, "can_abort": false, "resources": resources
+        });
+        line(None, changed)
+    }
+
+    fn ended(run: &str) -> Event {
+        let usage = json!({"input": 1, "cached": 0, "cache_written": 0, "output": 1, "reasoning": 0});
+        let end = json!({
+            "stream": "lifecycle", "type": "end", "outcome": "completed", "text": "yes", "usage": usage, "error": null
+        });
+        line(Some(run), end)
+    }
+
+    fn reported(run: &str) -> Event {
+        line(Some(run), json!({"stream": "state", "type": "reported", "request": format!("{run}/request/1/1")}))
+    }
+
+    /// A session whose run has ended owes other sessions what it learned of a key, and is unfinished until that is recorded.
+    #[test]
+    fn r11_a_line_that_follows_the_end_of_a_run_begins_no_other_one() {
+        let mut busy = Busy::default();
+        assert_eq!(busy.see(&reported(RUN)), None);
+        assert_eq!(busy.see(&changed("idle")), None, "its run has not ended");
+        assert_eq!(busy.see(&ended(RUN)), Some(LifecycleKind::Idle));
+        assert_eq!(busy.see(&reported(RUN)), Some(LifecycleKind::Idle), "looked at once more, not waited for");
+        assert_eq!(busy.see(&reported(NEXT)), None, "another run has begun");
+        assert_eq!(busy.see(&ended(NEXT)), Some(LifecycleKind::Idle));
+    }
 }
