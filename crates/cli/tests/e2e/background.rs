@@ -156,7 +156,8 @@ fn r11_r17_what_a_command_changed_while_nobody_owned_the_home_is_recorded() {
     let resumed = home.run(&["resume"]).expect_code(0);
     assert!(!resumed.err.contains("is recorded") && resumed.err.contains("nothing is unfinished"), "{resumed:?}");
     let listed = std::fs::read_dir(home.path().join("calls")).expect("a folder").flatten();
-    let listings: Vec<_> = listed.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "before")).collect();
+    let listings: Vec<_> =
+        listed.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "before")).collect();
     assert!(listings.is_empty(), "a listing is kept for nobody: {listings:?}");
     let changes = home.json(&["diff"]);
     let paths: Vec<_> = changes["files"].as_array().expect("a list").iter().map(|file| &file["path"]).collect();

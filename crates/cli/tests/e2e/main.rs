@@ -16,6 +16,7 @@ mod cleanup;
 mod clients;
 mod compaction;
 mod config;
+mod config_set;
 mod cut_answers;
 mod damage;
 mod delete;

@@ -304,11 +304,7 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r11_r20_a_killed_end_of_a_session_is_resumed",
         "kills the command that ends the session, which is not the owner here",
     ),
-    (
-        "background",
-        "r11_r17_what_a_command_changed_while_nobody_owned_the_home_is_recorded",
-        "nobody may own the home",
-    ),
+    ("background", "r11_r17_what_a_command_changed_while_nobody_owned_the_home_is_recorded", "nobody may own the home"),
     ("background", "r11_r17_a_service_records_what_an_earlier_owner_left_behind", "the owner comes later"),
     (
         "background",
@@ -380,6 +376,7 @@ const ONCE: &[(&str, &str, &str)] = &[
         "kills the command that owns the home",
     ),
     ("config", "*", "no command of it speaks with an owner"),
+    ("config_set", "*", "no command of it speaks with an owner"),
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is repaired by a command that is its only owner"),
     ("own", "*", "the home is in the workspace, or its configuration names a key in the workspace"),
