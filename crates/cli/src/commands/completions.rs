@@ -9,10 +9,6 @@ use crate::show::print;
 
 /// Print completions for your shell.
 #[derive(Debug, Clone, Copy, Args)]
-#[command(after_help = "Examples:\n  \
-    bash  limulus completions bash > ~/.local/share/bash-completion/completions/limulus\n  \
-    zsh   limulus completions zsh > \"${fpath[1]}/_limulus\"\n  \
-    fish  limulus completions fish > ~/.config/fish/completions/limulus.fish")]
 pub(crate) struct CompletionsArgs {
     /// The shell
     shell: Shell,

@@ -26,8 +26,8 @@ use crate::show::{json, print};
 /// Send a message to a session and return at once; its mode decides what happens to an unfinished run.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Modes: steer = into the unfinished run, at its next boundary; followup = after it; collect = gathered with others\n\
-into one followup; steer_backlog = both; interrupt = in place of it. `limulus queue --table` prints what becomes of a\n\
+    after_help = "Modes: steer = into the unfinished run, at its next boundary; followup = after it; collect = gathered with others \
+into one followup; steer_backlog = both; interrupt = in place of it. `limulus queue --table` prints what becomes of a \
 message in every state, `limulus receipt ID` what became of this one."
 )]
 pub(crate) struct SendArgs {

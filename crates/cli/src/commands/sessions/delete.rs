@@ -20,7 +20,7 @@ use crate::unnamed::named;
 #[derive(Debug, Args)]
 #[command(
     after_help = "It cannot be taken back. What other sessions hold as well stays there, and so do the entries of \
-                        the audit log:\ntimes, names of tools, paths, costs and messages of errors. The next message to \
+                        the audit log: times, names of tools, paths, costs and messages of errors. The next message to \
                         the session begins a new conversation."
 )]
 pub(crate) struct DeleteArgs {
