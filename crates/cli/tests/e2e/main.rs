@@ -55,6 +55,7 @@ mod resumed;
 mod secrets;
 mod serve;
 mod served;
+mod session_names;
 mod sessions;
 mod setup;
 mod show;
