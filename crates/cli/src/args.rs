@@ -1,5 +1,7 @@
 //! The definition of the command line with its help. `commands/` implements the commands.
 
+mod help;
+
 use std::process::ExitCode;
 
 use clap::error::ContextValue;
@@ -32,8 +34,9 @@ pub(crate) struct AnswerArgs {
     pub(crate) markdown: Option<MarkdownMode>,
 }
 
-/// The commands of `limulus`.
+/// The commands of `limulus`; `help` has their groups and examples.
 #[derive(Debug, Subcommand)]
+#[command(help_template = help::template(), mut_subcommands = help::with_examples)]
 pub(crate) enum Command {
     /// Send a message to an agent and follow its run to the end
     Agent(commands::agent::AgentArgs),
@@ -77,7 +80,7 @@ pub(crate) enum Command {
     Budget(commands::budget::BudgetArgs),
     /// Show what the runs of this home have used, by model, session or day
     Usage(commands::usage::UsageArgs),
-    /// Show, check, locate and create the configuration
+    /// Show, check, locate, create and change the configuration
     Config(commands::config::ConfigArgs),
     /// Print what follows each class of failure: the failover table that the runtime obeys
     Failover(commands::failover::FailoverArgs),

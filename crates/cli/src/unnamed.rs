@@ -17,27 +17,82 @@ use crate::error::{CliError, Exit};
 /// The place of a session in the arguments of a command, and the folder that they name.
 pub(crate) struct SessionArgument<'a> {
     /// None if the command line names no session.
-    pub(crate) key: &'a mut Option<String>,
+    key: &'a mut Option<String>,
     /// `--workspace`.
-    pub(crate) workspace: Option<&'a str>,
+    workspace: Option<&'a str>,
+    /// The place of a run, in which a session may stand as well.
+    run: Option<&'a mut Option<String>>,
+    without: Without,
+}
+
+/// What a command means that names no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Without {
+    /// That of the folder.
+    OfFolder,
+    /// All of them.
+    All,
 }
 
 impl<'a> SessionArgument<'a> {
     /// That of a command which takes no folder.
     pub(crate) fn of(key: &'a mut Option<String>) -> Self {
-        Self { key, workspace: None }
+        Self { key, workspace: None, run: None, without: Without::OfFolder }
+    }
+
+    /// That of a command which works in this folder.
+    fn in_folder(self, workspace: Option<&'a str>) -> Self {
+        Self { workspace, ..self }
+    }
+
+    /// That of a command which may name a run in its place.
+    pub(crate) fn or_run(self, run: &'a mut Option<String>) -> Self {
+        Self { run: Some(run), ..self }
+    }
+
+    /// That of a command which means all sessions where it names none.
+    pub(crate) fn or_all(self) -> Self {
+        Self { without: Without::All, ..self }
     }
 }
 
-/// Fills in the session of a command that names none, which is returned, and the name of one that is named by its title.
+/// Fills in the session of a command that names none, which is returned, and the name of one that is named by its title, or in
+/// the place of a run.
 pub(crate) fn fill_in(command: &mut Command, globals: &Globals) -> Option<String> {
-    let SessionArgument { key, workspace } = argument(command)?;
-    let unnamed = key.is_none().then(|| default_session(globals, workspace));
-    *key = match key.take() {
-        Some(text) => Some(named(text, globals)),
-        None => unnamed.clone(),
-    };
-    unnamed
+    let SessionArgument { key, workspace, run, without } = argument(command)?;
+    if let Some(run) = run
+        && let Some(text) = run.take()
+    {
+        *key = session_in_place_of_run(&text, globals);
+        if key.is_none() {
+            *run = Some(text);
+        }
+        return None;
+    }
+    match key.take() {
+        Some(text) => *key = Some(named(text, globals)),
+        None if without == Without::All => {}
+        None => {
+            *key = Some(default_session(globals, workspace));
+            return key.clone();
+        }
+    }
+    None
+}
+
+/// The session of this name or title, unless the text may be the id of a run.
+fn session_in_place_of_run(text: &str, globals: &Globals) -> Option<String> {
+    if text.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
+        return None;
+    }
+    match SessionKey::parse(Some(text)) {
+        Ok(key) => {
+            let key = key.to_string();
+            let reader = Reader::open(&globals.home).ok()?;
+            reader.session(&key).ok().flatten().map(|row| row.key)
+        }
+        Err(_) => only_with_title(text, globals),
+    }
 }
 
 /// The error of a command that named no session, if that of its folder, which was filled in, has not begun: nobody has typed
@@ -60,7 +115,7 @@ pub(crate) fn explained(error: CliError, key: &str, home: &Path) -> CliError {
 
 /// The name of a session that somebody named: of the only one with this title, if the text cannot be a name because it has
 /// blanks.
-pub(crate) fn named(text: String, globals: &Globals) -> String {
+fn named(text: String, globals: &Globals) -> String {
     if SessionKey::parse(Some(&text)).is_ok() {
         return text;
     }
@@ -79,42 +134,38 @@ fn only_with_title(text: &str, globals: &Globals) -> Option<String> {
     rows.next().is_none().then_some(first.key)
 }
 
-/// Where a command has its session; none if it needs none, as when it names a run.
+/// Where a command has its session; none if it needs none.
 fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
-    match command {
+    Some(match command {
         Command::Agent(args) => {
-            Some(SessionArgument { key: &mut args.conversation.session, workspace: args.writer.workspace.as_deref() })
+            SessionArgument::of(&mut args.conversation.session).in_folder(args.writer.workspace.as_deref())
         }
-        Command::Send(args) => {
-            Some(SessionArgument { key: &mut args.session, workspace: args.writer.workspace.as_deref() })
-        }
+        Command::Send(args) => SessionArgument::of(&mut args.session).in_folder(args.writer.workspace.as_deref()),
         Command::Undo(args) | Command::Redo(args) => {
-            let workspace = args.writer.workspace.as_deref();
-            args.run.is_none().then_some(SessionArgument { key: &mut args.session, workspace })
+            SessionArgument::of(&mut args.session).or_run(&mut args.run).in_folder(args.writer.workspace.as_deref())
         }
-        Command::Diff(args) if args.run.is_none() => Some(SessionArgument::of(&mut args.session)),
-        Command::Audit(args) => Some(SessionArgument::of(&mut args.key)),
-        Command::Sessions(args) => SessionsArgs::session(args),
+        Command::Diff(args) => SessionArgument::of(&mut args.session).or_run(&mut args.run),
+        Command::Audit(args) => args.choice.session(),
+        Command::Sessions(args) => return SessionsArgs::session(args),
         Command::Runs(args) => RunsArgs::session(args),
-        Command::Budget(args) => Some(BudgetArgs::session(args)),
-        Command::Diff(_)
-        | Command::Queue(_)
-        | Command::Resume(_)
-        | Command::Serve(_)
+        Command::Budget(args) => BudgetArgs::session(args),
+        Command::Queue(args) => return args.session(),
+        Command::Resume(args) => args.choice.session(),
+        Command::Events(args) => args.choice.session(),
+        Command::Usage(args) => args.choice.session(),
+        Command::Serve(_)
         | Command::Status(_)
         | Command::Agents(_)
         | Command::Receipt(_)
-        | Command::Events(_)
         | Command::Doctor(_)
         | Command::Setup(_)
         | Command::Models(_)
         | Command::Profiles(_)
-        | Command::Usage(_)
         | Command::Config(_)
         | Command::Failover(_)
         | Command::Graph(_)
         | Command::Completions(_)
         | Command::Man(_)
-        | Command::Demo(_) => None,
-    }
+        | Command::Demo(_) => return None,
+    })
 }

@@ -79,6 +79,12 @@ pub enum ConfigError {
     },
     #[error("{origin}: unknown key `{key}`")]
     UnknownKey { origin: ValueOrigin, key: String, nearest: String },
+    /// A key of a command line that is not declared.
+    #[error("there is no key `{key}`")]
+    NoSuchKey { key: String, nearest: String },
+    /// A value of a command line that its key does not take; secrets masked.
+    #[error("`{key}` cannot be {found}")]
+    Unfit { key: String, found: String, expected: String },
     #[error("unknown variable {name}")]
     UnknownVariable { name: String, nearest: String },
     /// A key of a provider where a name belongs.
@@ -177,13 +183,13 @@ impl ConfigError {
         match self {
             Self::Unreadable { .. } => "make it readable, or set LIMULUS_HOME to another folder".to_owned(),
             Self::Syntax { .. } => "fix that line; https://toml.io shows the format".to_owned(),
-            Self::UnknownKey { nearest, .. } => format!("the nearest known key is `{nearest}`"),
+            Self::UnknownKey { nearest, .. } | Self::NoSuchKey { nearest, .. } => format!("the nearest known key is `{nearest}`"),
             Self::KeyAsName { .. } => {
                 "give it a name; the key belongs under [[providers.NAME.profiles]] as key = \"env:NAME\" or \"file:PATH\""
                     .to_owned()
             }
             Self::UnknownVariable { nearest, .. } => format!("the nearest known one is {nearest}"),
-            Self::Value { expected, .. } => format!("it takes {expected}"),
+            Self::Value { expected, .. } | Self::Unfit { expected, .. } => format!("it takes {expected}"),
             Self::Missing { expected, .. } => format!("add it to config.toml: it takes {expected}"),
             Self::Misplaced { kind, .. } => {
                 let other = if *kind == "key" { "oauth" } else { "key" };

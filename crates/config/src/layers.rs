@@ -55,8 +55,13 @@ impl Source<'_> {
 impl Layers {
     /// Reads every layer: the defaults, the file if it exists, the variables.
     pub(super) fn read(file: &Path, environment: &Environment) -> Self {
+        Self::of(read_config(file), file, environment)
+    }
+
+    /// The layers if the file had this text.
+    pub(super) fn of(text: io::Result<String>, file: &Path, environment: &Environment) -> Self {
         let mut layers = Self { values: DEFAULTS.clone(), ..Self::default() };
-        match read_config(file) {
+        match text {
             Ok(text) => layers.put_text(&text, file),
             // If the home cannot be created, opening the journal reports it.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}

@@ -19,6 +19,7 @@ mod error;
 mod figures;
 mod files;
 mod globals;
+mod key_path;
 mod key_status;
 mod kind;
 mod layers;
@@ -55,6 +56,7 @@ pub use error::ConfigError;
 pub use figures::Figures;
 pub use files::{make_private, read_config};
 pub use globals::Globals;
+pub use key_path::{KeyPath, KeyValue};
 pub use key_status::KeyStatus;
 pub use project::default_session;
 pub use reference::template;
@@ -109,6 +111,15 @@ impl Config {
     fn read(home: &Path, environment: &Environment, flags: FlagValues) -> (Self, Layers, Vec<ConfigError>) {
         let stamp = Stamp::of(&home.join(FILE));
         let layers = Layers::read(&home.join(FILE), environment);
+        Self::assemble(home, environment, flags, (stamp, layers))
+    }
+
+    fn assemble(
+        home: &Path,
+        environment: &Environment,
+        flags: FlagValues,
+        (stamp, layers): (Option<Stamp>, Layers),
+    ) -> (Self, Layers, Vec<ConfigError>) {
         let whole = toml::Value::Table(layers.table());
         let values: Values = whole.try_into().expect("every value was checked against the table of keys");
         let mut wrong = layers.wrong().to_vec();

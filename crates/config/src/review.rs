@@ -44,7 +44,16 @@ pub struct Review {
 impl Config {
     /// Reads every layer and checks all values.
     pub fn review(home: &Path, environment: &Environment, flags: FlagValues) -> Review {
-        let (config, layers, mut errors) = Self::read(home, environment, flags);
+        Self::review_of(home, Self::read(home, environment, flags))
+    }
+
+    /// Checks all values as they would be if the file had this text.
+    pub fn review_text(home: &Path, environment: &Environment, text: &str) -> Review {
+        let layers = Layers::of(Ok(text.to_owned()), &home.join(FILE), environment);
+        Self::review_of(home, Self::assemble(home, environment, FlagValues::default(), (None, layers)))
+    }
+
+    fn review_of(home: &Path, (config, layers, mut errors): (Self, Layers, Vec<ConfigError>)) -> Review {
         let models = config.models_of_agents();
         for (agent, model) in &models {
             let error = config.candidate(model, &config.values.agents[agent], None).err();

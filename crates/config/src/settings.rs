@@ -140,13 +140,17 @@ pub(super) enum Entry {
 
 /// Looks up a path. `*` of a declaration matches any name.
 pub(super) fn at(path: &[String]) -> Entry {
-    let fits = |pattern: &[&str]| pattern.iter().zip(path).all(|(known, part)| *known == "*" || known == part);
-    let mut under = all().filter(|setting| setting.path.len() >= path.len() && fits(setting.path));
-    match under.next() {
+    match under(path).next() {
         Some(setting) if setting.path.len() == path.len() => Entry::Key(setting.kind),
         Some(_) => Entry::Table,
         None => Entry::Unknown,
     }
+}
+
+/// The settings at or under a path, in the order of the documentation.
+pub(super) fn under(path: &[String]) -> impl Iterator<Item = &'static Setting> {
+    let fits = move |pattern: &[&str]| pattern.iter().zip(path).all(|(known, part)| *known == "*" || known == part);
+    all().filter(move |setting| setting.path.len() >= path.len() && fits(setting.path))
 }
 
 /// The path with an example of a name for each `*`.

@@ -7,7 +7,7 @@ use clap::Args;
 use config::Globals;
 use engine::RunId;
 use journal::Reader;
-use protocol::method::{AbortParams, RunParams, RunsAbort};
+use protocol::method::{AbortParams, RunsAbort};
 use protocol::{Client, ClientError};
 use views::{count, lookup};
 
@@ -15,15 +15,13 @@ use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, failed};
+use crate::show::choice::RunChoice;
 
 /// End a run: keep the text so far, and end its commands with all of their processes.
 #[derive(Debug, Args)]
 pub(crate) struct AbortArgs {
-    /// The run's id, or a unique prefix of it
-    pub(super) run: Option<String>,
-    /// End the active, else last, run of this session [default: that of this folder]
-    #[arg(long, value_name = "KEY")]
-    pub(super) session: Option<String>,
+    #[command(flatten)]
+    pub(super) choice: RunChoice,
     /// Cancel everything that waits in its session as well [default: it continues when the run has ended]
     #[arg(long)]
     clear: bool,
@@ -35,7 +33,7 @@ pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliErr
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let (run, key) = {
         let reader = Reader::open(&globals.home)?;
-        let found = lookup::run_to_end(&reader, &RunParams { run: args.run, session: args.session })?;
+        let found = lookup::run_to_end(&reader, &args.choice.into())?;
         (found.run, found.session.key)
     };
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;

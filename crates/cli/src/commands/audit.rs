@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
 use crate::show::audit::{heading, lay_out};
+use crate::show::choice::SessionChoice;
 use crate::show::human::{Page, Zone};
 use crate::show::{json, json_line, print};
 
@@ -18,8 +19,8 @@ use crate::show::{json, json_line, print};
 #[derive(Debug, Args)]
 #[command(after_help = "A damaged entry is shown in its place; the exit code is then 65.")]
 pub(crate) struct AuditArgs {
-    /// NAME, or agent:AGENT:NAME [default: that of this folder]
-    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) choice: SessionChoice,
     /// Verify it: recompute payload hashes, chains and bodies, replay the entries, and compare
     #[arg(long)]
     verify: bool,
@@ -38,7 +39,7 @@ pub(crate) struct AuditArgs {
 }
 
 pub(crate) fn run(args: AuditArgs, globals: &Globals) -> Result<(), CliError> {
-    let AuditArgs { key: session_key, verify, json: as_json, from, branch, state } = args;
+    let AuditArgs { choice: SessionChoice { key: session_key, .. }, verify, json: as_json, from, branch, state } = args;
     let branch = branch.map(|branch| branch.to_string());
     if let Some(at) = state {
         return print(&json(&ask::<SessionsState>(globals, StateParams { session_key, branch, at })?));

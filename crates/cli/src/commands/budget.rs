@@ -18,6 +18,7 @@ use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
 use crate::reading::ask;
+use crate::show::choice::SessionChoice;
 use crate::show::human::{Page, columns, dollars};
 use crate::show::{json, print};
 use crate::unnamed::SessionArgument;
@@ -33,8 +34,8 @@ pub(crate) struct BudgetArgs {
 enum BudgetCommand {
     /// Show what a session and its run have used, what is reserved and free, and their limits
     Show {
-        /// NAME, or agent:AGENT:NAME [default: that of this folder]
-        key: Option<String>,
+        #[command(flatten)]
+        choice: SessionChoice,
         /// Print a JSON object
         #[arg(long)]
         json: bool,
@@ -46,8 +47,8 @@ enum BudgetCommand {
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "they are flags of the command line, of which one is given at most")]
 struct SetArgs {
-    /// NAME, or agent:AGENT:NAME [default: that of this folder]
-    key: Option<String>,
+    #[command(flatten)]
+    choice: SessionChoice,
     /// Limit the unfinished run, instead of all runs of the session together
     #[arg(long)]
     run: bool,
@@ -103,8 +104,8 @@ impl BudgetArgs {
     /// Where it has its session.
     pub(crate) fn session(&mut self) -> SessionArgument<'_> {
         match &mut self.command {
-            BudgetCommand::Show { key, .. } => SessionArgument::of(key),
-            BudgetCommand::Set(args) => SessionArgument::of(&mut args.key),
+            BudgetCommand::Show { choice, .. } => choice.session(),
+            BudgetCommand::Set(args) => args.choice.session(),
         }
     }
 
@@ -115,7 +116,7 @@ impl BudgetArgs {
 }
 
 pub(crate) fn read(args: BudgetArgs, globals: &Globals) -> Result<(), CliError> {
-    let BudgetCommand::Show { key, json: as_json } = args.command else {
+    let BudgetCommand::Show { choice: SessionChoice { key, .. }, json: as_json } = args.command else {
         return Err(CliError::bug("`budget` was taken for a command that reads"));
     };
     let story = ask::<BudgetShow>(globals, BudgetShowParams { session_key: key })?;
@@ -179,7 +180,7 @@ impl SetArgs {
         let lifted = |(of, amount): &(Resource, Option<Amount>)| matches!(amount, Some(Amount(None))).then_some(*of);
         let some = |amount: Option<Amount>| amount.and_then(|amount| amount.0);
         Ok(BudgetSetParams {
-            session_key: self.key.clone(),
+            session_key: self.choice.key.clone(),
             run: self.run,
             agent: self.agent,
             day: self.day,

@@ -18,7 +18,7 @@ use crate::show::{json, print};
 /// Erase old texts and outputs that no session needs; without --enforce, only count them.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "It keeps the conversations of sessions that were not ended, what lists show, settings, prompts,\n\
+    after_help = "It keeps the conversations of sessions that were not ended, what lists show, settings, prompts, \
                         and every entry of the audit log. If retention.keep_days is set, `limulus serve` does the \
                         same once a day."
 )]

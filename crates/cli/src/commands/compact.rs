@@ -14,13 +14,14 @@ use super::resume;
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::CliError;
+use crate::show::choice::SessionChoice;
 use crate::show::{json, json_line, print};
 
 /// Compact the history of a session: a summary replaces all but its newest part; the journal keeps the original
 #[derive(Debug, Args)]
 pub(crate) struct CompactArgs {
-    /// NAME, or agent:AGENT:NAME [default: that of this folder]
-    pub(super) key: Option<String>,
+    #[command(flatten)]
+    pub(super) choice: SessionChoice,
     /// Keep this above all in the summary
     #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
     focus: Option<String>,
@@ -33,7 +34,7 @@ pub(crate) struct CompactArgs {
 
 pub(crate) async fn run(args: CompactArgs, globals: &Globals) -> Result<(), CliError> {
     // Do not create a session only to compact it.
-    let key = lookup::session(&Reader::open(&globals.home)?, args.key.as_deref())?.key;
+    let key = lookup::session(&Reader::open(&globals.home)?, args.choice.key.as_deref())?.key;
     if args.undo {
         let params = UncompactParams { session_key: Some(key) };
         let asked = async |client: &Client| client.call::<SessionsUncompact>(params.clone()).await;

@@ -1,6 +1,10 @@
-//! `limulus config`: shows, checks, locates and creates the configuration.
+//! `limulus config`: shows, checks, locates, creates and changes the configuration.
 
+mod edit;
+mod file;
 mod init;
+mod set;
+mod text;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,7 +17,7 @@ use crate::error::CliError;
 use crate::show::human::{columns, count, printable};
 use crate::show::{json, print};
 
-/// Show, check, locate and create the configuration.
+/// Show, check, locate, create and change the configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
@@ -27,9 +31,45 @@ enum ConfigCommand {
         /// Print where each value comes from: defaults, file, variable or flag
         #[arg(long)]
         origin: bool,
+        /// Print only what differs from the defaults
+        #[arg(long)]
+        changed: bool,
         /// Assume `agent --workspace DIR`
         #[arg(long, value_name = "DIR")]
         workspace: Option<String>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the value in force of a key, or of each key of a table
+    Get {
+        /// The key as in the file, such as tools.exec.policy
+        key: String,
+        /// Print one JSON object; of a table a list of them
+        #[arg(long)]
+        json: bool,
+    },
+    /// Set a key in the file; everything else in it stays, comments too
+    Set {
+        /// The key as in the file, such as tools.exec.policy
+        key: String,
+        /// Its value; a list or a table in TOML, such as `{ timeout_s = 60 }`
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a key, or all keys of a table, out of the file
+    Unset {
+        /// The key as in the file, such as tools.exec.policy
+        key: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Open the file in $VISUAL or $EDITOR, and check it afterwards
+    Edit {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -65,15 +105,20 @@ enum ConfigCommand {
 
 pub(crate) fn run(args: ConfigArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
-        ConfigCommand::Show { origin, workspace, json } => {
-            let effective = Config::effective(
+        ConfigCommand::Show { origin, changed, workspace, json } => {
+            let mut effective = Config::effective(
                 &globals.home,
                 &globals.environment,
                 FlagValues { workspace, ..FlagValues::default() },
             )?;
+            effective.settings.retain(|setting| !changed || setting.layer != "defaults");
             let shown = Shown::of(effective, globals);
             print(&if json { self::json(&shown) } else { lay_out(&shown, origin) })
         }
+        ConfigCommand::Get { key, json } => set::get(globals, &key, json),
+        ConfigCommand::Set { key, value, json } => set::set(globals, &key, &value, json),
+        ConfigCommand::Unset { key, json } => set::unset(globals, &key, json),
+        ConfigCommand::Edit { json } => edit::run(globals, json),
         ConfigCommand::Check { json } => check(globals, json),
         ConfigCommand::Path { json } => {
             let place = ConfigFile::of(globals);
@@ -166,17 +211,20 @@ fn check(globals: &Globals, as_json: bool) -> Result<(), CliError> {
 }
 
 fn lay_out_check(checked: &Checked, set: usize) -> String {
-    let mut text = String::new();
-    for (mark, remarks) in [('✗', &checked.errors), ('!', &checked.warnings)] {
-        for Remark { what, hint } in remarks {
-            let _ = writeln!(text, "{mark} {}\n  hint: {}", printable(what), printable(hint));
-        }
-    }
+    let mut text = remarks(&checked.errors, &checked.warnings);
     if checked.errors.is_empty() {
         let file = if checked.place.exists { "" } else { " (it is not there)" };
         let _ = writeln!(text, "✓ {}{file} and the variables can be used: {}", checked.place.file, set_keys(set));
     }
     text
+}
+
+/// Errors and warnings, each with its hint.
+fn remarks(errors: &[Remark], warnings: &[Remark]) -> String {
+    let marked = errors.iter().map(|error| ('✗', error)).chain(warnings.iter().map(|warning| ('!', warning)));
+    let lines = marked
+        .map(|(mark, Remark { what, hint })| format!("{mark} {}\n  hint: {}\n", printable(what), printable(hint)));
+    lines.collect()
 }
 
 fn set_keys(set: usize) -> String {

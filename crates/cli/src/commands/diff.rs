@@ -18,7 +18,8 @@ use crate::show::{json, print};
 /// Show what a run, or the last runs of a session, changed in files
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The run's id, or a unique prefix of it [default: the last run of the session that changed files]
+    /// The run's id, or a unique prefix of it; or a session, for its last run that changed files
+    #[arg(value_name = "RUN|KEY")]
     pub(crate) run: Option<String>,
     /// The session whose runs are meant: NAME, or agent:AGENT:NAME [default: that of this folder]
     #[arg(long, value_name = "KEY", conflicts_with = "run")]

@@ -14,12 +14,13 @@ use super::follower::{End, Follower};
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit};
+use crate::show::choice::SessionName;
 
 /// End a session permanently: its run, its queue, its background processes; the conversation stays readable.
 #[derive(Debug, Args)]
 pub(crate) struct EndArgs {
-    /// NAME, or agent:AGENT:NAME
-    key: String,
+    #[command(flatten)]
+    pub(super) name: SessionName,
     #[command(flatten)]
     writer: WriterArgs,
 }
@@ -28,7 +29,7 @@ pub(crate) async fn run(args: EndArgs, globals: &Globals) -> Result<(), CliError
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     // Do not create a session only to end it.
     let reader = Reader::open(&globals.home)?;
-    let row = lookup::session(&reader, Some(&args.key))?;
+    let row = lookup::session(&reader, Some(args.name.key()))?;
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
     let ended = end(&mut follower, &reader, &row.key).await;
     let closed = follower.close(End::of(&ended)).await;

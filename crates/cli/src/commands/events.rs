@@ -14,6 +14,7 @@ use super::follower::quit_on_signals;
 use super::stream::{DrawnStream, Followed};
 use crate::error::{CliError, failed};
 use crate::render::{Screen, Style};
+use crate::show::choice::SessionFilter;
 
 /// Poll interval while no owner responds.
 const LOOK: Duration = Duration::from_millis(200);
@@ -28,9 +29,8 @@ pub(crate) struct EventsArgs {
     /// Follow new events; a session starts at its beginning or at --from, the home starts now
     #[arg(long)]
     follow: bool,
-    /// Print only this session: NAME, or agent:AGENT:NAME [default: all, in the order in which they were recorded]
-    #[arg(long, value_name = "KEY")]
-    session: Option<String>,
+    #[command(flatten)]
+    pub(crate) choice: SessionFilter,
     /// Start after this cursor
     #[arg(long, value_name = "CURSOR")]
     from: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct EventsArgs {
 
 pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliError> {
     let reader = Reader::open(&globals.home)?;
-    let key = args.session.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
+    let key = args.choice.key.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
     let whole = args.whole || key.is_some() || !args.follow;
     let target = key.map_or(StreamTarget::Home, |key| StreamTarget::Session(key.to_string()));
     let mut stream = DrawnStream::new(target, reader, whole, args.from, Screen::new(Style::Json, 1));

@@ -15,8 +15,6 @@ use crate::show::{json, print};
 
 /// Print the manual pages.
 #[derive(Debug, Args)]
-#[command(after_help = "Read one with `limulus man | man -l -`. \
-    Install all: limulus man --dir ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
     /// Write the pages of all commands into this folder, instead of printing the first
     #[arg(long, value_name = "DIR")]

@@ -16,8 +16,10 @@ use super::follower::change;
 use crate::args::WriterArgs;
 use crate::error::CliError;
 use crate::reading::ask;
+use crate::show::choice::{SessionFilter, SessionName};
 use crate::show::human::{Page, Zone, columns, count, excerpt};
 use crate::show::{json, print};
+use crate::unnamed::SessionArgument;
 
 /// List and cancel waiting messages, show what becomes of a message, set the queue mode of a session.
 #[derive(Debug, Args)]
@@ -37,9 +39,8 @@ pub(crate) struct QueueArgs {
 enum QueueCommand {
     /// List the messages that wait, in order
     List {
-        /// List only those of this session
-        #[arg(long, value_name = "KEY")]
-        session: Option<String>,
+        #[command(flatten)]
+        choice: SessionFilter,
         /// Print a JSON array
         #[arg(long)]
         json: bool,
@@ -53,24 +54,45 @@ enum QueueCommand {
     },
     /// Cancel everything that waits in a session
     Clear {
-        /// NAME, or agent:AGENT:NAME
-        key: String,
+        #[command(flatten)]
+        name: SessionName,
         #[command(flatten)]
         writer: WriterArgs,
     },
     /// Set the default queue mode of a session
+    #[command(allow_missing_positional = true)]
     Mode {
-        /// NAME, or agent:AGENT:NAME
-        key: String,
+        /// The session: NAME, or agent:AGENT:NAME
+        #[arg(required_unless_present = "session")]
+        key: Option<String>,
         /// steer, followup, collect, steer_backlog or interrupt; `default` = as configured
         #[arg(value_parser = session_mode)]
         mode: SessionMode,
+        /// The same as KEY
+        #[arg(long, value_name = "KEY", conflicts_with = "key")]
+        session: Option<String>,
         /// What an interrupt does with the unfinished run: replace or suspend; `default` resets it with the mode
         #[arg(long, value_name = "HOW", value_parser = interrupt)]
         interrupt: Option<Interrupt>,
         #[command(flatten)]
         writer: WriterArgs,
     },
+}
+
+impl QueueArgs {
+    /// Where it has its session; none if it needs none.
+    pub(crate) fn session(&mut self) -> Option<SessionArgument<'_>> {
+        match self.command.as_mut()? {
+            QueueCommand::List { choice, .. } => Some(choice.session()),
+            QueueCommand::Clear { name, .. } => Some(name.session()),
+            QueueCommand::Mode { key, session, .. } => {
+                let given = key.take().or(session.take());
+                *key = given;
+                Some(SessionArgument::of(key))
+            }
+            QueueCommand::Cancel { .. } => None,
+        }
+    }
 }
 
 /// The mode of a session; None = as configured.
@@ -122,7 +144,7 @@ impl QueueArgs {
 
 pub(crate) fn read(args: QueueArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
-        Some(QueueCommand::List { session, json }) => list(globals, session, json),
+        Some(QueueCommand::List { choice, json }) => list(globals, choice.key, json),
         None if args.table => print(&if args.json { table_json() } else { table() }),
         _ => list(globals, None, args.json),
     }
@@ -136,13 +158,14 @@ pub(crate) async fn write(args: QueueArgs, globals: &Globals) -> Result<(), CliE
                 change(globals, &writer, async |client| client.call::<QueueCancel>(params.clone()).await).await?;
             print(&if writer.json { json(&cancelled) } else { lay_out_cancelled(&cancelled) })
         }
-        Some(QueueCommand::Clear { key, writer }) => {
-            let params = QueueClearParams { session_key: key };
+        Some(QueueCommand::Clear { name, writer }) => {
+            let params = QueueClearParams { session_key: name.key().to_owned() };
             let cancelled =
                 change(globals, &writer, async |client| client.call::<QueueClear>(params.clone()).await).await?;
             print(&if writer.json { json(&cancelled) } else { lay_out_cancelled(&cancelled) })
         }
-        Some(QueueCommand::Mode { key, mode: SessionMode(mode), interrupt, writer }) => {
+        Some(QueueCommand::Mode { key, session, mode: SessionMode(mode), interrupt, writer }) => {
+            let key = key.or(session).expect("the command line has one of both");
             let params = QueueModeParams { session_key: key, mode, interrupt };
             let set = change(globals, &writer, async |client| {
                 client.call::<protocol::method::QueueMode>(params.clone()).await

@@ -26,15 +26,16 @@ use crate::error::{CliError, Exit, failed};
 use crate::output::say;
 use crate::prompt;
 use crate::render::{Screen, set_markdown};
+use crate::show::choice::SessionFilter;
 use crate::show::human::{Zone, now, session_name};
 
 /// Resume unfinished runs: of one session, or of all.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// The session: NAME, or agent:AGENT:NAME [default: all with unfinished work]
-    key: Option<String>,
+    #[command(flatten)]
+    pub(crate) choice: SessionFilter,
     /// Repair a session that needs a human, and resume its run
-    #[arg(long, requires = "key")]
+    #[arg(long, requires = "SessionFilter")]
     force: bool,
     /// Show the output of every call, as display.verbose does
     #[arg(short, long)]
@@ -47,7 +48,7 @@ pub(crate) struct ResumeArgs {
 
 pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliError> {
     set_markdown(args.answers.markdown);
-    let key = args.key.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
+    let key = args.choice.key.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     // Do not create a home only to resume nothing.
     let reader = match Reader::open(&globals.home) {
@@ -71,8 +72,8 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     if background::has_unrecorded(&globals.home) {
         record(&mut follower).await?;
     }
-    let is_all = args.key.is_none();
-    let params = ResumeParams { session_key: args.key, force: args.force };
+    let is_all = args.choice.key.is_none();
+    let params = ResumeParams { session_key: args.choice.key, force: args.force };
     let taken = resume(&mut follower, &reader, &rows, params, begin).await;
     let closed = follower.close(End::of(&taken)).await;
     taken.and(closed)?;

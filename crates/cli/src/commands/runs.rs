@@ -17,7 +17,7 @@ use super::watch::WatchArgs;
 use crate::args::PageArgs;
 use crate::error::CliError;
 use crate::reading::ask;
-use crate::show::choice::RunChoice;
+use crate::show::choice::{RunChoice, SessionFilter};
 use crate::show::human::{Page, Zone, columns, count, duration, excerpt, printable, printable_line, resources, tokens};
 use crate::show::trace::lay_out as lay_out_trace;
 use crate::show::{json, json_line, print};
@@ -42,19 +42,20 @@ pub(crate) enum Following {
 }
 
 impl RunsArgs {
-    /// Where it has its session; none if it needs none.
-    pub(crate) fn session(&mut self) -> Option<SessionArgument<'_>> {
+    /// Where it has its session.
+    pub(crate) fn session(&mut self) -> SessionArgument<'_> {
         match &mut self.command {
             RunsCommand::Show { choice, .. }
             | RunsCommand::Trace { choice, .. }
             | RunsCommand::Explain { choice, .. } => choice.session(),
+            RunsCommand::List { choice, .. } => choice.session(),
             RunsCommand::Pause(args) => args.choice.session(),
             RunsCommand::Resume(args) => args.choice.session(),
             RunsCommand::Break(args) => args.choice.session(),
             RunsCommand::Watch(args) => args.choice.session(),
             RunsCommand::Wait(args) => args.choice.session(),
-            RunsCommand::Abort(args) if args.run.is_none() => Some(SessionArgument::of(&mut args.session)),
-            RunsCommand::List { .. } | RunsCommand::Steer(_) | RunsCommand::Abort(_) => None,
+            RunsCommand::Abort(args) => args.choice.session(),
+            RunsCommand::Steer(args) => args.session(),
         }
     }
 
@@ -78,9 +79,8 @@ impl RunsArgs {
 enum RunsCommand {
     /// List runs, of one session or of all
     List {
-        /// The session: NAME, or agent:AGENT:NAME [default: all]
-        #[arg(long, value_name = "KEY")]
-        session: Option<String>,
+        #[command(flatten)]
+        choice: SessionFilter,
         #[command(flatten)]
         page: PageArgs,
         /// Print a JSON array
@@ -131,7 +131,7 @@ enum RunsCommand {
 pub(crate) fn run(args: RunsArgs, globals: &Globals) -> Result<(), CliError> {
     let zone = Zone::local();
     print(&match args.command {
-        RunsCommand::List { session, page, json: as_json } => {
+        RunsCommand::List { choice: SessionFilter { key: session, .. }, page, json: as_json } => {
             let of = session.as_ref().map(|key| format!(" --session {key}")).unwrap_or_default();
             let params = RunsListParams { session_key: session, limit: page.limit(), after: page.after.clone() };
             let RunsListed { runs, next } = ask::<RunsList>(globals, params)?;

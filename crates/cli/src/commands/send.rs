@@ -22,12 +22,13 @@ use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
 use crate::show::human::Page;
 use crate::show::{json, print};
+use crate::unnamed::SessionArgument;
 
 /// Send a message to a session and return at once; its mode decides what happens to an unfinished run.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Modes: steer = into the unfinished run, at its next boundary; followup = after it; collect = gathered with others\n\
-into one followup; steer_backlog = both; interrupt = in place of it. `limulus queue --table` prints what becomes of a\n\
+    after_help = "Modes: steer = into the unfinished run, at its next boundary; followup = after it; collect = gathered with others \
+into one followup; steer_backlog = both; interrupt = in place of it. `limulus queue --table` prints what becomes of a \
 message in every state, `limulus receipt ID` what became of this one."
 )]
 pub(crate) struct SendArgs {
@@ -56,12 +57,14 @@ pub(crate) struct SendArgs {
 /// Deliver a message to an unfinished run at its next boundary
 #[derive(Debug, Args)]
 pub(crate) struct SteerArgs {
-    /// The run's id, or a unique prefix of it, and the text; with --session the text alone
-    #[arg(value_names = ["RUN", "TEXT"], num_args = 1..=2, required = true)]
+    /// The run's id, or a unique prefix of it, or its session, and the text; or the text alone
+    #[arg(value_names = ["RUN|KEY", "TEXT"], num_args = 1..=2, required = true)]
     words: Vec<String>,
-    /// Choose the active run of this session: NAME, or agent:AGENT:NAME
+    /// Choose the active run of this session: NAME, or agent:AGENT:NAME [default: that of this folder]
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
+    #[arg(skip)]
+    run: Option<String>,
     /// Give the message a key of your own: the same key is the same message, also after a crash
     #[arg(long, value_name = "K")]
     key: Option<String>,
@@ -69,18 +72,29 @@ pub(crate) struct SteerArgs {
     writer: WriterArgs,
 }
 
+impl SteerArgs {
+    /// Where it has its session.
+    pub(crate) fn session(&mut self) -> SessionArgument<'_> {
+        if self.session.is_none() && self.words.len() == 2 {
+            self.run = Some(self.words.remove(0));
+        }
+        SessionArgument::of(&mut self.session).or_run(&mut self.run)
+    }
+}
+
 /// Sends a message to an unfinished run. An ended run is refused, because the message would start another run.
 pub(crate) async fn steer(args: SteerArgs, globals: &Globals) -> Result<(), CliError> {
-    let SteerArgs { words, session, key, writer } = args;
-    let (wanted, text) = match (<[String; 2]>::try_from(words), &session) {
-        (Ok([run, text]), None) => (Some(run), text),
-        (Err(mut words), Some(_)) if words.len() == 1 => (None, words.remove(0)),
-        _ => {
-            let what = "these arguments name no run and text".to_owned();
-            return Err(CliError::Usage { what, hint: "give RUN and TEXT, or `--session KEY` and TEXT".to_owned() });
-        }
+    let SteerArgs { words, session, run: wanted, key, writer } = args;
+    let Ok([text]) = <[String; 1]>::try_from(words) else {
+        let what = "these arguments name a run twice".to_owned();
+        return Err(CliError::Usage { what, hint: "give RUN and TEXT, or `--session KEY` and TEXT".to_owned() });
     };
-    let found = lookup::run(&Reader::open(&globals.home)?, &RunParams { run: wanted, session })?;
+    let reader = Reader::open(&globals.home)?;
+    if wanted.is_none() && lookup::run(&reader, &RunParams { run: Some(text.clone()), session: None }).is_ok() {
+        let what = format!("`{text}` is a run, and there is no text for it");
+        return Err(CliError::Usage { what, hint: format!("`limulus runs steer {text} TEXT` sends it one") });
+    }
+    let found = lookup::run(&reader, &RunParams { run: wanted, session })?;
     if found.session.run != Some(found.run) {
         return Err(CliError::Refused {
             exit: Exit::Refused,

@@ -30,10 +30,9 @@ use crate::{idle, retention, search_index};
 /// Own the home without a terminal: resume unfinished runs, serve clients on its socket.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "SIGTERM or Ctrl-C stops it in order: streaming answers may finish within serve.drain_s, commands\n\
+    after_help = "SIGTERM or Ctrl-C stops it in order: streaming answers may finish within serve.drain_s, commands \
                         continue under their supervisors, and the next owner resumes everything.\n\
-                        A command that owns the home hands it over to a service that starts.\n\n\
-                        limulus serve --unit systemd > ~/.config/systemd/user/limulus.service"
+                        A command that owns the home hands it over to a service that starts."
 )]
 pub(crate) struct ServeArgs {
     /// Print the file that starts it with the system, and do nothing else

@@ -17,6 +17,7 @@ use super::compact::CompactArgs;
 use super::end::EndArgs;
 use crate::error::CliError;
 use crate::reading::ask;
+use crate::show::choice::SessionChoice;
 use crate::show::human::{Page, Zone, columns, count, excerpt, next_recovery, resources};
 use crate::show::{json, print};
 use crate::unnamed::SessionArgument;
@@ -36,15 +37,14 @@ impl SessionsArgs {
     /// Where it has its session; none if it needs none.
     pub(crate) fn session(&mut self) -> Option<SessionArgument<'_>> {
         match &mut self.command {
-            SessionsCommand::Show { key, .. } | SessionsCommand::Context { key, .. } => Some(SessionArgument::of(key)),
-            SessionsCommand::Compact(args) => Some(SessionArgument::of(&mut args.key)),
-            SessionsCommand::Export(args) => Some(SessionArgument::of(&mut args.key)),
-            SessionsCommand::List(_)
-            | SessionsCommand::Cleanup(_)
-            | SessionsCommand::End(_)
-            | SessionsCommand::Rename(_)
-            | SessionsCommand::Archive(_)
-            | SessionsCommand::Delete(_) => None,
+            SessionsCommand::Show { choice, .. } | SessionsCommand::Context { choice, .. } => Some(choice.session()),
+            SessionsCommand::Compact(args) => Some(args.choice.session()),
+            SessionsCommand::Export(args) => Some(args.choice.session()),
+            SessionsCommand::End(args) => Some(args.name.session()),
+            SessionsCommand::Archive(args) => Some(args.name.session()),
+            SessionsCommand::Delete(args) => Some(args.name.session()),
+            SessionsCommand::Rename(args) => args.session(),
+            SessionsCommand::List(_) | SessionsCommand::Cleanup(_) => None,
         }
     }
 
@@ -78,16 +78,16 @@ enum SessionsCommand {
     List(ListArgs),
     /// Show a session: its conversation, its background processes, its queue, its run
     Show {
-        /// NAME, or agent:AGENT:NAME [default: that of this folder]
-        key: Option<String>,
+        #[command(flatten)]
+        choice: SessionChoice,
         /// Print one JSON object with the whole texts
         #[arg(long)]
         json: bool,
     },
     /// Show what the model receives: every part of the next request, with its estimated tokens
     Context {
-        /// NAME, or agent:AGENT:NAME [default: that of this folder]
-        key: Option<String>,
+        #[command(flatten)]
+        choice: SessionChoice,
         /// Show what the last summary replaced instead
         #[arg(long)]
         dropped: bool,
@@ -127,11 +127,11 @@ pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError>
     let zone = Zone::local();
     print(&match args.command {
         SessionsCommand::List(args) => list::read(&args, globals)?,
-        SessionsCommand::Show { key, json: as_json } => {
+        SessionsCommand::Show { choice: SessionChoice { key, .. }, json: as_json } => {
             let session = ask::<SessionsShow>(globals, SessionParams { session_key: key, ..SessionParams::default() })?;
             if as_json { json(&session) } else { lay_out(&session, &zone) }
         }
-        SessionsCommand::Context { key, dropped, json: as_json } => {
+        SessionsCommand::Context { choice: SessionChoice { key, .. }, dropped, json: as_json } => {
             let context = ask::<SessionsContext>(globals, ContextParams { session_key: key, dropped })?;
             if as_json { json(&context) } else { lay_out_context(&context, dropped) }
         }

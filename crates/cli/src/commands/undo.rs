@@ -23,7 +23,8 @@ use crate::show::{json, print};
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct UndoArgs {
-    /// The run's id, or a unique prefix of it [default: the last run of the session that changed files]
+    /// The run's id, or a unique prefix of it; or a session, for its last run that changed files
+    #[arg(value_name = "RUN|KEY")]
     pub(crate) run: Option<String>,
     /// The session whose last run is meant: NAME, or agent:AGENT:NAME [default: that of this folder]
     #[arg(long, value_name = "KEY", conflicts_with = "run")]

@@ -6,6 +6,7 @@ use protocol::method::{UsageBy, UsageGet, UsageParams, UsageRow, UsageStory};
 
 use crate::error::CliError;
 use crate::reading::ask;
+use crate::show::choice::SessionFilter;
 use crate::show::human::{columns, dollars};
 use crate::show::{json, print};
 
@@ -15,9 +16,8 @@ pub(crate) struct UsageArgs {
     /// Group runs by this; a run counts for the model that it ended with and the day (UTC) on which it started
     #[arg(long, value_enum, default_value_t = By::Model)]
     by: By,
-    /// Count only the runs of this session
-    #[arg(long, value_name = "KEY")]
-    session: Option<String>,
+    #[command(flatten)]
+    pub(crate) choice: SessionFilter,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -36,7 +36,7 @@ pub(crate) fn run(args: UsageArgs, globals: &Globals) -> Result<(), CliError> {
         By::Session => UsageBy::Session,
         By::Model => UsageBy::Model,
     };
-    let story = ask::<UsageGet>(globals, UsageParams { by, session_key: args.session })?;
+    let story = ask::<UsageGet>(globals, UsageParams { by, session_key: args.choice.key })?;
     print(&if args.json { json(&story) } else { lay_out(&story, by) })
 }
 

@@ -87,9 +87,10 @@ fn r24_r50_a_check_reports_everything_and_the_output_contains_no_key() {
 fn r61_bash_completes_what_can_be_typed() {
     let home = Home::new();
     let complete = |words: &str| {
+        // The function of the script calls `limulus` by its name.
         let script = format!(
             "source <(\"$LIMULUS\" completions bash)\nCOMP_WORDS=({words})\nCOMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\
-             _limulus limulus \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"\n\
+             PATH=${{LIMULUS%/*}}:$PATH\n_clap_complete_limulus limulus \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"\n\
              echo \"${{COMPREPLY[@]}}\""
         );
         let mut bash = home.program("bash", &["-c", &script]);
@@ -99,8 +100,23 @@ fn r61_bash_completes_what_can_be_typed() {
     assert_eq!(complete("limulus se"), "send serve sessions setup");
     assert_eq!(complete("limulus sessions sh"), "show");
     assert_eq!(complete("limulus agent --mes"), "--message");
+    assert_eq!(complete("limulus sessions show r"), "", "there is no session yet");
+    home.run(&["agent", "--session", "review", "-m", "tokens=2 Who are you?"]).expect_code(0);
+    home.run(&["agent", "--session", "notes", "-m", "tokens=2 Who are you?"]).expect_code(0);
+    let run = home.json(&["runs", "show", "review"])["run"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(complete("limulus sessions show r"), "review");
+    assert_eq!(complete("limulus events --session n"), "notes");
+    assert_eq!(complete("limulus runs watch r"), "review");
+    assert_eq!(complete(&format!("limulus runs show {}", &run[..30])), run);
+    let models = complete("limulus models check anthropic/");
+    assert!(models.contains("anthropic/claude-") && !models.contains("openai"), "{models}");
+    assert_eq!(complete("limulus config get r"), "", "a key of the configuration is no session");
     for shell in ["zsh", "fish", "elvish", "powershell"] {
-        assert!(home.run(&["completions", shell]).expect_code(0).out.contains("sessions"), "{shell}");
+        let script = home.run(&["completions", shell]).expect_code(0).out;
+        assert!(
+            script.contains(&format!("limulus completions {shell} -- ")) && !script.contains("ANSWERS"),
+            "{script}"
+        );
     }
     home.run(&["completions", "abacus"]).expect_code(2);
 }

@@ -211,6 +211,10 @@ beside_an_owner! {
         r50_a_key_in_the_answer_of_a_model_is_in_no_event_no_file_and_no_output,
         r50_a_key_in_the_message_of_a_user_is_masked_before_it_is_recorded_and_the_receipt_says_so,
     }
+    session_names {
+        r61_a_session_is_named_in_its_place_or_by_a_flag,
+        r61_a_command_for_runs_that_names_none_means_that_of_the_folder,
+    }
     sessions {
         r21_the_list_has_a_line_for_each_session_by_last_activity,
         r21_a_session_can_be_renamed,
@@ -393,6 +397,7 @@ const ONCE: &[(&str, &str, &str)] = &[
         "kills the command that owns the home",
     ),
     ("config", "*", "no command of it speaks with an owner"),
+    ("config_set", "*", "no command of it speaks with an owner"),
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is repaired by a command that is its only owner"),
     ("own", "*", "the home is in the workspace, or its configuration names a key in the workspace"),

@@ -12,20 +12,20 @@ use crate::args::WriterArgs;
 use crate::commands::follower::{Changed, change};
 use crate::error::{CliError, Exit};
 use crate::prompt;
+use crate::show::choice::SessionName;
 use crate::show::human::{count, printable_line};
 use crate::show::{json, print};
-use crate::unnamed::named;
 
 /// Delete the conversation of a session: erase all of its texts and outputs, and what was kept of its files.
 #[derive(Debug, Args)]
 #[command(
     after_help = "It cannot be taken back. What other sessions hold as well stays there, and so do the entries of \
-                        the audit log:\ntimes, names of tools, paths, costs and messages of errors. The next message to \
+                        the audit log: times, names of tools, paths, costs and messages of errors. The next message to \
                         the session begins a new conversation."
 )]
 pub(crate) struct DeleteArgs {
-    /// NAME, or agent:AGENT:NAME
-    key: String,
+    #[command(flatten)]
+    pub(super) name: SessionName,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -41,8 +41,7 @@ impl Changed for SessionDeleted {
 
 pub(super) async fn run(args: DeleteArgs, globals: &Globals) -> Result<(), CliError> {
     // An owner would create a journal only to find nothing in it.
-    let key = named(args.key.clone(), globals);
-    let row = lookup::session(&Reader::open(&globals.home)?, Some(&key))?;
+    let row = lookup::session(&Reader::open(&globals.home)?, Some(args.name.key()))?;
     confirm(&args, &row.key)?;
     let params = DeleteParams { session_key: row.key };
     let call = async |client: &Client| client.call::<SessionsDelete>(params.clone()).await;

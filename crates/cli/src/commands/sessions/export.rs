@@ -12,14 +12,15 @@ use protocol::show::{ItemStory, Role, Shown};
 
 use crate::error::{CliError, Exit};
 use crate::reading::ask;
+use crate::show::choice::SessionChoice;
 use crate::show::human::Zone;
 use crate::show::{json, print};
 
 /// Write the conversation of a session as Markdown or JSON.
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// NAME, or agent:AGENT:NAME [default: that of this folder]
-    pub(super) key: Option<String>,
+    #[command(flatten)]
+    pub(super) choice: SessionChoice,
     /// Write Markdown, as without a format
     #[arg(long, conflicts_with = "json")]
     md: bool,
@@ -33,7 +34,7 @@ pub(super) struct ExportArgs {
 
 pub(super) fn run(args: &ExportArgs, globals: &Globals) -> Result<(), CliError> {
     let session =
-        ask::<SessionsShow>(globals, SessionParams { session_key: args.key.clone(), limit: None, whole: true })?;
+        ask::<SessionsShow>(globals, SessionParams { session_key: args.choice.key.clone(), limit: None, whole: true })?;
     let text = if args.json { json(&session) } else { markdown(&session, &Zone::local()) };
     let Some(path) = &args.output else { return print(&text) };
     let written = File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));

@@ -10,9 +10,10 @@ use views::lookup;
 use crate::args::WriterArgs;
 use crate::commands::follower::{Changed, change};
 use crate::error::CliError;
+use crate::show::choice::SessionName;
 use crate::show::human::printable_line;
 use crate::show::{json, print};
-use crate::unnamed::named;
+use crate::unnamed::SessionArgument;
 
 /// Give a session a title.
 #[derive(Debug, Args)]
@@ -20,11 +21,12 @@ use crate::unnamed::named;
     after_help = "The name of the session stays. With an empty title it has the first words of its first message again."
 )]
 pub(crate) struct RenameArgs {
-    /// NAME, or agent:AGENT:NAME
-    key: String,
-    /// The title; several words are one title
-    #[arg(required = true, num_args = 1.., value_name = "TITLE")]
-    title: Vec<String>,
+    /// The session, and its title: several words are one title; with --session the title alone
+    #[arg(required = true, num_args = 1.., value_names = ["KEY", "TITLE"])]
+    words: Vec<String>,
+    /// The same as KEY
+    #[arg(long, value_name = "KEY")]
+    session: Option<String>,
     #[command(flatten)]
     writer: WriterArgs,
 }
@@ -33,13 +35,23 @@ pub(crate) struct RenameArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Nothing is erased: `limulus sessions list --archived` shows it.")]
 pub(crate) struct ArchiveArgs {
-    /// NAME, or agent:AGENT:NAME
-    key: String,
+    #[command(flatten)]
+    pub(super) name: SessionName,
     /// List it again
     #[arg(long)]
     undo: bool,
     #[command(flatten)]
     writer: WriterArgs,
+}
+
+impl RenameArgs {
+    /// Where it has its session; none if it has no title.
+    pub(super) fn session(&mut self) -> Option<SessionArgument<'_>> {
+        if self.session.is_none() && self.words.len() > 1 {
+            self.session = Some(self.words.remove(0));
+        }
+        self.session.is_some().then_some(SessionArgument::of(&mut self.session))
+    }
 }
 
 impl Changed for Labelled {
@@ -49,8 +61,12 @@ impl Changed for Labelled {
 }
 
 pub(super) async fn rename(args: RenameArgs, globals: &Globals) -> Result<(), CliError> {
-    let title = args.title.join(" ");
-    let params = LabelParams { session_key: named(args.key, globals), title: Some(title.clone()), archived: None };
+    let Some(session_key) = args.session else {
+        let what = "there is no title for the session".to_owned();
+        return Err(CliError::Usage { what, hint: "give KEY and TITLE, or `--session KEY` and TITLE".to_owned() });
+    };
+    let title = args.words.join(" ");
+    let params = LabelParams { session_key, title: Some(title.clone()), archived: None };
     let Labelled { session_key } = label(params, &args.writer, globals).await?;
     let title = title.trim();
     say(
@@ -64,7 +80,7 @@ pub(super) async fn rename(args: RenameArgs, globals: &Globals) -> Result<(), Cl
 }
 
 pub(super) async fn archive(args: ArchiveArgs, globals: &Globals) -> Result<(), CliError> {
-    let params = LabelParams { session_key: named(args.key, globals), title: None, archived: Some(!args.undo) };
+    let params = LabelParams { session_key: args.name.key().to_owned(), title: None, archived: Some(!args.undo) };
     let Labelled { session_key } = label(params, &args.writer, globals).await?;
     let what = if args.undo { "is listed again" } else { "is archived; its next message lists it again" };
     say(&args.writer, &session_key, &format!("{session_key} {what}\n"))

@@ -30,7 +30,7 @@ const FOUND_TITLE_CELLS: usize = 20;
 /// List the sessions by their last activity: title, folder, messages, cost, state, age.
 #[derive(Debug, Args)]
 #[command(after_help = "A line has at most 80 columns. `limulus sessions show NAME` shows a session; with --json all \
-                        sessions are\nprinted, in the order in which they were created.")]
+                        sessions are printed, in the order in which they were created.")]
 pub(super) struct ListArgs {
     /// List the sessions in which all of these words were said, each with the place of the latest such text
     #[arg(long, value_name = "WORDS", conflicts_with = "after")]
