@@ -10,8 +10,10 @@ mod commands;
 mod deprecation;
 mod error;
 mod idle;
+mod input;
 mod keyboard;
 mod opening;
+mod other_tools;
 mod output;
 mod probes;
 mod prompt;
@@ -19,6 +21,7 @@ mod reading;
 mod render;
 mod retention;
 mod search_index;
+mod shorthand;
 mod show;
 mod signals;
 mod unnamed;
@@ -51,18 +54,24 @@ pub fn main() -> ExitCode {
     tools::hide_from_commands();
     plant_mutant();
     output::escape_panics();
-    let cli = match Cli::try_parse_from(deprecation::arguments()) {
+    let words = match shorthand::completed(deprecation::arguments()) {
+        Ok(words) => words,
+        Err(error) => return failed(&error),
+    };
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return args::refused(error),
+        Err(error) => return args::refused(error, &words),
     };
     output::set_color(cli.color);
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            error.print();
-            error.exit().into()
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &CliError) -> ExitCode {
+    error.print();
+    error.exit().into()
 }
 
 fn run(mut command: Command) -> Result<(), CliError> {

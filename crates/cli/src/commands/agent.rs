@@ -20,11 +20,11 @@ use uuid::Uuid;
 use super::budget::{self, Awaited};
 use super::conversation::{Conversation, ConversationArgs};
 use super::follower::{End, Follower, Happening, can_approve};
+use super::message::MessageArgs;
 use super::{interrupted, summary};
 use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
-use crate::prompt;
 use crate::render::set_markdown;
 use crate::show::human::{Zone, now};
 use crate::show::{json_line, print};
@@ -37,9 +37,8 @@ A message that begins with one of these is a command and needs no model: /new /r
 /think /verbose /status /usage (docs/chat.md)."
 )]
 pub(crate) struct AgentArgs {
-    /// Send this message; `-` reads it from stdin
-    #[arg(short, long, value_name = "TEXT")]
-    message: String,
+    #[command(flatten)]
+    message: MessageArgs,
     /// Attach a file: an image (PNG, JPEG, GIF, WebP), PDF or text; may be repeated
     #[arg(long, value_name = "FILE")]
     attach: Vec<PathBuf>,
@@ -76,7 +75,7 @@ pub(crate) struct AgentArgs {
 
 pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
     set_markdown(args.answers.markdown);
-    let text = text(&args.message)?;
+    let text = args.message.read()?;
     let conversation = Conversation::of(&args.conversation, args.key.as_deref(), globals)?;
     let key = &conversation.key;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
@@ -157,7 +156,7 @@ pub(super) async fn say_to(
     globals: &Globals,
 ) -> Result<(), CliError> {
     let args = AgentArgs {
-        message: text,
+        message: MessageArgs::of(text),
         attach: vec![],
         conversation: ConversationArgs::of(key),
         mode: None,
@@ -494,23 +493,4 @@ fn report_others(follower: &mut Follower<'_>, key: &str, globals: &Globals) -> R
         follower.screen.say(&format!("limulus: {sessions} unfinished work; `limulus resume` resumes it"));
     }
     Ok(())
-}
-
-pub(super) fn text(message: &str) -> Result<String, CliError> {
-    let text = if message == "-" {
-        let bytes = prompt::whole_input().map_err(|error| CliError::Usage {
-            what: format!("stdin cannot be read: {error}"),
-            hint: "give the message with -m TEXT".into(),
-        })?;
-        String::from_utf8(bytes).map_err(|_| CliError::Usage {
-            what: "the message on stdin is not UTF-8".into(),
-            hint: "convert it first, for example with iconv".into(),
-        })?
-    } else {
-        message.to_owned()
-    };
-    if text.trim().is_empty() {
-        return Err(CliError::Usage { what: "the message is empty".into(), hint: "give it with -m TEXT".into() });
-    }
-    Ok(text)
 }

@@ -25,6 +25,7 @@ pub(crate) mod graph;
 pub(crate) mod hold;
 mod interrupted;
 pub(crate) mod man;
+pub(crate) mod message;
 pub(crate) mod models;
 pub(crate) mod profiles;
 pub(crate) mod queue;

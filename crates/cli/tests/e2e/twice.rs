@@ -169,6 +169,11 @@ beside_an_owner! {
         r41_the_model_receives_the_instructions_of_the_user_and_the_project,
         r41_a_configured_workspace_that_is_not_there_is_not_made,
     }
+    one_line {
+        r61_a_message_needs_no_command,
+        r61_a_pipe_alone_is_the_message,
+        r61_a_pipe_beside_a_message_is_its_context,
+    }
     projects {
         r21_each_project_has_a_conversation_of_its_own,
         r21_a_folder_without_a_session_says_whose_name_it_is,
@@ -240,6 +245,8 @@ beside_an_owner! {
 
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
+    ("one_line", "r24_a_word_that_is_no_command_sends_nothing", "checks that no home was made"),
+    ("one_line", "r24_a_context_has_a_limit", "checks that no home was made"),
     (
         "sessions",
         "r21_nothing_of_a_deleted_session_is_left_readable",
@@ -304,11 +311,7 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r11_r20_a_killed_end_of_a_session_is_resumed",
         "kills the command that ends the session, which is not the owner here",
     ),
-    (
-        "background",
-        "r11_r17_what_a_command_changed_while_nobody_owned_the_home_is_recorded",
-        "nobody may own the home",
-    ),
+    ("background", "r11_r17_what_a_command_changed_while_nobody_owned_the_home_is_recorded", "nobody may own the home"),
     ("background", "r11_r17_a_service_records_what_an_earlier_owner_left_behind", "the owner comes later"),
     (
         "background",
