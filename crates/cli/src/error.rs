@@ -5,9 +5,11 @@ use std::process::ExitCode;
 
 use config::ConfigError;
 use protocol::{ClientError, ErrorCode, ErrorShape};
+use serde::Serialize;
 
 use crate::output;
 use crate::show::human::printable_line;
+use crate::show::json_line;
 
 /// The exit codes of all commands, except 0 for success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +116,25 @@ pub(crate) enum CliError {
     Bug { what: String },
 }
 
+/// How an error is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorStyle {
+    /// Two lines for a person.
+    Text,
+    /// One line of JSON.
+    Json,
+}
+
+/// An error for a program.
+#[derive(Debug, Serialize)]
+struct ErrorLine<'a> {
+    kind: &'static str,
+    /// The exit code.
+    code: u8,
+    message: &'a str,
+    hint: &'a str,
+}
+
 impl CliError {
     /// An error for a name that does not exist.
     pub(crate) fn not_found(what: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -146,8 +167,23 @@ impl CliError {
     }
 
     /// Prints the error on stderr.
-    pub(crate) fn print(&self) {
-        output::say_text(&self.report());
+    pub(crate) fn print(&self, style: ErrorStyle) {
+        output::say_text(&match style {
+            ErrorStyle::Text => self.report(),
+            ErrorStyle::Json => self.json(),
+        });
+    }
+
+    /// The error as one line of JSON.
+    fn json(&self) -> String {
+        let kind = match self {
+            Self::Usage { .. } => "usage",
+            Self::Config { .. } => "config",
+            Self::Refused { .. } => "refused",
+            Self::Failed { .. } => "failed",
+            Self::Bug { .. } => "bug",
+        };
+        json_line(&ErrorLine { kind, code: self.exit() as u8, message: &self.to_string(), hint: self.hint() })
     }
 
     /// The error and its hint, a line each. If `what` has two lines, the second one becomes part of the hint.

@@ -37,7 +37,7 @@ use args::{Cli, Command};
 use commands::runs::Following;
 use commands::undo::Way;
 use config::Globals;
-use error::CliError;
+use error::{CliError, ErrorStyle};
 
 /// The hidden subcommand of a supervisor. `main` checks for it first, so that a supervisor uses little memory.
 const SUPERVISE: &str = "supervise";
@@ -56,21 +56,25 @@ pub fn main() -> ExitCode {
     output::escape_panics();
     let words = match shorthand::completed(deprecation::arguments()) {
         Ok(words) => words,
-        Err(error) => return failed(&error),
+        Err(error) => return failed(&error, ErrorStyle::Text),
     };
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => return args::refused(error, &words),
     };
     output::set_color(cli.color);
+    let style = match &cli.command {
+        Command::Agent(args) if args.writer.json => ErrorStyle::Json,
+        _ => ErrorStyle::Text,
+    };
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
+        Err(error) => failed(&error, style),
     }
 }
 
-fn failed(error: &CliError) -> ExitCode {
-    error.print();
+fn failed(error: &CliError, style: ErrorStyle) -> ExitCode {
+    error.print(style);
     error.exit().into()
 }
 

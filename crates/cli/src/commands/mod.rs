@@ -30,6 +30,7 @@ pub(crate) mod models;
 pub(crate) mod profiles;
 pub(crate) mod queue;
 pub(crate) mod receipt;
+pub(crate) mod result;
 pub(crate) mod resume;
 pub(crate) mod runs;
 pub(crate) mod send;

@@ -1,6 +1,9 @@
 //! A message in one line: without a command, from a pipe, and with what is piped as its context.
 
+use std::fs;
 use std::process::Stdio;
+
+use serde_json::{Value, json};
 
 use crate::support::{Finished, Home, Process};
 
@@ -133,4 +136,82 @@ pub(crate) fn r24_a_context_has_a_limit() {
     home.feed(&["--stdin", "--no-stdin", ASKED], b"").expect_code(2);
     assert!(!home.path().exists(), "nothing was recorded");
     home.feed(&[ASKED], &vec![b'x'; 1 << 20]).expect_code(0);
+}
+
+#[test]
+pub(crate) fn r22_the_last_line_of_json_is_the_result() {
+    let home = Home::new();
+    let ended = home.run(&["--json", "write \"crabs\" to pond.txt"]).expect_code(0);
+    let (end, result) = (ended.lines().pop().unwrap(), ended.result());
+    assert_eq!((&end["stream"], &end["type"]), (&json!("lifecycle"), &json!("end")), "no line has changed");
+    for same in ["session", "run", "outcome", "text", "usage"] {
+        assert_eq!(result[same], end[same], "{same}");
+    }
+    let run = home.json(&["runs", "show"]);
+    assert_eq!(result["session"], "agent:main:main");
+    assert_eq!(result["session_id"], run["session"]);
+    assert_eq!((&result["exit"], &result["cost"]), (&json!(0), &json!(0)));
+    assert!(result["duration_ms"].is_u64());
+    assert_eq!(result["files"], json!([{ "path": "pond.txt", "act": "created", "added": 1, "removed": 0 }]));
+    // A command of the chat has no run, and keeps its line.
+    let queue = home.run(&["agent", "--json", "/status"]).expect_code(0);
+    let (line, result) = (queue.lines().pop().unwrap(), queue.result());
+    assert_eq!(line["text"], result["text"]);
+    assert_eq!((&result["session"], &result["exit"]), (&json!("agent:main:main"), &json!(0)));
+    assert!(result.get("run").is_none(), "{result}");
+    let denied = home.run(&["--json", "run `echo 1`"]).expect_code(3);
+    assert_eq!(denied.result()["exit"], 3);
+    assert!(!home.run(&["What is in this folder?"]).expect_code(0).out.contains("session_id"));
+}
+
+#[test]
+pub(crate) fn r61_the_text_of_an_answer_is_written_into_a_file() {
+    let home = Home::new();
+    let answer = home.run(&[ASKED, "--output-last", "answer.txt"]).expect_code(0);
+    assert_eq!(home.text("answer.txt").trim(), answer.out.trim());
+    assert!(!answer.out.trim().is_empty());
+    // A link stays one, the permissions stay, and nothing is left beside the file.
+    home.put("kept.txt", "old");
+    let folder = home.file("");
+    home.program("chmod", &["640", "kept.txt"]).status().unwrap();
+    std::os::unix::fs::symlink("kept.txt", home.file("link")).unwrap();
+    let status = home.run(&["agent", "/status", "--output-last", "link"]).expect_code(0);
+    assert_eq!(home.text("kept.txt").trim(), status.out.trim());
+    assert!(fs::symlink_metadata(home.file("link")).unwrap().is_symlink());
+    let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(home.file("kept.txt")).unwrap());
+    assert_eq!(mode & 0o777, 0o640);
+    assert!(
+        fs::read_dir(&folder).unwrap().flatten().all(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+    );
+    // A device is written to.
+    home.run(&[ASKED, "--output-last", "/dev/null"]).expect_code(0);
+    // What cannot be written is refused before a run starts.
+    let runs = || home.json(&["runs", "list"]).as_array().unwrap().len();
+    let before = runs();
+    for (file, says) in [("nowhere/answer.txt", "nowhere"), (".", "folder"), ("answer.txt/x", "answer.txt")] {
+        home.run(&[ASKED, "--output-last", file]).expect_code(2).expect_err(says);
+    }
+    assert_eq!(runs(), before);
+    home.run(&["run `echo 1`", "--output-last", "answer.txt"]).expect_code(3);
+    assert!(home.text("answer.txt").contains("no terminal"), "{}", home.text("answer.txt"));
+}
+
+#[test]
+pub(crate) fn r24_a_failure_under_json_is_one_line_of_json() {
+    let home = Home::new();
+    home.assert_usable("main");
+    for (words, kind, code, says) in [
+        (&["agent", "--json", " "][..], "usage", 2, "empty"),
+        (&["--json", "--model", "nobody/nothing", "a b"], "config", 78, "nobody"),
+        (&["agent", "--json", "--only-if", "active", "a b"], "refused", 3, "idle"),
+        (&["agent", "--json", "run `echo 1`"], "refused", 3, "no terminal"),
+    ] {
+        let failed = home.run(words).expect_code(code);
+        let error: Value = serde_json::from_str(failed.err.lines().last().unwrap()).expect("a line of JSON");
+        assert_eq!((&error["kind"], &error["code"]), (&json!(kind), &json!(code)), "{error}");
+        let said = |field: &str| error[field].as_str().unwrap_or_default().to_owned();
+        assert!((said("message") + &said("hint")).contains(says) && !said("hint").is_empty(), "{error}");
+        assert!(!failed.err.contains("limulus: "), "{failed:?}");
+    }
+    home.run(&["agent", " "]).expect_code(2).expect_err("limulus: the message is empty\n  hint: ");
 }

@@ -173,6 +173,9 @@ beside_an_owner! {
         r61_a_message_needs_no_command,
         r61_a_pipe_alone_is_the_message,
         r61_a_pipe_beside_a_message_is_its_context,
+        r22_the_last_line_of_json_is_the_result,
+        r61_the_text_of_an_answer_is_written_into_a_file,
+        r24_a_failure_under_json_is_one_line_of_json,
     }
     projects {
         r21_each_project_has_a_conversation_of_its_own,
