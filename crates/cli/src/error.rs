@@ -63,6 +63,37 @@ impl Exit {
         Self::Stopped,
     ];
 
+    /// Its name in the page about exit codes, and when a command ends with it.
+    #[cfg(test)]
+    fn contract(self) -> (&'static str, &'static str) {
+        match self {
+            Self::RunFailed => ("failed", "the run failed, or what a command tried did not work"),
+            Self::Usage => (
+                "usage",
+                "the command line is wrong: an unknown command or flag, no message, a context that is too long; nothing was sent",
+            ),
+            Self::Refused => (
+                "refused",
+                "the state does not allow it, and nothing was changed; or a run of `agent` has completed, but something of it was denied because there was no terminal to ask on",
+            ),
+            Self::NotFound => ("not found", "no session, run, message or model has that name"),
+            Self::Incomplete => ("incomplete", "the run completed, but its answer was cut at its limit or by a filter"),
+            Self::Budget => ("budget", "a budget is used up and nobody is there to raise it; the run waits"),
+            Self::Damaged => ("damaged", "the journal is corrupt"),
+            Self::Bug => ("bug", "a bug in Limulus"),
+            Self::Store => ("store", "the journal, or the file that was asked for, cannot be read or written"),
+            Self::Owned => ("owned", "another process owns the home and does not answer; try again, or use `--wait`"),
+            Self::Config => {
+                ("config", "the configuration, a model or a folder that it names cannot be used; nothing was sent")
+            }
+            Self::TimedOut => ("timed out", "a time limit was reached, or the run made no progress for too long"),
+            Self::Aborted => ("aborted", "you ended the run (Ctrl-C, `runs abort`), or another message took its place"),
+            Self::Stopped => {
+                ("stopped", "SIGTERM stopped the process; the run is unfinished, and `limulus resume` resumes it")
+            }
+        }
+    }
+
     /// The exit code for an error of the protocol: the one in its details, if known, else one by its error code.
     fn of(shape: &ErrorShape) -> Self {
         let named =
@@ -322,5 +353,27 @@ mod tests {
         assert_eq!(failed.report(), "limulus: acme does not answer\n  hint: Is it running? `limulus runs trace`\n");
         let refused = CliError::from(engine::Refusal::Unavailable { reason: "disk".to_owned() });
         assert_eq!(refused.exit(), Exit::Store);
+    }
+
+    /// `UPDATE=1` writes it.
+    #[test]
+    fn r24_the_page_about_exit_codes_has_the_table() {
+        let mut exits = Exit::ALL.to_vec();
+        exits.sort_by_key(|exit| *exit as u8);
+        let rows = exits.into_iter().map(|exit| {
+            let (name, when) = exit.contract();
+            format!("| {} | {name} | {when} |\n", exit as u8)
+        });
+        let first = "| code | name | when |\n|---|---|---|\n| 0 | done | the command did what it was asked to do |\n";
+        let table = first.to_owned() + &rows.collect::<String>();
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/exit-codes.md");
+        let page = std::fs::read_to_string(&file).unwrap();
+        let from = page.find("| code |").unwrap();
+        let to = page[from..].find("\n\n").map_or(page.len(), |length| from + length + 1);
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&file, [&page[..from], &table, &page[to..]].concat()).unwrap();
+            return;
+        }
+        assert_eq!(page[from..to], table, "UPDATE=1 writes it");
     }
 }

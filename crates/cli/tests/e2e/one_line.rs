@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Home, Process};
+use crate::support::{Finished, Home, Process, examples, is_as_shown, with_names};
 
 const ASKED: &str = "tokens=3 Who are you?";
 
@@ -214,4 +214,17 @@ pub(crate) fn r24_a_failure_under_json_is_one_line_of_json() {
         assert!(!failed.err.contains("limulus: "), "{failed:?}");
     }
     home.run(&["agent", " "]).expect_code(2).expect_err("limulus: the message is empty\n  hint: ");
+}
+
+/// Every example of docs/scripting.md is executed, in order in one folder. Of what is printed, stdout is compared.
+#[test]
+pub(crate) fn the_examples_of_the_page_about_scripts_are_true() {
+    let home = Home::new();
+    let examples = examples("scripting.md");
+    assert!(examples.len() > 6, "the page has examples");
+    for (line, shown) in examples {
+        let ended = home.shell(&line.replace("limulus", "\"$LIMULUS\"")).expect_code(0);
+        let printed = with_names(&ended.out);
+        assert!(is_as_shown(&printed, &shown), "$ {line}\nprints\n{printed}\nand not\n{shown}\n{}", ended.err);
+    }
 }

@@ -176,6 +176,7 @@ beside_an_owner! {
         r22_the_last_line_of_json_is_the_result,
         r61_the_text_of_an_answer_is_written_into_a_file,
         r24_a_failure_under_json_is_one_line_of_json,
+        the_examples_of_the_page_about_scripts_are_true,
     }
     projects {
         r21_each_project_has_a_conversation_of_its_own,
