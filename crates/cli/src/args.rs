@@ -2,21 +2,24 @@
 
 mod help;
 
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-use clap::error::ContextValue;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 use config::FlagValues;
 use views::printable_line;
 
 use crate::commands;
+use crate::other_tools;
 use crate::output::{self, ColorWhen};
 use crate::render::MarkdownMode;
 
 /// Run durable AI agents: a run survives kill -9.
 #[derive(Debug, Parser)]
 #[command(name = "limulus", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Try it without a key: limulus agent -m \"What is in this folder?\"")]
+#[command(after_help = "Try it without a key: limulus \"What is in this folder?\"")]
 pub(crate) struct Cli {
     /// Use colours: auto (on a terminal, unless NO_COLOR, CLICOLOR or TERM says otherwise), always or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
@@ -95,9 +98,15 @@ pub(crate) enum Command {
 }
 
 /// Prints the help, or the error of a command line. An error repeats arguments, so it has no colours: all of it is escaped.
-pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
+pub(crate) fn refused(mut error: clap::Error, words: &[OsString]) -> ExitCode {
     let exit = error.exit_code();
     if error.use_stderr() {
+        if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+            && words.get(1).is_some_and(|first| first == OsStr::new(word))
+        {
+            let instead = StyledStr::from(other_tools::instead_of(word));
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![instead]));
+        }
         let texts = error.context().filter_map(|(kind, value)| Some((kind, one_line(value)?))).collect::<Vec<_>>();
         for (kind, value) in texts {
             error.insert(kind, value);

@@ -5,9 +5,11 @@ use std::process::ExitCode;
 
 use config::ConfigError;
 use protocol::{ClientError, ErrorCode, ErrorShape};
+use serde::Serialize;
 
 use crate::output;
 use crate::show::human::printable_line;
+use crate::show::json_line;
 
 /// The exit codes of all commands, except 0 for success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +62,37 @@ impl Exit {
         Self::Aborted,
         Self::Stopped,
     ];
+
+    /// Its name in the page about exit codes, and when a command ends with it.
+    #[cfg(test)]
+    fn contract(self) -> (&'static str, &'static str) {
+        match self {
+            Self::RunFailed => ("failed", "the run failed, or what a command tried did not work"),
+            Self::Usage => (
+                "usage",
+                "the command line is wrong: an unknown command or flag, no message, a context that is too long; nothing was sent",
+            ),
+            Self::Refused => (
+                "refused",
+                "the state does not allow it, and nothing was changed; or a run of `agent` has completed, but something of it was denied because there was no terminal to ask on",
+            ),
+            Self::NotFound => ("not found", "no session, run, message or model has that name"),
+            Self::Incomplete => ("incomplete", "the run completed, but its answer was cut at its limit or by a filter"),
+            Self::Budget => ("budget", "a budget is used up and nobody is there to raise it; the run waits"),
+            Self::Damaged => ("damaged", "the journal is corrupt"),
+            Self::Bug => ("bug", "a bug in Limulus"),
+            Self::Store => ("store", "the journal, or the file that was asked for, cannot be read or written"),
+            Self::Owned => ("owned", "another process owns the home and does not answer; try again, or use `--wait`"),
+            Self::Config => {
+                ("config", "the configuration, a model or a folder that it names cannot be used; nothing was sent")
+            }
+            Self::TimedOut => ("timed out", "a time limit was reached, or the run made no progress for too long"),
+            Self::Aborted => ("aborted", "you ended the run (Ctrl-C, `runs abort`), or another message took its place"),
+            Self::Stopped => {
+                ("stopped", "SIGTERM stopped the process; the run is unfinished, and `limulus resume` resumes it")
+            }
+        }
+    }
 
     /// The exit code for an error of the protocol: the one in its details, if known, else one by its error code.
     fn of(shape: &ErrorShape) -> Self {
@@ -114,6 +147,25 @@ pub(crate) enum CliError {
     Bug { what: String },
 }
 
+/// How an error is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorStyle {
+    /// Two lines for a person.
+    Text,
+    /// One line of JSON.
+    Json,
+}
+
+/// An error for a program.
+#[derive(Debug, Serialize)]
+struct ErrorLine<'a> {
+    kind: &'static str,
+    /// The exit code.
+    code: u8,
+    message: &'a str,
+    hint: &'a str,
+}
+
 impl CliError {
     /// An error for a name that does not exist.
     pub(crate) fn not_found(what: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -146,8 +198,23 @@ impl CliError {
     }
 
     /// Prints the error on stderr.
-    pub(crate) fn print(&self) {
-        output::say_lines(&self.report());
+    pub(crate) fn print(&self, style: ErrorStyle) {
+        match style {
+            ErrorStyle::Text => output::say_lines(&self.report()),
+            ErrorStyle::Json => output::say_text(&self.json()),
+        }
+    }
+
+    /// The error as one line of JSON.
+    fn json(&self) -> String {
+        let kind = match self {
+            Self::Usage { .. } => "usage",
+            Self::Config { .. } => "config",
+            Self::Refused { .. } => "refused",
+            Self::Failed { .. } => "failed",
+            Self::Bug { .. } => "bug",
+        };
+        json_line(&ErrorLine { kind, code: self.exit() as u8, message: &self.to_string(), hint: self.hint() })
     }
 
     /// The error and its hint, a line each. If `what` has two lines, the second one becomes part of the hint.
@@ -286,5 +353,27 @@ mod tests {
         assert_eq!(failed.report(), "limulus: acme does not answer\n  hint: Is it running? `limulus runs trace`\n");
         let refused = CliError::from(engine::Refusal::Unavailable { reason: "disk".to_owned() });
         assert_eq!(refused.exit(), Exit::Store);
+    }
+
+    /// `UPDATE=1` writes it.
+    #[test]
+    fn r24_the_page_about_exit_codes_has_the_table() {
+        let mut exits = Exit::ALL.to_vec();
+        exits.sort_by_key(|exit| *exit as u8);
+        let rows = exits.into_iter().map(|exit| {
+            let (name, when) = exit.contract();
+            format!("| {} | {name} | {when} |\n", exit as u8)
+        });
+        let first = "| code | name | when |\n|---|---|---|\n| 0 | done | the command did what it was asked to do |\n";
+        let table = first.to_owned() + &rows.collect::<String>();
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/exit-codes.md");
+        let page = std::fs::read_to_string(&file).unwrap();
+        let from = page.find("| code |").unwrap();
+        let to = page[from..].find("\n\n").map_or(page.len(), |length| from + length + 1);
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&file, [&page[..from], &table, &page[to..]].concat()).unwrap();
+            return;
+        }
+        assert_eq!(page[from..to], table, "UPDATE=1 writes it");
     }
 }

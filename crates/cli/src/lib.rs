@@ -10,8 +10,10 @@ mod commands;
 mod deprecation;
 mod error;
 mod idle;
+mod input;
 mod keyboard;
 mod opening;
+mod other_tools;
 mod output;
 mod probes;
 mod prompt;
@@ -19,6 +21,7 @@ mod reading;
 mod render;
 mod retention;
 mod search_index;
+mod shorthand;
 mod show;
 mod signals;
 mod unnamed;
@@ -35,7 +38,7 @@ use args::{Cli, Command};
 use commands::runs::Following;
 use commands::undo::Way;
 use config::Globals;
-use error::CliError;
+use error::{CliError, ErrorStyle};
 
 /// The hidden subcommand of a supervisor. `main` checks for it first, so that a supervisor uses little memory.
 const SUPERVISE: &str = "supervise";
@@ -52,18 +55,28 @@ pub fn main() -> ExitCode {
     tools::hide_from_commands();
     plant_mutant();
     output::escape_panics();
-    let cli = match Cli::try_parse_from(deprecation::arguments()) {
+    let words = match shorthand::completed(deprecation::arguments()) {
+        Ok(words) => words,
+        Err(error) => return failed(&error, ErrorStyle::Text),
+    };
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return args::refused(error),
+        Err(error) => return args::refused(error, &words),
     };
     output::set_color(cli.color);
+    let style = match &cli.command {
+        Command::Agent(args) if args.writer.json => ErrorStyle::Json,
+        _ => ErrorStyle::Text,
+    };
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            error.print();
-            error.exit().into()
-        }
+        Err(error) => failed(&error, style),
     }
+}
+
+fn failed(error: &CliError, style: ErrorStyle) -> ExitCode {
+    error.print(style);
+    error.exit().into()
 }
 
 fn run(mut command: Command) -> Result<(), CliError> {

@@ -20,11 +20,12 @@ use uuid::Uuid;
 use super::budget::{self, Awaited};
 use super::conversation::{Conversation, ConversationArgs};
 use super::follower::{End, Follower, Happening, can_approve};
+use super::message::MessageArgs;
+use super::result::{OutputFile, ResultLine};
 use super::{interrupted, summary};
 use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
-use crate::prompt;
 use crate::render::set_markdown;
 use crate::show::human::{Zone, now};
 use crate::show::{json_line, print};
@@ -37,9 +38,8 @@ A message that begins with one of these is a command and needs no model: /new /r
 /think /verbose /status /usage (docs/chat.md)."
 )]
 pub(crate) struct AgentArgs {
-    /// Send this message; `-` reads it from stdin
-    #[arg(short, long, value_name = "TEXT")]
-    message: String,
+    #[command(flatten)]
+    message: MessageArgs,
     /// Attach a file: an image (PNG, JPEG, GIF, WebP), PDF or text; may be repeated
     #[arg(long, value_name = "FILE")]
     attach: Vec<PathBuf>,
@@ -68,6 +68,9 @@ pub(crate) struct AgentArgs {
     /// it is looked for in every session of the folder
     #[arg(long, value_name = "K")]
     key: Option<String>,
+    /// Write the text of the answer into this file when the run has ended
+    #[arg(long, value_name = "FILE")]
+    output_last: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) answers: AnswerArgs,
     #[command(flatten)]
@@ -76,7 +79,8 @@ pub(crate) struct AgentArgs {
 
 pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
     set_markdown(args.answers.markdown);
-    let text = text(&args.message)?;
+    let text = args.message.read()?;
+    let output = args.output_last.as_deref().map(OutputFile::find).transpose()?;
     let conversation = Conversation::of(&args.conversation, args.key.as_deref(), globals)?;
     let key = &conversation.key;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
@@ -141,13 +145,55 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     if let Ok(Ending::Run(run, end)) = &ended {
         summary::say(&mut follower, (*run, end.outcome), &conversation, globals).await;
     }
+    let exit = match &ended {
+        Ok(ended) => finish(&mut follower, (&params.session_key, ended), output, args.writer.json).await,
+        Err(error) => Err(error.clone()),
+    };
     let closed = follower.close(End::of(&ended)).await;
-    let ended = ended?;
-    closed?;
-    match ended {
-        Ending::Run(run, end) => outcome(run, &end),
-        Ending::Command(text) => say_command(&text, args.writer.json),
+    exit.and(closed)
+}
+
+/// Gives what the message led to to who awaits it: its text into a file, the line of its result, its exit code.
+async fn finish(
+    follower: &mut Follower<'_>,
+    (key, ended): (&str, &Ending),
+    output: Option<OutputFile>,
+    as_json: bool,
+) -> Result<(), CliError> {
+    let (text, exit) = match ended {
+        Ending::Run(run, end) => (&end.text, outcome(*run, end).and_then(|()| undenied(*run, follower))),
+        Ending::Command(text) => {
+            follower.screen.hide_status();
+            (text, say_command(text, as_json))
+        }
+    };
+    let written = output.map_or(Ok(()), |output| output.write(text));
+    // What became of the run says more than what became of the file.
+    let exit = exit.and(written);
+    if as_json {
+        let code = exit.as_ref().map_or_else(|error| error.exit() as u8, |()| 0);
+        let line = match ended {
+            Ending::Run(run, end) => {
+                let client = follower.client().clone();
+                ResultLine::of_run(&client, (key, *run), (end.outcome, text), code).await
+            }
+            Ending::Command(_) => ResultLine::of_command(key, text, code),
+        };
+        follower.screen.result(&line);
     }
+    exit
+}
+
+/// The error if something of a run that completed was denied because nobody could be asked.
+fn undenied(run: RunId, follower: &Follower<'_>) -> Result<(), CliError> {
+    if !follower.was_denied(run) {
+        return Ok(());
+    }
+    Err(CliError::Refused {
+        exit: Exit::Refused,
+        what: "the run is done, but it needed approval for something, and there was no terminal to ask on".into(),
+        hint: format!("`limulus runs show {run}` shows what was denied, and what would allow it"),
+    })
 }
 
 /// Sends a message to a session that was chosen otherwise, as `agent --session KEY -m TEXT` does.
@@ -158,7 +204,7 @@ pub(super) async fn say_to(
     globals: &Globals,
 ) -> Result<(), CliError> {
     let args = AgentArgs {
-        message: text,
+        message: MessageArgs::of(text),
         attach: vec![],
         conversation: ConversationArgs::of(key),
         mode: None,
@@ -168,6 +214,7 @@ pub(super) async fn say_to(
         yes: false,
         verbose: false,
         key: None,
+        output_last: None,
         answers,
         writer,
     };
@@ -495,23 +542,4 @@ fn report_others(follower: &mut Follower<'_>, key: &str, globals: &Globals) -> R
         follower.screen.say(&format!("limulus: {sessions} unfinished work; `limulus resume` resumes it"));
     }
     Ok(())
-}
-
-pub(super) fn text(message: &str) -> Result<String, CliError> {
-    let text = if message == "-" {
-        let bytes = prompt::whole_input().map_err(|error| CliError::Usage {
-            what: format!("stdin cannot be read: {error}"),
-            hint: "give the message with -m TEXT".into(),
-        })?;
-        String::from_utf8(bytes).map_err(|_| CliError::Usage {
-            what: "the message on stdin is not UTF-8".into(),
-            hint: "convert it first, for example with iconv".into(),
-        })?
-    } else {
-        message.to_owned()
-    };
-    if text.trim().is_empty() {
-        return Err(CliError::Usage { what: "the message is empty".into(), hint: "give it with -m TEXT".into() });
-    }
-    Ok(text)
 }

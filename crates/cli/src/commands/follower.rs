@@ -1,18 +1,21 @@
 //! What the commands that follow sessions share: a screen, approval requests and signals around a subscriber, which continues
 //! with the next owner after the last line that was drawn.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Arrival, Opening, OwnerClient, Reopened, Subscriber, is_gone};
 use config::{Config, Globals};
-use engine::MessageId;
+use engine::{MessageId, RunId};
 use journal::{Read as _, Reader};
+use protocol::event::{Stream, ToolLine};
 use protocol::method::{
     AbortParams, AnswerParams, ApprovalsResolve, HealthGet, Method, NoParams, RunsAbort, SubscribeParams,
 };
 use protocol::notice::Asked;
 use protocol::{Client, ClientError, Event};
+use runtime::NOBODY_TO_ASK;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -50,6 +53,8 @@ pub(crate) struct Follower<'a> {
     trouble: (mpsc::Sender<CliError>, mpsc::Receiver<CliError>),
     signals: Signals,
     explaining: Explaining,
+    /// The runs of which something was denied because nobody could be asked.
+    denied: BTreeSet<RunId>,
 }
 
 struct Signals {
@@ -116,6 +121,7 @@ impl<'a> Follower<'a> {
             trouble: mpsc::channel(TROUBLES),
             signals,
             explaining: Explaining::default(),
+            denied: BTreeSet::new(),
         }
     }
 
@@ -165,6 +171,11 @@ impl<'a> Follower<'a> {
         steering.await_answers(&mut self.screen).await;
         while self.next_arrived().is_some() {}
         self.steering.as_mut()?.pop_open()
+    }
+
+    /// Whether something of this run was denied because there was no terminal to ask on.
+    pub(crate) fn was_denied(&self, run: RunId) -> bool {
+        self.denied.contains(&run)
     }
 
     /// Whether the whole home is followed.
@@ -324,6 +335,11 @@ impl<'a> Follower<'a> {
         match arrival {
             Arrival::Line(event) => {
                 self.screen.draw(&event);
+                if let Stream::Tool(ToolLine::Answered { allow: false, by, .. }) = &event.what
+                    && by.starts_with(NOBODY_TO_ASK)
+                {
+                    self.denied.extend(event.run);
+                }
                 if let Some(steering) = &mut self.steering {
                     steering.see(&event);
                 }

@@ -144,7 +144,7 @@ struct SentMessage {
 }
 
 pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliError> {
-    let message = super::agent::text(&args.text)?;
+    let message = super::message::text(&args.text)?;
     let key = SessionKey::parse(args.session.as_deref())?;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let overrides = engine::Overrides::default();

@@ -10,7 +10,8 @@ const QUESTION: &str = "? allow: run the command `echo ran >> ledger` [y/N]";
 #[test]
 pub(crate) fn r02_without_a_terminal_the_answer_is_no_and_the_model_receives_the_reason() {
     let home = Home::new();
-    let answer = home.run(&["agent", "-m", TOUCH]).expect_code(0);
+    let answer = home.run(&["agent", "-m", TOUCH]).expect_code(3);
+    assert!(answer.verdict().contains("limulus runs show"), "{answer:?}");
     assert!(answer.out.contains("no terminal") && answer.out.contains("--yes"), "{answer:?}");
     assert_eq!(home.text("ledger"), "");
     let call = &home.json(&["runs", "show"])["steps"][0]["calls"][0];
@@ -22,7 +23,7 @@ pub(crate) fn r02_yes_allows_what_would_be_asked_for_that_run_alone() {
     let home = Home::new();
     home.run(&["agent", "--yes", "-m", TOUCH]).expect_code(0);
     assert_eq!(home.text("ledger"), "ran\n");
-    home.run(&["agent", "-m", TOUCH]).expect_code(0);
+    home.run(&["agent", "-m", TOUCH]).expect_code(3);
     assert_eq!(home.text("ledger"), "ran\n");
 }
 
@@ -124,7 +125,7 @@ fn r60_a_terminal_of_another_session_is_no_approver() {
     serve.until_err("serving");
     let terminal = Terminal::run(&home, &["agent", "--session", "own", "-m", TOUCH]);
     terminal.until(QUESTION);
-    let answer = home.run(&["agent", "--session", "other", "-m", "run `echo other >> ledger`"]).expect_code(0);
+    let answer = home.run(&["agent", "--session", "other", "-m", "run `echo other >> ledger`"]).expect_code(3);
     assert!(answer.out.contains("no terminal"), "{answer:?}");
     assert!(!terminal.screen().contains("echo other"));
 }

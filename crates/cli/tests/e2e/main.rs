@@ -41,6 +41,7 @@ mod limits;
 mod logins;
 mod models;
 mod old_homes;
+mod one_line;
 mod own;
 mod owner;
 mod projects;

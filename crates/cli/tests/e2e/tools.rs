@@ -71,7 +71,7 @@ pub(crate) fn a_page_is_fetched_only_with_approval_and_only_from_allowed_address
         stream.write_all(format!("{head}<p>crabs <b>eat</b> clams\n\n").as_bytes()).unwrap();
     });
     let (home, asked) = (Home::new(), format!("fetch `{url}`"));
-    let denied = home.run(&["agent", "-m", &asked]).expect_code(0);
+    let denied = home.run(&["agent", "-m", &asked]).expect_code(3);
     assert!(denied.err.contains("denied"), "{denied:?}");
     let refused = home.run(&["agent", "--yes", "-m", &asked]).expect_code(0);
     assert!(refused.out.contains("not on the public internet"), "{refused:?}");

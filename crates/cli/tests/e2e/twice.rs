@@ -184,6 +184,15 @@ beside_an_owner! {
         r41_the_model_receives_the_instructions_of_the_user_and_the_project,
         r41_a_configured_workspace_that_is_not_there_is_not_made,
     }
+    one_line {
+        r61_a_message_needs_no_command,
+        r61_a_pipe_alone_is_the_message,
+        r61_a_pipe_beside_a_message_is_its_context,
+        r22_the_last_line_of_json_is_the_result,
+        r61_the_text_of_an_answer_is_written_into_a_file,
+        r24_a_failure_under_json_is_one_line_of_json,
+        the_examples_of_the_page_about_scripts_are_true,
+    }
     projects {
         r21_each_project_has_a_conversation_of_its_own,
         r21_a_folder_without_a_session_says_whose_name_it_is,
@@ -261,6 +270,8 @@ beside_an_owner! {
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
     ("job_control", "r15_what_a_shell_wrote_during_a_stop_stays", "stops the process that owns the home and draws"),
+    ("one_line", "r24_a_word_that_is_no_command_sends_nothing", "checks that no home was made"),
+    ("one_line", "r24_a_context_has_a_limit", "checks that no home was made"),
     (
         "sessions",
         "r21_nothing_of_a_deleted_session_is_left_readable",

@@ -25,6 +25,9 @@ impl Approver for mpsc::UnboundedSender<ApprovalRequest> {
     }
 }
 
+/// How the answer begins to a request that nobody can be asked about.
+pub const NOBODY_TO_ASK: &str = "it needs approval and there is no terminal to ask on";
+
 /// A call that needs approval.
 #[allow(missing_docs, reason = "the fields say it themselves")]
 #[derive(Debug, Clone)]
@@ -41,13 +44,13 @@ pub struct ApprovalRequest {
 impl ApprovalRequest {
     /// The answer if nobody can be asked.
     pub fn denial(self) -> Command {
-        let by = if tools::asks_about_executed_files(&self.text) {
-            "it needs approval and there is no terminal to ask on; --yes does not approve this: ask on a terminal, or set \
-             tools.executed_files.policy"
+        let remedy = if tools::asks_about_executed_files(&self.text) {
+            "--yes does not approve this: ask on a terminal, or set tools.executed_files.policy"
         } else {
-            "it needs approval and there is no terminal to ask on; run with --yes, or set tools.exec.policy"
+            "run with --yes, or set tools.exec.policy"
         };
-        Command::Answer { call: self.call, fingerprint: self.fingerprint, allow: false, by: by.to_owned() }
+        let by = format!("{NOBODY_TO_ASK}; {remedy}");
+        Command::Answer { call: self.call, fingerprint: self.fingerprint, allow: false, by }
     }
 }
 

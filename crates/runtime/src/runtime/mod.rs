@@ -27,7 +27,7 @@ use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
 use crate::sessions::Sessions;
 
-pub use approvals::{ApprovalRequest, Approver};
+pub use approvals::{ApprovalRequest, Approver, NOBODY_TO_ASK};
 pub use error::Error;
 pub(crate) use handle::create;
 pub use handle::{Acknowledgements, Handle};

@@ -22,7 +22,9 @@ use self::messages::Messages;
 use self::status::Status;
 use super::{Style, vocabulary};
 use crate::commands::background;
+use crate::commands::result::ResultLine;
 use crate::output::Output;
+use crate::show::json_line;
 
 pub(crate) use self::footer::SPINNER;
 
@@ -189,6 +191,11 @@ impl Screen {
                 self.say(&background::line(command, now));
             }
         }
+    }
+
+    /// Writes the result of a message, for a program.
+    pub(crate) fn result(&mut self, result: &ResultLine<'_>) {
+        self.out(&json_line(result));
     }
 
     /// The run to ask about, if it waits for long and its status line does not say what for.

@@ -195,17 +195,39 @@ impl Finished {
         self
     }
 
-    /// The lines of stdout, each JSON.
+    /// The lines of stdout, each JSON, without the result that follows those of `agent`.
     #[track_caller]
     pub(crate) fn lines(&self) -> Vec<Value> {
+        let mut lines = self.all_lines();
+        lines.pop_if(|line| line["stream"] == "result");
+        lines
+    }
+
+    /// The last line of stdout, which is the result of a message.
+    #[track_caller]
+    pub(crate) fn result(&self) -> Value {
+        let last = self.all_lines().pop().expect("a line");
+        assert_eq!(last["stream"], "result", "{last}");
+        last
+    }
+
+    #[track_caller]
+    fn all_lines(&self) -> Vec<Value> {
         let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         self.out.lines().map(parse).collect()
     }
 
-    /// The last words on stderr: what went wrong and what to do. They are two lines at most.
+    /// The last words on stderr: what went wrong and what to do. They are two lines at most, or one line of JSON, whose texts
+    /// are returned as these two.
     #[track_caller]
     pub(crate) fn verdict(&self) -> String {
         let lines: Vec<&str> = self.err.lines().collect();
+        let error = lines.last().and_then(|line| serde_json::from_str::<Value>(line).ok());
+        if let Some((message, hint)) =
+            error.as_ref().and_then(|error| error["message"].as_str().zip(error["hint"].as_str()))
+        {
+            return format!("limulus: {message}\n  hint: {hint}");
+        }
         let from = lines.iter().rposition(|line| line.starts_with("limulus: "));
         let verdict = &lines[from.unwrap_or_else(|| panic!("no verdict: {}", self.err))..];
         assert!(verdict.len() <= 2, "{verdict:?}");
