@@ -473,7 +473,7 @@ mod tests {
     const RUN: &str = "01a21802-8a29-71ab-9a53-8bbebcdcbe9d";
     const NEXT: &str = "01a21802-8a29-71ab-9a53-8bbebcdcbe9e";
 
-    fn line(run: Option<&str>, what: Value) -> Event {
+    fn line(run: Option<&str>, what: &Value) -> Event {
         let mut line = json!({"cursor": "1.1", "session": "agent:main:main", "run": run, "at": 1});
         line.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
         Event::of_payload(&line).unwrap()
@@ -492,7 +492,7 @@ mod tests {
             "stream": "state", "type": "changed", "state": "idle", "lifecycle": lifecycle, "flags": flags,
             "last_outcome": null, "can_abort": false, "resources": resources
         });
-        line(None, changed)
+        line(None, &changed)
     }
 
     fn ended(run: &str) -> Event {
@@ -500,11 +500,12 @@ mod tests {
         let end = json!({
             "stream": "lifecycle", "type": "end", "outcome": "completed", "text": "yes", "usage": usage, "error": null
         });
-        line(Some(run), end)
+        line(Some(run), &end)
     }
 
     fn reported(run: &str) -> Event {
-        line(Some(run), json!({"stream": "state", "type": "reported", "request": format!("{run}/request/1/1")}))
+        let reported = json!({"stream": "state", "type": "reported", "request": format!("{run}/request/1/1")});
+        line(Some(run), &reported)
     }
 
     /// A session whose run has ended owes other sessions what it learned of a key, and is unfinished until that is recorded.
