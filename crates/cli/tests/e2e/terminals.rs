@@ -84,8 +84,9 @@ fn r15_ctrl_z_is_heard_whatever_the_command_waits_for() {
     if !Terminal::is_there() {
         return;
     }
-    let script = "stty -a > before; LIMULUS | sh -c 'until test -e read; do sleep 0.02; done; cat > out'; \
-                  stty -a > stopped; echo is=stopped; read go; touch read; fg; echo exit=$?; cat";
+    // The reader starts no process while it waits: a shell whose child is stopped before it executes is never stopped itself.
+    let script = "mkfifo ../gate; exec 3<> ../gate; stty -a > before; LIMULUS | sh -c 'read line <&3; cat > out'; \
+                  stty -a > stopped; echo is=stopped; read go; echo >&3; fg; echo exit=$?; cat";
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let long = "exec:echo $$ >> pids\nprose=200000";
