@@ -65,6 +65,15 @@ fn r62_a_command_that_makes_no_sense_says_what_does() {
     ] {
         home.run(&["agent", "-m", command]).expect_code(2).expect_err(part);
     }
+    for unknown in ["/stat", "/fix-it now", "/EXIT"] {
+        let refused = home.run(&["agent", "-m", unknown]).expect_code(2);
+        let word = unknown.split(' ').next().expect("a word");
+        let said = format!("there is no command {word}");
+        assert!(refused.err.contains(&said) && refused.err.contains("/new, /reset, /clear, /stop"), "{refused:?}");
+    }
+    let list = say(&home, "/help");
+    assert!(list.contains("/new, /reset, /clear: begins") && list.contains("/usage, /cost: shows"), "{list}");
+    assert_eq!(say(&home, "/cost"), say(&home, "/usage"));
     for command in ["/pause", "/resume"] {
         home.run(&["agent", "-m", command]).expect_code(4).expect_err("no run is active in agent:main:main");
     }

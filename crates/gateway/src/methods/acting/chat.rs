@@ -1,6 +1,6 @@
 //! Chat commands: a message whose first word is a known command gets its response at once, without a model, in any
-//! state of the session. Every other message goes to the model, also one that begins with a slash, because a path is
-//! not a command.
+//! state of the session. A first word such as `/fo` that is none of them is refused. Every other message goes to the model,
+//! also one that begins with a path.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -31,22 +31,30 @@ enum SlashCommand {
     Verbose,
     Status,
     Usage,
+    Help,
 }
 
-const COMMANDS: [(&str, SlashCommand); 12] = [
-    ("/new", SlashCommand::New),
-    ("/reset", SlashCommand::New),
-    ("/stop", SlashCommand::Stop),
-    ("/pause", SlashCommand::Pause),
-    ("/resume", SlashCommand::Resume),
-    ("/compact", SlashCommand::Compact),
-    ("/queue", SlashCommand::Queue),
-    ("/model", SlashCommand::Model),
-    ("/think", SlashCommand::Think),
-    ("/verbose", SlashCommand::Verbose),
-    ("/status", SlashCommand::Status),
-    ("/usage", SlashCommand::Usage),
+/// Each with what it does, in a few words. The rows without are other names of the ones above them.
+const COMMANDS: [(&str, SlashCommand, &str); 15] = [
+    ("/new", SlashCommand::New, "begins a new conversation"),
+    ("/reset", SlashCommand::New, ""),
+    ("/clear", SlashCommand::New, ""),
+    ("/stop", SlashCommand::Stop, "ends the run"),
+    ("/pause", SlashCommand::Pause, "pauses the run"),
+    ("/resume", SlashCommand::Resume, "resumes the run"),
+    ("/compact", SlashCommand::Compact, "compacts the history"),
+    ("/queue", SlashCommand::Queue, "shows or sets the queue mode"),
+    ("/model", SlashCommand::Model, "shows or sets the model"),
+    ("/think", SlashCommand::Think, "shows or sets the thinking level"),
+    ("/verbose", SlashCommand::Verbose, "shows or sets whether outputs of calls are shown"),
+    ("/status", SlashCommand::Status, "shows what the session is doing"),
+    ("/usage", SlashCommand::Usage, "shows its runs with their tokens and cost"),
+    ("/cost", SlashCommand::Usage, ""),
+    ("/help", SlashCommand::Help, "shows this list"),
 ];
+
+/// Bytes of a word that may be meant as a command.
+const NAME_BYTES: usize = 20;
 
 const LEVELS: [Thinking; 6] =
     [Thinking::Off, Thinking::Minimal, Thinking::Low, Thinking::Medium, Thinking::High, Thinking::Xhigh];
@@ -70,7 +78,7 @@ pub(super) async fn handle(
     key: &SessionKey,
     params: &AgentParams,
 ) -> Result<Option<Handled>, Error> {
-    let Some((word, rest)) = parse(&params.message) else { return Ok(None) };
+    let Some((word, rest)) = parse(&params.message) else { return unknown(&params.message).map_or(Ok(None), Err) };
     let chat = Chat { caller, key };
     if word == SlashCommand::New && !rest.is_empty() {
         chat.start_new(Some(&params.idempotency_key)).await?;
@@ -85,8 +93,32 @@ pub(super) async fn handle(
 /// The command that a message begins with, and the text behind it.
 fn parse(text: &str) -> Option<(SlashCommand, &str)> {
     let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let (_, word) = COMMANDS.iter().find(|(name, _)| first.eq_ignore_ascii_case(name))?;
+    let (_, word, _) = COMMANDS.iter().find(|(name, ..)| first.eq_ignore_ascii_case(name))?;
     Some((*word, rest.trim()))
+}
+
+/// The error for a message whose first word looks like a command and is none.
+fn unknown(text: &str) -> Option<Error> {
+    let first = text.split(char::is_whitespace).next()?;
+    let name = first.strip_prefix('/').filter(|name| !name.is_empty() && name.len() <= NAME_BYTES)?;
+    if !name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
+        return None;
+    }
+    let known = COMMANDS.map(|(name, ..)| name).join(", ");
+    let hint = format!("there are {known}; a message that begins with it needs a space before it");
+    Some(Error::invalid(format!("there is no command {first}"), hint))
+}
+
+/// The commands, a line each.
+fn list() -> String {
+    let mut lines: Vec<String> = vec![];
+    for (name, _, about) in COMMANDS {
+        match lines.last_mut().filter(|_| about.is_empty()) {
+            Some(above) => *above = above.replacen(':', &format!(", {name}:"), 1),
+            None => lines.push(format!("{name}: {about}")),
+        }
+    }
+    lines.join("\n")
 }
 
 /// The session that the message was sent to.
@@ -109,6 +141,7 @@ impl Chat<'_> {
             SlashCommand::Verbose => self.verbose(rest).await,
             SlashCommand::Status => self.status().await,
             SlashCommand::Usage => self.usage().await,
+            SlashCommand::Help => Ok(list()),
         }
     }
 
@@ -299,18 +332,21 @@ impl Chat<'_> {
         let row = self.row()?;
         let session = row.session;
         let runs = end::reading(&self.caller.service, move |journal| Ok(journal.runs(Some(session))?)).await?;
-        let mut models: Vec<(&str, usize, Usage)> = vec![];
-        for RunRow { model, usage, .. } in &runs {
+        let mut models: Vec<(&str, usize, Usage, u64)> = vec![];
+        for RunRow { model, usage, cost, .. } in &runs {
             match models.iter_mut().find(|(known, ..)| known == model) {
-                Some((_, runs, all)) => {
+                Some((_, runs, all, spent)) => {
                     *runs += 1;
                     all.add(usage);
+                    *spent = spent.saturating_add(*cost);
                 }
-                None => models.push((model, 1, *usage)),
+                None => models.push((model, 1, *usage, *cost)),
             }
         }
-        let lines =
-            models.iter().map(|(model, runs, usage)| format!("\n{model}: {}, {}", count(*runs, "run"), tokens(usage)));
+        let price = |micros: u64| if micros > 0 { format!(", ${:.4}", micros as f64 / 1e6) } else { String::new() };
+        let lines = models.iter().map(|(model, runs, usage, cost)| {
+            format!("\n{model}: {}, {}{}", count(*runs, "run"), tokens(usage), price(*cost))
+        });
         Ok(format!("{}: {}{}", row.key, count(runs.len(), "run"), lines.collect::<String>()))
     }
 }
