@@ -130,10 +130,17 @@ pub(super) fn template() -> StyledStr {
     text
 }
 
-/// The command with its examples, and so all commands in it.
+/// The command with its examples, and so all commands in it. Only help and manual pages show them, and every start would pay.
 pub(super) fn with_examples(command: Command) -> Command {
+    if !are_shown() {
+        return command;
+    }
     let name = command.get_name().to_owned();
     examples_under(command, &name)
+}
+
+fn are_shown() -> bool {
+    cfg!(test) || std::env::args_os().any(|word| ["-h", "--help", "help", "man"].iter().any(|asks| word == *asks))
 }
 
 fn examples_under(command: Command, path: &str) -> Command {
