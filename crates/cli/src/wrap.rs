@@ -149,13 +149,11 @@ impl<'a> Quotes<'a> {
             let rest = &self.line[self.last.1..];
             let begin = rest.find('`');
             let end = begin.and_then(|begin| rest[begin + 1..].find('`').map(|at| begin + at + 2));
-            let (begin, end) = match (begin.zip(end), rest.rfind(COMMAND)) {
-                (Some(quoted), _) => quoted,
-                (None, Some(at)) => (at + 1, rest.len()),
-                (None, None) => {
-                    self.cells = None;
-                    return false;
-                }
+            // A command is looked for once: behind the last of them.
+            let next = begin.zip(end).or_else(|| Some((rest.rfind(COMMAND)? + 1, rest.len())));
+            let Some((begin, end)) = next else {
+                self.cells = None;
+                return false;
             };
             self.last = (self.last.1 + begin, self.last.1 + end, rest[begin..end].width() <= cells);
         }
@@ -205,5 +203,12 @@ mod tests {
         check("`a b` and c, undo: limulus undo -s x", &["`a b` and c, undo:", "limulus undo -s x"]);
         check("undo: limulus undo --session x", &["undo: limulus undo", "--session x"]);
         check("a ` alone in words that wrap", &["a ` alone in words", "that wrap"]);
+    }
+
+    /// Each byte is looked at once: if the rest of the line were read for each of them, this would take many minutes.
+    #[test]
+    fn r44_a_line_of_half_a_million_commands_in_quotes_is_wrapped() {
+        let rows = rows(&"`a b` ".repeat(500_000), 20, 20, LongWord::Whole);
+        assert_eq!((rows.len(), rows[0].as_str()), (166_667, "`a b` `a b` `a b`"));
     }
 }

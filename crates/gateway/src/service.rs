@@ -209,8 +209,13 @@ impl Service {
         self.approvals.await_terminals(rows.iter().map(|row| row.key.clone()));
         tokio::spawn(stop_awaiting(Arc::downgrade(self)));
         // What they change is recorded when they end, so somebody has to wait for that.
-        let held = unrecorded(&self.home, &**self.runtime.journal())?.into_iter().map(|session| session.row);
-        for row in held.filter(|held| rows.iter().all(|row| row.session != held.session)) {
+        let home = Arc::clone(&self.home);
+        let held = methods::reading(self, move |journal| Ok(unrecorded(&home, journal)?)).await?;
+        for row in held
+            .into_iter()
+            .map(|session| session.row)
+            .filter(|held| rows.iter().all(|row| row.session != held.session))
+        {
             if let Err(error) = self.resume_one(&row).await {
                 taken.unreadable.push((row.key, error));
             }

@@ -397,7 +397,7 @@ fn waits_for_more(read: &dyn Read, event: &Event) -> bool {
 struct Busy {
     /// Whether a run of it has started and not ended.
     has_run: bool,
-    /// The run whose end was seen last. Lines of it may follow: what it told other sessions.
+    /// The run whose end was seen last. Lines of it may follow: what other sessions learned of it.
     ended: Option<RunId>,
     idle: Option<LifecycleKind>,
 }

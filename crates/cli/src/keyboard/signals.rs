@@ -20,7 +20,7 @@ const HANGUP: i32 = 128 + 1;
 /// How often this process was suspended.
 static SUSPENSIONS: AtomicU32 = AtomicU32::new(0);
 
-/// How often this process was continued, also after a stop that it had not heard of.
+/// How often this process was continued, also after a stop that no handler saw.
 static CONTINUATIONS: AtomicU32 = AtomicU32::new(0);
 
 /// How often this process was suspended.

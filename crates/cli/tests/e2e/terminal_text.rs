@@ -22,7 +22,7 @@ fn hostile() -> String {
     format!("{sequences}{single}")
 }
 
-/// What this program tells a terminal, beside going left some cells. The last two mark what is pasted.
+/// What this program sends to a terminal, beside going left some cells. The last two mark what is pasted.
 const OWN: [&str; 15] = [
     "\x1b[1A\x1b[2K",
     "\r\x1b[2K",

@@ -23,7 +23,7 @@ use crate::connection::{Caller, ReadPermit};
 use crate::error::Error;
 
 pub use acting::{before, states};
-pub(crate) use acting::{erase, terminate_idle};
+pub(crate) use acting::{erase, reading, terminate_idle};
 
 /// Runs a request and sends its response.
 pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {

@@ -53,43 +53,51 @@ fn usage(error: &config::ConfigError) -> CliError {
 pub(super) fn set(globals: &Globals, name: &str, value: &str, as_json: bool) -> Result<(), CliError> {
     let key = key(name)?;
     let values = key.values(value).map_err(|error| usage(&error))?;
-    let file = file::of_key(globals, &key);
-    let changed = file::change(&file, |before| {
-        let before = before.unwrap_or_default();
-        is_toml(globals, &file, before)?;
+    let changed = change(globals, &key, |before| {
         let mut after = before.to_owned();
-        let mut keys = vec![];
         for KeyValue { path, value, .. } in &values {
-            after = text::set(&after, path, value).ok_or_else(|| by_hand(&file, &key))?;
+            after = text::set(&after, path, value)?;
         }
-        for value in &values {
+        let keys = values.iter().map(|value| {
             let old = text::value(before, &value.path).map(|old| value.masked(&old));
-            keys.push(KeyChange { key: value.name(), value: Some(value.shown()), before: old });
-        }
-        let mut changed = FileChange::of(globals, &key, &file, (before, &after), keys);
-        changed.warnings.extend(values.iter().filter_map(KeyValue::in_the_open));
-        Ok(((after != before).then_some(after), changed))
-    })?;
+            KeyChange { key: value.name(), value: Some(value.shown()), before: old }
+        });
+        Some((after, keys.collect()))
+    });
+    let mut changed = changed?;
+    changed.warnings.extend(values.iter().filter_map(KeyValue::in_the_open));
     changed.print(as_json)
 }
 
 pub(super) fn unset(globals: &Globals, name: &str, as_json: bool) -> Result<(), CliError> {
     let key = key(name)?;
-    let file = file::of_key(globals, &key);
-    let changed = file::change(&file, |before| {
-        let before = before.unwrap_or_default();
-        is_toml(globals, &file, before)?;
-        let mut after = before.to_owned();
-        let mut keys = vec![];
+    let changed = change(globals, &key, |before| {
+        let (mut after, mut keys) = (before.to_owned(), vec![]);
         for path in key.paths().iter().filter(|path| text::has(before, path)) {
-            after = text::unset(&after, path).ok_or_else(|| by_hand(&file, &key))?;
+            after = text::unset(&after, path)?;
             let old = text::value(before, path).map(|old| key.masked(&old));
             keys.push(KeyChange { key: key.name(), value: None, before: old });
         }
-        let changed = FileChange::of(globals, &key, &file, (before, &after), keys);
+        Some((after, keys))
+    });
+    changed?.print(as_json)
+}
+
+/// Changes the text of the file that this key is in. `edit` gives the new text, or none if the old one is written in a way that it
+/// cannot change.
+fn change(
+    globals: &Globals,
+    key: &KeyPath,
+    edit: impl FnOnce(&str) -> Option<(String, Vec<KeyChange>)>,
+) -> Result<FileChange, CliError> {
+    let file = file::of_key(globals, key);
+    file::change(&file, |before| {
+        let before = before.unwrap_or_default();
+        is_toml(globals, &file, before)?;
+        let (after, keys) = edit(before).ok_or_else(|| by_hand(&file, key))?;
+        let changed = FileChange::of(globals, key, &file, (before, &after), keys);
         Ok(((after != before).then_some(after), changed))
-    })?;
-    changed.print(as_json)
+    })
 }
 
 /// Prints the value in force of a key, or of each key of a table.

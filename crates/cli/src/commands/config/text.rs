@@ -260,7 +260,7 @@ mod tests {
             "[]",
             "[agents.main]\nfallbacks = []\n",
         );
-        assert_eq!(set("x = [", &path("runs.deadline_s"), &Value::Integer(5)), None, "a broken text is left alone");
+        assert_eq!(set("x = [", &path("runs.deadline_s"), &Value::Integer(5)), None, "a broken text is not changed");
         assert_eq!(set("runs = 5\n", &path("runs.deadline_s"), &Value::Integer(5)), None);
     }
 

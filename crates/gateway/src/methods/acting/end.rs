@@ -61,7 +61,7 @@ pub(super) async fn next_end(service: &Service, waiting: Waiting<'_>) -> Result<
 }
 
 /// Reads the journal on a thread that may block, because a run may have many entries.
-pub(super) async fn reading<T: Send + 'static>(
+pub(crate) async fn reading<T: Send + 'static>(
     service: &Service,
     read: impl FnOnce(&dyn Journal) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {

@@ -31,6 +31,7 @@ pub(crate) use cleanup::erase;
 pub use cleanup::{before, states};
 pub(super) use compact::{compact, uncompact};
 pub(super) use delete::delete;
+pub(crate) use end::reading;
 pub(super) use events::{subscribe, unsubscribe};
 pub(super) use handover::hand_over;
 pub(super) use health::health;

@@ -14,7 +14,7 @@ use super::end::reading;
 use crate::error::Error;
 use crate::service::Service;
 
-/// How long is waited at most: a look at one workspace ends after 30 s.
+/// How long is waited at most for all of them: they are recorded at the same time, and a look at a workspace ends after 30 s.
 const RECORDING: Duration = Duration::from_secs(40);
 
 /// Waits until the ends of all such commands are recorded, or could not be in time.
@@ -27,13 +27,16 @@ pub(in crate::methods) async fn record(service: &Service) -> Result<Recorded, Er
     for session in &ended {
         service.runtime.open(&session.row.key, &session.row.agent, vec![]).await?;
     }
-    let mut keys = vec![];
-    for session in ended {
-        let recorded = timeout(RECORDING, until_recorded(service, &session)).await;
-        recorded.unwrap_or(Ok(()))?;
-        keys.push(session.row.key);
-    }
-    Ok(Recorded { session_keys: keys })
+    let mut session_keys = vec![];
+    let recording = async {
+        for session in ended {
+            until_recorded(service, &session).await?;
+            session_keys.push(session.row.key);
+        }
+        Ok::<_, Error>(())
+    };
+    timeout(RECORDING, recording).await.unwrap_or(Ok(()))?;
+    Ok(Recorded { session_keys })
 }
 
 /// Waits until the session knows of the end of these commands.
