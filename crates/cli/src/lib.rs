@@ -82,13 +82,12 @@ fn failed(error: &CliError, style: ErrorStyle) -> ExitCode {
 fn run(mut command: Command) -> Result<(), CliError> {
     // Some commands need no home.
     let globals = Globals::of_process();
-    let unnamed = globals.as_ref().ok().and_then(|globals| {
-        let key = unnamed::fill_in(&mut command, globals)?;
-        Some((key, globals.home.clone()))
-    });
-    carry_out(command, globals).map_err(|error| match unnamed {
-        Some((key, home)) => unnamed::explained(error, &key, &home),
-        None => error,
+    let home = globals.as_ref().ok().map(|globals| globals.home.clone());
+    let unnamed = globals.as_ref().ok().and_then(|globals| unnamed::fill_in(&mut command, globals));
+    carry_out(command, globals).map_err(|error| match (home, unnamed) {
+        (Some(home), Some(key)) => unnamed::explained(error, &key, &home),
+        (Some(home), None) => unnamed::with_nearest(error, &home),
+        (None, _) => error,
     })
 }
 

@@ -70,6 +70,9 @@ pub enum ConfigError {
         /// The error of the system.
         detail: String,
     },
+    /// The file is not UTF-8.
+    #[error("{} is not UTF-8 text", path.display())]
+    NotText { path: PathBuf },
     /// The file is not TOML.
     #[error("{origin} is not valid TOML: {detail}")]
     Syntax {
@@ -182,6 +185,9 @@ impl ConfigError {
     pub fn hint(&self) -> String {
         match self {
             Self::Unreadable { .. } => "make it readable, or set LIMULUS_HOME to another folder".to_owned(),
+            Self::NotText { .. } => {
+                "save it as UTF-8, or move it away: `limulus config init` writes a new one".to_owned()
+            }
             Self::Syntax { .. } => "fix that line; https://toml.io shows the format".to_owned(),
             Self::UnknownKey { nearest, .. } | Self::NoSuchKey { nearest, .. } => format!("the nearest known key is `{nearest}`"),
             Self::KeyAsName { .. } => {

@@ -23,6 +23,9 @@ const RESERVED: &[&str] = &["LIMULUS_HOME", "LIMULUS_LOG", "LIMULUS_CRASHPOINT",
 
 const PREFIX: &str = "LIMULUS_";
 
+/// What the parser says of a key that is there twice.
+const DUPLICATE: &str = "duplicate key";
+
 /// Checked values by their path; a later layer wins. Wrong values are left out and collected as errors.
 #[derive(Default)]
 pub(super) struct Layers {
@@ -65,6 +68,9 @@ impl Layers {
             Ok(text) => layers.put_text(&text, file),
             // If the home cannot be created, opening the journal reports it.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                layers.wrong.push(ConfigError::NotText { path: file.to_owned() });
+            }
             Err(error) => {
                 let detail = error.to_string();
                 layers.wrong.push(ConfigError::Unreadable { path: file.to_owned(), detail });
@@ -105,7 +111,7 @@ impl Layers {
         let syntax = |error: toml::de::Error| ConfigError::Syntax {
             origin: source.origin(error.span().map_or(0, |span| span.start)),
             // Only its message: the full error would quote the line, which may hold a key.
-            detail: concealed::without_keys(error.message()),
+            detail: concealed::without_keys(&detail(&error, text)),
         };
         let spans = DeTable::parse(text).map_err(syntax);
         let values: Result<Table, _> = toml::from_str(text).map_err(syntax);
@@ -230,6 +236,13 @@ pub(super) fn dotted(path: &[String]) -> String {
     let bare = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     let part = |part: &String| if bare(part) { part.clone() } else { format!("{part:?}") };
     path.iter().map(part).collect::<Vec<_>>().join(".")
+}
+
+/// What the parser says, and the name of a key that is there twice.
+fn detail(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message();
+    let name = error.span().filter(|_| message == DUPLICATE).and_then(|span| text.get(span));
+    name.map_or_else(|| message.to_owned(), |name| format!("{message} `{name}`"))
 }
 
 #[cfg(test)]

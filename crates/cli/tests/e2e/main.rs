@@ -39,6 +39,7 @@ mod lanes;
 mod large;
 mod limits;
 mod logins;
+mod mistakes;
 mod models;
 mod old_homes;
 mod one_line;
