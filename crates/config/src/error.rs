@@ -59,7 +59,8 @@ impl fmt::Display for ValueOrigin {
     }
 }
 
-/// An error of a configuration. `origin` is the place of the value; `nearest` the nearest known name.
+/// An error of a configuration. `origin` is the place of the value; `nearest` the nearest known name, if one is
+/// near.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it themselves")]
 pub enum ConfigError {
@@ -78,15 +79,15 @@ pub enum ConfigError {
         detail: String,
     },
     #[error("{origin}: unknown key `{key}`")]
-    UnknownKey { origin: ValueOrigin, key: String, nearest: String },
+    UnknownKey { origin: ValueOrigin, key: String, nearest: Option<String> },
     /// A key of a command line that is not declared.
     #[error("there is no key `{key}`")]
-    NoSuchKey { key: String, nearest: String },
+    NoSuchKey { key: String, nearest: Option<String> },
     /// A value of a command line that its key does not take; secrets masked.
     #[error("`{key}` cannot be {found}")]
     Unfit { key: String, found: String, expected: String },
     #[error("unknown variable {name}")]
-    UnknownVariable { name: String, nearest: String },
+    UnknownVariable { name: String, nearest: Option<String> },
     /// A key of a provider where a name belongs.
     #[error("{origin}: `{key}` has a key of a provider in the place of a name")]
     KeyAsName { origin: ValueOrigin, key: String },
@@ -183,12 +184,20 @@ impl ConfigError {
         match self {
             Self::Unreadable { .. } => "make it readable, or set LIMULUS_HOME to another folder".to_owned(),
             Self::Syntax { .. } => "fix that line; https://toml.io shows the format".to_owned(),
-            Self::UnknownKey { nearest, .. } | Self::NoSuchKey { nearest, .. } => format!("the nearest known key is `{nearest}`"),
+            Self::UnknownKey { nearest: Some(nearest), .. } | Self::NoSuchKey { nearest: Some(nearest), .. } => {
+                format!("the nearest known key is `{nearest}`")
+            }
+            Self::UnknownKey { nearest: None, .. } | Self::NoSuchKey { nearest: None, .. } => {
+                "`limulus config init --print` shows every key".to_owned()
+            }
             Self::KeyAsName { .. } => {
                 "give it a name; the key belongs under [[providers.NAME.profiles]] as key = \"env:NAME\" or \"file:PATH\""
                     .to_owned()
             }
-            Self::UnknownVariable { nearest, .. } => format!("the nearest known one is {nearest}"),
+            Self::UnknownVariable { nearest: Some(nearest), .. } => format!("the nearest known one is {nearest}"),
+            Self::UnknownVariable { nearest: None, .. } => {
+                "`limulus config init --print` shows every key; LIMULUS_RUNS__DEADLINE_S sets runs.deadline_s".to_owned()
+            }
             Self::Value { expected, .. } | Self::Unfit { expected, .. } => format!("it takes {expected}"),
             Self::Missing { expected, .. } => format!("add it to config.toml: it takes {expected}"),
             Self::Misplaced { kind, .. } => {

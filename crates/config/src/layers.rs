@@ -139,7 +139,7 @@ impl Layers {
         let origin = source.origin(at.0);
         match (settings::at(&renamed(path).0), at.1.get_ref(), value) {
             (Entry::Unknown, ..) => {
-                let nearest = shown_unknown(&nearest(path, Among::All));
+                let nearest = nearest(path, Among::All).map(|nearest| shown_unknown(&nearest));
                 self.wrong.push(ConfigError::UnknownKey { origin, key: shown_unknown(path), nearest });
             }
             (Entry::Key(kind), ..) => self.put(path, kind, value.clone(), origin),
@@ -175,7 +175,7 @@ impl Layers {
                     self.put(&path, kind, kind.parse(text), origin);
                 }
                 Entry::Table | Entry::Unknown => {
-                    let nearest = variable(&nearest(&path, Among::Keys));
+                    let nearest = nearest(&path, Among::Keys).map(|nearest| variable(&nearest));
                     self.wrong.push(ConfigError::UnknownVariable { name: name.to_owned(), nearest });
                 }
             }
