@@ -17,6 +17,12 @@ pub enum ValueOrigin {
         /// Counted from 1.
         line: usize,
     },
+    /// A file of the project of the workspace.
+    Project {
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
     /// An environment variable.
     Variable { name: String },
     /// A flag of the command.
@@ -32,8 +38,18 @@ impl ValueOrigin {
         match self {
             Self::Defaults => "defaults",
             Self::File { .. } => "file",
+            Self::Project { .. } => "project",
             Self::Variable { .. } => "variable",
             Self::Flag { .. } => "flag",
+        }
+    }
+
+    /// Whether both come from one file, or from one kind of other layer.
+    pub(super) fn is_same_layer(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File { path, .. }, Self::File { path: other, .. })
+            | (Self::Project { path, .. }, Self::Project { path: other, .. }) => path == other,
+            _ => self.layer() == other.layer(),
         }
     }
 
@@ -41,7 +57,7 @@ impl ValueOrigin {
     pub fn at(&self) -> Option<String> {
         match self {
             Self::Defaults => None,
-            Self::File { path, line } => Some(format!("{}:{line}", path.display())),
+            Self::File { path, line } | Self::Project { path, line } => Some(format!("{}:{line}", path.display())),
             Self::Variable { name } => Some(name.clone()),
             Self::Flag { name } => Some((*name).to_owned()),
         }
@@ -52,7 +68,7 @@ impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Defaults => f.write_str("the defaults"),
-            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::File { path, line } | Self::Project { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Variable { name } => write!(f, "the variable {name}"),
             Self::Flag { name } => write!(f, "the flag {name}"),
         }
@@ -71,6 +87,16 @@ pub enum ConfigError {
         /// The error of the system.
         detail: String,
     },
+    /// The file of a project exists and cannot be used: what it forbids is not known.
+    #[error("{} cannot be used: {detail}", path.display())]
+    ProjectFile {
+        path: PathBuf,
+        /// The reason.
+        detail: String,
+    },
+    /// A key that the file of a project may not set.
+    #[error("{origin}: a project may not set `{key}`")]
+    NotForProject { origin: ValueOrigin, key: String },
     /// The file is not TOML.
     #[error("{origin} is not valid TOML: {detail}")]
     Syntax {
@@ -183,6 +209,16 @@ impl ConfigError {
     pub fn hint(&self) -> String {
         match self {
             Self::Unreadable { .. } => "make it readable, or set LIMULUS_HOME to another folder".to_owned(),
+            Self::ProjectFile { .. } => {
+                "make it a regular file of the project that you can read, or remove it; it limits what runs may do here"
+                    .to_owned()
+            }
+            Self::NotForProject { key, .. } => {
+                format!(
+                    "take it out: the file of a project can only limit runs (docs/configuration.md); \
+                     `limulus config set {key} VALUE` sets it for you alone"
+                )
+            }
             Self::Syntax { .. } => "fix that line; https://toml.io shows the format".to_owned(),
             Self::UnknownKey { nearest: Some(nearest), .. } | Self::NoSuchKey { nearest: Some(nearest), .. } => {
                 format!("the nearest known key is `{nearest}`")
