@@ -18,6 +18,7 @@ use crate::render::MarkdownMode;
 /// Run durable AI agents: a run survives kill -9.
 #[derive(Debug, Parser)]
 #[command(name = "limulus", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(override_usage = "limulus [OPTIONS] [MESSAGE]\n       limulus [OPTIONS] <COMMAND>")]
 #[command(after_help = "Try it without a key: limulus \"What is in this folder?\"")]
 pub(crate) struct Cli {
     /// Use colours: auto (on a terminal, unless NO_COLOR, CLICOLOR or TERM says otherwise), always or never

@@ -1,6 +1,6 @@
 //! Resolves the configuration to the settings of one run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking, Titles};
@@ -16,6 +16,8 @@ use super::settings::Limit;
 
 /// The workspace that is the folder of the command.
 const HERE: &str = ".";
+/// The agent that is always there.
+const MAIN: &str = "main";
 
 /// The inputs of a run besides the configuration.
 #[derive(Debug, Clone, Copy)]
@@ -68,8 +70,20 @@ impl Config {
         Ok(())
     }
 
-    /// Resolves everything for a run. An error means that it cannot start.
+    /// Resolves everything for a run, as the project of its workspace restricts it. An error means that it cannot start.
     pub fn resolve(&self, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
+        let workspace = self.workspace(self.agent(subject.agent)?, subject)?;
+        self.within(&workspace)?.resolve_in(&workspace, subject)
+    }
+
+    /// The workspace of a run of the agent `main` that names none.
+    pub(super) fn main_workspace(&self) -> Result<PathBuf, ConfigError> {
+        let (overrides, preferences) = (Overrides::default(), ModelPreferences::default());
+        let subject = Subject { agent: MAIN, overrides: &overrides, preferences, date: "" };
+        self.workspace(self.agent(MAIN)?, subject)
+    }
+
+    fn resolve_in(&self, workspace: &Path, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
         let agent = self.agent(subject.agent)?;
         let (models, note) = self.models(agent, subject);
         let candidates = models
@@ -84,7 +98,6 @@ impl Config {
         let mut small: Vec<_> = candidates.iter().filter_map(small_window).collect();
         small.dedup();
         let notes = note.into_iter().chain(thinking.into_iter().next().flatten()).chain(small).collect();
-        let workspace = self.workspace(agent, subject)?;
         let compaction = self.compaction(agent)?;
         let titles = self.titles(agent, candidates.first())?;
         let of_titles = titles.iter().filter_map(|titles| titles.by.as_ref());
@@ -205,7 +218,7 @@ impl Config {
 
     /// A model as a candidate of the agent `main`.
     pub fn candidate_of(&self, model: &str) -> Result<Candidate, ConfigError> {
-        self.candidate(model, self.agent("main")?, None).map(|(candidate, _)| candidate)
+        self.candidate(model, self.agent(MAIN)?, None).map(|(candidate, _)| candidate)
     }
 
     /// A model as a candidate, with a note if it cannot think at the requested level.

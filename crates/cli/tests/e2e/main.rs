@@ -37,6 +37,7 @@ mod job_control;
 mod kills;
 mod lanes;
 mod large;
+mod layers;
 mod limits;
 mod logins;
 mod mistakes;

@@ -110,6 +110,11 @@ beside_an_owner! {
         r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,
         r45_a_model_without_image_support_receives_their_names_and_the_user_a_note,
     }
+    layers {
+        r24_a_project_limits_the_runs_in_it_and_no_others,
+        r24_what_a_project_may_not_set_starts_no_run_in_it,
+        r24_what_an_agent_writes_into_the_file_of_its_project_gives_it_nothing,
+    }
     large {
         r43_an_answer_of_six_megabytes_in_small_pieces_reaches_everybody,
         r43_an_answer_of_six_megabytes_in_one_piece_reaches_everybody,
@@ -410,6 +415,8 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     ("config", "*", "no command of it speaks with an owner"),
     ("config_set", "*", "no command of it speaks with an owner"),
+    ("layers", "r24_the_layer_and_the_place_of_every_value_are_shown", "no command of it speaks with an owner"),
+    ("layers", "r24_a_change_is_written_into_the_file_that_the_key_came_from", "no command of it speaks with an owner"),
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is repaired by a command that is its only owner"),
     ("own", "*", "the home is in the workspace, or its configuration names a key in the workspace"),
