@@ -3,8 +3,10 @@
 
 mod log_tail;
 mod manifest;
+mod package;
 mod requirements;
 mod rust_source;
+mod scratch;
 mod suite;
 mod tidy;
 mod tree;
@@ -21,6 +23,8 @@ Usage: cargo xtask COMMAND [FLAGS]
   test [--only STAGE]...         Run the whole proof: tidy, requirements, all tests, simulator, kills
   soak [NAME]...                 Run the long forms of stages, minutes each; without a name all of them
   tidy                           Check the project's own rules: arrows, purity, sizes, docs
+  package [--binary FILE] [--out DIR] [--texts-from FILE] [--url ADDRESS]
+                                 Make an archive, a Debian package, installer and checksums of a built program
   requirements [--check|--json]  Print which test proves which requirement, and the command that shows it
 ";
 
@@ -32,6 +36,7 @@ enum Task {
     Soak { only: Vec<String> },
     Tidy,
     Requirements(requirements::Output),
+    Package(package::Wanted),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +69,7 @@ fn perform(task: &Task, root: &Path, out: &mut dyn Write) -> io::Result<bool> {
         Task::Soak { only } => suite::run(root, suite::SOAKS, suite::SOAK_LIMIT, only, out),
         Task::Tidy => tidy::run(root, out).map(|tally| tally.failed == 0),
         Task::Requirements(output) => requirements::run(root, *output, out),
+        Task::Package(wanted) => package::run(root, wanted, out),
     }
 }
 
@@ -75,6 +81,7 @@ fn parse(arguments: &[String]) -> Result<Task, String> {
         ["help"] => Ok(Task::Help),
         ["test", flags @ ..] => parse_only(flags).map(|only| Task::Test { only }),
         ["soak", names @ ..] => parse_soak(names).map(|only| Task::Soak { only }),
+        ["package", flags @ ..] => package::parse(flags).map(Task::Package),
         ["tidy"] => Ok(Task::Tidy),
         ["requirements"] => Ok(Task::Requirements(requirements::Output::Table)),
         ["requirements", "--check"] => Ok(Task::Requirements(requirements::Output::Check)),
@@ -110,6 +117,12 @@ fn parse_soak(names: &[&str]) -> Result<Vec<String>, String> {
 fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().expect("the crate xtask lies in the workspace's root").to_owned()
+}
+
+/// The target folder of cargo. This program is in a folder of it, of any profile.
+fn target_folder() -> io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    Ok(own.ancestors().nth(2).expect("cargo puts a program two folders below the root of the file system").to_owned())
 }
 
 /// The number of checks that held and of those that did not.

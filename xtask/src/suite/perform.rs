@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::stages::Action;
-use crate::{Tally, requirements, tidy};
+use crate::{Tally, package, requirements, tidy};
 
 /// Interval of looks whether it has left.
 const LOOK: Duration = Duration::from_millis(200);
@@ -32,15 +32,17 @@ pub(super) fn perform(action: &Action, root: &Path, limit: Duration, out: &mut d
             let arguments = arguments.iter().map(|argument| argument.replace("{ci}", &folder.to_string_lossy()));
             follow(Command::new(path).current_dir(root).args(arguments), limit, out)
         }
+        Action::Packages => {
+            let Some(limulus) = built(&programs_folder()?, "limulus", out)? else { return Ok(Tally::of(false)) };
+            package::proof::run(root, &limulus, out)
+        }
         Action::RedDemo { mutant } => red_demo(mutant, out).map(Tally::of),
     }
 }
 
-/// The folder of the programs with the profile `ci`. This program is in such a folder, possibly of another profile.
+/// The folder of the programs with the profile `ci`.
 fn programs_folder() -> io::Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    let target = own.ancestors().nth(2).expect("cargo puts a program two folders below the root of the file system");
-    Ok(target.join("ci"))
+    Ok(crate::target_folder()?.join("ci"))
 }
 
 /// One build is behind the whole proof. Its crash points and mutants do nothing until a variable of the environment

@@ -40,6 +40,8 @@ pub(crate) enum Action {
         program: &'static str,
         arguments: &'static [&'static str],
     },
+    /// Pack the program that the stage `build` has built, install and remove it.
+    Packages,
     /// Run `limulus demo` with this mutant: it must exit with 1.
     RedDemo {
         mutant: &'static str,
@@ -87,6 +89,12 @@ pub(crate) const STAGES: &[Stage] = &[
         about: "the tests of the program from outside",
         cores: Cores::One,
         action: Action::CargoTest(&["--no-fail-fast", "--test", "e2e"]),
+    },
+    Stage {
+        name: "packages",
+        about: "packages and installer: installed from a local server, replaced, removed without a trace",
+        cores: Cores::One,
+        action: Action::Packages,
     },
     Stage {
         name: "mutants",
