@@ -6,14 +6,17 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use config::FlagValues;
 use views::printable_line;
 
 use crate::commands;
+use crate::language;
 use crate::other_tools;
 use crate::output::{self, ColorWhen};
 use crate::render::MarkdownMode;
+
+pub(crate) use self::help::LIST as GROUPED;
 
 /// Run durable AI agents: a run survives kill -9.
 #[derive(Debug, Parser)]
@@ -106,12 +109,20 @@ pub(crate) fn refused(mut error: clap::Error, words: &[OsString]) -> ExitCode {
         for (kind, value) in texts {
             error.insert(kind, value);
         }
-        output::say_text(&error.render().to_string());
+        output::say_text(&language::lines(&error.render().to_string()));
     } else {
         // Nothing of the command line is in the help. A closed stdout is not an error.
-        let _ = error.print();
+        let _ = in_language(&error, words).unwrap_or(error).print();
     }
     ExitCode::from(u8::try_from(exit).unwrap_or(2))
+}
+
+/// The same help in the language of this process, if that is not English.
+fn in_language(error: &clap::Error, words: &[OsString]) -> Option<clap::Error> {
+    if error.kind() == ErrorKind::DisplayVersion {
+        return None;
+    }
+    language::help::translated(Cli::command())?.try_get_matches_from(words).err()
 }
 
 /// Adds what does here what a word or an option of a neighbouring tool does there, or how a message is written.

@@ -12,6 +12,7 @@ mod error;
 mod idle;
 mod input;
 mod keyboard;
+mod language;
 mod opening;
 mod other_tools;
 mod output;

@@ -6,7 +6,7 @@ use clap::Command;
 use clap::builder::{StyledStr, Styles};
 
 /// The groups: a heading starts at the beginning of its line. Made from [`GROUPS`] and the definition of the commands.
-const LIST: &str = include_str!("help.txt");
+pub(crate) const LIST: &str = include_str!("help.txt");
 
 /// Each command, in one group.
 #[cfg(test)]

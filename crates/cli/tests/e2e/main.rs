@@ -12,6 +12,7 @@ mod bad_input;
 mod budgets;
 mod chains;
 mod chat;
+mod chinese;
 mod cleanup;
 mod clients;
 mod compaction;

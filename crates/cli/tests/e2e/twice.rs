@@ -301,6 +301,7 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r17_a_workspace_that_is_not_recorded_says_why",
         "changes the configuration and the home folder of the owner",
     ),
+    ("chinese", "*", "compares two homes"),
     ("mistakes", "*", "makes homes of its own, some of which cannot be owned"),
     ("held", "*", "each starts its own service, which has a fault"),
     ("large", "r45_huge_results_are_bounded_in_a_service", "starts its own service"),
