@@ -19,6 +19,7 @@ mod error;
 mod figures;
 mod files;
 mod globals;
+mod in_use;
 mod key_path;
 mod key_status;
 mod kind;

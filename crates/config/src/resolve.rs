@@ -203,7 +203,7 @@ impl Config {
     }
 
     /// The model if none is configured, with a note about it.
-    fn default_model(&self) -> (String, Option<String>) {
+    pub(super) fn default_model(&self) -> (String, Option<String>) {
         if let Some((provider, key, model)) = self.by_variable().first() {
             let model = format!("{provider}/{model}");
             let note = format!("no model is configured and {key} is set: {model} answers");

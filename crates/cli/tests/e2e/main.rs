@@ -22,6 +22,7 @@ mod damage;
 mod delete;
 mod display;
 mod doctor;
+mod doctor_around;
 mod escapes;
 mod executed;
 mod failover;
