@@ -24,6 +24,7 @@ mod key_path;
 mod key_status;
 mod kind;
 mod layers;
+mod model_name;
 mod nearest;
 mod places;
 mod profiles;
