@@ -4,12 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use config::size;
+use serde::Serialize;
 
 /// Files and folders that are counted: a look at a home takes no longer than a moment.
 const MOST: usize = 50_000;
 
 /// The bytes of the files in a folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct HomeSize {
     pub(crate) bytes: u64,
     /// Whether all files are counted, so that it is not only a part.

@@ -65,6 +65,7 @@ mod setup;
 mod show;
 mod signals;
 mod slow;
+mod status;
 mod support;
 mod terminal_text;
 mod terminals;

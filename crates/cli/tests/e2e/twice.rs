@@ -114,6 +114,10 @@ beside_an_owner! {
         r18_a_new_home_is_no_failure_and_each_part_is_looked_at,
         r18_r50_providers_are_asked_if_wanted_and_no_key_is_shown,
     }
+    status {
+        r18_the_status_says_what_today_cost_and_the_size_of_the_home,
+        r18_r60_the_status_lists_the_questions_that_wait_for_a_person,
+    }
     layers {
         r24_a_project_limits_the_runs_in_it_and_no_others,
         r24_what_a_project_may_not_set_starts_no_run_in_it,
