@@ -74,7 +74,7 @@ pub(crate) enum Command {
     Events(commands::events::EventsArgs),
     /// Print the audit log of a session: every transition with its time and cause; verify it with --verify
     Audit(commands::audit::AuditArgs),
-    /// Check a home for damage: every file, page, entry, chain and body; repair it if asked
+    /// Check the installation, configuration, keys, terminal, disk and data of a home; repair data if asked
     Doctor(commands::doctor::DoctorArgs),
     /// Find a usable model, try it and write it into the configuration
     Setup(commands::setup::SetupArgs),

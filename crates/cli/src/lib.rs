@@ -9,6 +9,7 @@ mod cells;
 mod commands;
 mod deprecation;
 mod error;
+mod home_size;
 mod idle;
 mod input;
 mod keyboard;
@@ -135,7 +136,16 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
         Command::Redo(args) => wait_for(commands::undo::run(args, Way::Redo, &globals?)),
         Command::Receipt(args) => commands::receipt::run(args, &globals?),
         Command::Audit(args) => commands::audit::run(args, &globals?),
-        Command::Doctor(args) => commands::doctor::run(&args, &globals?),
+        Command::Doctor(args) => {
+            let (globals, mut answers) = (globals?, vec![]);
+            if args.asks_models() {
+                wait_for(async {
+                    answers = commands::doctor::ask(&globals).await;
+                    Ok(())
+                })?;
+            }
+            commands::doctor::run(&args, answers, &globals)
+        }
         Command::Setup(args) => wait_for(commands::setup::run(args, &globals?)),
         Command::Models(args) => {
             let globals = globals?;

@@ -153,9 +153,16 @@ pub enum ConfigError {
         /// All configured agents.
         known: Vec<String>,
     },
-    /// A model of a flag or of a session that is not `PROVIDER/MODEL`.
+    /// A model of a flag or of a session that is neither `PROVIDER/MODEL` nor the name of a known one.
     #[error("`{}` is not a model", without_keys(model))]
-    NotAModel { model: String },
+    NotAModel {
+        model: String,
+        /// Models with names near to it.
+        nearest: Vec<String>,
+    },
+    /// A model without its provider that several providers have.
+    #[error("several providers have a model `{}`", without_keys(model))]
+    AmbiguousModel { model: String, candidates: Vec<String> },
     /// A model of a provider that is not configured.
     #[error(
         "the model `{}` names the provider `{}`, which is not configured",
@@ -226,12 +233,7 @@ impl ConfigError {
                 )
             }
             Self::Syntax { .. } => "fix that line; https://toml.io shows the format".to_owned(),
-            Self::UnknownKey { nearest: Some(nearest), .. } | Self::NoSuchKey { nearest: Some(nearest), .. } => {
-                format!("the nearest known key is `{nearest}`")
-            }
-            Self::UnknownKey { nearest: None, .. } | Self::NoSuchKey { nearest: None, .. } => {
-                "`limulus config init --print` shows every key".to_owned()
-            }
+            Self::UnknownKey { nearest, .. } | Self::NoSuchKey { nearest, .. } => nearest_key(nearest.as_deref()),
             Self::KeyAsName { .. } => {
                 "give it a name; the key belongs under [[providers.NAME.profiles]] as key = \"env:NAME\" or \"file:PATH\""
                     .to_owned()
@@ -252,7 +254,13 @@ impl ConfigError {
             Self::SameProfile { .. } => {
                 "give each profile of a provider a name of its own, such as name = \"work\"".to_owned()
             }
-            Self::NotAModel { .. } => "write PROVIDER/MODEL, such as offline/offline".to_owned(),
+            Self::NotAModel { nearest, .. } if !nearest.is_empty() => {
+                format!("write PROVIDER/MODEL; near it are {}", nearest.join(", "))
+            }
+            Self::NotAModel { .. } => {
+                "write PROVIDER/MODEL, such as offline/offline; `limulus models list --search TEXT` finds some".to_owned()
+            }
+            Self::AmbiguousModel { candidates, .. } => format!("name one of them: {}", candidates.join(", ")),
             Self::UnknownProvider { provider, known, .. } => match built_in(provider) {
                 Some(BuiltIn { key: Some(key), .. }) => {
                     format!("set {key}, or add [[providers.{provider}.profiles]] with a key to config.toml")
@@ -278,5 +286,13 @@ impl ConfigError {
             Self::NoCurrentFolder => "change to a folder that exists, or name one with --workspace".to_owned(),
             Self::NoUserFolder => "set HOME, or LIMULUS_HOME and absolute paths".to_owned(),
         }
+    }
+}
+
+/// The hint for a key that is not known.
+fn nearest_key(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("the nearest known key is `{nearest}`"),
+        None => "`limulus config init --print` shows every key".to_owned(),
     }
 }

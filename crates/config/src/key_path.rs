@@ -80,6 +80,11 @@ impl KeyPath {
         }
     }
 
+    /// Whether its value is a model.
+    pub fn is_model(&self) -> bool {
+        self.entry == Entry::Key(Kind::Model)
+    }
+
     /// Whether it is a table, or the list of profiles of a provider.
     pub fn is_table(&self) -> bool {
         self.entry == Entry::Table

@@ -203,7 +203,7 @@ impl Config {
     }
 
     /// The model if none is configured, with a note about it.
-    fn default_model(&self) -> (String, Option<String>) {
+    pub(super) fn default_model(&self) -> (String, Option<String>) {
         if let Some((provider, key, model)) = self.by_variable().first() {
             let model = format!("{provider}/{model}");
             let note = format!("no model is configured and {key} is set: {model} answers");
@@ -228,8 +228,11 @@ impl Config {
         agent: &Agent,
         thinking: Option<Thinking>,
     ) -> Result<(Candidate, Option<String>), ConfigError> {
+        let full = self.full_name(model)?;
+        let model = full.as_ref();
         let parts = model.split_once('/').filter(|(provider, name)| !provider.is_empty() && !name.is_empty());
-        let (provider, name) = parts.ok_or_else(|| ConfigError::NotAModel { model: model.to_owned() })?;
+        let (provider, name) =
+            parts.ok_or_else(|| ConfigError::NotAModel { model: model.to_owned(), nearest: vec![] })?;
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
             model: model.to_owned(),
             provider: provider.to_owned(),

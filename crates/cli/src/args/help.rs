@@ -95,7 +95,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("config path", &["limulus config path"]),
     ("config schema", &["limulus config schema > config.schema.json"]),
     ("config init", &["limulus config init", "limulus config init --print"]),
-    ("models list", &["limulus models list"]),
+    ("models list", &["limulus models list", "limulus models list --search \"claude haiku\""]),
     ("models check", &["limulus models check anthropic/claude-sonnet-5"]),
     (
         "completions",

@@ -1,5 +1,6 @@
 //! `limulus config set`, `get` and `unset`: single keys.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -52,7 +53,8 @@ fn usage(error: &config::ConfigError) -> CliError {
 
 pub(super) fn set(globals: &Globals, name: &str, value: &str, as_json: bool) -> Result<(), CliError> {
     let key = key(name)?;
-    let values = key.values(value).map_err(|error| usage(&error))?;
+    let value = full_models(globals, &key, value)?;
+    let values = key.values(&value).map_err(|error| usage(&error))?;
     let changed = change(globals, &key, |before| {
         let mut after = before.to_owned();
         for KeyValue { path, value, .. } in &values {
@@ -67,6 +69,18 @@ pub(super) fn set(globals: &Globals, name: &str, value: &str, as_json: bool) -> 
     let mut changed = changed?;
     changed.warnings.extend(values.iter().filter_map(KeyValue::in_the_open));
     changed.print(as_json)
+}
+
+/// The value with the full name of a model that is named without its provider: a file names both.
+fn full_models<'a>(globals: &Globals, key: &KeyPath, value: &'a str) -> Result<Cow<'a, str>, CliError> {
+    let bare = value.trim().trim_matches(['"', '\'']);
+    let is_bare = key.is_model() && !bare.is_empty() && !bare.contains('/') && !bare.contains(char::is_whitespace);
+    // What keeps the configuration from being read is said where the value is checked.
+    let config = is_bare.then(|| globals.load(FlagValues::default()).ok()).flatten();
+    match config {
+        Some(config) => Ok(Cow::Owned(config.full_name(bare).map_err(|error| usage(&error))?.into_owned())),
+        None => Ok(Cow::Borrowed(value)),
+    }
 }
 
 pub(super) fn unset(globals: &Globals, name: &str, as_json: bool) -> Result<(), CliError> {
