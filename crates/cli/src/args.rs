@@ -2,23 +2,26 @@
 
 mod help;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue};
-use clap::{Args, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use config::FlagValues;
 use views::printable_line;
 
 use crate::commands;
+use crate::language;
 use crate::other_tools;
 use crate::output::{self, ColorWhen};
 use crate::render::MarkdownMode;
 
+pub(crate) use self::help::LIST as GROUPED;
+
 /// Run durable AI agents: a run survives kill -9.
 #[derive(Debug, Parser)]
 #[command(name = "limulus", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(override_usage = "limulus [OPTIONS] [MESSAGE]\n       limulus [OPTIONS] <COMMAND>")]
 #[command(after_help = "Try it without a key: limulus \"What is in this folder?\"")]
 pub(crate) struct Cli {
     /// Use colours: auto (on a terminal, unless NO_COLOR, CLICOLOR or TERM says otherwise), always or never
@@ -71,7 +74,7 @@ pub(crate) enum Command {
     Events(commands::events::EventsArgs),
     /// Print the audit log of a session: every transition with its time and cause; verify it with --verify
     Audit(commands::audit::AuditArgs),
-    /// Check a home for damage: every file, page, entry, chain and body; repair it if asked
+    /// Check the installation, configuration, keys, terminal, disk and data of a home; repair data if asked
     Doctor(commands::doctor::DoctorArgs),
     /// Find a usable model, try it and write it into the configuration
     Setup(commands::setup::SetupArgs),
@@ -101,22 +104,55 @@ pub(crate) enum Command {
 pub(crate) fn refused(mut error: clap::Error, words: &[OsString]) -> ExitCode {
     let exit = error.exit_code();
     if error.use_stderr() {
-        if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
-            && words.get(1).is_some_and(|first| first == OsStr::new(word))
-        {
-            let instead = StyledStr::from(other_tools::instead_of(word));
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![instead]));
-        }
+        suggest(&mut error, words);
         let texts = error.context().filter_map(|(kind, value)| Some((kind, one_line(value)?))).collect::<Vec<_>>();
         for (kind, value) in texts {
             error.insert(kind, value);
         }
-        output::say_text(&error.render().to_string());
+        output::say_text(&language::lines(&error.render().to_string()));
     } else {
         // Nothing of the command line is in the help. A closed stdout is not an error.
-        let _ = error.print();
+        let _ = in_language(&error, words).unwrap_or(error).print();
     }
     ExitCode::from(u8::try_from(exit).unwrap_or(2))
+}
+
+/// The same help in the language of this process, if that is not English.
+fn in_language(error: &clap::Error, words: &[OsString]) -> Option<clap::Error> {
+    if error.kind() == ErrorKind::DisplayVersion {
+        return None;
+    }
+    language::help::translated(Cli::command())?.try_get_matches_from(words).err()
+}
+
+/// Adds what does here what a word or an option of a neighbouring tool does there, or how a message is written.
+fn suggest(error: &mut clap::Error, words: &[OsString]) {
+    let words: Vec<_> = words.iter().skip(1).map(|word| word.to_string_lossy()).collect();
+    let instead = match (error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::InvalidArg)) {
+        (Some(ContextValue::String(word)), _) if words.first() == Some(&word.into()) => {
+            let rest: Vec<&str> = words[1..].iter().map(AsRef::as_ref).collect();
+            let (instead, is_known) = other_tools::instead_of(word, &rest);
+            if is_known {
+                error.remove(ContextKind::SuggestedSubcommand);
+            }
+            instead
+        }
+        (_, Some(ContextValue::String(option))) if error.kind() == ErrorKind::UnknownArgument => {
+            let Some(instead) = other_tools::instead_of_option(option) else { return };
+            error.remove(ContextKind::SuggestedArg);
+            instead.to_owned()
+        }
+        _ => return,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![instead.into()]));
+}
+
+/// A whole number from `LEAST` on. The error says what is taken.
+pub(crate) fn whole_from<const LEAST: u64>(text: &str) -> Result<u64, String> {
+    text.parse()
+        .ok()
+        .filter(|number| *number >= LEAST)
+        .ok_or_else(|| format!("it takes a whole number from {LEAST} on"))
 }
 
 /// A text in an error, so that it does not look like another line of it.
@@ -155,7 +191,7 @@ impl WriterArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PageArgs {
     /// Print at most the N newest; the last line names the command for older ones
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole_from::<1>)]
     limit: Option<u64>,
     /// Print the page before the one that named this cursor
     #[arg(long, value_name = "CURSOR")]

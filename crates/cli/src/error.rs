@@ -7,6 +7,7 @@ use config::ConfigError;
 use protocol::{ClientError, ErrorCode, ErrorShape};
 use serde::Serialize;
 
+use crate::language;
 use crate::output;
 use crate::show::human::printable_line;
 use crate::show::json_line;
@@ -232,7 +233,10 @@ impl CliError {
             advice.lines().chain([self.hint()]).map(str::trim).filter(|line| !line.is_empty()).collect();
         match &hint[..] {
             [] => format!("limulus: {what}\n"),
-            hint => format!("limulus: {what}\n  hint: {}\n", hint.join(" ")),
+            hint => {
+                let hint: Vec<_> = hint.iter().map(|hint| language::text(hint)).collect();
+                format!("limulus: {what}\n  hint: {}\n", hint.join(" "))
+            }
         }
     }
 }

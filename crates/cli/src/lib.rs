@@ -9,9 +9,11 @@ mod cells;
 mod commands;
 mod deprecation;
 mod error;
+mod home_size;
 mod idle;
 mod input;
 mod keyboard;
+mod language;
 mod opening;
 mod other_tools;
 mod output;
@@ -82,13 +84,12 @@ fn failed(error: &CliError, style: ErrorStyle) -> ExitCode {
 fn run(mut command: Command) -> Result<(), CliError> {
     // Some commands need no home.
     let globals = Globals::of_process();
-    let unnamed = globals.as_ref().ok().and_then(|globals| {
-        let key = unnamed::fill_in(&mut command, globals)?;
-        Some((key, globals.home.clone()))
-    });
-    carry_out(command, globals).map_err(|error| match unnamed {
-        Some((key, home)) => unnamed::explained(error, &key, &home),
-        None => error,
+    let home = globals.as_ref().ok().map(|globals| globals.home.clone());
+    let unnamed = globals.as_ref().ok().and_then(|globals| unnamed::fill_in(&mut command, globals));
+    carry_out(command, globals).map_err(|error| match (home, unnamed) {
+        (Some(home), Some(key)) => unnamed::explained(error, &key, &home),
+        (Some(home), None) => unnamed::with_nearest(error, &home),
+        (None, _) => error,
     })
 }
 
@@ -135,7 +136,16 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
         Command::Redo(args) => wait_for(commands::undo::run(args, Way::Redo, &globals?)),
         Command::Receipt(args) => commands::receipt::run(args, &globals?),
         Command::Audit(args) => commands::audit::run(args, &globals?),
-        Command::Doctor(args) => commands::doctor::run(&args, &globals?),
+        Command::Doctor(args) => {
+            let (globals, mut answers) = (globals?, vec![]);
+            if args.asks_models() {
+                wait_for(async {
+                    answers = commands::doctor::ask(&globals).await;
+                    Ok(())
+                })?;
+            }
+            commands::doctor::run(&args, answers, &globals)
+        }
         Command::Setup(args) => wait_for(commands::setup::run(args, &globals?)),
         Command::Models(args) => {
             let globals = globals?;

@@ -1,4 +1,4 @@
-//! Commands of neighbouring tools, and what does the same here.
+//! Commands and options of neighbouring tools, and what does the same here.
 
 /// Each with what is done here instead.
 const COMMANDS: &[(&[&str], &str)] = &[
@@ -17,16 +17,61 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["update", "upgrade"], "Limulus does not update itself: install the new version as you installed this one"),
 ];
 
-/// What to do instead of a word that is no command.
-pub(crate) fn instead_of(word: &str) -> String {
-    let known = COMMANDS.iter().find(|(names, _)| names.contains(&word));
-    known.map_or_else(
-        || {
-            "a message of one word stands behind `agent`: limulus agent TEXT; a longer one has quotes: limulus \"TEXT\""
-                .to_owned()
-        },
-        |(_, instead)| (*instead).to_owned(),
-    )
+/// Options of neighbouring tools, each with what does the same here.
+const OPTIONS: &[(&[&str], &str)] = &[
+    (
+        &[
+            "--yolo",
+            "--full-auto",
+            "--auto-approve",
+            "--allow-all-tools",
+            "--dangerously-skip-permissions",
+            "--dangerously-bypass-approvals-and-sandbox",
+        ],
+        "`--yes` approves what the run asks for; what is denied stays denied",
+    ),
+    (
+        &["--api-key"],
+        "a key does not belong on a command line: `limulus setup` takes it, or the variable of the provider",
+    ),
+    (&["--provider"], "`--model PROVIDER/MODEL` names both"),
+    (
+        &["--thinking", "--think", "--effort", "--reasoning-effort"],
+        "`/think high` in a message sets the level of thinking, `agents.main.thinking` that of new sessions",
+    ),
+    (&["--output-format"], "`--json` prints one JSON object a line"),
+    (
+        &["--message-file", "--prompt-file"],
+        "a file is piped (limulus < FILE); `--attach FILE` sends one with a message",
+    ),
+    (&["--resume"], "`limulus resume` resumes what is unfinished, `-c` continues the conversation of this folder"),
+    (&["--cd", "--cwd", "--dir", "--directory", "-C"], "`--workspace DIR` is the folder to work in"),
+    (&["--print"], "`limulus \"TEXT\"` prints the answer and ends, and so does `-p TEXT`"),
+    (&["--system-prompt", "--append-system-prompt"], "instructions are in AGENTS.md of the project"),
+    (&["--sandbox"], "a sandbox is not there yet; `tools.exec.policy` says which commands need approval"),
+];
+
+/// What to do instead of a word that is no command, and whether this answers a neighbouring tool. The words after it may be the
+/// rest of a message.
+pub(crate) fn instead_of(word: &str, rest: &[&str]) -> (String, bool) {
+    if let Some((_, instead)) = COMMANDS.iter().find(|(names, _)| names.contains(&word)) {
+        return ((*instead).to_owned(), true);
+    }
+    let instead = if word.starts_with('/') {
+        format!("a chat command stands behind `agent`: limulus agent {word}")
+    } else if !rest.is_empty() && rest.iter().all(|word| !word.starts_with('-')) {
+        format!("a message has quotes: limulus \"{word} {}\"", rest.join(" "))
+    } else {
+        "a message of one word stands behind `agent`: limulus agent TEXT; a longer one has quotes: limulus \"TEXT\""
+            .to_owned()
+    };
+    (instead, false)
+}
+
+/// What to do instead of an option that is not here.
+pub(crate) fn instead_of_option(option: &str) -> Option<&'static str> {
+    let name = option.split_once('=').map_or(option, |(name, _)| name);
+    OPTIONS.iter().find(|(names, _)| names.contains(&name)).map(|(_, instead)| *instead)
 }
 
 #[cfg(test)]
@@ -41,6 +86,19 @@ mod tests {
         let here = Cli::command();
         for name in COMMANDS.iter().flat_map(|(names, _)| *names) {
             assert!(here.find_subcommand(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn r24_no_option_of_a_neighbouring_tool_is_one_here() {
+        let here = Cli::command();
+        let agent = here.find_subcommand("agent").expect("there is such a command");
+        for name in OPTIONS.iter().flat_map(|(names, _)| *names) {
+            let is_it = |arg: &clap::Arg| {
+                arg.get_long().is_some_and(|long| format!("--{long}") == *name)
+                    || arg.get_short().is_some_and(|short| format!("-{short}") == *name)
+            };
+            assert!(!agent.get_arguments().any(is_it), "{name}");
         }
     }
 }

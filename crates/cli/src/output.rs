@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use views::{AnswerText, PrintableAnswer};
 
 use crate::error::{CliError, Exit};
+use crate::language;
 use crate::wrap;
 
 /// After a signal, a write that lasts longer than this counts as stuck.
@@ -315,7 +316,7 @@ pub(crate) fn say_text(text: &str) {
 
 /// Writes lines of this program to stderr; on a terminal their words are wrapped. A closed stderr is not an error.
 pub(crate) fn say_lines(text: &str) {
-    say_text(&(Output::Stderr.note(text.trim_end_matches('\n')) + "\n"));
+    say_text(&(Output::Stderr.note(&language::lines(text.trim_end_matches('\n'))) + "\n"));
 }
 
 /// Redraws the line of a step that takes time, if stderr is a terminal that can.

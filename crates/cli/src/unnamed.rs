@@ -6,6 +6,7 @@ use std::path::Path;
 use config::{Globals, default_session};
 use engine::{SessionRow, Visibility};
 use journal::{Read as _, Reader};
+use strsim::osa_distance;
 use views::SessionKey;
 
 use crate::args::Command;
@@ -13,6 +14,9 @@ use crate::commands::budget::BudgetArgs;
 use crate::commands::runs::RunsArgs;
 use crate::commands::sessions::SessionsArgs;
 use crate::error::{CliError, Exit};
+
+/// Letters that are missing, wrong, too many or swapped in what was meant for the name of a session.
+const SLIP: usize = 2;
 
 /// The place of a session in the arguments of a command, and the folder that they name.
 pub(crate) struct SessionArgument<'a> {
@@ -93,6 +97,32 @@ fn session_in_place_of_run(text: &str, globals: &Globals) -> Option<String> {
         }
         Err(_) => only_with_title(text, globals),
     }
+}
+
+/// The error of a command with a session that is not there, and the one whose name is nearest.
+pub(crate) fn with_nearest(error: CliError, home: &Path) -> CliError {
+    let what = error.to_string();
+    let Some(key) = what.strip_prefix("there is no session ").map(|key| key.trim_matches('`')) else { return error };
+    if error.exit() != Exit::NotFound {
+        return error;
+    }
+    let Some(name) = nearest(key, home) else { return error };
+    CliError::not_found(what, format!("the nearest is `{name}`; `limulus sessions list` shows the sessions"))
+}
+
+/// The name of the session of the same agent that differs by a slip of the keys.
+fn nearest(key: &str, home: &Path) -> Option<String> {
+    let parse = |key: &str| SessionKey::parse(Some(key)).ok();
+    let wanted = parse(key)?.to_string();
+    let rows = Reader::open(home).ok()?.sessions().ok()?;
+    let near = rows.into_iter().filter(|row| row.visibility != Visibility::Deleted).filter_map(|row| {
+        let distance = osa_distance(&wanted, &row.key);
+        (distance <= SLIP).then_some((distance, row.key))
+    });
+    let (_, key) = near.min()?;
+    // Without the name of the agent where it is the first one.
+    let short = key.rsplit(':').next().filter(|short| parse(short).is_some_and(|whole| whole.to_string() == key));
+    Some(short.map_or_else(|| key.clone(), str::to_owned))
 }
 
 /// The error of a command that named no session, if that of its folder, which was filled in, has not begun: nobody has typed

@@ -18,7 +18,7 @@ pub struct Setting {
     pub key: String,
     /// The value, secrets masked.
     pub value: Value,
-    /// `defaults`, `file`, `variable` or `flag`.
+    /// `defaults`, `file`, `project`, `variable` or `flag`.
     pub layer: &'static str,
     /// The place in that layer: `PATH:LINE`, or the name of a variable or flag.
     pub at: Option<String>,
@@ -34,17 +34,15 @@ pub struct Effective {
 }
 
 impl Config {
-    /// Reads every layer and lists the values in force.
+    /// Reads every layer and lists the values in force, as the project of the workspace of the agent `main` restricts them.
     pub fn effective(home: &Path, environment: &Environment, flags: FlagValues) -> Result<Effective, ConfigError> {
-        let (config, layers, wrong) = Self::read(home, environment, flags);
-        if let Some(error) = wrong.into_iter().next() {
-            return Err(error);
-        }
+        let config = Self::load(home, environment, flags)?;
+        let config = config.within(&config.main_workspace()?)?.into_owned();
         let mut rows: BTreeMap<Vec<String>, (Value, ValueOrigin)> = BTreeMap::new();
         for (path, value, origin) in config.known_values() {
             rows.insert(path, (Value::String(value), origin));
         }
-        for (path, value, origin) in layers.values() {
+        for (path, value, origin) in config.layers.values() {
             rows.insert(path.to_vec(), (value.clone(), origin.clone()));
         }
         if let Some(workspace) = &config.flags.workspace {

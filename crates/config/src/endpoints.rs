@@ -10,12 +10,12 @@ use engine::{Candidate, Hash, ProviderAddress};
 use models::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 use serde::{Deserialize, Deserializer};
 
+use super::Config;
 use super::concealed::{self, HIDDEN};
 use super::credentials::Credential;
 use super::declared::Profile;
 use super::error::{ConfigError, ValueOrigin};
 use super::files::{self, KEY_BYTES};
-use super::{Config, FILE};
 
 /// A provider that limulus knows by name. If the variable of its key is set, it needs no configuration.
 pub(super) struct BuiltIn {
@@ -361,7 +361,7 @@ impl Config {
         let beside =
             |path: &PathBuf, end: &str| PathBuf::from([path.as_os_str(), OsStr::new(end)].join(OsStr::new("")));
         let keys = places.flat_map(|path| ["", ".lock", ".new"].map(|end| beside(&path, end)));
-        keys.chain([self.home.join(FILE)]).collect()
+        keys.chain(self.user_files()).collect()
     }
 
     /// The files of keys and headers, as the configuration names them.

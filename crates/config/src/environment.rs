@@ -56,6 +56,14 @@ impl Environment {
         }
     }
 
+    /// The folder of the user's own configuration, for all homes; none if nobody knows where it is.
+    pub(super) fn config_folder(&self) -> Option<PathBuf> {
+        match self.get("XDG_CONFIG_HOME").map(Path::new) {
+            Some(folder) if folder.is_absolute() => Some(folder.join("limulus")),
+            _ => Some(self.user().ok()?.join(".config/limulus")),
+        }
+    }
+
     /// The absolute path: `~` is the user's folder, a relative path starts at the current folder.
     pub fn absolute(&self, path: &str) -> Result<PathBuf, ConfigError> {
         let expanded = match path.strip_prefix('~') {

@@ -17,6 +17,12 @@ pub enum ValueOrigin {
         /// Counted from 1.
         line: usize,
     },
+    /// A file of the project of the workspace.
+    Project {
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
     /// An environment variable.
     Variable { name: String },
     /// A flag of the command.
@@ -32,8 +38,18 @@ impl ValueOrigin {
         match self {
             Self::Defaults => "defaults",
             Self::File { .. } => "file",
+            Self::Project { .. } => "project",
             Self::Variable { .. } => "variable",
             Self::Flag { .. } => "flag",
+        }
+    }
+
+    /// Whether both come from one file, or from one kind of other layer.
+    pub(super) fn is_same_layer(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File { path, .. }, Self::File { path: other, .. })
+            | (Self::Project { path, .. }, Self::Project { path: other, .. }) => path == other,
+            _ => self.layer() == other.layer(),
         }
     }
 
@@ -41,7 +57,7 @@ impl ValueOrigin {
     pub fn at(&self) -> Option<String> {
         match self {
             Self::Defaults => None,
-            Self::File { path, line } => Some(format!("{}:{line}", path.display())),
+            Self::File { path, line } | Self::Project { path, line } => Some(format!("{}:{line}", path.display())),
             Self::Variable { name } => Some(name.clone()),
             Self::Flag { name } => Some((*name).to_owned()),
         }
@@ -52,14 +68,15 @@ impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Defaults => f.write_str("the defaults"),
-            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::File { path, line } | Self::Project { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Variable { name } => write!(f, "the variable {name}"),
             Self::Flag { name } => write!(f, "the flag {name}"),
         }
     }
 }
 
-/// An error of a configuration. `origin` is the place of the value; `nearest` the nearest known name.
+/// An error of a configuration. `origin` is the place of the value; `nearest` the nearest known name, if one is
+/// near.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it themselves")]
 pub enum ConfigError {
@@ -70,6 +87,19 @@ pub enum ConfigError {
         /// The error of the system.
         detail: String,
     },
+    /// The file is not UTF-8.
+    #[error("{} is not UTF-8 text", path.display())]
+    NotText { path: PathBuf },
+    /// The file of a project exists and cannot be used: what it forbids is not known.
+    #[error("{} cannot be used: {detail}", path.display())]
+    ProjectFile {
+        path: PathBuf,
+        /// The reason.
+        detail: String,
+    },
+    /// A key that the file of a project may not set.
+    #[error("{origin}: a project may not set `{key}`")]
+    NotForProject { origin: ValueOrigin, key: String },
     /// The file is not TOML.
     #[error("{origin} is not valid TOML: {detail}")]
     Syntax {
@@ -78,15 +108,15 @@ pub enum ConfigError {
         detail: String,
     },
     #[error("{origin}: unknown key `{key}`")]
-    UnknownKey { origin: ValueOrigin, key: String, nearest: String },
+    UnknownKey { origin: ValueOrigin, key: String, nearest: Option<String> },
     /// A key of a command line that is not declared.
     #[error("there is no key `{key}`")]
-    NoSuchKey { key: String, nearest: String },
+    NoSuchKey { key: String, nearest: Option<String> },
     /// A value of a command line that its key does not take; secrets masked.
     #[error("`{key}` cannot be {found}")]
     Unfit { key: String, found: String, expected: String },
     #[error("unknown variable {name}")]
-    UnknownVariable { name: String, nearest: String },
+    UnknownVariable { name: String, nearest: Option<String> },
     /// A key of a provider where a name belongs.
     #[error("{origin}: `{key}` has a key of a provider in the place of a name")]
     KeyAsName { origin: ValueOrigin, key: String },
@@ -123,9 +153,16 @@ pub enum ConfigError {
         /// All configured agents.
         known: Vec<String>,
     },
-    /// A model of a flag or of a session that is not `PROVIDER/MODEL`.
+    /// A model of a flag or of a session that is neither `PROVIDER/MODEL` nor the name of a known one.
     #[error("`{}` is not a model", without_keys(model))]
-    NotAModel { model: String },
+    NotAModel {
+        model: String,
+        /// Models with names near to it.
+        nearest: Vec<String>,
+    },
+    /// A model without its provider that several providers have.
+    #[error("several providers have a model `{}`", without_keys(model))]
+    AmbiguousModel { model: String, candidates: Vec<String> },
     /// A model of a provider that is not configured.
     #[error(
         "the model `{}` names the provider `{}`, which is not configured",
@@ -182,13 +219,29 @@ impl ConfigError {
     pub fn hint(&self) -> String {
         match self {
             Self::Unreadable { .. } => "make it readable, or set LIMULUS_HOME to another folder".to_owned(),
+            Self::NotText { .. } => {
+                "save it as UTF-8, or move it away: `limulus config init` writes a new one".to_owned()
+            }
+            Self::ProjectFile { .. } => {
+                "make it a regular file of the project that you can read, or remove it; it limits what runs may do here"
+                    .to_owned()
+            }
+            Self::NotForProject { key, .. } => {
+                format!(
+                    "take it out: the file of a project can only limit runs (docs/configuration.md); \
+                     `limulus config set {key} VALUE` sets it for you alone"
+                )
+            }
             Self::Syntax { .. } => "fix that line; https://toml.io shows the format".to_owned(),
-            Self::UnknownKey { nearest, .. } | Self::NoSuchKey { nearest, .. } => format!("the nearest known key is `{nearest}`"),
+            Self::UnknownKey { nearest, .. } | Self::NoSuchKey { nearest, .. } => nearest_key(nearest.as_deref()),
             Self::KeyAsName { .. } => {
                 "give it a name; the key belongs under [[providers.NAME.profiles]] as key = \"env:NAME\" or \"file:PATH\""
                     .to_owned()
             }
-            Self::UnknownVariable { nearest, .. } => format!("the nearest known one is {nearest}"),
+            Self::UnknownVariable { nearest: Some(nearest), .. } => format!("the nearest known one is {nearest}"),
+            Self::UnknownVariable { nearest: None, .. } => {
+                "`limulus config init --print` shows every key; LIMULUS_RUNS__DEADLINE_S sets runs.deadline_s".to_owned()
+            }
             Self::Value { expected, .. } | Self::Unfit { expected, .. } => format!("it takes {expected}"),
             Self::Missing { expected, .. } => format!("add it to config.toml: it takes {expected}"),
             Self::Misplaced { kind, .. } => {
@@ -201,7 +254,13 @@ impl ConfigError {
             Self::SameProfile { .. } => {
                 "give each profile of a provider a name of its own, such as name = \"work\"".to_owned()
             }
-            Self::NotAModel { .. } => "write PROVIDER/MODEL, such as offline/offline".to_owned(),
+            Self::NotAModel { nearest, .. } if !nearest.is_empty() => {
+                format!("write PROVIDER/MODEL; near it are {}", nearest.join(", "))
+            }
+            Self::NotAModel { .. } => {
+                "write PROVIDER/MODEL, such as offline/offline; `limulus models list --search TEXT` finds some".to_owned()
+            }
+            Self::AmbiguousModel { candidates, .. } => format!("name one of them: {}", candidates.join(", ")),
             Self::UnknownProvider { provider, known, .. } => match built_in(provider) {
                 Some(BuiltIn { key: Some(key), .. }) => {
                     format!("set {key}, or add [[providers.{provider}.profiles]] with a key to config.toml")
@@ -227,5 +286,13 @@ impl ConfigError {
             Self::NoCurrentFolder => "change to a folder that exists, or name one with --workspace".to_owned(),
             Self::NoUserFolder => "set HOME, or LIMULUS_HOME and absolute paths".to_owned(),
         }
+    }
+}
+
+/// The hint for a key that is not known.
+fn nearest_key(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("the nearest known key is `{nearest}`"),
+        None => "`limulus config init --print` shows every key".to_owned(),
     }
 }

@@ -10,6 +10,8 @@ use rustix::fs::OFlags;
 
 /// Bytes of a configuration: far above any real one.
 pub(super) const CONFIG_BYTES: u64 = 4 << 20;
+/// Bytes of the file of a project: every key that it may set has room many times. It is read when a run starts.
+pub(super) const PROJECT_BYTES: u64 = 16 << 10;
 /// Bytes of a key: servers accept no header as long as this.
 pub(super) const KEY_BYTES: u64 = 64 << 10;
 

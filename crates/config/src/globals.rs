@@ -47,8 +47,7 @@ impl Globals {
     }
 
     fn read_now(&self) -> Read {
-        let (config, _, wrong) = Config::read(&self.home, &self.environment, FlagValues::default());
-        (config, wrong)
+        Config::read(&self.home, &self.environment, FlagValues::default())
     }
 }
 

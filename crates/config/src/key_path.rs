@@ -40,12 +40,12 @@ impl KeyPath {
         if path.iter().any(|part| concealed::has_key(part)) {
             return Err(ConfigError::NoSuchKey {
                 key: shown_path(&path),
-                nearest: "providers.NAME.profiles".to_owned(),
+                nearest: Some("providers.NAME.profiles".to_owned()),
             });
         }
         match settings::at(&path) {
             Entry::Unknown => {
-                let nearest = shown_path(&nearest(&path, Among::All));
+                let nearest = nearest(&path, Among::All).map(|nearest| shown_path(&nearest));
                 Err(ConfigError::NoSuchKey { key: shown_unknown(&path), nearest })
             }
             entry => Ok(Self { path, entry, renamed: old.map(ToString::to_string) }),
@@ -78,6 +78,11 @@ impl KeyPath {
             Entry::Key(kind) => kind.masked(value),
             Entry::Table | Entry::Unknown => value.clone(),
         }
+    }
+
+    /// Whether its value is a model.
+    pub fn is_model(&self) -> bool {
+        self.entry == Entry::Key(Kind::Model)
     }
 
     /// Whether it is a table, or the list of profiles of a provider.
@@ -191,7 +196,7 @@ fn flatten(path: &mut Vec<String>, value: Value, into: &mut Vec<KeyValue>) -> Re
             Err(KeyPath { path: path.clone(), entry: Entry::Table, renamed: None }.refused(&value))
         }
         (Entry::Unknown, _) => {
-            let nearest = shown_path(&nearest(path, Among::All));
+            let nearest = nearest(path, Among::All).map(|nearest| shown_path(&nearest));
             Err(ConfigError::NoSuchKey { key: shown_unknown(path), nearest })
         }
     }

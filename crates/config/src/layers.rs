@@ -1,9 +1,11 @@
-//! The layers of the configuration in order of precedence: defaults, config.toml, variables. Every value is checked
-//! when it is read, so that a message can name its place.
+//! The layers of the configuration in order of precedence: defaults, the user's file, that of the home, variables. The layer of a
+//! project, which comes before variables, is in `project_layer`. Every value is checked when it is read, so that a message can
+//! name its place.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use toml::de::{DeTable, DeValue};
@@ -23,8 +25,11 @@ const RESERVED: &[&str] = &["LIMULUS_HOME", "LIMULUS_LOG", "LIMULUS_CRASHPOINT",
 
 const PREFIX: &str = "LIMULUS_";
 
+/// What the parser says of a key that is there twice.
+const DUPLICATE: &str = "duplicate key";
+
 /// Checked values by their path; a later layer wins. Wrong values are left out and collected as errors.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Layers {
     values: Values,
     wrong: Vec<ConfigError>,
@@ -43,35 +48,85 @@ static DEFAULTS: LazyLock<Values> = LazyLock::new(|| {
 struct Source<'a> {
     text: &'a str,
     path: &'a Path,
+    of: FileOf,
+}
+
+/// Whose a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileOf {
+    User,
+    Project,
 }
 
 impl Source<'_> {
     fn origin(&self, offset: usize) -> ValueOrigin {
         let line = self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1;
-        ValueOrigin::File { path: self.path.to_owned(), line }
+        let path = self.path.to_owned();
+        match self.of {
+            FileOf::User => ValueOrigin::File { path, line },
+            FileOf::Project => ValueOrigin::Project { path, line },
+        }
+    }
+}
+
+impl fmt::Debug for Layers {
+    /// Without the values: some are keys of providers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Layers").field("keys", &self.values.keys()).field("wrong", &self.wrong).finish_non_exhaustive()
     }
 }
 
 impl Layers {
-    /// Reads every layer: the defaults, the file if it exists, the variables.
-    pub(super) fn read(file: &Path, environment: &Environment) -> Self {
-        Self::of(read_config(file), file, environment)
+    /// Reads every layer: the defaults, these files, the strongest first, if they exist, the variables.
+    pub(super) fn read(files: &[PathBuf], environment: &Environment) -> Self {
+        Self::with(files, environment, read_config)
     }
 
-    /// The layers if the file had this text.
-    pub(super) fn of(text: io::Result<String>, file: &Path, environment: &Environment) -> Self {
+    /// The layers if this one of the files had this text.
+    pub(super) fn with_text((file, text): (&Path, &str), files: &[PathBuf], environment: &Environment) -> Self {
+        Self::with(files, environment, |path| if path == file { Ok(text.to_owned()) } else { read_config(path) })
+    }
+
+    fn with(files: &[PathBuf], environment: &Environment, read: impl Fn(&Path) -> io::Result<String>) -> Self {
         let mut layers = Self { values: DEFAULTS.clone(), ..Self::default() };
-        match text {
-            Ok(text) => layers.put_text(&text, file),
-            // If the home cannot be created, opening the journal reports it.
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
-            Err(error) => {
-                let detail = error.to_string();
-                layers.wrong.push(ConfigError::Unreadable { path: file.to_owned(), detail });
+        for file in files.iter().rev() {
+            match read(file) {
+                Ok(text) => layers.put_text(&text, file, FileOf::User),
+                // If the home cannot be created, opening the journal reports it.
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    layers.wrong.push(ConfigError::NotText { path: file.clone() });
+                }
+                Err(error) => {
+                    let detail = error.to_string();
+                    layers.wrong.push(ConfigError::Unreadable { path: file.to_owned(), detail });
+                }
             }
         }
         layers.put_variables(environment);
         layers
+    }
+
+    /// The values of a file of a project alone.
+    pub(super) fn of_project(text: &str, file: &Path) -> Self {
+        let mut layers = Self::default();
+        layers.put_text(text, file, FileOf::Project);
+        layers
+    }
+
+    /// Puts these values over those of the same keys.
+    pub(super) fn restrict(&mut self, restrictions: Vec<(Vec<String>, Value, ValueOrigin)>) {
+        self.values.extend(restrictions.into_iter().map(|(path, value, origin)| (path, (value, origin))));
+    }
+
+    /// The value in force of a key.
+    pub(super) fn value(&self, path: &[String]) -> Option<&Value> {
+        self.values.get(path).map(|(value, _)| value)
+    }
+
+    /// Where the value in force of a key comes from.
+    pub(super) fn origin(&self, path: &[String]) -> Option<&ValueOrigin> {
+        self.values.get(path).map(|(_, origin)| origin)
     }
 
     /// The valid values by their path, each with its origin.
@@ -100,12 +155,12 @@ impl Layers {
     }
 
     /// Adds the values of a TOML text.
-    fn put_text(&mut self, text: &str, path: &Path) {
-        let source = Source { text, path };
+    fn put_text(&mut self, text: &str, path: &Path, of: FileOf) {
+        let source = Source { text, path, of };
         let syntax = |error: toml::de::Error| ConfigError::Syntax {
             origin: source.origin(error.span().map_or(0, |span| span.start)),
             // Only its message: the full error would quote the line, which may hold a key.
-            detail: concealed::without_keys(error.message()),
+            detail: concealed::without_keys(&detail(&error, text)),
         };
         let spans = DeTable::parse(text).map_err(syntax);
         let values: Result<Table, _> = toml::from_str(text).map_err(syntax);
@@ -139,7 +194,7 @@ impl Layers {
         let origin = source.origin(at.0);
         match (settings::at(&renamed(path).0), at.1.get_ref(), value) {
             (Entry::Unknown, ..) => {
-                let nearest = shown_unknown(&nearest(path, Among::All));
+                let nearest = nearest(path, Among::All).map(|nearest| shown_unknown(&nearest));
                 self.wrong.push(ConfigError::UnknownKey { origin, key: shown_unknown(path), nearest });
             }
             (Entry::Key(kind), ..) => self.put(path, kind, value.clone(), origin),
@@ -175,7 +230,7 @@ impl Layers {
                     self.put(&path, kind, kind.parse(text), origin);
                 }
                 Entry::Table | Entry::Unknown => {
-                    let nearest = variable(&nearest(&path, Among::Keys));
+                    let nearest = nearest(&path, Among::Keys).map(|nearest| variable(&nearest));
                     self.wrong.push(ConfigError::UnknownVariable { name: name.to_owned(), nearest });
                 }
             }
@@ -187,7 +242,7 @@ impl Layers {
         let (value, old_value) = revalued(&path, value);
         self.deprecated.extend(old_name.into_iter().chain(old_value).map(|row| warning(&origin, row)));
         // If a layer has both the old and the new name, the new one wins.
-        let is_same_layer = |(_, known): &(Value, ValueOrigin)| known.layer() == origin.layer();
+        let is_same_layer = |(_, known): &(Value, ValueOrigin)| known.is_same_layer(&origin);
         if old_name.is_some() && self.values.get(&path).is_some_and(is_same_layer) {
             return;
         }
@@ -230,6 +285,13 @@ pub(super) fn dotted(path: &[String]) -> String {
     let bare = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     let part = |part: &String| if bare(part) { part.clone() } else { format!("{part:?}") };
     path.iter().map(part).collect::<Vec<_>>().join(".")
+}
+
+/// What the parser says, and the name of a key that is there twice.
+fn detail(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message();
+    let name = error.span().filter(|_| message == DUPLICATE).and_then(|span| text.get(span));
+    name.map_or_else(|| message.to_owned(), |name| format!("{message} `{name}`"))
 }
 
 #[cfg(test)]

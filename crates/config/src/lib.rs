@@ -1,5 +1,5 @@
-//! The configuration: its settings (`declared`, `settings`, `kind`), its layers (`layers`), the settings of a run
-//! (`resolve`), the endpoints of models (`endpoints`) and their credentials (`credentials`). Commands print the values
+//! The configuration: its settings (`declared`, `settings`, `kind`), its layers (`layers`, of a project `project_layer` and
+//! `stricter`) and their files (`places`), the settings of a run (`resolve`), the endpoints of models (`endpoints`) and their credentials (`credentials`). Commands print the values
 //! in force (`effective`), errors and warnings (`review`), and every key with its purpose (`reference`, `schema`);
 //! `reload` notices a changed file, and `resolver` gives the runtime what is in force. What may not live here: reading or
 //! writing of anything but configuration, and printing: a command prints what it gets from here.
@@ -19,13 +19,17 @@ mod error;
 mod figures;
 mod files;
 mod globals;
+mod in_use;
 mod key_path;
 mod key_status;
 mod kind;
 mod layers;
+mod model_name;
 mod nearest;
+mod places;
 mod profiles;
 mod project;
+mod project_layer;
 mod reference;
 mod reload;
 mod resolve;
@@ -34,6 +38,7 @@ mod review;
 mod schema;
 mod session;
 mod settings;
+mod stricter;
 #[cfg(test)]
 mod tests;
 mod warnings;
@@ -58,6 +63,7 @@ pub use files::{make_private, read_config};
 pub use globals::Globals;
 pub use key_path::{KeyPath, KeyValue};
 pub use key_status::KeyStatus;
+pub use places::{Place, file_of, places};
 pub use project::default_session;
 pub use reference::template;
 pub use resolve::{Resolved, Subject};
@@ -72,7 +78,7 @@ use declared::{
     Runs, Serve, Session, Tools, Undo,
 };
 use layers::Layers;
-use reload::Stamp;
+use reload::{Stamps, stamps};
 
 /// The name of the file in the home.
 pub const FILE: &str = "config.toml";
@@ -90,36 +96,35 @@ pub struct FlagValues {
 #[derive(Debug, Clone)]
 pub struct Config {
     home: PathBuf,
-    /// The stamp of the file just before it was read.
-    stamp: Option<Stamp>,
+    /// The stamps of the user's files just before they were read.
+    stamps: Stamps,
     environment: Environment,
     flags: FlagValues,
     values: Values,
-    /// Whether the queue mode of messages is configured, so that it is not the built-in default.
-    has_mode: bool,
-    deprecated: Vec<String>,
+    layers: Arc<Layers>,
 }
 
 impl Config {
     /// Reads every layer. Fails with the first error.
     pub fn load(home: &Path, environment: &Environment, flags: FlagValues) -> Result<Self, ConfigError> {
-        let (config, _, wrong) = Self::read(home, environment, flags);
+        let (config, wrong) = Self::read(home, environment, flags);
         wrong.into_iter().next().map_or(Ok(config), Err)
     }
 
-    /// Reads every layer and collects all errors. The configuration holds the values without errors.
-    fn read(home: &Path, environment: &Environment, flags: FlagValues) -> (Self, Layers, Vec<ConfigError>) {
-        let stamp = Stamp::of(&home.join(FILE));
-        let layers = Layers::read(&home.join(FILE), environment);
-        Self::assemble(home, environment, flags, (stamp, layers))
+    /// Reads every layer but that of a project and collects all errors. The configuration holds the values without errors.
+    fn read(home: &Path, environment: &Environment, flags: FlagValues) -> (Self, Vec<ConfigError>) {
+        let files = places::of_user(home, environment);
+        let stamps = stamps(&files);
+        let layers = Layers::read(&files, environment);
+        Self::assemble(home, environment, flags, (stamps, layers))
     }
 
     fn assemble(
         home: &Path,
         environment: &Environment,
         flags: FlagValues,
-        (stamp, layers): (Option<Stamp>, Layers),
-    ) -> (Self, Layers, Vec<ConfigError>) {
+        (stamps, layers): (Stamps, Layers),
+    ) -> (Self, Vec<ConfigError>) {
         let whole = toml::Value::Table(layers.table());
         let values: Values = whole.try_into().expect("every value was checked against the table of keys");
         let mut wrong = layers.wrong().to_vec();
@@ -142,9 +147,8 @@ impl Config {
                 .filter(|(key, _)| !layers.is_wrong(key))
                 .map(|(key, expected)| ConfigError::Missing { key, expected }),
         );
-        let (home, environment, deprecated) = (home.to_owned(), environment.clone(), layers.deprecated().to_vec());
-        let has_mode = layers.is_configured(&["queue", "mode"]);
-        (Self { home, stamp, environment, flags, values, has_mode, deprecated }, layers, wrong)
+        let (home, environment, layers) = (home.to_owned(), environment.clone(), Arc::new(layers));
+        (Self { home, stamps, environment, flags, values, layers }, wrong)
     }
 
     /// How many runs execute at once, by lane.
@@ -169,7 +173,8 @@ impl Config {
     pub fn queue(&self, agent: &str, now: &Zoned) -> QueueSettings {
         let Queue { mode, debounce_ms, cap, drop, cut, interrupt, .. } = self.values.queue;
         let agent = self.values.agents.get(agent);
-        let of_home = if self.has_mode { ModeSource::Configuration } else { ModeSource::BuiltIn };
+        let of_home =
+            if self.layers.is_configured(&["queue", "mode"]) { ModeSource::Configuration } else { ModeSource::BuiltIn };
         let of_agent = agent.and_then(|agent| agent.queue);
         let (mode, mode_by) = of_agent.map_or((mode, of_home), |mode| (mode, ModeSource::Agent));
         let interrupt = agent.and_then(|agent| agent.interrupt).unwrap_or(interrupt);
@@ -208,9 +213,9 @@ impl Config {
         }
     }
 
-    /// A warning for each old name that the file and the variables use.
+    /// A warning for each old name that the user's files and the variables use.
     pub fn deprecated(&self) -> &[String] {
-        &self.deprecated
+        self.layers.deprecated()
     }
 
     /// The home: the folder with the journal.

@@ -13,31 +13,47 @@ pub(super) enum Among {
     Keys,
 }
 
-/// The known path that is nearest to this one. Names that the user chose, such as that of an agent, are kept.
-pub(super) fn nearest(path: &[String], among: Among) -> Vec<String> {
+/// The known path that is nearest to this one; none if none is near. Names that the user chose, such as that of an agent, are
+/// kept.
+pub(super) fn nearest(path: &[String], among: Among) -> Option<Vec<String>> {
     let wanted = path.join(".");
-    let mut candidates: Vec<Vec<String>> = vec![];
+    let (mut candidates, mut named_last) = (Vec::<Vec<String>>::new(), vec![]);
     for pattern in settings::all().map(|setting| setting.path) {
         let shortest = if among == Among::Keys { pattern.len() } else { 1 };
         for length in shortest..=pattern.len() {
             let candidate = named(&pattern[..length], path);
             // A table that contains the wrong path is no suggestion.
             if !candidates.contains(&candidate) && !path.starts_with(&candidate) {
+                // Its last part is the user's own.
+                named_last.extend((pattern[length - 1] == "*").then(|| candidate.clone()));
                 candidates.push(candidate);
             }
         }
     }
-    let cost = |candidate: &Vec<String>| {
+    let is_related = |candidate: &Vec<String>| {
         // A key under the wrong heading is nearer than another key of that heading.
-        let moved = candidate.last() == path.last() && candidate.len() > 1;
+        let moved = candidate.last() == path.last() && candidate.len() > 1 && !named_last.contains(candidate);
         // So is an abbreviation: `window` for `context_window`.
         let is_short =
             |(known, given): (&String, &String)| known != given && known.split('_').any(|word| word == given);
-        let is_short = candidate.len() == path.len() && candidate.last().zip(path.last()).is_some_and(is_short);
-        levenshtein(&wanted, &candidate.join(".")).min(if moved || is_short { 3 } else { usize::MAX })
+        moved || candidate.len() == path.len() && candidate.last().zip(path.last()).is_some_and(is_short)
     };
-    candidates.into_iter().min_by_key(cost).unwrap_or_default()
+    let distance = |candidate: &Vec<String>| levenshtein(&wanted, &candidate.join("."));
+    let cost =
+        |candidate: &Vec<String>| distance(candidate).min(if is_related(candidate) { RELATED } else { usize::MAX });
+    let is_near = |candidate: &Vec<String>| {
+        let is_in_table = levenshtein(&candidate[0], &path[0]) <= MISTYPED;
+        let most = if is_in_table { MISTYPED.max(wanted.chars().count() / 3) } else { MISTYPED };
+        // A table where a key belongs is not mistyped: any of its keys shows what is meant.
+        candidate.starts_with(path) || is_related(candidate) || distance(candidate) <= most
+    };
+    candidates.into_iter().min_by_key(cost).filter(is_near)
 }
+
+/// The distance of names that have a part in common, whatever their letters.
+const RELATED: usize = 3;
+/// Wrong letters of a name that is mistyped; a longer one may have a third.
+const MISTYPED: usize = 2;
 
 /// The pattern with each `*` replaced by the path's name at that position.
 fn named(pattern: &[&str], path: &[String]) -> Vec<String> {
@@ -53,7 +69,7 @@ mod tests {
     fn an_unknown_key_gets_the_nearest_known_one() {
         let check = |wrong: &str, right: &str| {
             let path: Vec<String> = wrong.split('.').map(str::to_owned).collect();
-            assert_eq!(nearest(&path, Among::All).join("."), right, "{wrong}");
+            assert_eq!(nearest(&path, Among::All).unwrap().join("."), right, "{wrong}");
         };
         check("runs.deadline", "runs.deadline_s");
         check("runs.dedline_s", "runs.deadline_s");
@@ -65,6 +81,16 @@ mod tests {
         check("deadline_s", "runs.deadline_s");
         check("providers.acme.url", "providers.acme.api");
         check("providers.acme.baseurl", "providers.acme.base_url");
-        assert_eq!(nearest(&["tool".to_owned(), "timeout_s".to_owned()], Among::Keys), ["tools", "timeout_s"]);
+        assert_eq!(nearest(&["tool".to_owned(), "timeout_s".to_owned()], Among::Keys).unwrap(), ["tools", "timeout_s"]);
+    }
+
+    #[test]
+    fn r24_a_key_that_is_near_to_none_gets_no_suggestion() {
+        for unknown in ["x", "banana", "permissions.defaultMode", "mcpServers.github.command", "theme", "env.FOO_BAR"] {
+            let path: Vec<String> = unknown.split('.').map(str::to_owned).collect();
+            for among in [Among::All, Among::Keys] {
+                assert_eq!(nearest(&path, among), None, "{unknown} {among:?}");
+            }
+        }
     }
 }

@@ -90,6 +90,7 @@ mod tests {
     use toml::{Table, Value};
 
     use super::super::settings::{self, Entry};
+    use super::super::stricter;
     use super::*;
 
     /// Compares a file, or the part of a page between two marks, with the generated text; `UPDATE=1` writes it.
@@ -160,6 +161,8 @@ mod tests {
         let rows = format!("| old | new |\n|---|---|\n{}", names.concat());
         let marks = ("<!-- old names: made from the list -->\n", "<!-- end of old names -->");
         check("configuration.md", Some(marks), &rows);
+        let project = ("<!-- keys of a project: made from the table -->\n", "<!-- end of keys of a project -->");
+        check("configuration.md", Some(project), &stricter::table());
         check("configuration.md", Some(("<!-- keys: made from the declarations -->\n", "<!-- end -->")), &table());
     }
 }

@@ -1,10 +1,10 @@
-//! Detects whether the file has changed since it was read. It is checked when it is needed; nothing watches it.
+//! Detects whether a file has changed since it was read. It is checked when it is needed; nothing watches it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::{Config, ConfigError, FILE};
+use super::{Config, ConfigError};
 
 /// Identifies a version of a file: its times, its size and its inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) struct Stamp {
 
 impl Stamp {
     /// The stamp of the file now; none = there is no file.
-    pub(super) fn of(file: &Path) -> Option<Self> {
+    fn of(file: &Path) -> Option<Self> {
         let meta = fs::metadata(file).ok()?;
         Some(Self {
             modified: (meta.mtime(), meta.mtime_nsec()),
@@ -28,15 +28,23 @@ impl Stamp {
     }
 }
 
+/// The stamps of files in their order; none = there is no file.
+pub(crate) type Stamps = Vec<Option<Stamp>>;
+
+/// The stamps of these files now.
+pub(super) fn stamps(files: &[PathBuf]) -> Stamps {
+    files.iter().map(|file| Stamp::of(file)).collect()
+}
+
 impl Config {
-    /// The stamp of the file when it was read; none = there was no file.
-    pub(crate) fn stamp(&self) -> Option<Stamp> {
-        self.stamp
+    /// The stamps of the user's files when they were read.
+    pub(crate) fn stamps(&self) -> &Stamps {
+        &self.stamps
     }
 
-    /// The stamp of the file as it is now.
-    pub(crate) fn stamp_now(&self) -> Option<Stamp> {
-        Stamp::of(&self.home.join(FILE))
+    /// The stamps of these files as they are now.
+    pub(crate) fn stamps_now(&self) -> Stamps {
+        stamps(&self.user_files())
     }
 
     /// Reads the configuration again, with the same variables and flags.

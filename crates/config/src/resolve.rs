@@ -1,6 +1,6 @@
 //! Resolves the configuration to the settings of one run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking, Titles};
@@ -16,6 +16,8 @@ use super::settings::Limit;
 
 /// The workspace that is the folder of the command.
 const HERE: &str = ".";
+/// The agent that is always there.
+const MAIN: &str = "main";
 
 /// The inputs of a run besides the configuration.
 #[derive(Debug, Clone, Copy)]
@@ -68,8 +70,20 @@ impl Config {
         Ok(())
     }
 
-    /// Resolves everything for a run. An error means that it cannot start.
+    /// Resolves everything for a run, as the project of its workspace restricts it. An error means that it cannot start.
     pub fn resolve(&self, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
+        let workspace = self.workspace(self.agent(subject.agent)?, subject)?;
+        self.within(&workspace)?.resolve_in(&workspace, subject)
+    }
+
+    /// The workspace of a run of the agent `main` that names none.
+    pub(super) fn main_workspace(&self) -> Result<PathBuf, ConfigError> {
+        let (overrides, preferences) = (Overrides::default(), ModelPreferences::default());
+        let subject = Subject { agent: MAIN, overrides: &overrides, preferences, date: "" };
+        self.workspace(self.agent(MAIN)?, subject)
+    }
+
+    fn resolve_in(&self, workspace: &Path, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
         let agent = self.agent(subject.agent)?;
         let (models, note) = self.models(agent, subject);
         let candidates = models
@@ -84,7 +98,6 @@ impl Config {
         let mut small: Vec<_> = candidates.iter().filter_map(small_window).collect();
         small.dedup();
         let notes = note.into_iter().chain(thinking.into_iter().next().flatten()).chain(small).collect();
-        let workspace = self.workspace(agent, subject)?;
         let compaction = self.compaction(agent)?;
         let titles = self.titles(agent, candidates.first())?;
         let of_titles = titles.iter().filter_map(|titles| titles.by.as_ref());
@@ -190,7 +203,7 @@ impl Config {
     }
 
     /// The model if none is configured, with a note about it.
-    fn default_model(&self) -> (String, Option<String>) {
+    pub(super) fn default_model(&self) -> (String, Option<String>) {
         if let Some((provider, key, model)) = self.by_variable().first() {
             let model = format!("{provider}/{model}");
             let note = format!("no model is configured and {key} is set: {model} answers");
@@ -205,7 +218,7 @@ impl Config {
 
     /// A model as a candidate of the agent `main`.
     pub fn candidate_of(&self, model: &str) -> Result<Candidate, ConfigError> {
-        self.candidate(model, self.agent("main")?, None).map(|(candidate, _)| candidate)
+        self.candidate(model, self.agent(MAIN)?, None).map(|(candidate, _)| candidate)
     }
 
     /// A model as a candidate, with a note if it cannot think at the requested level.
@@ -215,8 +228,11 @@ impl Config {
         agent: &Agent,
         thinking: Option<Thinking>,
     ) -> Result<(Candidate, Option<String>), ConfigError> {
+        let full = self.full_name(model)?;
+        let model = full.as_ref();
         let parts = model.split_once('/').filter(|(provider, name)| !provider.is_empty() && !name.is_empty());
-        let (provider, name) = parts.ok_or_else(|| ConfigError::NotAModel { model: model.to_owned() })?;
+        let (provider, name) =
+            parts.ok_or_else(|| ConfigError::NotAModel { model: model.to_owned(), nearest: vec![] })?;
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
             model: model.to_owned(),
             provider: provider.to_owned(),

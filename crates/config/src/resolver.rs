@@ -1,9 +1,10 @@
 //! Resolves the configuration for the runtime: settings when a run starts, an endpoint when a request is sent, secrets
 //! to redact when a call starts. It reads the file again after a change. A started run keeps its settings.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget};
@@ -14,7 +15,7 @@ use tokio::sync::mpsc;
 use super::capacity::{self, Capacity};
 use super::warnings::fresh;
 use super::zone::local_now;
-use super::{Config, ConfigError, Stamp, Subject};
+use super::{Config, ConfigError, Stamps, Subject};
 
 /// Resolves from the latest usable configuration.
 pub struct ConfigResolver {
@@ -25,8 +26,8 @@ pub struct ConfigResolver {
 
 struct Current {
     config: Arc<Config>,
-    /// The last version of the file that was read, usable or not.
-    seen: Option<Stamp>,
+    /// The last version of the user's files that was read, usable or not.
+    seen: Stamps,
     /// Every key that this process has used: a former secret stays redacted.
     secrets: Vec<String>,
     /// Every file that has held a key or the configuration.
@@ -43,7 +44,7 @@ impl ConfigResolver {
     /// a note that has no space there is dropped.
     pub fn new(config: Arc<Config>, logins: Logins, notes: mpsc::Sender<String>) -> Self {
         let (secrets, protected, redaction) = (vec![], BTreeSet::new(), Redaction::default());
-        let seen = config.stamp();
+        let seen = config.stamps().clone();
         let mut current = Current { seen, config, secrets, protected, redaction, logins, space_note: None };
         current.withhold();
         Self { current: Mutex::new(current), notes }
@@ -53,13 +54,13 @@ impl ConfigResolver {
     /// why.
     fn current(&self) -> MutexGuard<'_, Current> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = current.config.stamp_now();
-        if stamp != current.seen {
-            current.seen = stamp;
+        let stamps = current.config.stamps_now();
+        if stamps != current.seen {
+            current.seen = stamps;
             let note = match current.config.again() {
                 Ok(config) => {
                     // The file may have been written again before it was read.
-                    current.seen = config.stamp();
+                    current.seen.clone_from(config.stamps());
                     current.config = Arc::new(config);
                     current.withhold();
                     for warning in fresh(current.config.deprecated()) {
@@ -177,6 +178,19 @@ impl Resolver for ConfigResolver {
         current.redaction.clone()
     }
 
+    fn redaction_within(&self, workspace: &Path) -> Redaction {
+        let redaction = self.redaction();
+        let config = Arc::clone(&self.current().config);
+        match config.within(workspace) {
+            Ok(Cow::Borrowed(_)) => redaction,
+            Ok(Cow::Owned(config)) => {
+                Redaction { passed_env: config.passed_env(), reach: config.network_policy(), ..redaction }
+            }
+            // What the project forbids is not known.
+            Err(_) => Redaction { passed_env: vec![], reach: tools::NetworkPolicy::Public, ..redaction },
+        }
+    }
+
     fn shared_budget(&self, _agent: &str) -> SharedBudget {
         self.current().config.shared_budget()
     }
@@ -198,7 +212,6 @@ fn refused(error: &ConfigError, class: FailureClass) -> Failure {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use tempfile::TempDir;
 

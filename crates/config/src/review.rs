@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use serde::Serialize;
@@ -12,8 +13,10 @@ use super::error::{ConfigError, ValueOrigin};
 use super::figures::Figures;
 use super::kind::Kind;
 use super::layers::{Layers, dotted};
+use super::places;
+use super::project_layer::ProjectLayer;
 use super::settings::{self, Entry};
-use super::{Config, Environment, FILE, FlagValues};
+use super::{Config, Environment, FlagValues};
 
 /// An error or a warning about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,16 +47,21 @@ pub struct Review {
 impl Config {
     /// Reads every layer and checks all values.
     pub fn review(home: &Path, environment: &Environment, flags: FlagValues) -> Review {
-        Self::review_of(home, Self::read(home, environment, flags))
+        Self::review_of(Self::read(home, environment, flags))
     }
 
-    /// Checks all values as they would be if the file had this text.
-    pub fn review_text(home: &Path, environment: &Environment, text: &str) -> Review {
-        let layers = Layers::of(Ok(text.to_owned()), &home.join(FILE), environment);
-        Self::review_of(home, Self::assemble(home, environment, FlagValues::default(), (None, layers)))
+    /// Checks all values as they would be if this file of the user had this text.
+    pub fn review_text(home: &Path, environment: &Environment, (file, text): (&Path, &str)) -> Review {
+        let files = places::of_user(home, environment);
+        let layers = Layers::with_text((file, text), &files, environment);
+        Self::review_of(Self::assemble(home, environment, FlagValues::default(), (vec![], layers)))
     }
 
-    fn review_of(home: &Path, (config, layers, mut errors): (Self, Layers, Vec<ConfigError>)) -> Review {
+    fn review_of((config, mut errors): (Self, Vec<ConfigError>)) -> Review {
+        let layers = Arc::clone(&config.layers);
+        let project =
+            config.main_workspace().map(|workspace| ProjectLayer::of(&config, &workspace)).unwrap_or_default();
+        errors.extend_from_slice(&project.wrong);
         let models = config.models_of_agents();
         for (agent, model) in &models {
             let error = config.candidate(model, &config.values.agents[agent], None).err();
@@ -61,14 +69,22 @@ impl Config {
         }
         let mut warnings: Vec<Remark> = config.unreadable_keys().iter().map(Remark::from).collect();
         let hint = "change it before the next update; until then the old and the new form are equivalent".to_owned();
-        warnings.splice(..0, layers.deprecated().iter().map(|what| Remark { what: what.clone(), hint: hint.clone() }));
+        warnings.splice(
+            ..0,
+            layers
+                .deprecated()
+                .iter()
+                .chain(project.deprecated())
+                .map(|what| Remark { what: what.clone(), hint: hint.clone() }),
+        );
         warnings.extend(models.iter().filter_map(|(_, model)| config.assumed_figures(model)));
         warnings.extend(models.iter().filter_map(|(_, model)| config.small_window(model)));
         warnings.extend(config.values.budget.unmeasurable());
-        warnings.extend(readable_by_others(&home.join(FILE), &layers));
+        let files = config.user_files();
+        warnings.extend(files.iter().filter_map(|file| readable_by_others(file, &layers)));
         warnings.extend(config.key_files().filter_map(|file| readable_key(&file)));
         warnings.extend(config.values.providers.iter().filter_map(|(name, provider)| sent_in_clear(name, provider)));
-        warnings.extend([home.to_owned(), home.join(FILE)].iter().filter_map(|path| of_others(path)));
+        warnings.extend([config.home.clone()].iter().chain(&files).filter_map(|path| of_others(path)));
         let mut once = vec![];
         warnings.retain(|warning| {
             !once.contains(warning) && {
@@ -138,7 +154,7 @@ fn is_reported(error: &ConfigError, errors: &[ConfigError]) -> bool {
 fn readable_by_others(file: &Path, layers: &Layers) -> Option<Remark> {
     let is_literal = |(path, value, origin): (&[String], &toml::Value, &ValueOrigin)| {
         settings::at(path) == Entry::Key(Kind::Secret)
-            && matches!(origin, ValueOrigin::File { .. })
+            && matches!(origin, ValueOrigin::File { path: of, .. } if of == file)
             && value.as_str().is_some_and(|text| !KeySource::of(text).is_reference())
     };
     let mode = std::fs::metadata(file).ok()?.mode();
@@ -193,6 +209,7 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt as _;
 
+    use super::super::FILE;
     use super::*;
 
     fn review(file: &str, variables: &[(&str, &str)], mode: u32) -> Review {

@@ -646,7 +646,13 @@ fn an_unusable_agent_or_model_is_reported_before_a_run_starts() {
         assert_eq!((error.to_string().as_str(), error.hint().as_str()), (what, hint));
     };
     check("", "helper", None, "there is no agent `helper`", "add [agents.helper] to config.toml; there are: main");
-    check("", "main", Some("gpt"), "`gpt` is not a model", "write PROVIDER/MODEL, such as offline/offline");
+    check(
+        "",
+        "main",
+        Some("nonsense"),
+        "`nonsense` is not a model",
+        "write PROVIDER/MODEL, such as offline/offline; `limulus models list --search TEXT` finds some",
+    );
     check(
         ACME,
         "main",

@@ -9,6 +9,9 @@ use protocol::method::{UsageBy, UsageParams, UsageRow, UsageStory};
 use super::lookup;
 use crate::error::Error;
 
+/// Rows that are read at once. A run may start after runs of later messages, by fewer rows than this.
+const PAGE: usize = 200;
+
 /// What runs used, summed as the parameters say.
 pub fn usage(read: &dyn Read, params: &UsageParams) -> Result<UsageStory, Error> {
     let session = params.session_key.as_deref().map(|key| lookup::session(read, Some(key))).transpose()?;
@@ -22,12 +25,31 @@ pub fn usage(read: &dyn Read, params: &UsageParams) -> Result<UsageStory, Error>
         UsageBy::Day => day(run.started_at),
     };
     let (mut rows, mut all) = (BTreeMap::<String, UsageRow>::new(), UsageRow::default());
-    for run in read.runs(session.map(|row| row.session))? {
+    let session = session.map(|row| row.session);
+    let runs = match params.since {
+        Some(since) => runs_since(read, session, since)?,
+        None => read.runs(session)?,
+    };
+    for run in runs {
         add(rows.entry(name(&run)).or_default(), &run);
         add(&mut all, &run);
     }
     let named = |(name, row): (String, UsageRow)| UsageRow { name, ..row };
     Ok(UsageStory { rows: rows.into_iter().map(named).collect(), all: UsageRow { name: "all".to_owned(), ..all } })
+}
+
+/// The runs that started at this time or later. The rows are read from the newest back until a whole page is older.
+fn runs_since(read: &dyn Read, session: Option<SessionId>, since: Timestamp) -> Result<Vec<RunRow>, Error> {
+    let (mut runs, mut before) = (vec![], None);
+    loop {
+        let page = read.runs_before(session, before, PAGE)?;
+        before = page.iter().map(|run| run.run).min();
+        let (length, known) = (page.len(), runs.len());
+        runs.extend(page.into_iter().filter(|run| run.started_at >= since));
+        if length < PAGE || runs.len() == known {
+            return Ok(runs);
+        }
+    }
 }
 
 fn add(row: &mut UsageRow, run: &RunRow) {

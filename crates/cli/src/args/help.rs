@@ -6,7 +6,7 @@ use clap::Command;
 use clap::builder::{StyledStr, Styles};
 
 /// The groups: a heading starts at the beginning of its line. Made from [`GROUPS`] and the definition of the commands.
-const LIST: &str = include_str!("help.txt");
+pub(crate) const LIST: &str = include_str!("help.txt");
 
 /// Each command, in one group.
 #[cfg(test)]
@@ -95,7 +95,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("config path", &["limulus config path"]),
     ("config schema", &["limulus config schema > config.schema.json"]),
     ("config init", &["limulus config init", "limulus config init --print"]),
-    ("models list", &["limulus models list"]),
+    ("models list", &["limulus models list", "limulus models list --search \"claude haiku\""]),
     ("models check", &["limulus models check anthropic/claude-sonnet-5"]),
     (
         "completions",

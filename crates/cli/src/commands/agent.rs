@@ -56,7 +56,7 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "P/M")]
     model: Option<String>,
     /// Limit this run to so many seconds
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "S", value_parser = crate::args::whole_from::<1>)]
     timeout: Option<u64>,
     /// Approve every request of this run
     #[arg(long)]

@@ -28,7 +28,7 @@ pub(crate) struct AuditArgs {
     #[arg(long)]
     json: bool,
     /// Start at this entry of the current branch
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", value_parser = crate::args::whole_from::<0>)]
     from: Option<u64>,
     /// Show this branch instead of the current one, also one that no session uses any more
     #[arg(long, value_name = "BRANCH")]

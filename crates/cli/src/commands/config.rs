@@ -10,7 +10,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use config::{Config, Effective, FILE, FlagValues, Globals, Remark, Review, Setting, Subject, schema, today};
+use config::{
+    Config, Effective, FILE, FlagValues, Globals, Place, Remark, Review, Setting, Subject, places, schema, today,
+};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -28,7 +30,7 @@ pub(crate) struct ConfigArgs {
 enum ConfigCommand {
     /// Print all settings in force, as TOML; a secret key in the file is printed as …
     Show {
-        /// Print where each value comes from: defaults, file, variable or flag
+        /// Print where each value comes from: defaults, file, project, variable or flag
         #[arg(long)]
         origin: bool,
         /// Print only what differs from the defaults
@@ -70,6 +72,8 @@ enum ConfigCommand {
     },
     /// Open the file in $VISUAL or $EDITOR, and check it afterwards
     Edit {
+        /// Open the file that sets this key [default: that of the home]
+        key: Option<String>,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -118,7 +122,7 @@ pub(crate) fn run(args: ConfigArgs, globals: &Globals) -> Result<(), CliError> {
         ConfigCommand::Get { key, json } => set::get(globals, &key, json),
         ConfigCommand::Set { key, value, json } => set::set(globals, &key, &value, json),
         ConfigCommand::Unset { key, json } => set::unset(globals, &key, json),
-        ConfigCommand::Edit { json } => edit::run(globals, json),
+        ConfigCommand::Edit { key, json } => edit::run(globals, key.as_deref(), json),
         ConfigCommand::Check { json } => check(globals, json),
         ConfigCommand::Path { json } => {
             let place = ConfigFile::of(globals);
@@ -135,12 +139,14 @@ struct ConfigFile {
     home: String,
     file: String,
     exists: bool,
+    /// Every file, the strongest first.
+    files: Vec<Place>,
 }
 
 impl ConfigFile {
     fn of(globals: &Globals) -> Self {
         let file = globals.home.join(FILE);
-        Self { home: show(&globals.home), exists: file.exists(), file: show(&file) }
+        Self { home: show(&globals.home), exists: file.exists(), file: show(&file), files: places(globals) }
     }
 }
 
@@ -213,8 +219,13 @@ fn check(globals: &Globals, as_json: bool) -> Result<(), CliError> {
 fn lay_out_check(checked: &Checked, set: usize) -> String {
     let mut text = remarks(&checked.errors, &checked.warnings);
     if checked.errors.is_empty() {
-        let file = if checked.place.exists { "" } else { " (it is not there)" };
-        let _ = writeln!(text, "✓ {}{file} and the variables can be used: {}", checked.place.file, set_keys(set));
+        let ConfigFile { file, exists, files, .. } = &checked.place;
+        let others = files.iter().filter(|other| other.exists && show(&other.path) != *file);
+        let absent = if *exists { "" } else { " (it is not there)" };
+        let all = std::iter::once(format!("{file}{absent}"));
+        let all = all.chain(others.map(|other| printable(&show(&other.path)).into_owned()));
+        let all = all.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "✓ {all} and the variables can be used: {}", set_keys(set));
     }
     text
 }

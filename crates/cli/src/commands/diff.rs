@@ -25,7 +25,7 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "KEY", conflicts_with = "run")]
     pub(crate) session: Option<String>,
     /// Show what the last N runs that changed files did together
-    #[arg(long, value_name = "N", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "run", value_parser = crate::args::whole_from::<1>)]
     last: Option<u64>,
     /// Print a JSON object
     #[arg(long)]

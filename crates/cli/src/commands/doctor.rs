@@ -1,19 +1,22 @@
-//! `limulus doctor`: checks a home for damage. It changes something only if asked to (`--repair`).
+//! `limulus doctor`: looks at the surroundings of a home and checks its data for damage. It changes something only if asked to
+//! (`--repair`).
 
 mod quarantine;
 mod repair;
 mod rest;
+mod surroundings;
 
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use config::Globals;
 use journal::check::{self, CheckReport, Progress, Repair};
+use serde::Serialize;
 use views::owner;
 
 use crate::error::{CliError, Exit};
 use crate::output::say_step;
-use crate::show::doctor::{Shown, lay_out};
+use crate::show::doctor::{Shown, lay_out, surroundings_page};
 use crate::show::human::Zone;
 use crate::show::{json, print};
 
@@ -22,12 +25,19 @@ const SILENCE: Duration = Duration::from_millis(400);
 /// Refresh interval of the progress.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Check a home for damage: every file, page, entry, chain and body; repair it if asked
+/// Check the installation, configuration, keys, terminal, disk and data of a home; repair data if asked
 #[derive(Debug, Args)]
 #[command(after_help = "The check changes nothing and may run beside an owner. \
                       A repair locks the home, asks first, keeps a copy of what it changes and reports what it did. \
-                      Exit codes: 0 nothing is wrong, 65 something is wrong.")]
+                      Exit codes: 0 no data is damaged, 65 data is damaged.")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct DoctorArgs {
+    /// Check the data of the home only: every file, page, entry, chain and body
+    #[arg(long)]
+    data: bool,
+    /// Send one tiny request to each provider that is in use
+    #[arg(long, conflicts_with_all = ["data", "repair"])]
+    online: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -42,8 +52,44 @@ pub(crate) struct DoctorArgs {
     yes: bool,
 }
 
-/// Repairs if asked, checks the home and prints the report.
-pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> {
+impl DoctorArgs {
+    /// Whether models are asked.
+    pub(crate) fn asks_models(&self) -> bool {
+        self.online
+    }
+}
+
+pub(crate) use surroundings::{Look, ask};
+
+/// Looks at the surroundings, repairs if asked, checks the data and prints the report. `answers` are those of models that were asked.
+pub(crate) fn run(args: &DoctorArgs, answers: Vec<Look>, globals: &Globals) -> Result<(), CliError> {
+    if args.data || args.repair.is_some() {
+        return check_data(args, &[], globals);
+    }
+    let looks = surroundings::look(globals, answers);
+    match check_data(args, &looks, globals) {
+        // A new home has no data yet.
+        Err(error) if error.exit() == Exit::NotFound => print(&match (args.json, args.quiet) {
+            (true, _) => json(&NoData { home: globals.home.display().to_string(), checks: &looks, healthy: true }),
+            (false, true) => surroundings_page(&looks, true),
+            (false, false) => {
+                surroundings_page(&looks, false) + "\njournal\n  · none yet: the first message makes it\n"
+            }
+        }),
+        result => result,
+    }
+}
+
+/// The report on a home that has no data yet.
+#[derive(Debug, Serialize)]
+struct NoData<'a> {
+    home: String,
+    checks: &'a [Look],
+    healthy: bool,
+}
+
+/// Repairs if asked, checks the data and prints the report, what was looked at before it.
+fn check_data(args: &DoctorArgs, looks: &[Look], globals: &Globals) -> Result<(), CliError> {
     let did = match &args.repair {
         Some(wanted) => repair::run(wanted, args, globals)?,
         None => vec![],
@@ -56,9 +102,15 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> 
     if args.json {
         let CheckReport { findings, notes, counts, collectable } = &report;
         let (owner, checked, collectable) = (owner.as_ref(), *counts, *collectable);
-        print(&json(&Shown { home, did: &did, healthy, owner, checked, collectable, findings, notes }))?;
-    } else if !(args.quiet && healthy) {
-        print(&(repair::lay_out(&did) + &lay_out(&home, owner.as_ref(), &report, &Zone::local())))?;
+        let checks = (!looks.is_empty()).then_some(looks);
+        print(&json(&Shown { home, checks, did: &did, healthy, owner, checked, collectable, findings, notes }))?;
+    } else {
+        let mut page = surroundings_page(looks, args.quiet);
+        if !(args.quiet && healthy) {
+            page += if looks.is_empty() { "" } else { "\njournal\n" };
+            page += &(repair::lay_out(&did) + &lay_out(&home, owner.as_ref(), &report, &Zone::local()));
+        }
+        print(&page)?;
     }
     verdict(&report)
 }

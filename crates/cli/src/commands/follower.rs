@@ -18,7 +18,7 @@ use protocol::{Client, ClientError, Event};
 use runtime::NOBODY_TO_ASK;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::asking::Asking;
 use super::explaining::Explaining;
@@ -421,12 +421,19 @@ impl Signals {
     }
 }
 
-/// Ends this process if the owner does not answer: it does not carry out the abort either.
+/// Ends this process once the owner does not answer: it does not carry out the abort either. An owner that has answered
+/// may be stopped before the run has ended.
 async fn quit_if_silent(client: Client) {
-    if timeout(SILENCE, client.call::<HealthGet>(NoParams {})).await.is_err() {
-        output::say!("limulus: the owner of the home does not answer; its run ends if it goes on");
-        super::agent::quit();
+    loop {
+        match timeout(SILENCE, client.call::<HealthGet>(NoParams {})).await {
+            Ok(Ok(_)) => sleep(SILENCE).await,
+            // The follower notices an owner that is gone.
+            Ok(Err(_)) => return,
+            Err(_) => break,
+        }
     }
+    output::say!("limulus: the owner of the home does not answer; its run ends if it goes on");
+    super::agent::quit();
 }
 
 /// Waits for what is typed, if it steers a run.

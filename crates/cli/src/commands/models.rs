@@ -19,6 +19,9 @@ pub(crate) struct ModelsArgs {
 enum ModelsCommand {
     /// List every known or configured model: window, prices, thinking, images, and whether its key is set
     List {
+        /// Print only models whose name contains each word of this text
+        #[arg(long, value_name = "TEXT")]
+        search: Option<String>,
         /// Print a JSON array
         #[arg(long)]
         json: bool,
@@ -27,7 +30,7 @@ enum ModelsCommand {
     #[command(after_help = "It sends up to six requests, about 13,000 tokens in all. Exit code 1 if something fails \
                             that an agent needs.")]
     Check {
-        /// The model, PROVIDER/MODEL [default: the model of the agent main]
+        /// The model, PROVIDER/MODEL or its name alone [default: the model of the agent main]
         #[arg(value_name = "P/M")]
         model: Option<String>,
         /// Print one JSON object
@@ -38,7 +41,7 @@ enum ModelsCommand {
 
 pub(crate) async fn run(args: ModelsArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
-        ModelsCommand::List { json } => list::run(json, globals),
+        ModelsCommand::List { search, json } => list::run(search.as_deref(), json, globals),
         ModelsCommand::Check { model, json } => check::run(model, json, globals).await,
     }
 }

@@ -4,16 +4,24 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use config::Globals;
-use engine::Timestamp;
+use engine::{Timestamp, Usage};
 use gateway::methods::reading::without_journal;
-use protocol::method::{NoParams, StatusGet};
+use protocol::method::{NoParams, StatusGet, UsageBy, UsageGet, UsageParams, UsageRow};
 use protocol::show::{Held, Owner, Status, Unfinished};
+use serde::Serialize;
 
 use super::{background, interrupted};
 use crate::error::{CliError, Exit};
+use crate::home_size::HomeSize;
 use crate::reading::ask;
-use crate::show::human::{Zone, columns, count, next_recovery, now, printable, session_name};
+use crate::show::human::{
+    Zone, columns, count, duration, excerpt, next_recovery, now, price, printable, printable_line, rounded,
+    session_name,
+};
 use crate::show::{json, print};
+
+/// Characters of a question in a line.
+const QUESTION_CHARS: usize = 60;
 
 /// Show what this home is doing: its owner, its sessions by state, what the unfinished ones wait for.
 #[derive(Debug, Clone, Copy, Args)]
@@ -30,8 +38,49 @@ pub(crate) fn run(args: StatusArgs, globals: &Globals) -> Result<(), CliError> {
         Err(error) if error.exit() == Exit::NotFound => without_journal(&globals.home),
         answer => answer?,
     };
+    let around = Around { today: today(globals), size: Some(HomeSize::of(&globals.home)) };
     let status = in_words(status, &zone);
-    print(&if args.json { json(&status) } else { lay_out(&status, &zone, now()) })
+    print(&if args.json {
+        json(&Shown { status: &status, around: &around })
+    } else {
+        lay_out(&status, &around, &zone, now())
+    })
+}
+
+/// What stands beside the status of the owner or the journal.
+#[derive(Debug, Default, Serialize)]
+struct Around {
+    /// What the runs that started on this day, in local time, have used; absent if nobody can say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    today: Option<Today>,
+    /// How much the home takes on its disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<HomeSize>,
+}
+
+/// What runs have used.
+#[derive(Debug, Clone, Serialize)]
+struct Today {
+    runs: u64,
+    usage: Usage,
+    /// Micro-dollars.
+    cost_micros: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    status: &'a Status,
+    #[serde(flatten)]
+    around: &'a Around,
+}
+
+/// What the runs of this day have used. An owner of an older version cannot say, and a home without a journal has none.
+fn today(globals: &Globals) -> Option<Today> {
+    let midnight = config::local_now().start_of_day().ok()?.timestamp().as_millisecond();
+    let params = UsageParams { by: UsageBy::Day, session_key: None, since: Some(Timestamp(midnight)) };
+    let UsageRow { runs, usage, cost_micros, .. } = ask::<UsageGet>(globals, params).ok()?.all;
+    Some(Today { runs, usage, cost_micros })
 }
 
 /// Adds until when a session waits, in the local time zone.
@@ -50,7 +99,7 @@ fn in_words(mut status: Status, zone: &Zone) -> Status {
     status
 }
 
-fn lay_out(status: &Status, zone: &Zone, now: Timestamp) -> String {
+fn lay_out(status: &Status, around: &Around, zone: &Zone, now: Timestamp) -> String {
     let owner = match &status.owner {
         Some(Owner { pid, since, resident_bytes, .. }) => {
             let since = since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
@@ -64,12 +113,12 @@ fn lay_out(status: &Status, zone: &Zone, now: Timestamp) -> String {
     let sessions = if total == 0 { "none yet".to_owned() } else { format!("{total} ({})", by_state.join(", ")) };
     let note =
         if status.immutable { " (cannot be written: the latest entries of its owner may be missing)" } else { "" };
-    let head = [
-        ["home".to_owned(), format!("{}{note}", status.home)],
-        ["owner".to_owned(), owner],
-        ["sessions".to_owned(), sessions],
-        ["unfinished".to_owned(), if status.unfinished.is_empty() { "none".to_owned() } else { String::new() }],
-    ];
+    let mut head = vec![["home".to_owned(), format!("{}{note}", status.home)]];
+    head.extend(around.size.map(|size| ["size".to_owned(), size.shown()]));
+    head.push(["owner".to_owned(), owner]);
+    head.extend(around.today.as_ref().map(|today| ["today".to_owned(), of_today(today)]));
+    head.push(["sessions".to_owned(), sessions]);
+    head.push(["unfinished".to_owned(), if status.unfinished.is_empty() { "none".to_owned() } else { String::new() }]);
     let mut text = columns(&head);
     if let Some(Held { by, ms, at, is_over }) = status.owner.as_ref().and_then(|owner| owner.held.as_ref()) {
         let so_far = if *is_over { "" } else { " so far" };
@@ -97,6 +146,11 @@ fn lay_out(status: &Status, zone: &Zone, now: Timestamp) -> String {
             let _ = writeln!(text, "  {}", interrupted::line(run, &goes_on, zone, now));
         }
     }
+    for question in &status.questions {
+        let (session, ago) = (session_name(&question.session), duration(now.since(question.asked_at)));
+        let what = excerpt(&printable_line(&question.question), QUESTION_CHARS);
+        let _ = writeln!(text, "  asked {ago} ago in {session}: {what} · limulus runs watch {session}");
+    }
     for command in &status.background {
         let session = session_name(&command.session);
         let _ = writeln!(text, "  still running in {session}: {}", background::name(command, now));
@@ -104,9 +158,22 @@ fn lay_out(status: &Status, zone: &Zone, now: Timestamp) -> String {
     text
 }
 
+fn of_today(today: &Today) -> String {
+    let Today { runs, usage, cost_micros } = today;
+    let read = usage.input + usage.cached + usage.cache_written;
+    if *runs == 0 {
+        return "no runs".to_owned();
+    }
+    let runs = count(*runs as usize, "run");
+    format!("{runs}, {} tokens read and {} written, {}", rounded(read), rounded(usage.output), price(*cost_micros))
+}
+
 #[cfg(test)]
 mod tests {
+    use engine::{CallId, RunId};
     use gateway::methods::reading::Reads as _;
+    use protocol::show::OpenQuestion;
+    use uuid::Uuid;
     use views::Source;
     use views::scene::Scene;
 
@@ -132,7 +199,7 @@ sessions    1 (1 active)
 unfinished
   agent:main:main  streaming  2025-11-21 03:04:06    waits for an owner: `limulus resume agent:main:main` continues it
 ";
-        assert_eq!(lay_out(&status, &Zone::utc(), NOW), expected);
+        assert_eq!(lay_out(&status, &Around::default(), &Zone::utc(), NOW), expected);
         let session = &mut status.unfinished[0];
         (session.waits_for, session.waits_until) = ("a quota".to_owned(), Some(Timestamp(1_763_694_250_000)));
         let shown = in_words(status, &Zone::utc());
@@ -152,8 +219,27 @@ unfinished
             resident_bytes: Some(27 << 20),
             held: None,
         });
-        let text = lay_out(&Status { owner, ..status(&scene) }, &Zone::utc(), NOW);
+        let text = lay_out(&Status { owner, ..status(&scene) }, &Around::default(), &Zone::utc(), NOW);
         let expected = "home        /home\nowner       pid 7, since 2026-11-21T03:00:00Z, 27 MiB in memory\nsessions    1 (1 idle)\nunfinished  none\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn r18_open_questions_what_today_cost_and_the_size_of_the_home_are_said() {
+        let question = OpenQuestion {
+            session: "agent:main:main".to_owned(),
+            call: CallId { run: RunId(Uuid::nil()), step: 1, index: 0 },
+            question: "run `rm -r x`\u{1b}[2J".to_owned(),
+            asked_at: Timestamp(NOW.0 - 120_000),
+        };
+        let status = Status { questions: vec![question], ..status(&Scene::new()) };
+        let usage = Usage { input: 5_000, output: 800, ..Usage::default() };
+        let today = Some(Today { runs: 2, usage, cost_micros: 123_456 });
+        let around = Around { today, size: Some(HomeSize { bytes: 5 << 20, is_whole: true }) };
+        let text = lay_out(&status, &around, &Zone::utc(), NOW);
+        assert!(text.contains("\nsize        5 MiB\n"), "{text}");
+        assert!(text.contains("\ntoday       2 runs, 5.0k tokens read and 800 written, $0.12\n"), "{text}");
+        assert!(text.contains("\n  asked 2 min 0 s ago in main: run `rm -r x`") && !text.contains('\u{1b}'), "{text}");
+        assert!(text.ends_with(" · limulus runs watch main\n"), "{text}");
     }
 }

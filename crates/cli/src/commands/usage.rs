@@ -36,7 +36,7 @@ pub(crate) fn run(args: UsageArgs, globals: &Globals) -> Result<(), CliError> {
         By::Session => UsageBy::Session,
         By::Model => UsageBy::Model,
     };
-    let story = ask::<UsageGet>(globals, UsageParams { by, session_key: args.choice.key })?;
+    let story = ask::<UsageGet>(globals, UsageParams { by, session_key: args.choice.key, since: None })?;
     print(&if args.json { json(&story) } else { lay_out(&story, by) })
 }
 

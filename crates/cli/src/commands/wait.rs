@@ -27,7 +27,7 @@ pub(crate) struct WaitArgs {
     #[command(flatten)]
     pub(super) choice: RunChoice,
     /// Wait at most this many seconds; 0 checks once [default: as long as it takes]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = crate::args::whole_from::<0>)]
     timeout: Option<u64>,
     /// Print one JSON object
     #[arg(long)]

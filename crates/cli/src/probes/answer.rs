@@ -12,6 +12,29 @@ pub(super) async fn probe(asker: &Asker) -> Vec<Finding> {
     vec![reachable(&observed), key(&observed, has_key), streaming(&observed), usage(&observed)]
 }
 
+/// What came of a short question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// An answer, after this time.
+    Came { ms: u64 },
+    /// None, for this reason, with what to do about it.
+    Refused { why: String, hint: Option<String> },
+}
+
+impl Asker {
+    /// Asks for a short answer.
+    pub(crate) async fn answers(&self) -> Answer {
+        let observed = self.ask(ProbeRequest { text: "Answer with the word OK.", ..ProbeRequest::default() }).await;
+        match observed.refusal() {
+            None => Answer::Came { ms: observed.ms },
+            Some(why) => Answer::Refused {
+                why,
+                hint: observed.failure.and_then(|failure| failure.message.lines().nth(1).map(str::to_owned)),
+            },
+        }
+    }
+}
+
 /// The failure, if no response arrived at all.
 fn is_unreached(observed: &Observed) -> Option<&Failure> {
     let failure = observed.failure.as_ref()?;

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use ask::Observed;
 
+pub(crate) use answer::Answer;
 pub(crate) use ask::Asker;
 
 /// The result of a probe.

@@ -10,6 +10,7 @@ use serde::Serialize;
 use protocol::show::Owner;
 
 use super::human::{Page, Zone, columns, printable};
+use crate::commands::doctor::Look;
 
 /// Findings on the page; of further ones the page has only the number.
 const SHOWN: usize = 12;
@@ -18,6 +19,9 @@ const SHOWN: usize = 12;
 #[derive(Debug, Serialize)]
 pub(crate) struct Shown<'a> {
     pub(crate) home: String,
+    /// What was looked at beside the data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) checks: Option<&'a [Look]>,
     /// What the repair of this command did, one line each.
     pub(crate) did: &'a [String],
     pub(crate) healthy: bool,
@@ -29,7 +33,27 @@ pub(crate) struct Shown<'a> {
     pub(crate) notes: &'a [String],
 }
 
-/// Lays out the page.
+/// Lays out what was looked at beside the data, each section under its name; only what is wrong if asked.
+pub(crate) fn surroundings_page(looks: &[Look], only_wrong: bool) -> String {
+    let mut page = Page::default();
+    let mut section = "";
+    for look in looks.iter().filter(|look| !only_wrong || look.level.is_wrong()) {
+        if look.section != section {
+            if !section.is_empty() {
+                page.line("");
+            }
+            section = look.section;
+            page.line(section);
+        }
+        page.line(format!("  {} {}", look.level.mark(), printable(&look.text)));
+        if let Some(hint) = &look.hint {
+            page.line(format!("    hint: {}", printable(hint)));
+        }
+    }
+    page.text()
+}
+
+/// Lays out the page of the data.
 pub(crate) fn lay_out(home: &str, owner: Option<&Owner>, report: &CheckReport, zone: &Zone) -> String {
     let counts = &report.counts;
     let owner = owner.map_or_else(|| "none".to_owned(), |owner| format!("pid {}", owner.pid));

@@ -53,6 +53,25 @@ fn r21_a_client_of_a_stopped_owner_ends_at_its_first_signal() {
     }
 }
 
+/// R15, R21: the owner is stopped after it has accepted an abort and before the run has ended.
+#[test]
+fn r15_r21_a_client_whose_owner_stops_during_an_abort_ends() {
+    let home = Home::new();
+    let owner = serving(&home);
+    // The command ignores SIGTERM, so the abort waits for its SIGKILL.
+    let stays = "run `trap '' TERM; echo x > begun; while :; do sleep 0.05; done`";
+    let agent = home.start(&["agent", "--yes", "--json", "-m", stays]);
+    until("the command", || home.file("begun").exists());
+    agent.signal(Signal::INT);
+    agent.until_line("the abort in the journal", |line| line["type"] == "ending");
+    owner.signal(Signal::STOP);
+    agent.finish().expect_code(130).expect_err("does not answer");
+    owner.signal(Signal::CONT);
+    until("the end of the run", || home.json(&["runs", "show"])["outcome"] == "aborted");
+    owner.signal(Signal::TERM);
+    owner.finish().expect_code(0);
+}
+
 /// R60: the journal, the audit log and the lines of events name the client and the process that answered.
 #[test]
 fn r60_the_journal_names_the_client_and_the_process_that_allowed_or_denied() {

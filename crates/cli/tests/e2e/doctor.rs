@@ -233,7 +233,7 @@ fn word_for(word: &str, next: &str) -> String {
 }
 
 fn page(home: &Home) -> String {
-    let doctor = home.run(&["doctor"]);
+    let doctor = home.run(&["doctor", "--data"]);
     assert_eq!(doctor.code, Some(65), "{doctor:?}");
     format!("{}{}", plain(&doctor.out, home), plain(&doctor.err, home))
 }
@@ -247,7 +247,7 @@ fn r10_r18_each_damage_has_its_page() {
         let page = page(&home);
         assert_eq!(fs::read(database(&home)).expect("a file"), before, "{name}: looking changes nothing");
         insta::assert_snapshot!(name, page);
-        let _ = write!(document, "### {what}\n\n```text\n$ limulus doctor\n{page}```\n\n");
+        let _ = write!(document, "### {what}\n\n```text\n$ limulus doctor --data\n{page}```\n\n");
     }
     compare(&document);
 }
@@ -283,7 +283,7 @@ fn a_good_home_is_healthy_also_beside_its_owner_and_after_a_kill() {
     let beside = home.run(&["doctor"]).expect_code(0);
     assert!(beside.out.contains(&format!("pid {}", agent.pid())), "{beside:?}");
     drop(agent);
-    Home::new().run(&["doctor"]).expect_code(4);
+    Home::new().run(&["doctor", "--data"]).expect_code(4);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `limulus models`: the list of models, and the check of one by real requests to a local server.
 
+use model_server::ModelServer;
 use serde_json::{Value, json};
 
 use crate::support::{CLOSED, Finished, Home, answered, refused, serve_whole};
@@ -157,6 +158,45 @@ fn a_missing_server_and_an_unconfigured_provider_have_different_errors() {
     assert_eq!((&checked["works"], &checked["checks"][0]["verdict"]), (&false.into(), &"fails".into()), "{checked}");
     home.run(&["models", "check", "nobody/m"]).expect_code(78).expect_err("nobody");
     home.run(&["models", "check", "nothing"]).expect_code(78).expect_err("`nothing` is not a model");
+}
+
+#[test]
+fn r24_models_are_found_by_a_part_of_their_name() {
+    let home = Home::new();
+    let names = |text: &str| {
+        let found = home.json(&["models", "list", "--search", text]);
+        found.as_array().unwrap().iter().map(|row| row["model"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("HAIKU claude"), ["anthropic/claude-haiku-4-5"]);
+    assert!(names("openai/").len() > 3 && names("no such model").is_empty());
+    let none = home.run(&["models", "list", "--search", "claude-hiaku-4-5"]).expect_code(0).out;
+    assert!(none.contains("near it are anthropic/claude-haiku-4-5"), "{none}");
+}
+
+#[test]
+fn r24_a_model_of_a_unique_name_is_named_without_its_provider() {
+    let server = ModelServer::start().unwrap();
+    let address = server.base_url();
+    let home = Home::new().with("LIMULUS_PROVIDERS__ACME__API", "openai-chat");
+    let home = home.with("LIMULUS_PROVIDERS__ACME__BASE_URL", &address);
+    let named = |words: &[&str], code: i32| home.run(words).expect_code(code);
+    named(&["agent", "--model", "m-large", "-m", "tokens=3 hi"], 78).expect_err("`m-large` is not a model");
+    std::fs::create_dir_all(home.path()).unwrap();
+    std::fs::write(home.path().join("config.toml"), "[models.\"acme/m-large\"]\nimages = false\n").unwrap();
+    named(&["agent", "--model", "m-large", "-m", "tokens=3 hi"], 0);
+    assert_eq!(home.json(&["runs", "list"])[0]["model"], "acme/m-large");
+    named(&["agent", "-m", "/model m-large"], 0);
+    named(&["agent", "-m", "tokens=3 hi"], 0);
+    assert_eq!(home.json(&["runs", "list"])[0]["model"], "acme/m-large", "the session keeps the full name");
+    named(&["config", "set", "agents.main.model", "m-large"], 0);
+    assert_eq!(named(&["config", "get", "agents.main.model"], 0).out, "acme/m-large\n");
+    named(&["config", "set", "agents.main.model", "m-lrage"], 2).expect_err("near it are acme/m-large");
+    let file = "[models.\"acme/m-large\"]\nimages = false\n[models.\"ollama/m-large\"]\nimages = false\n";
+    std::fs::write(home.path().join("config.toml"), file).unwrap();
+    let refused = named(&["agent", "--model", "m-large", "-m", "hi"], 78);
+    refused
+        .expect_err("several providers have a model `m-large`")
+        .expect_err("name one of them: acme/m-large, ollama/m-large");
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(crate) fn r24_a_word_that_is_no_command_sends_nothing() {
     for (words, says) in [
         (&["sttaus"][..], "status"),
         (&["fix"], "limulus agent TEXT"),
-        (&["fix", "the", "bug"], "limulus \"TEXT\""),
+        (&["fix", "the", "bug"], "limulus \"fix the bug\""),
         (&["--yes", "fix"], "limulus agent TEXT"),
         (&["修复这个错误"], "limulus agent TEXT"),
         (&["chat"], "limulus -c"),

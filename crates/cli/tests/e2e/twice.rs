@@ -110,6 +110,19 @@ beside_an_owner! {
         r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,
         r45_a_model_without_image_support_receives_their_names_and_the_user_a_note,
     }
+    doctor_around {
+        r18_a_new_home_is_no_failure_and_each_part_is_looked_at,
+        r18_r50_providers_are_asked_if_wanted_and_no_key_is_shown,
+    }
+    status {
+        r18_the_status_says_what_today_cost_and_the_size_of_the_home,
+        r18_r60_the_status_lists_the_questions_that_wait_for_a_person,
+    }
+    layers {
+        r24_a_project_limits_the_runs_in_it_and_no_others,
+        r24_what_a_project_may_not_set_starts_no_run_in_it,
+        r24_what_an_agent_writes_into_the_file_of_its_project_gives_it_nothing,
+    }
     large {
         r43_an_answer_of_six_megabytes_in_small_pieces_reaches_everybody,
         r43_an_answer_of_six_megabytes_in_one_piece_reaches_everybody,
@@ -296,6 +309,8 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r17_a_workspace_that_is_not_recorded_says_why",
         "changes the configuration and the home folder of the owner",
     ),
+    ("chinese", "*", "compares two homes"),
+    ("mistakes", "*", "makes homes of its own, some of which cannot be owned"),
     ("held", "*", "each starts its own service, which has a fault"),
     ("large", "r45_huge_results_are_bounded_in_a_service", "starts its own service"),
     ("anchored", "*", "removes entries of a home that nobody owns"),
@@ -409,7 +424,14 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     ("config", "*", "no command of it speaks with an owner"),
     ("config_set", "*", "no command of it speaks with an owner"),
+    ("layers", "r24_the_layer_and_the_place_of_every_value_are_shown", "no command of it speaks with an owner"),
+    ("layers", "r24_a_change_is_written_into_the_file_that_the_key_came_from", "no command of it speaks with an owner"),
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
+    (
+        "doctor_around",
+        "r18_what_is_wrong_around_a_home_is_a_warning_and_only_damaged_data_a_failure",
+        "its configuration is wrong, so no service starts",
+    ),
     ("doctor", "*", "a home is repaired by a command that is its only owner"),
     ("own", "*", "the home is in the workspace, or its configuration names a key in the workspace"),
     ("escapes", "*", "a command attacks the process that owns the home, or a service of its own"),

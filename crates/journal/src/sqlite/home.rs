@@ -140,7 +140,10 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 /// Makes the folder private. A folder that others share (one with the sticky bit, or another user's) keeps its mode:
 /// the files are private anyway.
 fn make_folder(home: &Path) -> io::Result<()> {
-    files::make_folder(home, PRIVATE_FOLDER)?;
+    files::make_folder(home, PRIVATE_FOLDER).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => io::Error::new(error.kind(), "it is a file and not a folder"),
+        _ => error,
+    })?;
     let meta = fs::metadata(home)?;
     let ours = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & STICKY == 0;
     if ours && meta.mode() & 0o077 != 0 {

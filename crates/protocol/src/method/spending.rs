@@ -1,6 +1,6 @@
 //! Parameters and results of the methods on budgets and usage. Names are camelCase.
 
-use engine::{Allowance, Limit, Resource, RunId, Scope, Usage};
+use engine::{Allowance, Limit, Resource, RunId, Scope, Timestamp, Usage};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -148,6 +148,10 @@ pub struct UsageParams {
     /// Only runs of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
+    /// Only runs that started at this time or later, milliseconds since 1970 UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
+    pub since: Option<Timestamp>,
 }
 
 /// By what runs are grouped.

@@ -27,5 +27,5 @@ pub use session::{
     AskedCall, AttachedFile, BackgroundCommand, ItemStory, Listed, ProcessStage, ProcessStory, QueuedStory,
     QueuedSummary, Role, SessionSummary, Shown,
 };
-pub use status::{CommandNow, Held, InterruptedRun, NextRecovery, Owner, Status, Unfinished};
+pub use status::{CommandNow, Held, InterruptedRun, NextRecovery, OpenQuestion, Owner, Status, Unfinished};
 pub use trace::{Node, TraceLine};

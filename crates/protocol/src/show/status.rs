@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::limits::RECOVERIES_MS;
 use engine::tables::transitions::RunState;
-use engine::{Flags, Outcome, Position, RecoveryAttempt, Resources, RunId, Timestamp};
+use engine::{CallId, Flags, Outcome, Position, RecoveryAttempt, Resources, RunId, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,25 @@ pub struct Status {
     /// The background commands that still work, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<BackgroundCommand>,
+    /// The calls that wait for a person's approval, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<OpenQuestion>,
+}
+
+/// A call that waits for a person's approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct OpenQuestion {
+    /// The key of its session.
+    pub session: String,
+    /// The id of the call.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub call: CallId,
+    /// What is to be allowed.
+    pub question: String,
+    /// When it was asked, milliseconds since 1970 UTC.
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
+    pub asked_at: Timestamp,
 }
 
 /// The process that owns a home.

@@ -306,9 +306,11 @@ fn call_request(
     let call =
         job.session.run().and_then(|run| run.call(call)).expect("effects of a call are wanted only while it is there");
     let arguments = job.conversation.text(&call.arguments, job.shared.journal.as_ref())?;
-    let Redaction { secrets, secret_env, passed_env, reach, protected, undo } = job.shared.resolver.redaction();
+    let workspace = PathBuf::from(&settings.workspace);
+    let Redaction { secrets, secret_env, passed_env, reach, protected, undo } =
+        job.shared.resolver.redaction_within(&workspace);
     let context = tools::Context {
-        workspace: PathBuf::from(&settings.workspace),
+        workspace,
         calls: job.shared.calls(),
         files: job.shared.files(undo),
         protected: protected.and(&job.shared.own),

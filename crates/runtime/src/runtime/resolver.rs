@@ -1,6 +1,6 @@
 //! What the runtime needs from the configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::{Candidate, Failure, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget, Thinking};
@@ -55,6 +55,11 @@ pub trait Resolver: Send + Sync {
     /// What a call that starts now may not see or reach.
     fn redaction(&self) -> Redaction {
         Redaction::default()
+    }
+
+    /// What a call in this workspace that starts now may not see or reach: its project may restrict it further.
+    fn redaction_within(&self, _workspace: &Path) -> Redaction {
+        self.redaction()
     }
 
     /// The daily limits of this agent, and of the home.

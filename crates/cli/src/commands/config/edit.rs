@@ -9,7 +9,7 @@ use std::process::Command;
 use config::{Config, Globals, Remark, read_config, template};
 use serde::Serialize;
 
-use super::{file, remarks};
+use super::{file, remarks, set};
 use crate::error::{CliError, Exit};
 use crate::output::say_text;
 use crate::prompt;
@@ -32,8 +32,9 @@ enum Choice {
     Write,
 }
 
-pub(super) fn run(globals: &Globals, as_json: bool) -> Result<(), CliError> {
-    let file = file::of_home(globals);
+pub(super) fn run(globals: &Globals, key: Option<&str>, as_json: bool) -> Result<(), CliError> {
+    let key = key.map(set::key).transpose()?;
+    let file = key.map_or_else(|| file::of_user(globals), |key| config::file_of(globals, &key));
     let editor = editor(globals, &file)?;
     let before = file::read(&file)?;
     let start = before.clone().unwrap_or_else(template);
@@ -41,7 +42,7 @@ pub(super) fn run(globals: &Globals, as_json: bool) -> Result<(), CliError> {
     let (text, errors, warnings) = loop {
         copy.open(&editor, &start)?;
         let text = copy.text()?;
-        let review = Config::review_text(&globals.home, &globals.environment, &text);
+        let review = Config::review_text(&globals.home, &globals.environment, (&file, &text));
         if text == start || review.errors.is_empty() {
             break (text, review.errors, review.warnings);
         }

@@ -4,18 +4,14 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use config::{FILE, Globals, KeyPath, Remark, Review, make_private, read_config};
+use config::{FILE, Globals, Remark, Review, make_private, places, read_config};
 
 use crate::error::{CliError, Exit};
 
-/// The file that sets this key, else that of the home. There is one file so far.
-pub(super) fn of_key(globals: &Globals, _key: &KeyPath) -> PathBuf {
-    of_home(globals)
-}
-
-/// The file of the home.
-pub(super) fn of_home(globals: &Globals) -> PathBuf {
-    globals.home.join(FILE)
+/// The user's file that is there, the strongest first, else that of the home.
+pub(super) fn of_user(globals: &Globals) -> PathBuf {
+    let own = places(globals).into_iter().filter(|place| place.layer == "file");
+    own.filter(|place| place.exists).map(|place| place.path).next().unwrap_or_else(|| globals.home.join(FILE))
 }
 
 /// The text of the file; none if it is not there.

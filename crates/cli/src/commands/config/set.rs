@@ -1,9 +1,10 @@
 //! `limulus config set`, `get` and `unset`: single keys.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use config::{Config, FlagValues, Globals, KeyPath, KeyValue, Remark, Setting};
+use config::{Config, FlagValues, Globals, KeyPath, KeyValue, Remark, Setting, file_of};
 use serde::Serialize;
 use toml::Value;
 
@@ -32,7 +33,7 @@ struct FileChange {
     keys: Vec<KeyChange>,
     /// The next moment from which it counts, such as `run`.
     counts_from: &'static str,
-    /// The variable that overrides the file, if one does.
+    /// The variable, or the place in another file, that has the value in force, if one does.
     overridden_by: Option<String>,
     /// What keeps runs from starting since this change.
     errors: Vec<Remark>,
@@ -40,7 +41,7 @@ struct FileChange {
 }
 
 /// Reads a key of the command line.
-fn key(text: &str) -> Result<KeyPath, CliError> {
+pub(super) fn key(text: &str) -> Result<KeyPath, CliError> {
     let key = KeyPath::parse(text).map_err(|error| usage(&error))?;
     deprecation::warn(&key.deprecated().map(str::to_owned).into_iter().collect::<Vec<_>>());
     Ok(key)
@@ -52,7 +53,8 @@ fn usage(error: &config::ConfigError) -> CliError {
 
 pub(super) fn set(globals: &Globals, name: &str, value: &str, as_json: bool) -> Result<(), CliError> {
     let key = key(name)?;
-    let values = key.values(value).map_err(|error| usage(&error))?;
+    let value = full_models(globals, &key, value)?;
+    let values = key.values(&value).map_err(|error| usage(&error))?;
     let changed = change(globals, &key, |before| {
         let mut after = before.to_owned();
         for KeyValue { path, value, .. } in &values {
@@ -67,6 +69,18 @@ pub(super) fn set(globals: &Globals, name: &str, value: &str, as_json: bool) -> 
     let mut changed = changed?;
     changed.warnings.extend(values.iter().filter_map(KeyValue::in_the_open));
     changed.print(as_json)
+}
+
+/// The value with the full name of a model that is named without its provider: a file names both.
+fn full_models<'a>(globals: &Globals, key: &KeyPath, value: &'a str) -> Result<Cow<'a, str>, CliError> {
+    let bare = value.trim().trim_matches(['"', '\'']);
+    let is_bare = key.is_model() && !bare.is_empty() && !bare.contains('/') && !bare.contains(char::is_whitespace);
+    // What keeps the configuration from being read is said where the value is checked.
+    let config = is_bare.then(|| globals.load(FlagValues::default()).ok()).flatten();
+    match config {
+        Some(config) => Ok(Cow::Owned(config.full_name(bare).map_err(|error| usage(&error))?.into_owned())),
+        None => Ok(Cow::Borrowed(value)),
+    }
 }
 
 pub(super) fn unset(globals: &Globals, name: &str, as_json: bool) -> Result<(), CliError> {
@@ -90,14 +104,25 @@ fn change(
     key: &KeyPath,
     edit: impl FnOnce(&str) -> Option<(String, Vec<KeyChange>)>,
 ) -> Result<FileChange, CliError> {
-    let file = file::of_key(globals, key);
-    file::change(&file, |before| {
+    let file = file_of(globals, key);
+    let changed = file::change(&file, |before| {
         let before = before.unwrap_or_default();
         is_toml(globals, &file, before)?;
         let (after, keys) = edit(before).ok_or_else(|| by_hand(&file, key))?;
         let changed = FileChange::of(globals, key, &file, (before, &after), keys);
         Ok(((after != before).then_some(after), changed))
-    })
+    });
+    let mut changed = changed?;
+    changed.overridden_by = changed.overridden_by.or_else(|| elsewhere(globals, key, &file));
+    Ok(changed)
+}
+
+/// The place of the value in force, if it is in another file: that of the project, or the user's other one.
+fn elsewhere(globals: &Globals, key: &KeyPath, file: &Path) -> Option<String> {
+    let effective = Config::effective(&globals.home, &globals.environment, FlagValues::default()).ok()?;
+    let here = format!("{}:", file.display());
+    let files = effective.settings.into_iter().filter(|setting| matches!(setting.layer, "file" | "project"));
+    files.filter(|setting| key.covers(&setting.key)).filter_map(|setting| setting.at).find(|at| !at.starts_with(&here))
 }
 
 /// Prints the value in force of a key, or of each key of a table.
@@ -125,7 +150,7 @@ pub(super) fn get(globals: &Globals, name: &str, as_json: bool) -> Result<(), Cl
 
 impl FileChange {
     fn of(globals: &Globals, key: &KeyPath, file: &Path, (before, after): (&str, &str), keys: Vec<KeyChange>) -> Self {
-        let review = |text: &str| Config::review_text(&globals.home, &globals.environment, text);
+        let review = |text: &str| Config::review_text(&globals.home, &globals.environment, (file, text));
         let (errors, warnings) = file::added(file, &review(before), review(after));
         let variable = format!("LIMULUS_{}", key.path().join("__").to_uppercase());
         Self {
@@ -170,9 +195,13 @@ impl FileChange {
         } else {
             writeln!(text, "{} was not changed", self.file)
         };
-        if let Some(variable) = &self.overridden_by {
-            let _ = writeln!(text, "but {variable} is set and overrides the file");
-        }
+        let _ = match &self.overridden_by {
+            Some(variable) if variable.starts_with("LIMULUS_") => {
+                writeln!(text, "but {variable} is set and overrides the file")
+            }
+            Some(place) => writeln!(text, "but the value in force is that of {}", printable(place)),
+            None => Ok(()),
+        };
         text
     }
 }
@@ -182,7 +211,7 @@ fn is_toml(globals: &Globals, file: &Path, text: &str) -> Result<(), CliError> {
     if toml::from_str::<toml::Table>(text).is_ok() {
         return Ok(());
     }
-    let review = Config::review_text(&globals.home, &globals.environment, text);
+    let review = Config::review_text(&globals.home, &globals.environment, (file, text));
     let what = review.errors.into_iter().next().map_or_else(|| file.display().to_string(), |error| error.what);
     Err(CliError::Config {
         what: format!("{what}; nothing was changed"),

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::deprecation;
 use crate::error::CliError;
-use crate::show::human::columns;
+use crate::show::human::{columns, printable};
 use crate::show::{json, print};
 
 /// A row: what is known about one model.
@@ -50,10 +50,23 @@ impl From<Price> for Dollars {
     }
 }
 
-pub(super) fn run(as_json: bool, globals: &Globals) -> Result<(), CliError> {
+pub(super) fn run(search: Option<&str>, as_json: bool, globals: &Globals) -> Result<(), CliError> {
     let config = deprecation::load(globals, FlagValues::default())?;
-    let rows = rows(&config);
+    let mut rows = rows(&config);
+    let Some(search) = search else { return print(&if as_json { json(&rows) } else { lay_out(&rows) }) };
+    rows.retain(|row| is_found(&row.model, search));
+    if rows.is_empty() && !as_json {
+        let nearest = config.nearest_models(search);
+        let near = if nearest.is_empty() { String::new() } else { format!("; near it are {}", nearest.join(", ")) };
+        return print(&format!("no model has `{}` in its name{}\n", printable(search), printable(&near)));
+    }
     print(&if as_json { json(&rows) } else { lay_out(&rows) })
+}
+
+/// Whether a name has each word of a text in it.
+fn is_found(model: &str, search: &str) -> bool {
+    let model = model.to_lowercase();
+    search.to_lowercase().split_whitespace().all(|word| model.contains(word))
 }
 
 fn rows(config: &Config) -> Vec<Row> {

@@ -8,6 +8,7 @@ use views::PrintableAnswer;
 use super::footer::Bottom;
 use super::{Screen, Stdout};
 use crate::keyboard;
+use crate::language;
 use crate::output::{Output, Part};
 use crate::render::{Style, rows};
 
@@ -18,6 +19,7 @@ const STDOUT_CLOSED: &str =
 impl Screen {
     /// Prints a line on stderr.
     pub(crate) fn say(&mut self, text: &str) {
+        let text = &*language::lines(text);
         let line = Output::Stderr.note(text);
         self.say_parts(text, &[Part::Text(&line)]);
     }

@@ -260,6 +260,8 @@ impl Chat<'_> {
             model => Some(model.to_owned()),
         };
         let label = self.model_label(model.clone())?;
+        // A name without a provider is that of one model now, and perhaps of several later.
+        let model = model.map(|model| if model.contains('/') { model } else { label.clone() });
         self.command(Command::Override(Override::Model(model))).await?;
         Ok(format!("from the next run on the model is {label}"))
     }
@@ -277,6 +279,7 @@ impl Chat<'_> {
             let first = settings.candidates.first();
             first.map_or_else(String::new, |candidate| format!("{}/{}", candidate.provider, candidate.model))
         };
+        let model = model.map(|model| if model.contains('/') { model } else { configured() });
         Ok(set_or_default(model, configured))
     }
 

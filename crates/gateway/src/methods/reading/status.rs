@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use engine::{Flags, Position, Resources, SessionRow};
+use engine::{ApprovalRow, Flags, Position, Resources, SessionRow};
 use protocol::method::{NoParams, StatusGet};
-use protocol::show::{LaneWait, Owner, Status, Unfinished};
+use protocol::show::{LaneWait, OpenQuestion, Owner, Status, Unfinished};
 use views::beside::{Beside, last_outcome};
 use views::events::wait;
 use views::interrupted;
@@ -32,6 +32,7 @@ pub(super) fn gather(source: &Source<'_>, owner: Option<Owner>) -> Result<Status
     for row in rows.iter().filter(|row| is_unfinished(row)) {
         status.unfinished.push(unfinished(&beside, row, taken)?);
     }
+    status.questions = questions(source, &rows)?;
     status.background = background(source.home, source.read, &source.texts(), None)?;
     Ok(status)
 }
@@ -50,6 +51,7 @@ fn nothing(home: &Path) -> Status {
         sessions: BTreeMap::new(),
         unfinished: vec![],
         background: vec![],
+        questions: vec![],
     }
 }
 
@@ -95,6 +97,19 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
         budget: limit.map(Into::into),
         lane_wait,
     })
+}
+
+/// The calls that wait for a person's approval, oldest first.
+fn questions(source: &Source<'_>, rows: &[SessionRow]) -> Result<Vec<OpenQuestion>, Error> {
+    let open = |row: ApprovalRow| {
+        let session = rows.iter().find(|session| session.session == row.session)?.key.clone();
+        let ApprovalRow { call, question, asked_at, .. } = row;
+        Some(OpenQuestion { session, call, question, asked_at })
+    };
+    let asked = source.read.approvals(None)?.into_iter().filter(|row| row.allowed.is_none());
+    let mut questions: Vec<_> = asked.filter_map(open).collect();
+    questions.sort_by_key(|question| question.asked_at);
+    Ok(questions)
 }
 
 fn lane(wait: &LaneWait) -> String {

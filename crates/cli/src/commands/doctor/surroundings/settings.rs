@@ -1,0 +1,26 @@
+//! The configuration: the files that are read, and what is wrong with it.
+
+use config::{Config, FlagValues, Globals, places};
+
+use super::{Level, Section};
+use crate::show::human::count;
+
+pub(super) fn look(globals: &Globals) -> Section {
+    let mut section = Section::new("configuration");
+    for place in places(globals).into_iter().filter(|place| place.exists) {
+        let of = if place.layer == "project" { " (of the project: it only limits runs)" } else { "" };
+        section.add("file", Level::Ok, format!("{}{of}", place.path.display()));
+    }
+    let review = Config::review(&globals.home, &globals.environment, FlagValues::default());
+    match review.set {
+        0 => section.add("keys", Level::Note, "the defaults are in force"),
+        set => section.add("keys", Level::Ok, format!("{} set", count(set, "key"))),
+    }
+    for error in review.errors {
+        section.remark("error", Level::Error, error);
+    }
+    for warning in review.warnings {
+        section.remark("warning", Level::Warning, warning);
+    }
+    section
+}

@@ -1,0 +1,272 @@
+//! A catalogue in the format of Fluent. Each message has its English text as the attribute `en`. A placeable in it, such as
+//! `{ $key }`, stands for what differs; one whose name begins with `text` is itself translated.
+
+use std::collections::HashMap;
+
+use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternElement};
+
+/// The depth of texts in texts.
+const DEPTH: u32 = 4;
+
+/// What to print for which English text.
+pub(crate) struct Catalogue {
+    /// Those without placeables.
+    whole: HashMap<String, String>,
+    with_values: Vec<Message>,
+}
+
+/// A message with placeables.
+struct Message {
+    english: Vec<Piece>,
+    translated: Vec<Piece>,
+}
+
+/// A part of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Literal(String),
+    Value(String),
+}
+
+impl Catalogue {
+    /// Reads it. It is part of the program: a test says that it can be read as a whole.
+    pub(super) fn parse(text: &str) -> Self {
+        let resource = fluent_syntax::parser::parse(text).unwrap_or_else(|(resource, _)| resource);
+        let mut catalogue = Self { whole: HashMap::new(), with_values: vec![] };
+        for entry in resource.body {
+            let Entry::Message(message) = entry else { continue };
+            let english = message.attributes.iter().find(|attribute| attribute.id.name == "en");
+            let (Some(english), Some(translated)) = (english, message.value) else { continue };
+            let (english, translated) = (pieces(&english.value), pieces(&translated));
+            match (&english[..], &translated[..]) {
+                ([Piece::Literal(english)], [Piece::Literal(translated)]) => {
+                    catalogue.whole.insert(english.clone(), translated.clone());
+                }
+                _ => catalogue.with_values.push(Message { english, translated }),
+            }
+        }
+        catalogue
+    }
+
+    /// The translation of a text, if it has one.
+    pub(super) fn translated(&self, text: &str) -> Option<String> {
+        self.within(text, DEPTH)
+    }
+
+    /// A text with each line translated that has a translation. The blanks before it stay.
+    pub(super) fn lines(&self, text: &str) -> String {
+        let line = |line: &str| {
+            let body = line.trim_start_matches(' ');
+            let indent = &line[..line.len() - body.len()];
+            self.translated(body).map_or_else(|| line.to_owned(), |translated| format!("{indent}{translated}"))
+        };
+        text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    fn within(&self, text: &str, depth: u32) -> Option<String> {
+        if text.is_empty() || depth == 0 {
+            return None;
+        }
+        if let Some(translated) = self.whole.get(text) {
+            return Some(translated.clone());
+        }
+        self.with_values.iter().find_map(|message| {
+            let values = values(&message.english, text)?;
+            let piece = |piece: &Piece| match piece {
+                Piece::Literal(literal) => literal.clone(),
+                Piece::Value(name) => {
+                    let value = values.iter().find(|(of, _)| of == name).map_or("", |(_, value)| value);
+                    let translated = name.starts_with("text").then(|| self.within(value, depth - 1)).flatten();
+                    translated.unwrap_or_else(|| value.to_owned())
+                }
+            };
+            Some(message.translated.iter().map(piece).collect())
+        })
+    }
+}
+
+/// The values of the placeables, if the text is this message: each as short as it can be, and the last one the rest.
+fn values<'a>(english: &'a [Piece], text: &'a str) -> Option<Vec<(&'a str, &'a str)>> {
+    let mut values = vec![];
+    let mut rest = text;
+    let mut open: Option<&str> = None;
+    for (at, piece) in english.iter().enumerate() {
+        match piece {
+            Piece::Value(name) => open = Some(name),
+            Piece::Literal(literal) => {
+                let is_last = at + 1 == english.len();
+                let found = match open {
+                    None => rest.starts_with(literal.as_str()).then_some(0)?,
+                    Some(_) if is_last => rest.strip_suffix(literal.as_str())?.len(),
+                    Some(_) => rest.find(literal.as_str())?,
+                };
+                if let Some(name) = open.take() {
+                    values.push((name, &rest[..found]));
+                }
+                rest = &rest[found + literal.len()..];
+            }
+        }
+    }
+    if let Some(name) = open {
+        values.push((name, rest));
+        rest = "";
+    }
+    let is_whole = rest.is_empty() && values.iter().all(|(_, value)| !value.is_empty());
+    is_whole.then_some(values)
+}
+
+fn pieces(pattern: &Pattern<&str>) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = vec![];
+    for element in &pattern.elements {
+        let piece = match element {
+            PatternElement::TextElement { value } => Piece::Literal((*value).to_owned()),
+            PatternElement::Placeable { expression: Expression::Inline(inline) } => match inline {
+                InlineExpression::VariableReference { id } => Piece::Value(id.name.to_owned()),
+                InlineExpression::StringLiteral { value } => Piece::Literal((*value).to_owned()),
+                _ => continue,
+            },
+            PatternElement::Placeable { .. } => continue,
+        };
+        match (pieces.last_mut(), &piece) {
+            (Some(Piece::Literal(before)), Piece::Literal(literal)) => before.push_str(literal),
+            _ => pieces.push(piece),
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::language::CHINESE;
+
+    const SAMPLE: &str = "\
+a = 没有会话 { $key }
+    .en = there is no session { $key }
+b = 错误：{ $text }
+    .en = error: { $text }
+c = 完成
+    .en = done
+d = { $to } ← { $from }
+    .en = from { $from } to { $to }.
+";
+
+    #[test]
+    fn r61_a_text_is_translated_with_its_values() {
+        let catalogue = Catalogue::parse(SAMPLE);
+        for (english, translated) in [
+            ("there is no session x y", Some("没有会话 x y")),
+            ("error: there is no session done", Some("错误：没有会话 done")),
+            ("error: unknown", Some("错误：unknown")),
+            ("error: error: done", Some("错误：错误：完成")),
+            ("done", Some("完成")),
+            ("from a to b to c.", Some("b to c ← a")),
+            ("from a to b", None),
+            ("from  to b.", None),
+            ("there is no session ", None),
+            ("there is one", None),
+            ("Done", None),
+            ("", None),
+        ] {
+            assert_eq!(catalogue.translated(english).as_deref(), translated, "{english:?}");
+        }
+        assert_eq!(catalogue.lines("  done\nnone\n\n there is no session 会话\n"), "  完成\nnone\n\n 没有会话 会话\n");
+        let deep = "error: ".repeat(10_000) + "done";
+        assert!(catalogue.translated(&deep).is_some_and(|text| text.starts_with("错误：错误：")));
+    }
+
+    #[test]
+    fn the_catalogue_can_be_read_and_its_messages_have_the_values_of_their_english_texts() {
+        let resource = fluent_syntax::parser::parse(CHINESE).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+        let messages = resource.body.iter().filter(|entry| matches!(entry, Entry::Message(_))).count();
+        let catalogue = Catalogue::parse(CHINESE);
+        assert_eq!(
+            catalogue.whole.len() + catalogue.with_values.len(),
+            messages,
+            "one has no English text, or one is twice"
+        );
+        let names = |pieces: &[Piece]| {
+            let mut names: Vec<Piece> =
+                pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).cloned().collect();
+            names.sort_by_key(|piece| format!("{piece:?}"));
+            names
+        };
+        for Message { english, translated } in &catalogue.with_values {
+            assert_eq!(names(english), names(translated), "{english:?}");
+            assert!(
+                english.iter().any(|piece| matches!(piece, Piece::Literal(text) if text.trim().len() > 1)),
+                "{english:?}"
+            );
+        }
+    }
+
+    /// The texts of all programs of this folder, with strings as the compiler sees them.
+    fn sources(folder: &Path, into: &mut String) {
+        for entry in fs::read_dir(folder).expect("a folder of the sources").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                sources(&path, into);
+            } else if path.extension().is_some_and(|extension| ["rs", "txt"].iter().any(|of| extension == *of)) {
+                let text = fs::read_to_string(&path).expect("a source");
+                let mut lines = text.split("\\\n");
+                into.push_str(lines.next().unwrap_or_default());
+                lines.for_each(|line| into.push_str(line.trim_start()));
+            }
+        }
+    }
+
+    impl Catalogue {
+        /// The English texts of the help.
+        pub(in crate::language) fn whole_texts_of_help() -> Vec<String> {
+            let resource = fluent_syntax::parser::parse(CHINESE).expect("another test reads it");
+            let of_help = resource.body.iter().filter_map(|entry| match entry {
+                Entry::Message(message) if message.id.name.starts_with(HELP) => message.attributes.first(),
+                _ => None,
+            });
+            let text = |pieces: Vec<Piece>| {
+                let literals = pieces.into_iter().map(|piece| match piece {
+                    Piece::Literal(text) | Piece::Value(text) => text,
+                });
+                literals.collect::<String>()
+            };
+            of_help.map(|attribute| text(pieces(&attribute.value))).collect()
+        }
+    }
+
+    /// The prefix of the names of texts that a test of the help looks after.
+    const HELP: &str = "help-";
+
+    /// Sections of texts that no source has as a whole: those of a library, and those that are put together.
+    const NOT_WHOLE: [&str; 2] = ["The parser of the command line", "Texts that the code puts together"];
+
+    #[test]
+    fn every_english_text_of_the_catalogue_is_one_of_the_program() {
+        let mut all = String::new();
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for entry in fs::read_dir(crates).expect("the crates").flatten() {
+            sources(&entry.path().join("src"), &mut all);
+        }
+        let all = all.replace("\\\"", "\"");
+        let resource = fluent_syntax::parser::parse(CHINESE).expect("another test reads it");
+        let mut section = "";
+        let mut gone = vec![];
+        for entry in &resource.body {
+            match entry {
+                Entry::GroupComment(comment) => section = comment.content.first().copied().unwrap_or_default(),
+                Entry::Message(message) if !NOT_WHOLE.contains(&section) && !message.id.name.starts_with(HELP) => {
+                    let english =
+                        message.attributes.first().map(|attribute| pieces(&attribute.value)).unwrap_or_default();
+                    let literals = english
+                        .iter()
+                        .filter_map(|piece| if let Piece::Literal(text) = piece { Some(text) } else { None });
+                    gone.extend(literals.map(|text| text.trim()).filter(|text| !all.contains(text)).map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        assert!(gone.is_empty(), "no source has these texts any more: {gone:#?}");
+    }
+}

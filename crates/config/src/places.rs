@@ -1,0 +1,127 @@
+//! Where the files of the configuration are: that of the home, the user's own, and those of a project.
+
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use toml::Value;
+use tools::project_root;
+
+use super::environment::Environment;
+use super::files::{self, PROJECT_BYTES};
+use super::{Config, FILE, Globals, KeyPath};
+
+/// The folder of a project that holds its file.
+const FOLDER: &str = ".limulus";
+
+/// The files of the user, the strongest first: that of the home, and `~/.config/limulus/config.toml`, each once.
+pub(super) fn of_user(home: &Path, environment: &Environment) -> Vec<PathBuf> {
+    let first = home.join(FILE);
+    let own = environment.config_folder().map(|folder| folder.join(FILE));
+    let own = own.filter(|own| *own != first && !is_same(own, &first));
+    [first].into_iter().chain(own).collect()
+}
+
+/// A file of a project.
+#[derive(Debug)]
+pub(super) struct ProjectFile {
+    pub(super) path: PathBuf,
+    pub(super) text: io::Result<String>,
+}
+
+/// The files of the project of a workspace that are there: from the workspace up to the root of the project. The home, and the
+/// user's own files, are no project's.
+pub(super) fn of_project(workspace: &Path, home: &Path, environment: &Environment) -> Vec<ProjectFile> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (workspace, user) = (real(workspace), environment.get("HOME").map(Path::new).map(real));
+    let root = project_root(&workspace, user.as_deref()).unwrap_or(&workspace);
+    let own = of_user(home, environment);
+    // Bounded by the length of a path.
+    let folders = workspace.ancestors().take_while(|folder| folder.starts_with(root));
+    let files =
+        folders.map(|folder| folder.join(FOLDER).join(FILE)).filter(|file| !own.iter().any(|own| is_same(own, file)));
+    files.filter_map(|path| Some(ProjectFile { text: read(root, &path)?, path })).collect()
+}
+
+/// Reads the file of a project; none if there is none. What its links name must be in the project.
+fn read(root: &Path, path: &Path) -> Option<io::Result<String>> {
+    let is_absent = |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    match path.symlink_metadata() {
+        Err(error) if is_absent(&error) => return None,
+        Err(error) => return Some(Err(error)),
+        Ok(_) => {}
+    }
+    let target = match path.canonicalize() {
+        Ok(target) => target,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Some(Err(io::Error::other("it is a link to a file that is not there")));
+        }
+        Err(error) => return Some(Err(error)),
+    };
+    if !target.starts_with(root) {
+        return Some(Err(io::Error::other(format!("it is a link that leads out of {}", root.display()))));
+    }
+    match files::read(&target, PROJECT_BYTES) {
+        // It was removed meanwhile.
+        Err(error) if is_absent(&error) => None,
+        text => Some(text),
+    }
+}
+
+/// A file in which the configuration may be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// `file` or `project`, as the layer of its values is called.
+    pub layer: &'static str,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it is there.
+    pub exists: bool,
+}
+
+/// The files of the configuration, the strongest first: those of the project of the current folder that are there, that of the home,
+/// and the user's own.
+pub fn places(globals: &Globals) -> Vec<Place> {
+    let Globals { environment, home, .. } = globals;
+    let workspace = globals.look(Config::main_workspace);
+    let project = workspace.map(|workspace| of_project(&workspace, home, environment)).unwrap_or_default();
+    let project = project.into_iter().map(|file| Place { layer: "project", path: file.path, exists: true });
+    let own = of_user(home, environment);
+    let own = own.into_iter().map(|path| Place { layer: "file", exists: path.exists(), path });
+    project.chain(own).collect()
+}
+
+/// The user's file that sets a key, or a key of a table, else that of the home.
+pub fn file_of(globals: &Globals, key: &KeyPath) -> PathBuf {
+    let Globals { environment, home, .. } = globals;
+    let files = of_user(home, environment);
+    let sets = |file: &PathBuf| {
+        let text = files::read_config(file).unwrap_or_default();
+        let table = toml::from_str(&text).map(Value::Table);
+        table.is_ok_and(|table| key.paths().iter().any(|path| has(&table, path)))
+    };
+    files.iter().find(|file| sets(file)).unwrap_or(&files[0]).clone()
+}
+
+fn has(value: &Value, path: &[String]) -> bool {
+    let Some((first, rest)) = path.split_first() else { return true };
+    let inner = match (value, first.parse::<usize>()) {
+        (Value::Array(values), Ok(at)) => values.get(at),
+        (value, _) => value.get(first.as_str()),
+    };
+    inner.is_some_and(|inner| has(inner, rest))
+}
+
+/// Whether both paths lead to the same file.
+fn is_same(a: &Path, b: &Path) -> bool {
+    let id = |path: &Path| path.metadata().map(|meta| (meta.dev(), meta.ino()));
+    a == b || matches!((id(a), id(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+impl Config {
+    /// The files of the user, the strongest first, whether they are there or not.
+    pub(super) fn user_files(&self) -> Vec<PathBuf> {
+        of_user(&self.home, &self.environment)
+    }
+}
