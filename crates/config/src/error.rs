@@ -4,8 +4,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use models::{ProviderPreset, provider_preset};
+
 use super::concealed::without_keys;
-use super::endpoints::{BuiltIn, built_in};
 
 /// The layer that a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,10 +203,14 @@ impl ConfigError {
                 "give each profile of a provider a name of its own, such as name = \"work\"".to_owned()
             }
             Self::NotAModel { .. } => "write PROVIDER/MODEL, such as offline/offline".to_owned(),
-            Self::UnknownProvider { provider, known, .. } => match built_in(provider) {
-                Some(BuiltIn { key: Some(key), .. }) => {
-                    format!("set {key}, or add [[providers.{provider}.profiles]] with a key to config.toml")
+            Self::UnknownProvider { provider, known, .. } => match provider_preset(provider) {
+                Some(ProviderPreset { key: Some(key), base_url: Some(_), .. }) => {
+                    format!("set {key}, or let `limulus setup --provider {provider}` ask for a key")
                 }
+                Some(ProviderPreset { example: Some(example), .. }) => format!(
+                    "let `limulus setup --provider {provider}` ask for its address, or add [providers.{provider}] with \
+                     base_url to config.toml, such as \"{example}\""
+                ),
                 _ => format!(
                     "add [providers.{}] with api and base_url to config.toml; there are: {}",
                     without_keys(provider),
