@@ -101,7 +101,7 @@ pub(super) const SECTIONS: &[Section] = &[
 section! {
     Agent ["agents", "*"] "the agent of every session that names no other; add [agents.NAME] for more" from Run {
         model: Option<String> => "acme/some-model", Model,
-            "The model that is asked first. Not set: one of openai, anthropic or gemini, the first whose key is set (OPENAI_API_KEY and so on), else offline";
+            "The model that is asked first. Not set: that of the first known provider whose key is set (OPENAI_API_KEY and so on), else offline";
         #[serde(default)]
         fallbacks: Vec<String> = [], Models, "Further models, in the order in which they may be tried";
         workspace: Option<String> = ".", Text,

@@ -281,13 +281,13 @@ struct Values {
 impl Provider {
     /// The missing keys, each with the value that it takes.
     fn missing(&self, name: &str) -> Vec<(String, &'static str)> {
-        let is_known = endpoints::built_in(name).is_some();
+        let known = models::provider_preset(name);
         let mut missing = vec![];
         let key = |key: &str| layers::dotted(&["providers".to_owned(), name.to_owned()]) + "." + key;
-        if self.api.is_none() && !is_known {
+        if self.api.is_none() && known.is_none() {
             missing.push((key("api"), "the wire format, such as \"openai-chat\""));
         }
-        if self.base_url.is_none() && !is_known {
+        if self.base_url.is_none() && known.is_none_or(|known| known.base_url.is_none()) {
             missing.push((key("base_url"), "the address of the API, such as \"http://127.0.0.1:9911/v1\""));
         }
         for (number, profile) in self.profiles.iter().enumerate() {
