@@ -42,6 +42,7 @@ mod layers;
 mod limits;
 mod logins;
 mod models;
+mod notify;
 mod old_homes;
 mod one_line;
 mod own;
