@@ -56,6 +56,7 @@ mod python_client;
 mod queue;
 mod reading;
 mod reading_owned;
+mod readme;
 mod receipts;
 mod reload;
 mod resumed;

@@ -1,4 +1,4 @@
-//! What the README shows of the program: the drawing and the demonstration.
+//! What pages show of the program: the drawing and the demonstration.
 
 use std::fs;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use crate::support::Home;
 
 #[test]
-fn r03_r06_the_drawing_in_the_readme_is_the_one_that_is_printed() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = fs::read_to_string(readme).expect("the README");
-    let block = readme.split("```mermaid\n").nth(1).and_then(|rest| rest.split("```").next());
+fn r03_r06_the_drawing_of_the_page_about_states_is_the_one_that_is_printed() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/states.md");
+    let page = fs::read_to_string(page).expect("the page");
+    let block = page.split("```mermaid\n").nth(1).and_then(|rest| rest.split("```").next());
     let drawn = Home::new().run(&["graph"]).expect_code(0).out;
-    assert_eq!(block.map(str::trim), Some(drawn.trim()), "put what `limulus graph` prints into the README");
+    assert_eq!(block.map(str::trim), Some(drawn.trim()), "put what `limulus graph` prints into docs/states.md");
 }
 
 #[test]

@@ -501,7 +501,8 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("clients", "*", "starts its own service"),
     ("slow", "*", "starts its own service"),
     ("setup", "*", "no command of it speaks with an owner"),
-    ("show", "r03_r06_the_drawing_in_the_readme_is_the_one_that_is_printed", "is about no home"),
+    ("readme", "*", "the pages start, kill and replace owners themselves; each command has its own tests"),
+    ("show", "r03_r06_the_drawing_of_the_page_about_states_is_the_one_that_is_printed", "is about no home"),
     ("show", "r10_r12_r13_the_demo_ends_green", "is about no home"),
     (
         "signals",

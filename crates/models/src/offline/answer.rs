@@ -30,11 +30,14 @@ pub(super) fn not_understood(language: Language) -> String {
     match language {
         Language::English => {
             format!(
-                "I am Limulus' built-in offline model, no AI, and I did not understand that. Try for example:\n{EXAMPLES}"
+                "I am Limulus' built-in offline model, no AI, and I did not understand that. Try for example:\n{EXAMPLES}\n\
+                 For anything else, connect a model: `limulus setup`."
             )
         }
         Language::Chinese => {
-            format!("我是 Limulus 内置的离线模型，不是人工智能，没有看懂这句话。可以试试：\n{EXAMPLES_ZH}")
+            format!(
+                "我是 Limulus 内置的离线模型，不是人工智能，没有看懂这句话。可以试试：\n{EXAMPLES_ZH}\n其他请求需要连接模型：`limulus setup`。"
+            )
         }
     }
 }

@@ -122,6 +122,10 @@ impl Lexer<'_> {
             }
         }
         let word = &rest[..end];
+        let is_behind = |token: &Token| token.kind == Kind::Quoted && token.span.end == self.at;
+        if word == "." && self.tokens.last().is_some_and(is_behind) {
+            return self.push(Kind::Stop, 1, ".".to_owned());
+        }
         let is_dots = word.ends_with("..") || word == ".";
         let bare = if is_dots { word } else { word.trim_end_matches(['.', ')']) };
         let bare = if bare.is_empty() { word } else { bare }.to_owned();

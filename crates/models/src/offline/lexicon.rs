@@ -12,6 +12,8 @@ pub(super) enum Verb {
     Write,
     Replace,
     Fetch,
+    /// A tool by its name.
+    Call,
 }
 
 /// The role of a known word.
@@ -49,6 +51,7 @@ pub(super) const ENGLISH: &[(Role, &[&str])] = &[
     (Role::Verb(Verb::Write), &["write", "save", "put", "create"]),
     (Role::Verb(Verb::Replace), &["replace", "substitute"]),
     (Role::Verb(Verb::Fetch), &["fetch", "download"]),
+    (Role::Verb(Verb::Call), &["call"]),
     (Role::Then, &["and", "then", "also", "plus", "next", "afterwards", "finally"]),
     (
         Role::Filler,
@@ -62,7 +65,13 @@ pub(super) const ENGLISH: &[(Role, &[&str])] = &[
     (Role::For, &["for"]),
     (Role::With, &["with", "saying", "containing", "contains", "content", "contents"]),
     (Role::Folder, &["folder", "directory", "workspace", "project", "repo", "repository", "files", "here"]),
-    (Role::Question, &["what", "what's", "whats", "which", "how", "tell", "describe", "explain", "about", "is", "are"]),
+    (
+        Role::Question,
+        &[
+            "what", "what's", "whats", "which", "how", "tell", "describe", "explain", "about", "is", "are", "why",
+            "where", "when", "who", "whether",
+        ],
+    ),
     (
         Role::Stop,
         &[
@@ -107,6 +116,14 @@ pub(super) const ENGLISH: &[(Role, &[&str])] = &[
             "your",
             "new",
             "out",
+            "do",
+            "does",
+            "say",
+            "says",
+            "many",
+            "thanks",
+            "tool",
+            "path",
         ],
     ),
 ];
@@ -128,10 +145,12 @@ pub(super) const CHINESE: &[(Role, &[&str])] = &[
     (Role::Ba, &["把", "将"]),
     (Role::With, &["内容为", "内容是", "写着"]),
     (Role::Folder, &["文件夹", "目录", "项目", "仓库", "这里", "此处", "工作区"]),
-    (Role::Question, &["什么", "哪些", "啥", "几个", "多少", "介绍", "有哪", "吗"]),
+    (Role::Question, &["什么", "哪些", "啥", "几个", "多少", "介绍", "有哪些", "有哪", "吗"]),
     (
         Role::Stop,
         &[
+            "写了",
+            "说了",
             "这个",
             "那个",
             "当前",

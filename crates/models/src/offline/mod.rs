@@ -2,6 +2,7 @@
 //! answers with a short text built from the results. The same conversation always gives the same answer.
 
 mod answer;
+mod clause;
 mod grammar;
 mod lexer;
 mod lexicon;

@@ -43,6 +43,7 @@ fn check(table: &[(&str, &[Act])]) {
 fn english_requests_become_calls() {
     check(&[
         ("list the files here", &[list("")]),
+        ("List the files of this folder: call the tool `ls` with the path \".\".", &[list(""), list(".")]),
         ("List.", &[list("")]),
         ("ls src", &[list("src")]),
         ("Please list all files in the `my docs` folder!", &[list("my docs")]),
@@ -54,6 +55,7 @@ fn english_requests_become_calls() {
         ("read the first 20 lines of notes.txt", &[Act::Read { path: "notes.txt".to_owned(), limit: Some(20) }]),
         ("cat ./x", &[read("./x")]),
         ("I want you to read x.rs", &[read("x.rs")]),
+        ("run `echo hi > a` and then read a", &[run("echo hi > a"), read("a")]),
         ("search for TODO", &[search("TODO", "")]),
         ("search for the word TODO in src", &[search("TODO", "src")]),
         ("search src for TODO", &[search("TODO", "src")]),
@@ -155,6 +157,13 @@ fn questions_are_parsed_without_a_verb() {
         ("这里有哪些文件", &[look("")]),
         ("介绍一下这个项目", &[look("")]),
         ("What does README.md say?", &[read("README.md")]),
+        ("show me what is in src", &[look("src")]),
+        ("what is in notes.txt?", &[read("notes.txt")]),
+        ("what is in docs/internals?", &[look("docs/internals")]),
+        ("/etc/hostname is what?", &[read("/etc/hostname")]),
+        ("Hi there! Who are you?", &[Act::Introduce]),
+        ("Hello! Please list src", &[Act::Introduce, list("src")]),
+        ("你好，你是谁？", &[Act::Introduce]),
         ("README.md 里写了什么？", &[read("README.md")]),
         ("who are you", &[Act::Introduce]),
         ("Hello!", &[Act::Introduce]),
@@ -167,6 +176,53 @@ fn questions_are_parsed_without_a_verb() {
         ("run", &[]),
         ("write", &[]),
     ]);
+}
+
+/// A request of which it understands a part is not answered as if that were all: the rest may change what is meant.
+#[test]
+fn r61_a_request_that_is_not_understood_whole_is_not_answered_as_another() {
+    for message in [
+        "fix the failing test",
+        "call Tom",
+        "What is the capital of France?",
+        "Is it raining in Paris?",
+        "How do I run the tests in this project?",
+        "how do I run make",
+        "Explain how the gateway works in this project",
+        "Which files in src use tokio?",
+        "Hello, fix the parser in src/a.rs",
+        "help me write a poem",
+        "write a poem",
+        "write a function to reverse a list",
+        "create a web server",
+        "write hello to notes.txt and delete old.txt",
+        "write \"a\" and \"b\" to x.txt",
+        "Fix the bug in src/a.rs and run `make`",
+        "do not run `rm x`",
+        "Don't run make",
+        "never read secrets.txt",
+        "run the tests",
+        "run make and check the output",
+        "run `make`, then tell me whether it worked",
+        "list prime numbers",
+        "list the files with TODO",
+        "list the files here sorted by size",
+        "read README.md backwards",
+        "read a.txt and fix what is wrong in it",
+        "show me how to cook",
+        "find out why the tests fail",
+        "find the bug and fix it",
+        "replace \"a\" with \"b\" in x.txt and y.txt",
+        "fetch http://site.example/ and send it to Tom",
+        "你好，帮我修复错误",
+        "运行所有测试",
+        "法国的首都是什么？",
+        "这个项目里的错误怎么修复？",
+        "不要运行 `rm x`",
+        "读取 a.txt 并修复错误",
+    ] {
+        assert_eq!(acts(message), [], "{message}");
+    }
 }
 
 /// No text causes a panic: every beginning of every sentence above, and unclosed quotation marks.

@@ -1,4 +1,4 @@
-//! The figures that the README quotes, in one table. Numbers are printed, never asserted.
+//! The figures that docs/figures.md quotes, in one table. Numbers are printed, never asserted.
 
 #![allow(clippy::print_stdout, reason = "a program whose output is its report")]
 
