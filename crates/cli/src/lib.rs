@@ -14,6 +14,7 @@ mod idle;
 mod input;
 mod keyboard;
 mod language;
+mod notifier;
 mod opening;
 mod other_tools;
 mod output;
@@ -50,8 +51,10 @@ const STACK_BYTES: usize = 8 << 20;
 /// Runs the program with the arguments of the process. Returns its exit code (`args.rs` lists them for `--help`).
 pub fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == SUPERVISE) {
-        return tools::supervise_main(words);
+    match words.next() {
+        Some(word) if word == SUPERVISE => return tools::supervise_main(words),
+        Some(word) if word == notifier::RUN => return notifier::run(words),
+        _ => {}
     }
     // A command of the model runs as the same user, and the environment may hold keys.
     tools::hide_from_commands();

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use config::NotifyBy;
 use gateway::Service;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::signal::unix::{SignalKind, signal};
@@ -252,6 +253,12 @@ impl Output {
         }
     }
 
+    /// Tells a terminal to call for its user.
+    pub(crate) fn notify(self, by: NotifyBy, text: &str, multiplexer: Multiplexer) {
+        // A terminal that cannot be written to any more calls nobody.
+        let _ = self.write_all(&notification(by, text, multiplexer));
+    }
+
     /// Writes a line, to a terminal or to a pipe, which gets texts as they are.
     pub(crate) fn say(self, parts: &[Part<'_>]) -> io::Result<()> {
         let line = [parts, &[Part::Text("\n")]].concat();
@@ -282,6 +289,36 @@ pub(crate) fn for_terminal(text: &str) -> Cow<'_, str> {
     let mut whole = AnswerText::default();
     let shown = whole.push(text);
     Cow::Owned(shown.as_str().to_owned() + whole.finish().as_str())
+}
+
+/// What is between this program and the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Multiplexer {
+    None,
+    /// It passes on what is wrapped for it, if its user allows that, and else drops it.
+    Tmux,
+    /// Another one: it may show what it does not know.
+    Other,
+}
+
+/// Characters of a text in a notification.
+const NOTIFICATION_CHARS: usize = 200;
+
+/// The bytes that call for the user. The text has no control character, and no `;`, which separates the parts of a sequence.
+fn notification(by: NotifyBy, text: &str, multiplexer: Multiplexer) -> String {
+    let text: String =
+        views::printable_line(text).chars().filter(|c| !c.is_control()).take(NOTIFICATION_CHARS).collect();
+    let text = text.replace(';', ",");
+    let sequence = match by {
+        NotifyBy::Bell => return "\x07".to_owned(),
+        NotifyBy::Osc9 => format!("\x1b]9;{text}\x07"),
+        NotifyBy::Osc777 => format!("\x1b]777;notify;limulus;{text}\x07"),
+    };
+    match multiplexer {
+        Multiplexer::None => sequence,
+        Multiplexer::Tmux => format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b")),
+        Multiplexer::Other => String::new(),
+    }
 }
 
 fn drawn(parts: &[Part<'_>], has_colors: bool) -> String {
@@ -397,6 +434,28 @@ pub(crate) fn end_where_stuck() -> Result<(), CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn r44_a_notification_has_the_text_without_anything_that_a_terminal_obeys() {
+        let check = |by: NotifyBy, text: &str, multiplexer: Multiplexer, expected: &str| {
+            assert_eq!(notification(by, text, multiplexer), expected, "{by:?} {text:?} {multiplexer:?}");
+        };
+        check(NotifyBy::Bell, "done", Multiplexer::Other, "\x07");
+        check(NotifyBy::Osc9, "main is done", Multiplexer::None, "\x1b]9;main is done\x07");
+        check(NotifyBy::Osc777, "a;b", Multiplexer::None, "\x1b]777;notify;limulus;a,b\x07");
+        check(NotifyBy::Osc777, "a", Multiplexer::Tmux, "\x1bPtmux;\x1b\x1b]777;notify;limulus;a\x07\x1b\\");
+        check(NotifyBy::Osc9, "a", Multiplexer::Other, "");
+        for hostile in ["x\x07\x1b]52;c;aGk=\x07", "x\x1b\\\x1b[2J", "x\u{9c}\u{9b}2J", "\r\n\t\0x", "\u{202e}x"] {
+            for by in [NotifyBy::Osc9, NotifyBy::Osc777] {
+                let sent = notification(by, hostile, Multiplexer::None);
+                let inner = sent.strip_prefix("\x1b]").and_then(|rest| rest.strip_suffix('\x07')).unwrap();
+                assert!(!inner.contains(|c: char| c.is_control() || views::is_unsafe(c)), "{sent:?}");
+                let most = if by == NotifyBy::Osc9 { 1 } else { 3 };
+                assert_eq!(inner.matches(';').count(), most, "{sent:?}");
+            }
+        }
+        assert!(notification(NotifyBy::Osc9, &"x".repeat(5_000), Multiplexer::None).len() < 250);
+    }
 
     #[test]
     fn r09_colours_follow_the_flag_and_then_the_conventions_of_the_environment() {

@@ -9,8 +9,8 @@ use engine::{AtLimit, DropPolicy, Interrupt, Policy, QueueMode, Recover, ResumeM
 use super::credentials::{self, ProfileKind};
 use super::endpoints::KeySource;
 use super::kind::Kind::{
-    self, Address, Dollars, Flag, Model, Models, MoneyLimit, Number, SafeAddress, Secret, SecretFile, Text, Variables,
-    Word, Words,
+    self, Address, Command, Dollars, Flag, Model, Models, MoneyLimit, Number, SafeAddress, Secret, SecretFile, Text,
+    Variables, Word, Words,
 };
 use super::session::ResetMode;
 use super::settings::{Limit, Section, section};
@@ -52,6 +52,18 @@ pub(super) enum TitleSource {
     Model,
 }
 
+/// What a terminal is told when a run calls for its user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotifyBy {
+    /// It rings its bell.
+    Bell,
+    /// The sequence OSC 9 with the text.
+    Osc9,
+    /// The sequence OSC 777 with the text.
+    Osc777,
+}
+
 /// How answers are shown on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -91,6 +103,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Lanes::SECTION,
     Serve::SECTION,
     Display::SECTION,
+    Notify::SECTION,
     Offline::SECTION,
     Provider::SECTION,
     Profile::SECTION,
@@ -101,7 +114,7 @@ pub(super) const SECTIONS: &[Section] = &[
 section! {
     Agent ["agents", "*"] "the agent of every session that names no other; add [agents.NAME] for more" from Run {
         model: Option<String> => "acme/some-model", Model,
-            "The model that is asked first. Not set: one of openai, anthropic or gemini, the first whose key is set (OPENAI_API_KEY and so on), else offline";
+            "The model that is asked first. Not set: that of the first known provider whose key is set (OPENAI_API_KEY and so on), else offline";
         #[serde(default)]
         fallbacks: Vec<String> = [], Models, "Further models, in the order in which they may be tried";
         workspace: Option<String> = ".", Text,
@@ -416,6 +429,17 @@ section! {
         verbose: bool = false, Flag, "Show the output of every call, as `-v` does for one command";
         markdown: MarkdownMode = "auto", Word(&["auto", "raw"]),
             "Show answers on a terminal as rendered Markdown (auto), or as they are written (raw), as `--markdown` does for one command";
+    }
+}
+
+section! {
+    Notify ["notify"] "how a run on a terminal calls for you: docs/configuration.md" from Start {
+        after_s: Limit<u64> = 20, UP_TO_A_YEAR,
+            "Seconds since you were last needed after which a question, or the end of the run, calls for you";
+        by: Vec<NotifyBy> = ["bell"], Words(&["bell", "osc9", "osc777"]),
+            "What the terminal is told: bell | osc9 | osc777 = a notification of the desktop, if the terminal has such";
+        command: Option<Vec<String>> => ["notify-send", "limulus"], Command,
+            "A program that is started with these arguments and the text; the same is in its stdin and in NOTIFY_TEXT";
     }
 }
 

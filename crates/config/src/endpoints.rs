@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use engine::{Candidate, Hash, ProviderAddress};
-use models::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
+use models::{Api, Endpoint, ProviderPreset, SECRET_HEADER_BYTES, Secret, provider_preset, provider_presets};
 use serde::{Deserialize, Deserializer};
 
 use super::Config;
@@ -17,53 +17,14 @@ use super::declared::Profile;
 use super::error::{ConfigError, ValueOrigin};
 use super::files::{self, KEY_BYTES};
 
-/// A provider that limulus knows by name. If the variable of its key is set, it needs no configuration.
-pub(super) struct BuiltIn {
-    pub(super) name: &'static str,
-    api: Api,
-    base_url: &'static str,
-    /// The variable of its key; none = it needs no key and is always available.
-    pub(super) key: Option<&'static str>,
-}
-
-/// In the order in which they are tried if no model is configured.
-pub(super) const BUILT_IN: &[BuiltIn] = &[
-    BuiltIn {
-        name: "openai",
-        api: Api::OpenAiChat,
-        base_url: "https://api.openai.com/v1",
-        key: Some("OPENAI_API_KEY"),
-    },
-    BuiltIn {
-        name: "openai-responses",
-        api: Api::OpenAiResponses,
-        base_url: "https://api.openai.com/v1",
-        key: Some("OPENAI_API_KEY"),
-    },
-    BuiltIn {
-        name: "anthropic",
-        api: Api::Anthropic,
-        base_url: "https://api.anthropic.com/v1",
-        key: Some("ANTHROPIC_API_KEY"),
-    },
-    BuiltIn {
-        name: "gemini",
-        api: Api::Gemini,
-        base_url: "https://generativelanguage.googleapis.com/v1beta",
-        key: Some("GEMINI_API_KEY"),
-    },
-    BuiltIn { name: "ollama", api: Api::Ollama, base_url: "http://127.0.0.1:11434", key: None },
-];
-
-/// The built-in provider with this name.
-pub(super) fn built_in(name: &str) -> Option<&'static BuiltIn> {
-    BUILT_IN.iter().find(|known| known.name == name)
-}
-
-/// The variables of their keys, each once. Providers that share a variable are adjacent in the list.
+/// The variables of the keys of known providers, each once.
 pub fn key_variables() -> Vec<&'static str> {
-    let mut variables: Vec<_> = BUILT_IN.iter().filter_map(|known| known.key).collect();
-    variables.dedup();
+    let mut variables: Vec<&str> = vec![];
+    for variable in provider_presets().iter().filter_map(|preset| preset.key.as_deref()) {
+        if !variables.contains(&variable) {
+            variables.push(variable);
+        }
+    }
     variables
 }
 
@@ -170,33 +131,39 @@ fn credential<'a>(provider: &str, route: &'a Route<'_>, profile: &str) -> Result
 impl Config {
     /// The route to a provider: as configured, else as built in. None if it is not available.
     pub(super) fn route(&self, provider: &str) -> Option<Route<'_>> {
-        let known = built_in(provider);
+        let known = provider_preset(provider);
         if let Some(configured) = self.values.providers.get(provider) {
             let profiles = configured.profiles.iter().filter_map(|p| Some((p.name.as_str(), p.credential()?)));
             return Some(Route {
                 api: configured.api.as_deref().or(known.map(|known| known.api.name()))?,
-                base_url: configured.base_url.as_deref().or(known.map(|known| known.base_url))?,
+                base_url: configured.base_url.as_deref().or(known.and_then(|known| known.base_url.as_deref()))?,
                 profiles: profiles.collect(),
             });
         }
         if provider == "offline" {
             return Some(Route { api: Api::Offline.name(), base_url: "", profiles: vec![] });
         }
-        let is_available = |known: &&BuiltIn| known.key.is_none_or(|key| self.environment.get(key).is_some());
-        known.filter(is_available).map(|known| Route {
+        let known = known.filter(|known| self.has_key_of(known))?;
+        Some(Route {
             api: known.api.name(),
-            base_url: known.base_url,
-            profiles: known.key.map(|key| (BY_VARIABLE, by_variable(key))).into_iter().collect(),
+            base_url: known.base_url.as_deref()?,
+            profiles: known.key.as_deref().map(|key| (BY_VARIABLE, by_variable(key))).into_iter().collect(),
         })
     }
 
-    /// The built-in providers whose variable is set, in order, each with its variable and default model.
+    /// Whether the variable of a provider's key is set, if it needs one.
+    fn has_key_of(&self, known: &ProviderPreset) -> bool {
+        known.key.as_deref().is_none_or(|key| self.environment.get(key).is_some())
+    }
+
+    /// The known providers whose variable is set and which are used without a configuration, in order, each with its variable and
+    /// default model.
     pub fn by_variable(&self) -> Vec<(&'static str, &'static str, &'static str)> {
-        let by_variable = |known: &BuiltIn| {
-            let variable = known.key.filter(|key| self.environment.get(key).is_some())?;
-            Some((known.name, variable, models::default_model(known.name)?))
+        let by_variable = |known: &'static ProviderPreset| {
+            let variable = known.key.as_deref().filter(|key| self.environment.get(key).is_some())?;
+            Some((known.name.as_str(), variable, known.model.as_deref()?))
         };
-        BUILT_IN.iter().filter_map(by_variable).collect()
+        provider_presets().iter().filter_map(by_variable).collect()
     }
 
     /// Whether the file or a variable configures a provider.
@@ -217,14 +184,14 @@ impl Config {
     /// The settings of built-in providers, as if they were configured: path, value and layer.
     pub(super) fn known_values(&self) -> Vec<(Vec<String>, String, ValueOrigin)> {
         let mut values = vec![];
-        for known in BUILT_IN {
-            let Some(route) = self.route(known.name) else { continue };
+        for known in provider_presets() {
+            let Some(route) = self.route(&known.name) else { continue };
             let path =
-                |key: &[&str]| ["providers", known.name].iter().chain(key).map(|&part| part.to_owned()).collect();
+                |key: &[&str]| ["providers", &known.name].iter().chain(key).map(|&part| part.to_owned()).collect();
             values.push((path(&["api"]), route.api.to_owned(), ValueOrigin::Defaults));
             values.push((path(&["base_url"]), route.base_url.to_owned(), ValueOrigin::Defaults));
-            if let (Some(variable), None) = (known.key, self.values.providers.get(known.name)) {
-                let origin = ValueOrigin::Variable { name: variable.to_owned() };
+            if let (Some(variable), None) = (&known.key, self.values.providers.get(&known.name)) {
+                let origin = ValueOrigin::Variable { name: variable.clone() };
                 values.push((path(&["profiles", "0", "key"]), format!("env:{variable}"), origin));
             }
         }
@@ -420,7 +387,7 @@ impl Config {
     /// The names of all available providers, for messages.
     pub(super) fn providers(&self) -> Vec<String> {
         let mut names: Vec<String> = self.values.providers.keys().cloned().collect();
-        for built_in in ["offline"].into_iter().chain(BUILT_IN.iter().map(|known| known.name)) {
+        for built_in in ["offline"].into_iter().chain(provider_presets().iter().map(|known| known.name.as_str())) {
             if !names.iter().any(|name| name == built_in) && self.route(built_in).is_some() {
                 names.push(built_in.to_owned());
             }

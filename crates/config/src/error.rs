@@ -4,8 +4,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use models::{ProviderPreset, provider_preset, provider_presets};
+use strsim::osa_distance;
+
 use super::concealed::without_keys;
-use super::endpoints::{BuiltIn, built_in};
 
 /// The layer that a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,6 +235,12 @@ impl ConfigError {
                 )
             }
             Self::Syntax { .. } => "fix that line; https://toml.io shows the format".to_owned(),
+            Self::UnknownKey { key, .. } | Self::NoSuchKey { key, .. } if let Some(provider) = with_secret(key) => {
+                format!(
+                    "a key belongs under [[providers.{provider}.profiles]] as key = \"env:NAME\" or \"file:PATH\"; \
+                     `limulus setup` asks for it and writes that"
+                )
+            }
             Self::UnknownKey { nearest, .. } | Self::NoSuchKey { nearest, .. } => nearest_key(nearest.as_deref()),
             Self::KeyAsName { .. } => {
                 "give it a name; the key belongs under [[providers.NAME.profiles]] as key = \"env:NAME\" or \"file:PATH\""
@@ -261,15 +269,22 @@ impl ConfigError {
                 "write PROVIDER/MODEL, such as offline/offline; `limulus models list --search TEXT` finds some".to_owned()
             }
             Self::AmbiguousModel { candidates, .. } => format!("name one of them: {}", candidates.join(", ")),
-            Self::UnknownProvider { provider, known, .. } => match built_in(provider) {
-                Some(BuiltIn { key: Some(key), .. }) => {
-                    format!("set {key}, or add [[providers.{provider}.profiles]] with a key to config.toml")
+            Self::UnknownProvider { provider, known, .. } => match provider_preset(provider) {
+                Some(ProviderPreset { key: Some(key), base_url: Some(_), .. }) => {
+                    format!("set {key}, or let `limulus setup --provider {provider}` ask for a key")
                 }
-                _ => format!(
-                    "add [providers.{}] with api and base_url to config.toml; there are: {}",
-                    without_keys(provider),
-                    known.join(", ")
+                Some(ProviderPreset { example: Some(example), .. }) => format!(
+                    "let `limulus setup --provider {provider}` ask for its address, or add [providers.{provider}] with \
+                     base_url to config.toml, such as \"{example}\""
                 ),
+                _ => match nearest_provider(provider, known) {
+                    Some(nearest) => format!("the nearest known provider is `{nearest}`"),
+                    None => format!(
+                        "add [providers.{}] with api and base_url to config.toml; there are: {}",
+                        without_keys(provider),
+                        known.join(", ")
+                    ),
+                },
             },
             Self::UnknownProfile { provider, profile } => {
                 format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
@@ -287,6 +302,19 @@ impl ConfigError {
             Self::NoUserFolder => "set HOME, or LIMULUS_HOME and absolute paths".to_owned(),
         }
     }
+}
+
+/// The provider whose key is given in a place where other programs have it: `providers.NAME.key`.
+fn with_secret(key: &str) -> Option<&str> {
+    let (provider, key) = key.strip_prefix("providers.")?.split_once('.')?;
+    matches!(key, "key" | "api_key" | "apikey" | "apiKey" | "token").then_some(provider)
+}
+
+/// The provider that was meant if two keys of the keyboard slipped at most.
+fn nearest_provider<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
+    let names = provider_presets().iter().map(|preset| preset.name.as_str()).chain(known.iter().map(String::as_str));
+    let near = names.map(|known| (osa_distance(name, known), known)).filter(|(distance, _)| *distance <= 2);
+    near.min().map(|(_, known)| known)
 }
 
 /// The hint for a key that is not known.

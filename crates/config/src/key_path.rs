@@ -120,7 +120,10 @@ impl KeyPath {
         let as_toml = toml_value(text);
         let value = match (self.entry, as_toml) {
             (Entry::Table, Some(value @ (Value::Table(_) | Value::Array(_))))
-            | (Entry::Key(Kind::Models | Kind::Variables | Kind::Words(_)), Some(value @ Value::Array(_))) => value,
+            | (
+                Entry::Key(Kind::Models | Kind::Variables | Kind::Command | Kind::Words(_)),
+                Some(value @ Value::Array(_)),
+            ) => value,
             // Numbers and the like are read as from a variable; a text may be quoted.
             (Entry::Key(kind), Some(Value::String(quoted))) if text.trim_start().starts_with(['"', '\'']) => {
                 one_of(kind, &quoted)
@@ -225,7 +228,7 @@ fn toml_value(text: &str) -> Option<Value> {
 /// A single value of this kind. A list is never one: it is TOML.
 fn one_of(kind: Kind, text: &str) -> Value {
     match kind {
-        Kind::Models | Kind::Variables | Kind::Words(_) => Value::String(text.to_owned()),
+        Kind::Models | Kind::Variables | Kind::Command | Kind::Words(_) => Value::String(text.to_owned()),
         _ => kind.parse(text),
     }
 }

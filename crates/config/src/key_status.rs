@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use models::provider_preset;
 use serde::Serialize;
 
 use super::Config;
-use super::endpoints::built_in;
 
 /// The availability of a provider's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,7 +44,7 @@ impl Config {
     /// The availability of the key of a provider's first profile.
     pub fn key_status(&self, provider: &str) -> KeyStatus {
         let Some(route) = self.route(provider) else {
-            return match built_in(provider).and_then(|known| known.key) {
+            return match provider_preset(provider).and_then(|known| known.key.as_deref()) {
                 Some(name) => {
                     KeyStatus::Missing { source: format!("env:{name}"), why: format!("the variable {name} is not set") }
                 }
@@ -83,7 +83,9 @@ mod tests {
             ("anthropic", "✗ env:ANTHROPIC_API_KEY"),
             ("ollama", "none needed"),
             ("offline", "none needed"),
-            ("deepseek", "not configured"),
+            ("deepseek", "✗ env:DEEPSEEK_API_KEY"),
+            ("lmstudio", "none needed"),
+            ("custom", "not configured"),
         ] {
             let status = config.key_status(provider);
             assert_eq!(status.to_string(), expected, "{provider}");

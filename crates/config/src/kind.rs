@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Models,
     /// A list of names of variables; a `*` at the end stands for any end.
     Variables,
+    /// A program with its arguments: a list of texts, of which the first is not empty.
+    Command,
     /// A whole number in this range, both ends included.
     Number(i64, i64),
     /// A whole number in this range, both ends included, or `"off"`.
@@ -57,6 +59,11 @@ impl Kind {
             (Self::Variables, Value::Array(values)) => {
                 values.iter().all(|value| value.as_str().is_some_and(is_variable))
             }
+            (Self::Command, Value::Array(values)) => {
+                let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.contains('\0'));
+                let is_program = |value: &Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
+                values.iter().all(is_text) && values.first().is_some_and(is_program)
+            }
             (Self::Number(least, most) | Self::Limit(least, most), Value::Integer(number)) => {
                 (least..=most).contains(number)
             }
@@ -81,6 +88,7 @@ impl Kind {
             Self::Model => "PROVIDER/MODEL, such as \"acme/some-model\"".to_owned(),
             Self::Models => "a list of PROVIDER/MODEL, such as [\"acme/some-model\"]".to_owned(),
             Self::Variables => "a list of names of variables, such as [\"EDITOR\", \"GIT_*\"]".to_owned(),
+            Self::Command => "a program with its arguments, such as [\"notify-send\", \"limulus\"]".to_owned(),
             Self::Number(least, most) => format!("a whole number from {least} to {most}"),
             Self::Limit(least, most) => format!("a whole number from {least} to {most}, or \"off\""),
             Self::Flag => "true or false".to_owned(),
@@ -111,7 +119,7 @@ impl Kind {
             Self::Number(..) | Self::Limit(..) => text.trim().parse().map_or_else(|_| as_text(), Value::Integer),
             Self::Flag => text.trim().parse().map_or_else(|_| as_text(), Value::Boolean),
             Self::Dollars | Self::MoneyLimit => text.trim().parse().map_or_else(|_| as_text(), Value::Float),
-            Self::Models | Self::Variables | Self::Words(_) => {
+            Self::Models | Self::Variables | Self::Command | Self::Words(_) => {
                 let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
                 Value::Array(parts.map(|part| Value::String(part.to_owned())).collect())
             }

@@ -54,6 +54,7 @@ use jiff::Zoned;
 use serde::Deserialize;
 
 pub use capacity::size;
+pub use declared::NotifyBy;
 pub use effective::{Effective, Setting};
 pub use endpoints::key_variables;
 pub use environment::Environment;
@@ -74,8 +75,8 @@ pub use warnings::fresh;
 pub use zone::{local_now, local_zone};
 
 use declared::{
-    Agent, Budget, Compaction, Display, Lanes, ModelFigures, Offline, Profile, Provider, Queue, Requests, Retention,
-    Runs, Serve, Session, Tools, Undo,
+    Agent, Budget, Compaction, Display, Lanes, ModelFigures, Notify, Offline, Profile, Provider, Queue, Requests,
+    Retention, Runs, Serve, Session, Tools, Undo,
 };
 use layers::Layers;
 use reload::{Stamps, stamps};
@@ -243,6 +244,13 @@ impl Config {
         Duration::from_millis(self.values.offline.pace_ms)
     }
 
+    /// How a run on a terminal calls for its user; none = not at all.
+    pub fn notifications(&self) -> Option<Notifications> {
+        let Notify { after_s, by, command } = &self.values.notify;
+        let after = Duration::from_secs(after_s.get()?);
+        Some(Notifications { after, by: by.clone(), command: command.clone().unwrap_or_default() })
+    }
+
     /// Whether commands show the output of every call.
     pub fn is_verbose(&self) -> bool {
         self.values.display.verbose
@@ -252,6 +260,17 @@ impl Config {
     pub fn is_markdown_raw(&self) -> bool {
         self.values.display.markdown == declared::MarkdownMode::Raw
     }
+}
+
+/// How a run on a terminal calls for its user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notifications {
+    /// After this time without the user.
+    pub after: Duration,
+    /// What the terminal is told.
+    pub by: Vec<NotifyBy>,
+    /// The program that is started, with its arguments; empty = none.
+    pub command: Vec<String>,
 }
 
 /// The values of all settings; `declared` declares their types.
@@ -271,6 +290,7 @@ struct Values {
     lanes: Lanes,
     serve: Serve,
     display: Display,
+    notify: Notify,
     offline: Offline,
     #[serde(default)]
     providers: BTreeMap<String, Provider>,
@@ -281,13 +301,13 @@ struct Values {
 impl Provider {
     /// The missing keys, each with the value that it takes.
     fn missing(&self, name: &str) -> Vec<(String, &'static str)> {
-        let is_known = endpoints::built_in(name).is_some();
+        let known = models::provider_preset(name);
         let mut missing = vec![];
         let key = |key: &str| layers::dotted(&["providers".to_owned(), name.to_owned()]) + "." + key;
-        if self.api.is_none() && !is_known {
+        if self.api.is_none() && known.is_none() {
             missing.push((key("api"), "the wire format, such as \"openai-chat\""));
         }
-        if self.base_url.is_none() && !is_known {
+        if self.base_url.is_none() && known.is_none_or(|known| known.base_url.is_none()) {
             missing.push((key("base_url"), "the address of the API, such as \"http://127.0.0.1:9911/v1\""));
         }
         for (number, profile) in self.profiles.iter().enumerate() {

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn r24_a_key_that_is_near_to_none_gets_no_suggestion() {
-        for unknown in ["x", "banana", "permissions.defaultMode", "mcpServers.github.command", "theme", "env.FOO_BAR"] {
+        for unknown in ["x", "banana", "permissions.defaultMode", "mcpServers.github.args", "theme", "env.FOO_BAR"] {
             let path: Vec<String> = unknown.split('.').map(str::to_owned).collect();
             for among in [Among::All, Among::Keys] {
                 assert_eq!(nearest(&path, among), None, "{unknown} {among:?}");

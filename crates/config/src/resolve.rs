@@ -10,7 +10,7 @@ use runtime::ModelPreferences;
 use super::Config;
 use super::credentials::Credential;
 use super::declared::{Agent, TitleSource};
-use super::endpoints::{Route, key_variables};
+use super::endpoints::Route;
 use super::error::ConfigError;
 use super::settings::Limit;
 
@@ -209,11 +209,9 @@ impl Config {
             let note = format!("no model is configured and {key} is set: {model} answers");
             return (model, Some(note));
         }
-        let note = format!(
-            "no model is configured and none of {} is set: the built-in offline model answers (no AI; it works the tools)",
-            key_variables().join(", ")
-        );
-        ("offline/offline".to_owned(), Some(note))
+        let note = "no model is configured and no key of a provider is set (`limulus setup` chooses one): the built-in offline \
+                    model answers (no AI; it works the tools)";
+        ("offline/offline".to_owned(), Some(note.to_owned()))
     }
 
     /// A model as a candidate of the agent `main`.

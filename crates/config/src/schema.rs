@@ -74,6 +74,7 @@ fn kind_schema(kind: Kind) -> Value {
         Kind::Text | Kind::Secret => json!({"type": "string", "pattern": r"\S"}),
         Kind::Model => json!({"type": "string", "pattern": r"^[^/\s]+/\S+$"}),
         Kind::Variables => json!({"type": "array", "items": {"type": "string", "pattern": "^[A-Za-z0-9_]+\\*?$"}}),
+        Kind::Command => json!({"type": "array", "items": {"type": "string"}, "minItems": 1}),
         Kind::Models => json!({"type": "array", "items": kind_schema(Kind::Model)}),
         Kind::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
         Kind::Limit(least, most) => json!({"anyOf": [kind_schema(Kind::Number(least, most)), {"const": OFF}]}),

@@ -71,18 +71,28 @@ fn without_any_configuration_the_offline_model_works_in_the_current_folder() {
     assert_eq!(settings.tools, tools::specs());
     let note = resolved.notes.concat();
     assert!(
-        note.contains("offline model")
-            && note.contains("none of OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY is set"),
+        note.contains("offline model") && note.contains("no key of a provider is set (`limulus setup` chooses one)"),
         "{note}"
     );
 }
 
 #[test]
-fn the_key_of_a_known_provider_is_enough_to_use_it() {
+fn r61_the_key_of_a_known_provider_is_enough_to_use_it() {
     let table = [
         ("openai", "OPENAI_API_KEY", "openai-chat", "https://api.openai.com/v1"),
         ("anthropic", "ANTHROPIC_API_KEY", "anthropic", "https://api.anthropic.com/v1"),
         ("gemini", "GEMINI_API_KEY", "gemini", "https://generativelanguage.googleapis.com/v1beta"),
+        ("openrouter", "OPENROUTER_API_KEY", "openai-chat", "https://openrouter.ai/api/v1"),
+        ("deepseek", "DEEPSEEK_API_KEY", "openai-chat", "https://api.deepseek.com"),
+        ("groq", "GROQ_API_KEY", "openai-chat", "https://api.groq.com/openai/v1"),
+        ("mistral", "MISTRAL_API_KEY", "openai-chat", "https://api.mistral.ai/v1"),
+        ("xai", "XAI_API_KEY", "openai-chat", "https://api.x.ai/v1"),
+        ("together", "TOGETHER_API_KEY", "openai-chat", "https://api.together.ai/v1"),
+        ("fireworks", "FIREWORKS_API_KEY", "openai-chat", "https://api.fireworks.ai/inference/v1"),
+        ("moonshot", "MOONSHOT_API_KEY", "openai-chat", "https://api.moonshot.ai/v1"),
+        ("qwen", "DASHSCOPE_API_KEY", "openai-chat", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
+        ("zhipu", "ZAI_API_KEY", "openai-chat", "https://api.z.ai/api/paas/v4"),
+        ("minimax", "MINIMAX_API_KEY", "openai-chat", "https://api.minimax.io/v1"),
     ];
     for (provider, key, api, base_url) in table {
         let config = load("", &[(key, "sk-very-own-key")]).unwrap();
@@ -93,9 +103,21 @@ fn the_key_of_a_known_provider_is_enough_to_use_it() {
         assert!(resolved.notes.concat().contains(&format!("{key} is set")));
         let endpoint = config.endpoint(provider, candidate.profile.as_deref()).unwrap();
         assert_eq!((endpoint.api.name(), endpoint.base_url.as_str()), (api, base_url));
+        let another = config.candidate_of(&format!("{provider}/some/model")).unwrap();
+        assert_eq!((another.provider.as_str(), another.model.as_str()), (provider, "some/model"));
         assert_eq!(endpoint.key.unwrap().reveal(), "sk-very-own-key");
         assert_eq!(config.secrets(), ["sk-very-own-key"]);
     }
+}
+
+#[test]
+fn r61_a_known_provider_without_an_address_of_its_own_needs_one() {
+    let error = load("", &[("AZURE_OPENAI_API_KEY", "sk-azure")]).unwrap().candidate_of("azure/m").unwrap_err();
+    assert!(error.to_string().contains("azure"), "{error}");
+    let missing = load("[[providers.azure.profiles]]\nkey = \"env:AZURE_OPENAI_API_KEY\"\n", &[]).unwrap_err();
+    assert!(missing.to_string().contains("`providers.azure.base_url` is missing"), "{missing}");
+    let config = load("[providers.azure]\nbase_url = \"https://r.openai.azure.com/openai/v1\"\n", &[]).unwrap();
+    assert_eq!(config.endpoint("azure", None).unwrap().api.name(), "openai-chat");
 }
 
 #[test]
@@ -421,9 +443,22 @@ fn a_key_is_read_when_it_is_needed_and_shown_to_nobody() {
         [
             "ACME_KEY",
             "ANTHROPIC_API_KEY",
+            "AWS_BEARER_TOKEN_BEDROCK",
+            "AZURE_OPENAI_API_KEY",
+            "DASHSCOPE_API_KEY",
+            "DEEPSEEK_API_KEY",
+            "FIREWORKS_API_KEY",
             "GEMINI_API_KEY",
+            "GROQ_API_KEY",
             "LIMULUS_PROVIDERS__ACME__PROFILES__1__KEY",
-            "OPENAI_API_KEY"
+            "MINIMAX_API_KEY",
+            "MISTRAL_API_KEY",
+            "MOONSHOT_API_KEY",
+            "OPENAI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "TOGETHER_API_KEY",
+            "XAI_API_KEY",
+            "ZAI_API_KEY"
         ]
     );
     let shown = format!("{config:?}");
@@ -658,7 +693,8 @@ fn an_unusable_agent_or_model_is_reported_before_a_run_starts() {
         "main",
         Some("acne/x"),
         "the model `acne/x` names the provider `acne`, which is not configured",
-        "add [providers.acne] with api and base_url to config.toml; there are: acme, offline, ollama",
+        "add [providers.acne] with api and base_url to config.toml; there are: acme, offline, ollama, vllm, \
+         lmstudio, llamacpp",
     );
     check(
         "",

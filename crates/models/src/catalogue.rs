@@ -8,17 +8,16 @@ use engine::Price;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::levels::Levels;
+use crate::presets::provider_preset;
 
 /// The figures of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelInfo {
     /// The context window in tokens, including the answer.
     pub context_window: u64,
     /// The maximum number of tokens of one answer.
     pub max_output: u64,
     /// Its prices, if known.
-    #[serde(default, deserialize_with = "in_dollars")]
     pub price: Option<Price>,
     /// Its thinking levels, if known.
     pub thinking: Option<Levels>,
@@ -26,7 +25,6 @@ pub struct ModelInfo {
     /// later request of the conversation.
     pub images: bool,
     /// Where these figures come from.
-    #[serde(skip)]
     pub origin: Origin,
 }
 
@@ -74,8 +72,28 @@ fn in_dollars<'de, D: Deserializer<'de>>(price: D) -> Result<Option<Price>, D::E
 #[serde(deny_unknown_fields)]
 struct Catalogue {
     date: String,
-    defaults: BTreeMap<String, String>,
-    models: BTreeMap<String, ModelInfo>,
+    models: BTreeMap<String, Row>,
+}
+
+/// A model as in the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    /// When its figures were taken; none = when those of the catalogue were.
+    date: Option<String>,
+    context_window: u64,
+    max_output: u64,
+    #[serde(default, deserialize_with = "in_dollars")]
+    price: Option<Price>,
+    thinking: Option<Levels>,
+    images: bool,
+}
+
+impl Row {
+    fn info(&self) -> ModelInfo {
+        let Self { context_window, max_output, price, thinking, images, .. } = *self;
+        ModelInfo { context_window, max_output, price, thinking, images, origin: Origin::Catalogue }
+    }
 }
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
@@ -111,7 +129,7 @@ pub fn lookup(provider: &str, model: &str) -> ModelInfo {
     }
     let maker = provider.strip_suffix("-responses").unwrap_or(provider);
     let unknown = ModelInfo { images: SEEING.contains(&maker), ..if provider == "ollama" { LOCAL } else { UNKNOWN } };
-    CATALOGUE.models.get(&format!("{maker}/{model}")).copied().unwrap_or(unknown)
+    CATALOGUE.models.get(&format!("{maker}/{model}")).map_or(unknown, Row::info)
 }
 
 /// Every model of the catalogue, `MAKER/MODEL`, in the order of their names.
@@ -121,12 +139,17 @@ pub fn known_models() -> impl Iterator<Item = &'static str> {
 
 /// The default model of a provider.
 pub fn default_model(provider: &str) -> Option<&'static str> {
-    CATALOGUE.defaults.get(provider).map(String::as_str)
+    provider_preset(provider)?.model.as_deref()
 }
 
 /// When its figures were taken, `YYYY-MM-DD`.
 pub fn catalogue_date() -> &'static str {
     &CATALOGUE.date
+}
+
+/// When the figures of a model of the catalogue were taken, `YYYY-MM` or `YYYY-MM-DD`; none for another model.
+pub fn figures_date(model: &str) -> Option<&'static str> {
+    Some(CATALOGUE.models.get(model)?.date.as_deref().unwrap_or(&CATALOGUE.date))
 }
 
 /// The tokenisers of model families: real tokens for each thousand estimated ones. The first entry whose name occurs in
@@ -153,14 +176,6 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_a_model_of_its_provider() {
-        assert!(CATALOGUE.defaults.contains_key("openai"));
-        for (provider, model) in &CATALOGUE.defaults {
-            assert!(CATALOGUE.models.contains_key(&format!("{provider}/{model}")), "{provider}/{model}");
-        }
-    }
-
-    #[test]
     fn every_model_has_space_for_its_answer_and_a_price() {
         for (name, info) in &CATALOGUE.models {
             assert!(info.max_output <= info.context_window, "{name}");
@@ -168,6 +183,11 @@ mod tests {
             assert!(0 < price.cached && price.cached <= price.input && price.input <= price.output, "{name}");
         }
         assert_eq!(catalogue_date().len(), "2026-07-24".len());
+        let date = |model| figures_date(model);
+        assert_eq!(
+            [date("openai/gpt-5.5"), date("zhipu/glm-5.3"), date("acme/m")],
+            [Some(catalogue_date()), Some("2026-11"), None]
+        );
     }
 
     #[test]

@@ -23,12 +23,13 @@ mod offline;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
+mod presets;
 mod rendering;
 mod secret_parts;
 mod wait;
 mod wire;
 
-pub use catalogue::{ModelInfo, Origin, catalogue_date, default_model, known_models, lookup, token_rate};
+pub use catalogue::{ModelInfo, Origin, catalogue_date, default_model, figures_date, known_models, lookup, token_rate};
 pub use effort::chat_takes_effort;
 pub use endpoint::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 pub use levels::{Levels, level_name, levels_apart};
@@ -39,5 +40,6 @@ pub use model::{
 pub use model_set::ModelSet;
 pub use offline::Offline;
 pub use ollama::local_models;
+pub use presets::{ProviderPreset, provider_preset, provider_presets};
 pub use rendering::Cached;
 pub use secret_parts::{secrets_of_address, secrets_of_header};

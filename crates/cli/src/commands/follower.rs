@@ -27,6 +27,7 @@ use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
 use crate::keyboard;
+use crate::notifier::Notifier;
 use crate::opening::say_notice;
 use crate::output;
 use crate::prompt;
@@ -53,6 +54,8 @@ pub(crate) struct Follower<'a> {
     trouble: (mpsc::Sender<CliError>, mpsc::Receiver<CliError>),
     signals: Signals,
     explaining: Explaining,
+    /// Calls for the user of this terminal.
+    notifier: Notifier,
     /// The runs of which something was denied because nobody could be asked.
     denied: BTreeSet<RunId>,
 }
@@ -92,6 +95,7 @@ impl<'a> Follower<'a> {
         sessions: usize,
     ) -> Result<Self, CliError> {
         config.check_workspace()?;
+        let notifier = Notifier::of(&config, args.json);
         let (is_verbose, is_raw) = (config.is_verbose(), config.is_markdown_raw());
         let opening = Opening { globals, config, wait: args.wait, can_approve: can_approve(), notify: &say_notice };
         let signals = Signals::new()?;
@@ -104,7 +108,7 @@ impl<'a> Follower<'a> {
         if is_raw {
             screen.prefer_raw_answers();
         }
-        Ok(Self::over(subscriber, screen, signals))
+        Ok(Self { notifier, ..Self::over(subscriber, screen, signals) })
     }
 
     /// Watches an owner until it goes away.
@@ -121,6 +125,7 @@ impl<'a> Follower<'a> {
             trouble: mpsc::channel(TROUBLES),
             signals,
             explaining: Explaining::default(),
+            notifier: Notifier::off(),
             denied: BTreeSet::new(),
         }
     }
@@ -209,11 +214,13 @@ impl<'a> Follower<'a> {
                 (request, allow) = self.asking.answer(is_asking) => {
                     let Asked { call, fingerprint, .. } = request;
                     self.screen.answered();
+                    self.notifier.resolved(call);
                     self.send::<ApprovalsResolve>(AnswerParams { call, fingerprint, allow });
                 }
                 _ = self.signals.interrupt.recv() => return Ok(Happening::Interrupt),
                 _ = self.signals.terminate.recv() => return Err(self.stopped()),
                 step = typed(&mut self.steering) => {
+                    self.notifier.seen();
                     if let Some(steering) = &mut self.steering {
                         steering.take(step, self.subscriber.client(), &mut self.screen);
                     }
@@ -221,6 +228,7 @@ impl<'a> Follower<'a> {
                 Some((run, waits_for)) = self.explaining.next() => self.screen.explained(run, waits_for),
                 () = tokio::time::sleep(TICK) => {
                     self.screen.tick();
+                    self.notifier.tick();
                     self.explaining.ask(&mut self.screen, self.subscriber.client());
                 }
             }
@@ -335,6 +343,7 @@ impl<'a> Follower<'a> {
         match arrival {
             Arrival::Line(event) => {
                 self.screen.draw(&event);
+                self.notifier.line(&event);
                 if let Stream::Tool(ToolLine::Answered { allow: false, by, .. }) = &event.what
                     && by.starts_with(NOBODY_TO_ASK)
                 {
@@ -345,8 +354,14 @@ impl<'a> Follower<'a> {
                 }
                 return Ok(Some(Happening::Recorded(event)));
             }
-            Arrival::Asked(asked) => self.asking.put(asked),
-            Arrival::Answered(answered) => self.asking.close(&answered, &mut self.screen),
+            Arrival::Asked(asked) => {
+                self.notifier.asked(&asked);
+                self.asking.put(asked);
+            }
+            Arrival::Answered(answered) => {
+                self.notifier.answered(&answered);
+                self.asking.close(&answered, &mut self.screen);
+            }
             Arrival::DiskFull(parked) => self.screen.disk_full(&parked),
             Arrival::Note(note) => self.screen.say(&note),
             Arrival::Broken(error) => {

@@ -7,7 +7,7 @@ mod found;
 mod trial;
 
 use clap::Args;
-use config::{Config, FILE, FlagValues, Globals, key_variables};
+use config::{Config, FlagValues, Globals, KeyPath, file_of, key_variables};
 use serde::Serialize;
 
 use self::dialogue::Dialogue;
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: SetupArgs, globals: &Globals) -> Result<(), CliErr
     }
     dialogue.list(&found);
     let (chosen, answered_ms) = choose(&mut dialogue, &config, &found).await?;
-    let file = globals.home.join(FILE);
+    let file = file_of(globals, &KeyPath::parse("agents.main.model")?);
     let change = Change::plan(&file, &chosen, &config)?;
     if change.is_needed() {
         if args.yes && change.replaces_a_model() {

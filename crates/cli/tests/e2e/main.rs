@@ -44,6 +44,7 @@ mod limits;
 mod logins;
 mod mistakes;
 mod models;
+mod notify;
 mod old_homes;
 mod one_line;
 mod own;

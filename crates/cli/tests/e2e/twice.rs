@@ -118,6 +118,9 @@ beside_an_owner! {
         r18_the_status_says_what_today_cost_and_the_size_of_the_home,
         r18_r60_the_status_lists_the_questions_that_wait_for_a_person,
     }
+    notify {
+        r60_a_question_that_nobody_answers_calls_for_the_user,
+    }
     layers {
         r24_a_project_limits_the_runs_in_it_and_no_others,
         r24_what_a_project_may_not_set_starts_no_run_in_it,
@@ -431,6 +434,11 @@ const ONCE: &[(&str, &str, &str)] = &[
         "doctor_around",
         "r18_what_is_wrong_around_a_home_is_a_warning_and_only_damaged_data_a_failure",
         "its configuration is wrong, so no service starts",
+    ),
+    (
+        "notify",
+        "r60_the_end_of_a_long_run_calls_for_the_user_and_a_short_one_or_a_pipe_does_not",
+        "the pace of the model is that of the command itself",
     ),
     ("doctor", "*", "a home is repaired by a command that is its only owner"),
     ("own", "*", "the home is in the workspace, or its configuration names a key in the workspace"),
