@@ -110,6 +110,10 @@ beside_an_owner! {
         r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,
         r45_a_model_without_image_support_receives_their_names_and_the_user_a_note,
     }
+    key_commands {
+        r50_a_command_prints_the_key_which_is_in_no_output_and_no_file,
+        r50_a_command_that_fails_fails_the_run_with_its_status_and_without_its_output,
+    }
     large {
         r43_an_answer_of_six_megabytes_in_small_pieces_reaches_everybody,
         r43_an_answer_of_six_megabytes_in_one_piece_reaches_everybody,
@@ -470,6 +474,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("served", "*", "compares both ways itself"),
     ("clients", "*", "starts its own service"),
     ("slow", "*", "starts its own service"),
+    ("first_setup", "*", "no command of it speaks with an owner, but for a run on a terminal"),
     ("setup", "*", "no command of it speaks with an owner"),
     ("show", "r03_r06_the_drawing_in_the_readme_is_the_one_that_is_printed", "is about no home"),
     ("show", "r10_r12_r13_the_demo_ends_green", "is about no home"),
